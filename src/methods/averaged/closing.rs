@@ -1,5 +1,6 @@
 //! What a server knows as a round closes.
 
+use super::{Averaged, Beside, Direction};
 use crate::model::ParameterSet;
 use crate::policy::{Folded, Lab, ModelFacts, RoundContext};
 
@@ -15,4 +16,16 @@ pub struct Closing<'a> {
     pub round: &'a RoundContext,
     /// The server's lab.
     pub lab: &'a Lab,
+}
+
+impl Closing<'_> {
+    /// The vectors that clients of the round send.
+    pub(in crate::methods) fn beside<A: Averaged>(&self, method: &A) -> Beside {
+        Beside::of(method, self.model, &self.round.period.view, Direction::Up)
+    }
+
+    /// The part of one client in a mean over all there are.
+    pub(in crate::methods) fn share(&self) -> f64 {
+        1.0 / self.model.clients.max(1) as f64
+    }
 }

@@ -30,6 +30,7 @@ mod server;
 mod settings;
 mod slopes;
 mod training;
+mod variates;
 mod vectors;
 
 use std::ops::Range;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 pub use super::needs::Needs;
 pub use base::Base;
 pub(in crate::methods) use base::is_closing;
-pub(in crate::methods) use beside::{Beside, Sums, fitted, upon_variables, zeros_like};
+pub(in crate::methods) use beside::{Beside, Sums, fitted, zeros_like};
 pub use closing::Closing;
 pub use cut::Direction;
 pub(in crate::methods) use keeping::RATES;
@@ -47,8 +48,12 @@ pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};
 pub use parameters::{Parameter, Parameters, Rows};
 pub use settings::{Averaging, OldLogits, Weights};
-pub(in crate::methods) use slopes::Slopes;
+pub(in crate::methods) use slopes::{Proximal, Slopes};
 pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone, train_by};
+#[cfg(test)]
+pub(in crate::methods) use variates::renew;
+pub(in crate::methods) use variates::way_of;
+pub use variates::{CONTROL, ControlVariates, Variates, Way};
 pub use vectors::Vectors;
 
 use super::fedavg::FedAvg;

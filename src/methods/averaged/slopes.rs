@@ -1,11 +1,12 @@
-//! Linear terms in the loss of a pack: what its clients add to every gradient.
+//! Linear and proximal terms in the loss of a pack: what its clients add to every gradient.
 
 use std::ops::Range;
 
 use candle_core::Tensor;
 
 use super::beside::upon_variables;
-use crate::learning::losses::Linear;
+use super::{Objective, Pass};
+use crate::learning::losses::{Linear, proximals};
 use crate::learning::{Classifier, LearningError};
 use crate::model::{ModelError, ParameterSet, Variables};
 
@@ -45,6 +46,48 @@ impl Slopes {
         terms.into_iter().try_fold(losses, |sum, (term, (_, variable))| match term {
             Some(term) => Ok(sum.broadcast_add(&term.of(variable, self.members)?)?),
             None => Ok(sum),
+        })
+    }
+}
+
+/// The cross-entropy with these terms.
+impl Objective for Slopes {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        self.added(pass.outputs()?.losses, pass.model.variables())
+    }
+}
+
+/// `alpha_m / 2 |w - a_m|^2` of every member over all that trains.
+pub(in crate::methods) struct Proximal {
+    alphas: Vec<f64>,
+    /// `a_m`, of every variable.
+    anchors: Vec<Vec<f32>>,
+}
+
+impl Proximal {
+    /// Of members with these strengths and anchors, of the head those of `rows`.
+    ///
+    /// # Errors
+    /// When an anchor is missing.
+    pub fn new(
+        network: &Classifier,
+        (alphas, anchors): (Vec<f64>, &[ParameterSet]),
+        rows: &Range<usize>,
+    ) -> Result<Proximal, ModelError> {
+        Ok(Proximal { alphas, anchors: upon_variables(network, anchors, rows)? })
+    }
+
+    /// With the terms added, `(members)`; the losses as they are where nothing pulls.
+    ///
+    /// # Errors
+    /// Other variables than those of the network.
+    pub fn added(&self, losses: Tensor, variables: &Variables) -> Result<Tensor, LearningError> {
+        if self.alphas.iter().all(|alpha| *alpha <= 0.0) {
+            return Ok(losses);
+        }
+        let terms = variables.iter().zip(&self.anchors);
+        terms.into_iter().try_fold(losses, |sum, ((_, variable), anchor)| {
+            Ok(sum.broadcast_add(&proximals(variable, anchor, &self.alphas)?)?)
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Memory, Reset};
+use super::{Memory, Reset, zeros_like};
 use crate::model::ParameterSet;
 use crate::policy::{ClientState, parameters_of, vector_names, vector_section, vectors_of};
 use crate::quantity::{ClientId, TaskId};
@@ -29,6 +29,15 @@ impl Vectors {
     /// Removes a set.
     pub fn take(&mut self, name: &str) -> Option<ParameterSet> {
         self.sets.remove(name)
+    }
+
+    /// Removes a set; zeros in the shapes of these parameters where there is none.
+    pub(in crate::methods) fn take_like(
+        &mut self,
+        name: &str,
+        parameters: &ParameterSet,
+    ) -> ParameterSet {
+        self.take(name).unwrap_or_else(|| zeros_like(parameters))
     }
 
     /// All sets, by name.
@@ -58,6 +67,14 @@ impl Vectors {
         format!("{name}.{}", client.0)
     }
 
+    /// Those of one client among sets of all, by these names.
+    pub fn all_of_client(&self, names: &[&str], client: ClientId) -> Vectors {
+        let set = |name: &&str| {
+            Some((name.to_string(), self.get(&Vectors::of_client(name, client))?.clone()))
+        };
+        Vectors { task: self.task, sets: names.iter().filter_map(set).collect() }
+    }
+
     fn meta(&self) -> MetaWriter {
         let mut meta = MetaWriter::new();
         meta.u64(self.task.map_or(0, |task| u64::from(task.0) + 1));
@@ -71,6 +88,13 @@ impl Vectors {
         let set = |name: &str| Ok((name.to_owned(), vectors_of(&saved.sections, name)?));
         let sets = vector_names(&saved.sections).into_iter().map(set);
         Ok(Vectors { task, sets: sets.collect::<Result<_, WireError>>()? })
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, ParameterSet)> for Vectors {
+    fn from_iter<I: IntoIterator<Item = (N, ParameterSet)>>(sets: I) -> Vectors {
+        let sets = sets.into_iter().map(|(name, set)| (name.into(), set)).collect();
+        Vectors { task: None, sets }
     }
 }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::golden::Golden;
 use crate::learning::{OptimiserConfig, TrainingPlan};
 use crate::methods::averaged::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
+use crate::methods::averaged::{Client, Trained, renew};
 use crate::methods::fedavg::Train;
 use crate::methods::scaffold::tests::{golden_clients, golden_cohorts, golden_steps};
 use crate::quantity::ClientId;
@@ -16,7 +17,7 @@ fn feddc(change: impl Fn(&mut FedDc)) -> FedDc {
 
 fn after(world: &World<FedDc>, member: &mut Client<'_, Vectors>, trained: &mut Trained) {
     if world.base.method.variates == Keeper::Client {
-        world.base.method.renew(world.facts(), member, trained, &world.lab).unwrap();
+        renew(&world.base.method, world.facts(), member, (trained, None), &world.lab).unwrap();
     }
 }
 

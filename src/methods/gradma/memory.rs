@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::GradMa;
-use crate::methods::averaged::{Beside, Direction, Memory, Vectors, fitted};
+use crate::methods::averaged::{Memory, Vectors, fitted, way_of};
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::cone::{Program, moved};
 use crate::policy::{Kept, ModelFacts, PolicyError};
@@ -30,14 +30,10 @@ pub(super) struct Answered {
 
 impl Answered {
     pub fn of(method: &GradMa, model: &ModelFacts, kept: &Kept) -> Result<Answered, PolicyError> {
-        let Kept { meta, sent, update } = kept;
-        let down = Beside::of(method, model, &meta.seat.view, Direction::Down);
-        let up = Beside::of(method, model, &meta.seat.view, Direction::Up);
-        let from = down.padded(&sent.parameters);
-        let to = up.put(&from, &update.parameters)?;
+        let (from, to) = way_of(method, model, kept)?;
         // Buffers have no update.
         let update = from.filter(|name| !is_buffer(name)).zipped(&to, |from, to| from - to);
-        Ok(Answered { client: meta.seat.client, update })
+        Ok(Answered { client: kept.meta.seat.client, update })
     }
 }
 

@@ -1,10 +1,10 @@
 use super::*;
 use crate::golden::Golden;
 use crate::learning::OptimiserConfig;
-use crate::methods::averaged::Weights;
 use crate::methods::averaged::quadratics::{
     Quadratic, SIZE, Step, World, flat, slope_of_all, uneven,
 };
+use crate::methods::averaged::{Client, Trained, Weights, renew};
 use crate::methods::fedavg::{FedAvg, Train};
 use crate::model::Parameter;
 
@@ -18,22 +18,18 @@ fn scaffold(change: impl Fn(&mut Scaffold)) -> Scaffold {
 /// What the method does with a client that has walked.
 fn after(world: &World<Scaffold>, member: &mut Client<'_, Vectors>, trained: &mut Trained) {
     let method = &world.base.method;
-    match (method.variates, method.option) {
-        (Keeper::Server, _) => (),
-        (Keeper::Client, Renewal::Way) => {
-            method.renew(world.facts(), member, trained, &world.lab).unwrap()
-        }
-        // The loss is not that of samples.
-        (Keeper::Client, Renewal::Gradient) => {
-            let own = &world.clients[member.seat.client.index()];
-            let mut gradient = own.gradient(&flat(&member.received)).into_iter();
-            let one = |(name, like): (&std::sync::Arc<str>, &Parameter)| {
-                let values = gradient.by_ref().take(like.values.len()).map(|v| v as f32).collect();
-                (name.clone(), Parameter { shape: like.shape.clone(), values })
-            };
-            let new = member.received.iter().map(one).collect();
-            method.commit(world.facts(), member, trained, new).unwrap();
-        }
+    // The loss is not that of samples.
+    let gradient = (method.option == Renewal::Gradient).then(|| {
+        let own = &world.clients[member.seat.client.index()];
+        let mut gradient = own.gradient(&flat(&member.received)).into_iter();
+        let one = |(name, like): (&std::sync::Arc<str>, &Parameter)| {
+            let values = gradient.by_ref().take(like.values.len()).map(|v| v as f32).collect();
+            (name.clone(), Parameter { shape: like.shape.clone(), values })
+        };
+        member.received.iter().map(one).collect()
+    });
+    if method.variates == Keeper::Client {
+        renew(method, world.facts(), member, (trained, gradient), &world.lab).unwrap();
     }
 }
 

@@ -1,0 +1,179 @@
+//! Methods with control variates: every client has vectors of its own as large as the parameters, the server has their
+//! means over all clients, and either the client or the server keeps the client's.
+//!
+//! ```text
+//! server   sends c beside theta, or to each client what it has to know of c and of its own vectors
+//! client   trains with a correction of its loss                                                    (corrected)
+//!          renews its vectors from where it began, where it ended and its learning rates           (renewed)
+//!          sends theta_m and the change dc of its variate; where the server keeps its vectors, the sum of its rates
+//! server   theta <- mean, and a step of the method's own                                           (server_step)
+//!          c <- c + (1 / N) sum dc,  N all clients; it renews the vectors it keeps by the same formula
+//! ```
+//! A method says its formulas in [`ControlVariates`], and is [`Averaged`] by it.
+
+mod exchange;
+mod gradient;
+mod renewal;
+
+#[cfg(test)]
+pub(in crate::methods) use renewal::renew;
+pub(in crate::methods) use renewal::way_of;
+
+use super::{
+    Averaged, Beside, Client, Closing, Direction, Keeper, Needs, Objective, Reset, Vectors, fitted,
+};
+use crate::data::TaskView;
+use crate::learning::Classifier;
+use crate::methods::fedavg::FedAvg;
+use crate::model::ParameterSet;
+use crate::policy::{Lab, ModelFacts, PolicyError};
+
+/// The control variate: the server's, and a client's own.
+pub const CONTROL: &str = "control";
+
+/// A method that is FedAvg but for control variates. `self` is its configuration.
+pub trait ControlVariates: Clone + Send + Sync + 'static {
+    /// Names of the vectors of every client, of each of which the server has one, too.
+    const VECTORS: &'static [&'static str];
+    /// Names of the vectors that a client is sent by a server that keeps its own.
+    const SENT: &'static [&'static str];
+
+    /// What trains and how.
+    fn base(&self) -> &FedAvg;
+
+    /// What becomes of vectors as a task starts, and who keeps those of clients.
+    fn keeping(&self) -> (Reset, Keeper);
+
+    /// What it asks of a scenario beside what FedAvg asks.
+    fn further_needs(&self) -> Vec<Needs>;
+
+    /// Those [vectors](ControlVariates::SENT), in their order, from the server's variate and the client's own.
+    fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet>;
+
+    /// Which of its own vectors a client finds among them.
+    fn own_among(&self, sent: &Vectors) -> Vectors {
+        let _ = sent;
+        Vectors::default()
+    }
+
+    /// The loss of the members of a pack.
+    ///
+    /// # Errors
+    /// What the network reports.
+    fn corrected(
+        &self,
+        pack: &[Variates<'_>],
+        network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError>;
+
+    /// Whether clients renew their variates by the gradient of their whole loss where they began.
+    fn reads_gradient(&self) -> bool {
+        false
+    }
+
+    /// A client's own vectors after a round, and the change of its variate that the server adds up.
+    fn renewed(&self, known: &Variates<'_>, way: &Way<'_>) -> (Vectors, ParameterSet);
+
+    /// The server's step after the mean, but for its variate; answers figures of the round.
+    fn server_step(
+        &self,
+        memory: &mut Vectors,
+        closing: &Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Vec<(&'static str, f64)>;
+}
+
+/// What is known of a client's variates where they are used: by itself, or by a server that keeps them.
+pub struct Variates<'a> {
+    /// The model's dimensions.
+    pub model: &'a ModelFacts,
+    /// The client's view of the task.
+    pub view: &'a TaskView,
+    /// Where they are used.
+    pub lab: &'a Lab,
+    /// How many samples the client has.
+    pub samples: usize,
+    /// The model that it received.
+    pub from: ParameterSet,
+    /// The server's variate.
+    pub control: ParameterSet,
+    /// All vectors that it received.
+    pub sent: Vectors,
+    /// Its own vectors; one that is not there is zero.
+    pub own: Vectors,
+}
+
+/// A client's way through a round.
+pub struct Way<'a> {
+    /// Where it ended.
+    pub to: &'a ParameterSet,
+    /// The sum of its learning rates, before factors of parameters.
+    pub rates: f64,
+    /// The gradient where it began, if it [is read](ControlVariates::reads_gradient) and the client has samples.
+    pub gradient: Option<ParameterSet>,
+}
+
+impl<'a> Variates<'a> {
+    fn of_member<M: ControlVariates>(
+        method: &M,
+        model: &'a ModelFacts,
+        member: &Client<'a, Vectors>,
+        lab: &'a Lab,
+    ) -> Result<Variates<'a>, PolicyError> {
+        let (view, from) = (&*member.seat.view, member.received.clone());
+        let sent = renewal::sent_vectors(method, model, view, member.down)?;
+        let own = match method.keeping().1 {
+            Keeper::Client => member.state.clone(),
+            Keeper::Server => method.own_among(&sent),
+        };
+        let control = sent.get(CONTROL).cloned().unwrap_or_default();
+        let samples = member.shard.len();
+        Ok(Variates { model, view, lab, samples, from, control, sent, own })
+    }
+
+    /// A vector of its own, in the shapes of the server's variate.
+    pub fn own(&self, name: &str) -> ParameterSet {
+        fitted(self.own.get(name), &self.control)
+    }
+
+    /// `mean n`: the training samples of the task by all clients.
+    pub fn mean_samples(&self) -> f64 {
+        let sizes = self.lab.dataset.class_sizes();
+        let of = |class: &u32| sizes.get(*class as usize).copied().unwrap_or(0);
+        let of_task: usize = self.view.classes.iter().map(of).sum();
+        of_task.max(1) as f64 / self.model.clients.max(1) as f64
+    }
+
+    /// `n_m / mean n`; 1 for a client without a sample, which does not train.
+    pub fn relative_size(&self) -> f64 {
+        if self.samples == 0 { 1.0 } else { self.samples as f64 / self.mean_samples() }
+    }
+
+    /// New vectors: what `step` makes of those of some sets, number by number, wherever the client trains.
+    pub(in crate::methods) fn renewed<A: Averaged, const N: usize, F: Fn([f64; N]) -> f64>(
+        &self,
+        method: &A,
+        old: &ParameterSet,
+        sets: [&ParameterSet; N],
+        step: impl Fn(&str) -> F,
+    ) -> ParameterSet {
+        let up = Beside::of(method, self.model, self.view, Direction::Up);
+        up.renewed(old, &method.trained_rows(self.model, self.view), sets, step)
+    }
+
+    /// The mean gradient along a way of these learning rates, `(from - to) / rates`, without what was added to every
+    /// one of them.
+    pub(in crate::methods) fn mean_gradient<A: Averaged>(
+        &self,
+        method: &A,
+        old: &ParameterSet,
+        (to, rates): (&ParameterSet, f64),
+        added: &ParameterSet,
+    ) -> ParameterSet {
+        self.renewed(method, old, [&self.from, to, added], |name| {
+            let rates = rates * method.rate_factor(name);
+            let pace = if rates > 0.0 { 1.0 / rates } else { 0.0 };
+            move |[from, to, added]: [f64; 3]| (from - to) * pace - added
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! **FedDC** (Gao et al., CVPR 2022): every client remembers how far it has drifted from the server in all its rounds
+//! (`h_m`), pulls `theta + h_m` towards the server's model, corrects its gradient as SCAFFOLD does, and the server adds the
+//! mean drift of all clients to the mean of models. It has no means against forgetting.
+//!
+//! ```text
+//! client   theta <- w;  minimise  CE + alpha_m/2 |theta - (w - h_m)|^2 + <theta, g/omega_m - g_m>
+//!          D = theta - w;  h_m <- h_m + D;  g_m+ = g_m - g/omega_m - D / (K eta)
+//!          sends theta and dg = omega_m (g_m+ - g_m)
+//! server   w <- mean theta + (1/N) sum over all clients of h_m;  g <- g + (1/N) sum dg,  N all clients
+//! omega_m = n_m / mean n,  alpha_m = alpha / omega_m
+//! ```
+//! The newest drift counts twice: a round without a pull is not FedAvg's. Every client counts alike in the mean, so that
+//! the server knows the mean drift from it. `mean n` is the task's training samples by all clients, which everybody knows
+//! beforehand. `K eta` is, as in the public code, that of the average client at the rate of the first round, or what was
+//! used (`rates`). Gradients are clipped with all terms in them; a weight decay of the optimiser comes on top.
+//!
+//! Rows of the head that do not train stay where they are and keep their vectors, drift included. With
+//! `variates = "server"` the server keeps `h_m` and `g_m` of all clients and sends each its own. A client that keeps them
+//! has renewed them when its training is over: the server lacks the change if the upload then is lost.
+
+use candle_core::Tensor;
+use clap::ValueEnum;
+
+use super::averaged::{
+    Averaged, CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Pass, Proximal, Reset,
+    Slopes, Variates, Vectors, Way, Weights, fitted, zeros_like,
+};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use crate::learning::{Classifier, LearningError};
+use crate::model::ParameterSet;
+use crate::policy::PolicyError;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+/// By which learning rates a client's way is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rates {
+    /// As many steps as the average client takes, at the rate of the first round.
+    ///
+    /// Variates are too small by what a schedule has lowered the rate.
+    First,
+    /// Those of the client's own steps.
+    Used,
+}
+
+impl Choice for Rates {}
+
+/// The `[method]` table of FedDC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FedDc {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// Strength of the pull.
+    pub alpha: f64,
+    /// `K eta`.
+    pub rates: Rates,
+    /// What becomes of drifts and variates as a task starts.
+    pub reset: Reset,
+    /// Who keeps those of clients.
+    pub variates: Keeper,
+}
+
+impl Default for FedDc {
+    fn default() -> Self {
+        defaults(FedDc::read)
+    }
+}
+
+impl FedDc {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FedDc {
+        let alpha =
+            Param::new("alpha", 0.01, "weight of the proximal term, for a client of mean size");
+        let rates = Param::new("rates", Rates::First, "learning rates in a client's variate");
+        FedDc {
+            fedavg: FedAvg { weights: Weights::Uniform, ..FedAvg::unweighted(table) },
+            alpha: table.get(&alpha.source("public code, CIFAR").at_least(0.0)),
+            rates: table.get(&rates.source("public code")),
+            reset: table.get(&Reset::param("what becomes of drifts and variates as a task starts")),
+            variates: table.get(&Keeper::param("who keeps the drifts and variates of clients")),
+        }
+    }
+}
+
+/// `h_m`, and its mean over all clients.
+const DRIFT: &str = "drift";
+/// `g_m` in a Down.
+const OWN: &str = "own";
+
+/// `g/omega_m - g_m`.
+fn slope(known: &Variates<'_>) -> ParameterSet {
+    let size = known.relative_size();
+    let step = |all: f32, own: f32| (f64::from(all) / size - f64::from(own)) as f32;
+    known.control.zipped(&known.own(CONTROL), step)
+}
+
+impl ControlVariates for FedDc {
+    const VECTORS: &'static [&'static str] = &[CONTROL, DRIFT];
+    const SENT: &'static [&'static str] = &[CONTROL, DRIFT, OWN];
+
+    fn base(&self) -> &FedAvg {
+        &self.fedavg
+    }
+
+    fn keeping(&self) -> (Reset, Keeper) {
+        (self.reset, self.variates)
+    }
+
+    fn further_needs(&self) -> Vec<Needs> {
+        let why = "a client drifts over its rounds, and fresh clients have none behind them";
+        vec![
+            Needs::ReturningClients { why, otherwise: None },
+            Needs::PlainSgd { what: "FedDC reads gradients", otherwise: None, decay: None },
+        ]
+    }
+
+    fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet> {
+        let own = |name| fitted(own.get(name), control);
+        vec![control.clone(), own(DRIFT), own(CONTROL)]
+    }
+
+    fn own_among(&self, sent: &Vectors) -> Vectors {
+        let own = [(CONTROL, OWN), (DRIFT, DRIFT)];
+        own.iter().filter_map(|(name, sent_as)| Some((*name, sent.get(sent_as)?.clone()))).collect()
+    }
+
+    fn corrected(
+        &self,
+        pack: &[Variates<'_>],
+        network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let drifted = |known: &Variates<'_>| known.from.zipped(&known.own(DRIFT), |w, h| w - h);
+        let anchors: Vec<ParameterSet> = pack.iter().map(drifted).collect();
+        let alphas = pack.iter().map(|known| self.alpha / known.relative_size()).collect();
+        let slopes: Vec<ParameterSet> = pack.iter().map(slope).collect();
+        let pull = Proximal::new(network, (alphas, &anchors), &network.rows())?;
+        Ok(Box::new(Decoupled(Slopes::new(network, &slopes, &network.rows())?, pull)))
+    }
+
+    /// `h_m + D` and `g_m+ = g_m - g/omega_m - D / (K eta)`; `dg = omega_m (g_m+ - g_m)`.
+    fn renewed(&self, known: &Variates<'_>, way: &Way<'_>) -> (Vectors, ParameterSet) {
+        let [control, drift] = [CONTROL, DRIFT].map(|name| known.own(name));
+        if known.samples == 0 {
+            let change = zeros_like(&control);
+            return (Vectors::from_iter([(CONTROL, control), (DRIFT, drift)]), change);
+        }
+        let training = &known.lab.training;
+        let mean_steps = || training.steps_of(known.mean_samples().ceil() as usize) as f64;
+        let rates = match self.rates {
+            Rates::Used => way.rates,
+            Rates::First => mean_steps() * training.first_rate(),
+        };
+        let further = |[drift, from, to]: [f64; 3]| drift + (to - from);
+        let drift = known.renewed(self, &drift, [&drift, &known.from, way.to], |_| further);
+        let new = known.mean_gradient(self, &control, (way.to, rates), &slope(known));
+        let size = known.relative_size();
+        let change = |new: f32, old: f32| (size * (f64::from(new) - f64::from(old))) as f32;
+        let change = new.zipped(&control, change);
+        (Vectors::from_iter([(CONTROL, new), (DRIFT, drift)]), change)
+    }
+
+    /// `w <- mean theta + mean of all h_m`
+    fn server_step(
+        &self,
+        memory: &mut Vectors,
+        closing: &Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Vec<(&'static str, f64)> {
+        let up = closing.beside(self);
+        let mut drift = memory.take_like(DRIFT, closing.before);
+        up.add(&mut drift, &up.moved(&closing.folded), closing.share());
+        let rows = self.trained_rows(closing.model, &closing.round.period.view);
+        let (mean, sum) = (theta.clone(), |[mean, drift]: [f64; 2]| mean + drift);
+        *theta = up.renewed(&mean, &rows, [&mean, &drift], |_| sum);
+        let figures = vec![("drift_norm", drift.norm())];
+        memory.set(DRIFT, drift);
+        figures
+    }
+}
+
+/// The cross-entropy, the correction, and the pull of a drifted model to the server's.
+struct Decoupled(Slopes, Proximal);
+
+impl Objective for Decoupled {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let (Decoupled(slopes, pull), variables) = (self, pass.model.variables());
+        pull.added(slopes.added(pass.outputs()?.losses, variables)?, variables)
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients know how far they have drifted from the server, pull their \
+               drifted model back and correct their gradients; the server averages models with \
+               the drift taken out.",
+        source: "Gao et al., FedDC: Federated Learning with Non-IID Data via Local Drift \
+                 Decoupling and Correction, CVPR 2022",
+        state: "server: the parameters, a mean drift and a mean gradient as large (with \
+                `variates = \"server\"` two vectors per client, too); client: its drift and its \
+                gradient",
+        clip: Some(10.0),
+        ..MethodEntry::averaging("feddc", FedDc::read)
+    }
+}
+
+#[cfg(test)]
+mod tests;

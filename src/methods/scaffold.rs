@@ -1,0 +1,194 @@
+//! **SCAFFOLD** (Karimireddy et al., ICML 2020): every client knows its own gradient from its last round (`c_m`), the
+//! server that of all clients (`c`), and local steps go along `g - c_m + c`: what pulls at a client alone is taken out.
+//! It has no means against forgetting.
+//!
+//! ```text
+//! client   y <- x;  every step: y <- y - eta (g(y) - c_m + c)
+//!          II: c_m+ = c_m - c + (x - y) / sum of eta      I: c_m+ = gradient of its whole loss at x
+//!          sends y and dc = c_m+ - c_m, keeps c_m+
+//! server   x <- x + eta_g mean (y - x);  c <- c + (1 / N) sum dc,  N all clients
+//! ```
+//! The correction is a linear term of the loss, so a gradient is clipped with it. The mean of `y` is FedAvg's, also by
+//! samples; `c` is a mean over all clients whoever takes part. Rows of the head that do not train keep their variates.
+//! A weight decay of the optimiser is a part of everybody's loss, and of variates by option II.
+//!
+//! With `variates = "server"` the server keeps all `c_m`, sends `c - c_m`, and finds `c_m+` from what comes back: clients
+//! keep nothing. A client that keeps `c_m` has replaced it when its training is over, so `c` lacks the change if the upload
+//! then is lost; a server that keeps them never disagrees with itself.
+
+use clap::ValueEnum;
+
+use super::averaged::{
+    CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Reset, Slopes, Variates, Vectors,
+    Way, fitted,
+};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use crate::learning::Classifier;
+use crate::model::ParameterSet;
+use crate::policy::PolicyError;
+use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+
+/// How a client renews its variate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Renewal {
+    /// The gradient of its whole loss at the model received.
+    ///
+    /// By a further pass over its samples; with any optimiser.
+    #[value(name = "I")]
+    Gradient,
+    /// The mean of the gradients along its way.
+    ///
+    /// For nothing; with plain SGD.
+    #[value(name = "II")]
+    Way,
+}
+
+impl Choice for Renewal {}
+
+/// The `[method]` table of SCAFFOLD.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaffold {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// How variates are renewed.
+    pub option: Renewal,
+    /// `eta_g`.
+    pub server_lr: f64,
+    /// What becomes of variates as a task starts.
+    pub reset: Reset,
+    /// Who keeps those of clients.
+    pub variates: Keeper,
+}
+
+impl Default for Scaffold {
+    fn default() -> Self {
+        defaults(Scaffold::read)
+    }
+}
+
+impl Scaffold {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> Scaffold {
+        let option = Param::new("option", Renewal::Way, "how a client renews its variate");
+        let server_lr = Param::new("server_lr", 1.0, "step of the server along the mean");
+        let config = Scaffold {
+            fedavg: FedAvg::read(table),
+            option: table.get(&option.source("Karimireddy et al.")),
+            server_lr: table.get(&server_lr.source("Karimireddy et al.").above(0.0)),
+            reset: table.get(&Reset::param("what becomes of variates as a task starts")),
+            variates: table.get(&Keeper::param("who keeps the variates of clients")),
+        };
+        if (config.option, config.variates) == (Renewal::Gradient, Keeper::Server) {
+            let message = "a server cannot compute the gradient of a client's loss";
+            let help = "set `method.option = \"II\"`, or `method.variates = \"client\"`";
+            table.reject("variates", message, "not with option I", help);
+        }
+        config
+    }
+}
+
+/// `c - c_m`, where the server keeps both.
+const CORRECTION: &str = "correction";
+
+/// `c - c_m`.
+fn correction(control: &ParameterSet, own: &Vectors) -> ParameterSet {
+    control.zipped(&fitted(own.get(CONTROL), control), |c, own| c - own)
+}
+
+/// The same where either of client and server keeps variates.
+fn correction_of(known: &Variates<'_>) -> ParameterSet {
+    let sent = known.sent.get(CORRECTION).cloned();
+    sent.unwrap_or_else(|| correction(&known.control, &known.own))
+}
+
+impl ControlVariates for Scaffold {
+    const VECTORS: &'static [&'static str] = &[CONTROL];
+    const SENT: &'static [&'static str] = &[CORRECTION];
+
+    fn base(&self) -> &FedAvg {
+        &self.fedavg
+    }
+
+    fn keeping(&self) -> (Reset, Keeper) {
+        (self.reset, self.variates)
+    }
+
+    fn further_needs(&self) -> Vec<Needs> {
+        let mut needs = vec![Needs::ReturningClients {
+            why: "a client's variate is of its last round, and fresh clients have none",
+            otherwise: None,
+        }];
+        if self.option == Renewal::Way {
+            needs.push(Needs::PlainSgd {
+                what: "option II of SCAFFOLD reads gradients",
+                otherwise: Some("`method.option = \"I\"`"),
+                decay: None,
+            });
+        }
+        needs
+    }
+
+    fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet> {
+        vec![correction(control, own)]
+    }
+
+    /// The cross-entropy and `<y, c - c_m>`.
+    fn corrected(
+        &self,
+        pack: &[Variates<'_>],
+        network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let corrections: Vec<ParameterSet> = pack.iter().map(correction_of).collect();
+        Ok(Box::new(Slopes::new(network, &corrections, &network.rows())?))
+    }
+
+    fn reads_gradient(&self) -> bool {
+        self.option == Renewal::Gradient
+    }
+
+    /// `c_m+` is the gradient read or `c_m - c + (x - y) / sum of eta`; the old one where no step was taken.
+    fn renewed(&self, known: &Variates<'_>, way: &Way<'_>) -> (Vectors, ParameterSet) {
+        let correction = correction_of(known);
+        let old = fitted(known.own.get(CONTROL), &correction);
+        let new = match &way.gradient {
+            Some(gradient) => known.renewed(self, &old, [gradient], |_| |[slope]: [f64; 1]| slope),
+            None if way.rates <= 0.0 => old.clone(),
+            None => known.mean_gradient(self, &old, (way.to, way.rates), &correction),
+        };
+        let change = new.zipped(&old, |new, old| new - old);
+        (Vectors::from_iter([(CONTROL, new)]), change)
+    }
+
+    /// `x <- x + eta_g mean (y - x)`
+    fn server_step(
+        &self,
+        _memory: &mut Vectors,
+        closing: &Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Vec<(&'static str, f64)> {
+        if self.server_lr != 1.0 {
+            let (mean, step) = (theta.clone(), self.server_lr);
+            let along = |[before, mean]: [f64; 2]| before + step * (mean - before);
+            let (up, rows) = (closing.beside(self), 0..closing.model.classes);
+            *theta = up.renewed(&mean, &rows, [closing.before, &mean], |_| along);
+        }
+        Vec::new()
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg whose clients correct every step by what they and all others know of their \
+               gradients, so that uneven clients do not drift apart.",
+        source: "Karimireddy et al., SCAFFOLD: Stochastic Controlled Averaging for Federated \
+                 Learning, ICML 2020",
+        state: "server: the parameters and a control variate as large (with `variates = \"server\"` \
+                one per client, too); client: its control variate",
+        ..MethodEntry::averaging("scaffold", Scaffold::read)
+    }
+}
+
+#[cfg(test)]
+pub(in crate::methods) mod tests;
