@@ -96,6 +96,10 @@ fn powder_and_c2prompt_on_imagenet_r() {
     assert_eq!(in_phase(&c2prompt, "statistics", "/up/largest/payload"), [122_960; 5]);
     assert_eq!(in_phase(&c2prompt, "compensate", "/down/largest/payload"), [122_880; 5]);
     assert_eq!(in_phase(&c2prompt, "train", "/up/largest/payload"), [946_256 + 640; 5]);
+    // Powder's port of GLFC: the head of all slots both ways, and nothing for the old model.
+    let glfc = plan("scenarios/c2prompt/imagenet-r-glfc.toml", &[]);
+    assert_eq!(in_phase(&glfc, "train", "/down/largest/payload"), [4 * 500 * 769; 5]);
+    assert_eq!(in_phase(&glfc, "train", "/up/largest/payload"), [4 * 500 * 769 + 4; 5]);
     let domainnet = plan("scenarios/c2prompt/domainnet-powder.toml", &[]);
     assert_eq!(in_phase(&domainnet, "train", "/up/largest/payload"), [1_029_260; 10]);
 }

@@ -18,6 +18,7 @@ mod frozen;
 mod gaussians;
 mod glfc;
 mod glfc_picture;
+mod glfc_slots;
 mod gradients;
 mod gradma;
 mod hepco;

@@ -6,7 +6,7 @@ use fedcast::learning::TrainingPlan;
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::methods::averaged::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
-use fedcast::methods::glfc::{Glfc, OldModel, Proxy, Signal};
+use fedcast::methods::glfc::{Exemplars, Glfc, OldModel, Proxy, Signal};
 use fedcast::methods::gradma::{GradMa, Project};
 use fedcast::methods::icarl::{Icarl, Keeps};
 use fedcast::methods::lorm::Lorm;
@@ -184,6 +184,8 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     let each = (60 / classes).min(40 / classes);
     let chosen = 40.0 / 3.0 + passes(40 * each * DIM);
     near(of(&method, 1, 0), 2.0 * 80.0 * 4.0 / 3.0 + chosen);
+    let random = glfc(|method| method.exemplars = Exemplars::Random);
+    near(of(&random, 1, 0), 2.0 * 80.0 * 4.0 / 3.0);
     let entropy = glfc(|method| method.signal = Signal::Entropy);
     near(of(&entropy, 1, 1), 2.0 * 80.0 * 4.0 / 3.0 + 40.0 / 3.0);
     assert_eq!(method.server_work(&round(&method, 1, 0, 0), 3), 0.0);

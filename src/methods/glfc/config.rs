@@ -2,8 +2,11 @@
 
 use clap::ValueEnum;
 
+use super::choosing::Exemplars;
 use super::compensation::{Balance, Groups};
+use super::head_rows::HeadRows;
 use super::objective::Terms;
+use super::outputs::Outputs;
 use super::proxy::{Augment, Proxy, Scale};
 use super::schedule::RateSchedule;
 use super::signal::Signal;
@@ -17,6 +20,10 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 pub enum OldModel {
     /// The mean model as the previous task ended.
     TaskEnd,
+    /// The one that the client received as its task began.
+    ///
+    /// It keeps that model itself, so that nothing more travels, and clients may be at tasks of their own.
+    Received,
     /// The one that knew best the images that a proxy server found in clients' gradients.
     ///
     /// Heavy: hundreds of iterations for every class of every client.
@@ -34,6 +41,8 @@ pub struct Glfc {
     pub budget: u32,
     /// Whether a sample may be an exemplar several times.
     pub repeats: bool,
+    /// What tells which samples are exemplars.
+    pub exemplars: Exemplars,
     /// What begins a task for a client.
     pub signal: Signal,
     /// How far the entropy jumps at a new task, in nats.
@@ -44,6 +53,10 @@ pub struct Glfc {
     pub proxy: Proxy,
     /// When the learning rate falls.
     pub lr_schedule: RateSchedule,
+    /// The outputs that the loss runs over.
+    pub outputs: Outputs,
+    /// Whose head rows the server takes.
+    pub rows: HeadRows,
     /// The loss.
     pub terms: Terms,
 }
@@ -75,7 +88,18 @@ impl Glfc {
             relation: table.get(&relation),
             weighs_relation: false,
         };
-        Glfc { terms, ..glfc }
+        let exemplars = "what tells which samples are exemplars";
+        let exemplars = Param::new("exemplars", Exemplars::Herding, exemplars);
+        let exemplars = exemplars.source("GLFC; what Powder's port herds makes it random");
+        let outputs = Param::new("outputs", Outputs::Seen, "outputs that the loss runs over");
+        let rows = Param::new("rows", HeadRows::Mean, "whose head rows the server takes");
+        Glfc {
+            terms,
+            exemplars: table.get(&exemplars),
+            outputs: table.get(&outputs.source("GLFC; Powder's port has own")),
+            rows: table.get(&rows.source("GLFC; Powder's port has last")),
+            ..glfc
+        }
     }
 
     /// Reads the keys of a `[method]` table of LGA.
@@ -128,6 +152,9 @@ impl Glfc {
             old_model: table.get(&old.source("Powder's port; the release has proxy")),
             proxy: Proxy::read(table, release),
             lr_schedule: table.get(&rates.source(release)),
+            exemplars: Exemplars::Herding,
+            outputs: Outputs::Seen,
+            rows: HeadRows::Mean,
             terms: Terms {
                 balance: Balance::None,
                 labels: 0.0,

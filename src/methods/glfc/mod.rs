@@ -27,10 +27,33 @@
 //!
 //! The old model is the mean model of the previous task's end, as ports of GLFC have it, or the one that a proxy server
 //! picks by images that it finds in clients' gradients (`old_model = "proxy"`, as the release does).
+//!
+//! # Where clients have tasks of their own
+//! In the benchmark of Powder and C²Prompt GLFC is a port (`GLFC_hard.py` and `FedAvg_weit` of Powder's release):
+//!
+//! ```text
+//! client   as its task begins: floor(500 / learned classes) exemplars of each; its old model is what it receives then
+//!          mean BCE(z, y) + mean BCE(z, tau) over the classes of its task and those learned     (outputs = "own")
+//! server   a slot's head rows are what its client sends, the others one client's of the round   (rows = "last")
+//! ```
+//! with `compensate = false`, factors 1, `lr_schedule = "client"` and a head alone. Every slot has head rows of its own, so
+//! that the old model has to be the client's (`old_model = "received"`); the signal is the task. What the port does else:
+//!
+//! * It hands every client the global model of the period before as the old one, those that go on with a task too, from a
+//!   period's second round on. Here these keep theirs: only rows of what a client has learned are held, and they move in few
+//!   rounds.
+//! * Who has learned nothing has an old model that holds nothing from the second period on, and its loss counts twice. Adam
+//!   does not see it; here it counts once.
+//! * Features to choose exemplars by are all of a class's first image on both data sets (`exemplars = "random"`).
+//! * Clients have one more head in common, which no loss reaches; it is left out.
 
+mod choosing;
+mod client;
 mod compensation;
 mod config;
+mod head_rows;
 mod objective;
+mod outputs;
 mod proxy;
 mod schedule;
 mod signal;
@@ -39,104 +62,33 @@ mod state;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use self::choosing::Exemplars;
 pub use self::compensation::{Balance, Groups};
 pub use self::config::{Glfc, OldModel};
-use self::objective::Compensated;
+pub use self::head_rows::HeadRows;
 pub use self::objective::Terms;
+pub use self::outputs::Outputs;
 pub use self::proxy::{Augment, BestScore, Proxy, Scale, Seen};
-use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, gradients, old_in, trace};
+use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, trace};
 pub use self::schedule::RateSchedule;
 pub use self::signal::Signal;
-use self::state::Choosing;
 pub use self::state::Learned;
 use super::averaged::{
-    self, Averaged, Client, Closing, Learnt, Needs, Trained, one_by_one, previous, sample_count,
-    train_by,
+    self, Averaged, Client, Closing, Learnt, Needs, Trained, one_by_one, sample_count,
 };
 use super::fedavg::FedAvg;
 use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
 use super::registry::MethodEntry;
-use crate::data::{Shard, TaskView};
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
 use crate::learning::gradient_matching::LeNet;
-use crate::learning::{Classifier, Teacher, TrainingPlan};
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{
-    Asset, AssetSketch, Figures, Lab, Message, ModelFacts, Period, Place, PolicyError,
-    RoundContext, Seat, Service, SketchFacts, UpSize, Veto, parameter_sketches,
+    Asset, AssetSketch, Figures, Lab, ModelFacts, Period, Place, PolicyError, RoundContext, Seat,
+    Service, SketchFacts, UpSize, Veto, parameter_sketches,
 };
 use crate::wire::{BodySketch, Dtype, Kind, NamedTensor, Section};
-
-impl Glfc {
-    fn has_proxy(&self) -> bool {
-        self.old_model == OldModel::Proxy
-    }
-
-    /// Whether clients say how far their features spread: in the first task of LGA.
-    fn traces(&self, view: &TaskView) -> bool {
-        let augment = self.proxy.augment.filter(|_| self.has_proxy() && view.task.0 == 0);
-        augment.is_some_and(|augment| augment.from_clients)
-    }
-
-    /// The old model that a Down names, and the head rows that it knows.
-    fn old_of(
-        &self,
-        down: &Message,
-        before: usize,
-    ) -> Result<Option<(ParameterSet, usize)>, PolicyError> {
-        match self.old_model {
-            OldModel::TaskEnd => Ok(previous::of(down)?.map(|previous| (previous, before))),
-            OldModel::Proxy => Ok(down.asset(OLD).map(|asset| old_in(asset)).transpose()?),
-        }
-    }
-
-    fn train(
-        &self,
-        model: &ModelFacts,
-        member: &mut Client<'_, Learned>,
-        lab: &Lab,
-    ) -> Result<Trained, PolicyError> {
-        let view = Arc::clone(&member.seat.view);
-        let mut state = std::mem::take(&mut member.state);
-        for missed in member.missed {
-            state.meet(missed.task, &missed.shard);
-        }
-        state.meet(view.task, member.shard);
-        let received = Classifier::frozen(&lab.backbone, &member.received)?;
-        let signalled = self.is_signalled(&mut state, member, &received, lab)?;
-        if signalled {
-            let choosing = Choosing { budget: self.budget as usize, repeats: self.repeats };
-            state.learn(view.task, &received, choosing, lab)?;
-        }
-        let old = state.by_class.below(view.rows.start as u32);
-        let mut all = [member.shard, old.as_slice()].concat();
-        all.sort_unstable();
-        let (all, learned): (Shard, _) = (all.into(), state.of_tasks(&lab.curriculum));
-        let old_model = self.old_of(member.down, view.rows.start)?;
-        let teacher = old_model.map(|(old, rows)| Teacher::new(&lab.backbone, &old, 0..rows, None));
-        let (terms, task, teacher) = (self.terms, view.task.index(), teacher.transpose()?);
-        let lab = Lab { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
-        let trained = train_by(self, model, &[member.upon(&all)], &lab, |_| {
-            Ok(Box::new(Compensated { terms, learned, task, old: teacher }))
-        })?;
-        let none = || PolicyError::Unsupported("nobody was trained".to_owned());
-        let mut trained = trained.into_iter().next().ok_or_else(none)??;
-        trained.samples = member.shard.len();
-        if signalled && self.has_proxy() && !member.shard.is_empty() {
-            let learnt = (&trained.parameters, view.seen());
-            let sent = gradients(&self.proxy, model, learnt, member.shard, &lab)?;
-            trained.beside.insert(GRADIENTS, sent);
-        }
-        trained.metrics.push(("signal", f64::from(u8::from(signalled))));
-        if self.signal == Signal::Entropy {
-            trained.metrics.push(("entropy", state.entropy));
-        }
-        trained.metrics.push(("learned_classes", state.rows.len() as f64));
-        trained.metrics.push(("exemplars", old.len() as f64));
-        member.state = state;
-        Ok(trained)
-    }
-}
 
 impl Averaged for Glfc {
     type State = Learned;
@@ -159,14 +111,42 @@ impl Averaged for Glfc {
                 otherwise: "`method.old_model = \"task-end\"`",
             });
         }
+        if self.rows == HeadRows::Last {
+            needs.push(Needs::SlotsOfTheirOwn {
+                key: "method.rows",
+                why: "of tasks that all clients share the last one's rows would be all that is left \
+                      of a round",
+                otherwise: "set `rows = \"mean\"`",
+            });
+        }
         if self.lr_schedule != RateSchedule::Client {
             needs.push(Needs::ConstantRate { key: "method.lr_schedule", otherwise: "\"client\"" });
         }
         needs
     }
 
+    /// An old model of the server's is of one task, and so is what a jump of the entropy would mean.
     fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "the old model that teaches is of one task")
+        let why = match (self.old_model, self.signal) {
+            (OldModel::TaskEnd, _) => {
+                "the old model that teaches is of one task (with `old_model = \"received\"` every \
+                 client has its own)"
+            }
+            (OldModel::Proxy, _) => {
+                "the old model that a proxy server picks is of one task (with `old_model = \
+                 \"received\"` every client has its own)"
+            }
+            (OldModel::Received, Signal::Entropy) => {
+                "answers on outputs of others' tasks say nothing of a client's own (use `signal = \
+                 \"task\"`)"
+            }
+            (OldModel::Received, Signal::Task) => return self.fedavg.vetoes(),
+        };
+        Veto::against(&[Service::Mixed], why)
+    }
+
+    fn keeps(&self) -> bool {
+        self.rows == HeadRows::Last
     }
 
     fn teaches(&self) -> bool {
@@ -252,9 +232,12 @@ impl Averaged for Glfc {
         closing: Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Figures, PolicyError> {
-        match self.old_model {
-            OldModel::TaskEnd => Ok(Vec::new()),
-            OldModel::Proxy => self.proxy.close(memory, &closing, theta),
+        if self.rows == HeadRows::Last {
+            head_rows::take_last(&closing, theta)?;
+        }
+        match self.has_proxy() {
+            true => self.proxy.close(memory, &closing, theta),
+            false => Ok(Vec::new()),
         }
     }
 
@@ -304,7 +287,8 @@ impl Averaged for Glfc {
 
     /// Training on the task's samples and all exemplars, the old model's answers on them, and a forward pass where the
     /// client says its entropy or how far its features spread. In a task's first round, taken to be the one with the
-    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server.
+    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an earlier
+    /// task does not.
     fn seat_work(
         &self,
         model: &ModelFacts,
@@ -319,12 +303,16 @@ impl Averaged for Glfc {
         let training = (1.0 + teacher) * self.work(samples + exemplars, plan);
         let passes = u8::from(self.signal == Signal::Entropy) + u8::from(self.traces(view));
         let every_round = training + f64::from(passes) * samples as f64 / 3.0;
-        if round.round_in_phase > 0 {
+        if round.round_in_phase > 0 || view.task != round.period.task {
             return every_round;
         }
-        let chosen = match task {
-            0 => 0.0,
-            _ => choosing_work(model, samples, (classes, view.rows.start), budget),
+        let before = match self.outputs {
+            Outputs::Seen => view.rows.start,
+            Outputs::Own => task * classes,
+        };
+        let chosen = match (task, self.exemplars) {
+            (0, _) | (_, Exemplars::Random) => 0.0,
+            _ => choosing_work(model, samples, (classes, before), budget),
         };
         let gradients = match self.has_proxy() {
             true => self.proxy.client_work(model, samples, classes),
@@ -335,7 +323,8 @@ impl Averaged for Glfc {
 }
 
 const STATE: &str = "client: exemplars, what it has learned and its last entropy; server: the \
-                     parameters and those of the task before";
+                     parameters and those of the task before, which with `old_model = \"received\"` the \
+                     client keeps";
 
 /// Its line in the registry.
 pub(super) fn entry() -> MethodEntry {

@@ -5,10 +5,15 @@
 //! LGA    lambda mean w BCE(z, y) + lambda mean w BCE(z, tau)
 //! ```
 //! Without an old model it is the mean of `w BCE(z, y)`. Means are over samples and all outputs seen.
+//!
+//! Over a client's own outputs (`outputs = "own"`) the sums are over what it has learned and the classes of its task, `tau`
+//! is the old model's answer on what it has learned alone, and means count all outputs of the head: others cost nothing, as
+//! where their logits are minus infinity. Powder's port is that with `w = 1` and both terms whole.
 
 use candle_core::Tensor;
 
 use super::compensation::{Balance, LearnedRows};
+use super::outputs::Own;
 use crate::learning::losses::{sigmoid, weighted_sigmoid_cross_entropy};
 use crate::learning::{LearningError, Teacher};
 use crate::methods::averaged::{Objective, Pass};
@@ -32,6 +37,8 @@ pub(super) struct Compensated {
     pub learned: LearnedRows,
     /// The task at hand, from 0.
     pub task: usize,
+    /// The outputs that it runs over, where these are not all that train.
+    pub own: Option<Own>,
     pub old: Option<Teacher>,
 }
 
@@ -43,21 +50,47 @@ impl Compensated {
         labels: &[u32],
         old: Option<(&[f32], usize)>,
     ) -> candle_core::Result<Tensor> {
-        let (terms, columns) = (self.terms, logits.dim(1)?);
+        let terms = self.terms;
         let values = logits.detach().to_vec2::<f32>()?;
         let own = values.iter().zip(labels).map(|(row, label)| row[*label as usize]);
         let weights = terms.balance.weights(own, labels, &self.learned, self.task);
+        let Some(own) = &self.own else {
+            return self.over(logits, (labels, &weights), old, Some);
+        };
+        // The old model's answers that are held, by column.
+        let held = |column: usize| {
+            let row = own.rows().get(column)?;
+            self.learned.contains_key(row).then_some(*row as usize)
+        };
+        let places = own.places(labels)?;
+        self.over(&own.of(logits)?, (&places, &weights), old, held)? * own.share()
+    }
+
+    /// The loss over these columns, of samples with these places and weights; a column has the old model's answer of the head
+    /// row that `held` says, if it is one that the old model knows.
+    fn over(
+        &self,
+        logits: &Tensor,
+        (labels, weights): (&[u32], &[f64]),
+        old: Option<(&[f32], usize)>,
+        held: impl Fn(usize) -> Option<usize>,
+    ) -> candle_core::Result<Tensor> {
+        let (terms, columns) = (self.terms, logits.dim(1)?);
         let mut targets = vec![0.0; labels.len() * columns];
         for (target, label) in targets.chunks_exact_mut(columns).zip(labels) {
             target[*label as usize] = 1.0;
         }
-        let labelled = weighted_sigmoid_cross_entropy(logits, &targets, &weights)?;
+        let labelled = weighted_sigmoid_cross_entropy(logits, &targets, weights)?;
         let Some((old, width)) = old.filter(|(_, width)| *width > 0) else { return Ok(labelled) };
         for (target, old) in targets.chunks_exact_mut(columns).zip(old.chunks_exact(width)) {
-            target.iter_mut().zip(old).for_each(|(target, z)| *target = sigmoid(*z));
+            for (column, target) in target.iter_mut().enumerate() {
+                let Some(z) = held(column).and_then(|row| old.get(row)) else { continue };
+                *target = sigmoid(*z);
+            }
         }
-        let weights = if terms.weighs_relation { weights } else { vec![1.0; labels.len()] };
-        let relation = weighted_sigmoid_cross_entropy(logits, &targets, &weights)?;
+        let alike = vec![1.0; labels.len()];
+        let weights = if terms.weighs_relation { weights } else { &alike };
+        let relation = weighted_sigmoid_cross_entropy(logits, &targets, weights)?;
         (labelled * terms.labels)? + (relation * terms.relation)?
     }
 }
@@ -90,7 +123,13 @@ mod tests {
     }
 
     fn of(terms: Terms, learned: &[(u32, usize)], task: usize) -> Compensated {
-        Compensated { terms, learned: learned.iter().copied().collect(), task, old: None }
+        Compensated {
+            terms,
+            learned: learned.iter().copied().collect(),
+            task,
+            own: None,
+            old: None,
+        }
     }
 
     fn narrow(values: Vec<f64>) -> Vec<f32> {

@@ -1,28 +1,22 @@
-//! What a client of GLFC keeps: exemplars, what it has learned, and samples of tasks that it has still to choose from.
+//! What a client of GLFC keeps: exemplars, what it has learned, samples of tasks that it has still to choose from and, where
+//! it has an old model of its own, that model.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::choosing::Choosing;
 use super::compensation::LearnedRows;
 use crate::data::{Curriculum, Shard};
+use crate::learning::Classifier;
 use crate::learning::exemplars::{ByClass, Quota};
-use crate::learning::{Classifier, Herding};
-use crate::methods::herded::features_by_row;
-use crate::policy::{ClientState, Lab, PolicyError};
+use crate::model::ParameterSet;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{ClientState, Lab, PolicyError, parameter_sections, parameters_of};
 use crate::quantity::TaskId;
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
-/// How exemplars are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choosing {
-    /// Samples of a client at most, of all learned classes together.
-    pub budget: usize,
-    /// Whether a sample may be chosen again.
-    pub repeats: bool,
-}
-
 /// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
-/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose from are its
+/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model. Those it has still to choose from are its
 /// own data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learned {
@@ -32,6 +26,8 @@ pub struct Learned {
     pub rows: BTreeSet<u32>,
     /// The task that the last signal began.
     pub(super) task: Option<TaskId>,
+    /// The model that it received as its task began, of the head rows before those of the task, where it keeps one.
+    pub old: Option<ParameterSet>,
     /// Mean entropy of the answers when it was last asked.
     pub(super) entropy: f64,
     /// Tasks whose classes are not learned yet, the one at hand the last.
@@ -49,30 +45,25 @@ impl Learned {
         }
     }
 
-    /// What was met before `task` becomes learned: exemplars are chosen by this model's unit features, and what there is is
-    /// cut to its part of the budget.
+    /// What was met before `task` becomes learned: exemplars are chosen by this model's unit features, or drawn at this key,
+    /// and what there is is cut to its part of the budget.
     pub(super) fn learn(
         &mut self,
         task: TaskId,
         model: &Classifier,
-        choosing: Choosing,
+        (choosing, key): (Choosing, StreamKey),
         lab: &Lab,
     ) -> Result<(), PolicyError> {
         self.task = Some(task);
         self.sample_bytes = lab.dataset.train.sample_bytes()?;
         let now = self.met.iter().position(|(met, _)| *met >= task).unwrap_or(self.met.len());
         for (_, shard) in self.met.drain(..now).collect::<Vec<_>>() {
-            let classes = features_by_row(&shard, model, lab)?;
-            self.rows.extend(classes.keys());
+            let classes = choosing.classes(&shard, model, lab)?;
+            self.rows.extend(classes.iter().map(|class| class.row));
             let each = Quota::Floor.of(choosing.budget, self.rows.len());
             self.by_class.cut(each);
-            for (row, class) in classes {
-                let (features, dim) = (&class.features, class.dim());
-                let order = match choosing.repeats {
-                    true => Herding::GreedyUnit.order_with_repeats(features, dim, each),
-                    false => Herding::GreedyUnit.order(features, dim, each),
-                };
-                self.by_class.insert(row, order.into_iter().map(|at| class.samples[at]).collect());
+            for class in classes {
+                self.by_class.insert(class.row, choosing.choose(&class, each, key));
             }
         }
         Ok(())
@@ -99,7 +90,9 @@ impl ClientState for Learned {
         };
         let rows = self.by_class.iter().map(|(row, own)| tensor(format!("row.{row}"), own));
         let met = self.met.iter().map(|(task, own)| tensor(format!("task.{}", task.0), own));
-        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, rows.chain(met).collect())])
+        let mut sections = vec![Section::new(Kind::Exemplars, rows.chain(met).collect())];
+        sections.extend(self.old.iter().flat_map(parameter_sections));
+        Body::new(meta.finish(), sections)
     }
 
     fn load(saved: &Body) -> Result<Learned, WireError> {
@@ -112,11 +105,13 @@ impl ClientState for Learned {
         for row in exemplars {
             by_class.insert(row, samples(format!("row.{row}"))?.to_vec());
         }
+        let old = parameters_of(saved)?;
         let met = |task: u32| Ok((TaskId(task as u16), samples(format!("task.{task}"))?.clone()));
         Ok(Learned {
             by_class,
             rows: rows.into_iter().collect(),
             task: begun.checked_sub(1).map(|task| TaskId(task as u16)),
+            old: Some(old).filter(|old| old.iter().next().is_some()),
             entropy,
             met: tasks.into_iter().map(met).collect::<Result<_, WireError>>()?,
             sample_bytes,
@@ -124,13 +119,16 @@ impl ClientState for Learned {
     }
 
     fn kept_bytes(&self) -> u64 {
-        self.sample_bytes * self.by_class.len() as u64
+        let old = self.old.iter().flat_map(ParameterSet::iter);
+        let numbers: u64 = old.map(|(_, parameter)| parameter.values.len() as u64).sum();
+        self.sample_bytes * self.by_class.len() as u64 + 4 * numbers
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{LinearHead, Parameter};
 
     #[test]
     fn a_memory_is_read_back() {
@@ -147,5 +145,9 @@ mod tests {
         assert_eq!(memory.met, [(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
         assert_eq!(Learned::load(&memory.save()).unwrap(), memory);
         assert_eq!(memory.kept_bytes(), 3 * 64);
+        let head = Parameter { shape: vec![2, 3], values: [0.5; 6].into() };
+        memory.old = Some([(LinearHead::WEIGHT, head)].into_iter().collect());
+        assert_eq!(Learned::load(&memory.save()).unwrap(), memory);
+        assert_eq!(memory.kept_bytes(), 3 * 64 + 6 * 4);
     }
 }

@@ -172,7 +172,11 @@ fn own_tasks() {
             "kind = \"capped\", beta = 1.0, min_samples = 2",
             "kind = \"slices\", share = 0.5",
         );
-    goes_on(&format!("{own}method = {{ name = \"fedavg\", train = \"head\" }}\n{THREE}"));
+    let glfc = "name = \"glfc\", train = \"head\", budget = 12, old_model = \"received\", outputs = \"own\", rows = \"last\", \
+                exemplars = \"random\"";
+    for method in ["name = \"fedavg\", train = \"head\"", glfc] {
+        goes_on(&format!("{own}method = {{ {method} }}\n{THREE}"));
+    }
 }
 
 /// Exemplars, earlier networks, teachers, and what is known of classes.

@@ -235,7 +235,7 @@ fn lenet(model: &ModelFacts) -> f64 {
 }
 
 /// The head cut to its first rows.
-fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet, PolicyError> {
+pub(super) fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet, PolicyError> {
     let mut cut = set.clone();
     for name in HeadKind::of(set).by_row() {
         if let Some(whole) = set.get(name) {

@@ -1,0 +1,139 @@
+//! How exemplars are chosen among the samples of a class.
+
+use clap::ValueEnum;
+
+use crate::data::Shard;
+use crate::learning::{Classifier, Herding};
+use crate::methods::herded::{Candidates, features_by_row};
+use crate::numerics::distributions::{below, shuffle};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Lab, PolicyError};
+use crate::scenario::reader::Choice;
+
+/// What tells which samples of a class are exemplars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Exemplars {
+    /// Their features: greedy herding.
+    #[default]
+    Herding,
+    /// Chance.
+    ///
+    /// Powder's port herds features that are all of a class's first image, augmented anew for each: which images it takes has
+    /// nothing to do with them.
+    Random,
+}
+
+impl Choice for Exemplars {}
+
+/// How exemplars are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choosing {
+    /// Samples of a client at most, of all learned classes together.
+    pub budget: usize,
+    /// Whether a sample may be chosen again.
+    pub repeats: bool,
+    /// By what.
+    pub by: Exemplars,
+}
+
+/// The samples of one class, of which some are to be chosen.
+pub(super) struct Class {
+    /// Its head row.
+    pub row: u32,
+    samples: Vec<u32>,
+    /// One behind the other, where it matters.
+    features: Vec<f32>,
+}
+
+impl Choosing {
+    /// The classes of a shard, by head row, seen by this model.
+    ///
+    /// # Errors
+    /// When a sample cannot be read.
+    pub(super) fn classes(
+        self,
+        shard: &Shard,
+        model: &Classifier,
+        lab: &Lab,
+    ) -> Result<Vec<Class>, PolicyError> {
+        match self.by {
+            Exemplars::Herding => {
+                let found = features_by_row(shard, model, lab)?.into_iter();
+                let class = |(row, class): (u32, Candidates)| Class {
+                    row,
+                    samples: class.samples,
+                    features: class.features,
+                };
+                Ok(found.map(class).collect())
+            }
+            Exemplars::Random => {
+                let labels = lab.dataset.train.labels();
+                let row = |sample: u32| lab.curriculum.row_of(labels[sample as usize]);
+                let mut rows: Vec<(u32, u32)> =
+                    shard.iter().map(|sample| (row(*sample), *sample)).collect();
+                rows.sort_unstable();
+                let of = |run: &[(u32, u32)]| Class {
+                    row: run[0].0,
+                    samples: run.iter().map(|(_, sample)| *sample).collect(),
+                    features: Vec::new(),
+                };
+                Ok(rows.chunk_by(|a, b| a.0 == b.0).map(of).collect())
+            }
+        }
+    }
+
+    /// So many samples of a class, at most as many as there are, the best first; what is drawn is drawn at a step of this
+    /// key.
+    pub(super) fn choose(self, class: &Class, each: usize, key: StreamKey) -> Vec<u32> {
+        let Class { row, samples, features } = class;
+        let dim = features.len() / samples.len().max(1);
+        let order: Vec<usize> = match (self.by, self.repeats) {
+            (Exemplars::Herding, true) => {
+                Herding::GreedyUnit.order_with_repeats(features, dim, each)
+            }
+            (Exemplars::Herding, false) => Herding::GreedyUnit.order(features, dim, each),
+            (Exemplars::Random, repeats) => {
+                let mut rng = key.step(u64::from(*row)).rng();
+                let n = samples.len();
+                let mut order: Vec<usize> = (0..n).collect();
+                match repeats {
+                    true => order.fill_with(|| below(&mut rng, n as u64) as usize),
+                    false => shuffle(&mut rng, &mut order),
+                }
+                order.truncate(each);
+                order
+            }
+        };
+        order.into_iter().map(|at| samples[at]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::streams::Domain;
+    use std::collections::BTreeSet;
+
+    /// Chance asks no features, and draws the same at the same key.
+    #[test]
+    fn chance_draws_with_and_without_repeats() {
+        let class = |row| Class { row, samples: (10..30).collect(), features: Vec::new() };
+        let key = StreamKey::new(3, Domain::Method);
+        let of = |repeats, each, row, key| {
+            let choosing = Choosing { budget: 500, repeats, by: Exemplars::Random };
+            choosing.choose(&class(row), each, key)
+        };
+        let distinct = |chosen: &[u32]| chosen.iter().collect::<BTreeSet<_>>().len();
+        let again = of(true, 25, 4, key);
+        assert!(again.len() == 20 && distinct(&again) < 20, "as many as there are");
+        assert!(again.iter().all(|sample| (10..30).contains(sample)));
+        assert_eq!(again, of(true, 25, 4, key));
+        assert_ne!(again, of(true, 25, 5, key), "classes draw apart");
+        assert_ne!(again, of(true, 25, 4, key.client(1)), "clients draw apart");
+        // A cut keeps what a smaller part would have been.
+        assert_eq!(again[..7], of(true, 7, 4, key));
+        let once = of(false, 25, 4, key);
+        assert_eq!((once.len(), distinct(&once)), (20, 20));
+        assert_eq!(once[..6], of(false, 6, 4, key));
+    }
+}

@@ -1,0 +1,100 @@
+//! What a client of GLFC does in a round.
+
+use std::sync::Arc;
+
+use super::choosing::Choosing;
+use super::config::{Glfc, OldModel};
+use super::objective::Compensated;
+use super::outputs::{Outputs, Own};
+use super::proxy::{GRADIENTS, OLD, gradients, old_in, with_rows};
+use super::signal::Signal;
+use super::state::Learned;
+use crate::data::{Shard, TaskView};
+use crate::learning::{Classifier, Teacher};
+use crate::methods::averaged::{Client, Trained, previous, train_by};
+use crate::model::ParameterSet;
+use crate::policy::{Lab, Message, ModelFacts, PolicyError};
+
+impl Glfc {
+    pub(super) fn has_proxy(&self) -> bool {
+        self.old_model == OldModel::Proxy
+    }
+
+    /// Whether clients say how far their features spread: in the first task of LGA.
+    pub(super) fn traces(&self, view: &TaskView) -> bool {
+        let augment = self.proxy.augment.filter(|_| self.has_proxy() && view.task.0 == 0);
+        augment.is_some_and(|augment| augment.from_clients)
+    }
+
+    /// The old model that a Down names or the client keeps, and the head rows that it knows.
+    fn old_of(
+        &self,
+        down: &Message,
+        state: &Learned,
+        before: usize,
+    ) -> Result<Option<(ParameterSet, usize)>, PolicyError> {
+        match self.old_model {
+            OldModel::TaskEnd => Ok(previous::of(down)?.map(|previous| (previous, before))),
+            OldModel::Received => Ok(state.old.clone().map(|old| (old, before))),
+            OldModel::Proxy => Ok(down.asset(OLD).map(|asset| old_in(asset)).transpose()?),
+        }
+    }
+
+    /// What a client does in a round.
+    ///
+    /// # Errors
+    /// What the network or the samples report.
+    pub(super) fn train(
+        &self,
+        model: &ModelFacts,
+        member: &mut Client<'_, Learned>,
+        lab: &Lab,
+    ) -> Result<Trained, PolicyError> {
+        let view = Arc::clone(&member.seat.view);
+        let mut state = std::mem::take(&mut member.state);
+        for missed in member.missed {
+            state.meet(missed.task, &missed.shard);
+        }
+        state.meet(view.task, member.shard);
+        let received = Classifier::frozen(&lab.backbone, &member.received)?;
+        let signalled = self.is_signalled(&mut state, member, &received, lab)?;
+        if signalled {
+            let (budget, repeats) = (self.budget as usize, self.repeats);
+            let choosing = Choosing { budget, repeats, by: self.exemplars };
+            state.learn(view.task, &received, (choosing, member.key), lab)?;
+            // Who has learned nothing has nothing to hold.
+            let keeps = self.old_model == OldModel::Received && !state.rows.is_empty();
+            let old = keeps.then(|| with_rows(&member.received, view.rows.start));
+            state.old = old.transpose()?;
+        }
+        let old = state.by_class.below(view.rows.start as u32);
+        let mut all = [member.shard, old.as_slice()].concat();
+        all.sort_unstable();
+        let (all, learned): (Shard, _) = (all.into(), state.of_tasks(&lab.curriculum));
+        let old_model = self.old_of(member.down, &state, view.rows.start)?;
+        let teacher = old_model.map(|(old, rows)| Teacher::new(&lab.backbone, &old, 0..rows, None));
+        let (terms, task, teacher) = (self.terms, view.task.index(), teacher.transpose()?);
+        let own = (self.outputs == Outputs::Own)
+            .then(|| Own::new(&learned, view.rows.clone(), model.classes));
+        let lab = Lab { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
+        let trained = train_by(self, model, &[member.upon(&all)], &lab, |_| {
+            Ok(Box::new(Compensated { terms, learned, task, own, old: teacher }))
+        })?;
+        let none = || PolicyError::Unsupported("nobody was trained".to_owned());
+        let mut trained = trained.into_iter().next().ok_or_else(none)??;
+        trained.samples = member.shard.len();
+        if signalled && self.has_proxy() && !member.shard.is_empty() {
+            let learnt = (&trained.parameters, view.seen());
+            let sent = gradients(&self.proxy, model, learnt, member.shard, &lab)?;
+            trained.beside.insert(GRADIENTS, sent);
+        }
+        trained.metrics.push(("signal", f64::from(u8::from(signalled))));
+        if self.signal == Signal::Entropy {
+            trained.metrics.push(("entropy", state.entropy));
+        }
+        trained.metrics.push(("learned_classes", state.rows.len() as f64));
+        trained.metrics.push(("exemplars", old.len() as f64));
+        member.state = state;
+        Ok(trained)
+    }
+}

@@ -1,0 +1,164 @@
+//! Whose rows of the head the server takes.
+//!
+//! Where every slot has head rows of its own, a mean over all clients would leave a client a fifth of what it learnt. Powder's
+//! port takes no mean of the head: the clients of a round are in an order that is drawn anew for every round, the server
+//! begins with the first one's head, and puts there, in this order, what each client has of the classes of its task.
+//!
+//! ```text
+//! head <- head of the first client;   for every client m in turn:   head[rows of m's task] <- head_m[rows of m's task]
+//! ```
+//! So a task's rows are what its client sent, and rows of earlier tasks move only in rounds in which their client is the
+//! first.
+
+use clap::ValueEnum;
+
+use crate::methods::averaged::{Closing, SAMPLES};
+use crate::model::{HeadKind, ParameterSet};
+use crate::numerics::distributions::shuffle;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{Kept, PolicyError};
+use crate::scenario::reader::Choice;
+use crate::wire::Kind;
+
+/// Whose rows of the head the server takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum HeadRows {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Of a task's classes those of the last client of a round that is at it, and all others of the first client.
+    ///
+    /// The order of clients is drawn in every round. For `tasks.arrival = "powder"`.
+    Last,
+}
+
+impl Choice for HeadRows {}
+
+/// Puts the rows of a round's uploads into the head, in an order that is drawn at the round's key; everything else is left as
+/// the mean made it.
+///
+/// # Errors
+/// Rows that do not fit the head.
+pub(super) fn take_last(
+    closing: &Closing<'_>,
+    theta: &mut ParameterSet,
+) -> Result<(), PolicyError> {
+    let holds = |kept: &&Kept| {
+        let samples = kept.update.find(Kind::Statistics, SAMPLES);
+        samples.is_some_and(|samples| samples.numbers().iter().sum::<f64>() > 0.0)
+    };
+    let mut order: Vec<&Kept> = closing.folded.kept.iter().filter(holds).collect();
+    draw(&mut order, closing.round.key(Domain::Method));
+    put(&order, closing.before, theta)
+}
+
+fn draw(order: &mut [&Kept], key: StreamKey) {
+    shuffle(&mut key.rng(), order);
+}
+
+/// The heads of these uploads put upon the one before, one after another.
+fn put(
+    order: &[&Kept],
+    before: &ParameterSet,
+    theta: &mut ParameterSet,
+) -> Result<(), PolicyError> {
+    for name in HeadKind::of(before).by_row() {
+        let Some(mut head) = before.get(name).cloned() else { continue };
+        for (place, kept) in order.iter().enumerate() {
+            let Some(sent) = kept.update.parameters.get(name) else { continue };
+            if place == 0 {
+                head = head.with_rows(sent, 0)?;
+            }
+            let rows = &kept.meta.seat.view.rows;
+            head = head.with_rows(&sent.cut(rows.clone())?, rows.start)?;
+        }
+        theta.insert(*name, head);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::data::TaskView;
+    use crate::model::{LinearHead, Parameter};
+    use crate::policy::{Message, Period, UpMeta, one_seat_each};
+    use crate::quantity::{ClientId, Round, TaskId};
+
+    /// A head of one column, every row of this value.
+    fn head(rows: usize, value: f32) -> ParameterSet {
+        let of = |shape: Vec<usize>| Parameter { values: vec![value; rows].into(), shape };
+        let all = [(LinearHead::WEIGHT, of(vec![rows, 1])), (LinearHead::BIAS, of(vec![rows]))];
+        all.into_iter().collect()
+    }
+
+    fn kept(client: u32, rows: std::ops::Range<usize>, sent: ParameterSet) -> Kept {
+        let classes = rows.clone().map(|row| row as u32).collect();
+        let view = Arc::new(TaskView { task: TaskId(0), rows, classes });
+        let seat = one_seat_each(&Period::of(view, 1), &[ClientId(client)]).remove(0);
+        let (sent, update) = (Arc::new(Message::default()), Message::of(sent));
+        Kept { meta: UpMeta::timely(seat, Round(0)), sent, update }
+    }
+
+    fn bias(set: &ParameterSet) -> Vec<f32> {
+        assert_eq!(
+            set.get(LinearHead::WEIGHT).unwrap().values,
+            set.get(LinearHead::BIAS).unwrap().values
+        );
+        set.get(LinearHead::BIAS).unwrap().values.to_vec()
+    }
+
+    /// Rows 0..2, 2..4 and 4..6 of three clients, of a head of seven: the first one's is the base, then each one's own.
+    #[test]
+    fn the_last_holder_wins_and_the_first_client_lends_the_rest() {
+        let before = head(7, 0.0);
+        let clients = [
+            kept(0, 0..2, head(7, 1.0)),
+            kept(1, 2..4, head(7, 2.0)),
+            // Its head is that of classes up to its own.
+            kept(2, 4..6, head(6, 3.0)),
+            // Another seat of the same task as client 1.
+            kept(3, 2..4, head(7, 4.0)),
+        ];
+        let of = |order: &[usize]| {
+            let order: Vec<&Kept> = order.iter().map(|at| &clients[*at]).collect();
+            let mut theta = head(7, 9.0);
+            theta.insert("below", Parameter { shape: vec![1], values: [5.0].into() });
+            put(&order, &before, &mut theta).unwrap();
+            assert_eq!(theta.get("below").unwrap().values[..], [5.0], "left to the mean");
+            bias(&theta)
+        };
+        assert_eq!(of(&[0, 1, 2]), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 1.0]);
+        assert_eq!(of(&[1, 0, 2]), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 2.0]);
+        // Who is first leaves rows alone that it was not sent.
+        assert_eq!(of(&[2, 0, 1]), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 0.0]);
+        // Of two at the same rows the later one.
+        assert_eq!(of(&[0, 1, 3]), [1.0, 1.0, 4.0, 4.0, 1.0, 1.0, 1.0]);
+        assert_eq!(of(&[0, 3, 1]), [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 1.0]);
+        assert_eq!(of(&[]), [0.0; 7]);
+        // Rows that the head has not.
+        let wrong = kept(0, 6..9, head(9, 1.0));
+        assert!(put(&[&wrong], &before, &mut head(7, 0.0)).is_err());
+        let short = kept(0, 2..4, head(3, 1.0));
+        assert!(put(&[&short], &before, &mut head(7, 0.0)).is_err());
+    }
+
+    /// The order depends on the key of the round alone, and every client is first in about as many rounds.
+    #[test]
+    fn the_order_is_drawn_in_every_round() {
+        let clients = [0, 1, 2, 3, 4].map(|client| kept(client, 0..1, head(1, 0.0)));
+        let order = |round| {
+            let mut order: Vec<&Kept> = clients.iter().collect();
+            draw(&mut order, StreamKey::new(7, Domain::Method).round(round));
+            order.iter().map(|kept| kept.meta.seat.client.0).collect::<Vec<_>>()
+        };
+        assert_eq!(order(3), order(3));
+        let firsts: Vec<u32> = (0..200).map(|round| order(round)[0]).collect();
+        for client in 0..5 {
+            let times = firsts.iter().filter(|first| **first == client).count();
+            assert!((20..60).contains(&times), "client {client} is first {times} times");
+        }
+    }
+}

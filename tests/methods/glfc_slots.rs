@@ -1,0 +1,316 @@
+//! GLFC as Powder's port has it, where clients have tasks of their own: whose head rows the server takes, which old model a
+//! client holds, which exemplars it keeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use fedcast::data::{Slot, Slots};
+use fedcast::experiment::assemble::assemble;
+use fedcast::federation::{Digests, Interrupt, Memory, Setup, simulate};
+use fedcast::methods::Registry;
+use fedcast::methods::glfc::Learned;
+use fedcast::model::{LinearHead, ParameterSet};
+use fedcast::policy::{
+    Around, ClientState, Failure, Lab, Member, Method, MethodHooks, Outcome, Seat,
+};
+use fedcast::quantity::{ClientId, TaskId};
+use fedcast::scenario::{Override, Scenario};
+
+const CLIENTS: usize = 5;
+const ROUNDS: usize = 3;
+const BUDGET: usize = 30;
+
+/// Three periods of three rounds, five clients with four of the ten digits each, and the settings of the port.
+const SCENARIO: &str = r#"
+    schema = 1
+    data = { source = "digits", subset = 20 }
+    tasks = { count = 3, arrival = "powder", slot_classes = 4 }
+    partition = { kind = "slices" }
+    backbone = { kind = "pixels" }
+    federation = { clients = 5, rounds = 3 }
+    client = { epochs = 2, batch = 8, epoch_schedule = "quarter-cosine", optimiser = { kind = "adamw", lr = 0.005, weight_decay = 0.0 } }
+    record.evaluate = "task"
+
+    [method]
+    name = "glfc"
+    train = "head"
+    head = "fixed"
+    budget = 30
+    compensate = false
+    label_weight = 1.0
+    relation_weight = 1.0
+    lr_schedule = "client"
+    old_model = "received"
+    outputs = "own"
+    rows = "last"
+    exemplars = "random"
+"#;
+
+fn read(overrides: &[&str]) -> Result<Scenario, String> {
+    let overrides: Vec<_> = overrides.iter().map(|text| Override::new(*text)).collect();
+    let read = Scenario::from_toml(SCENARIO, "s", Path::new("."), &overrides, &Registry::builtin());
+    read.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
+}
+
+/// What a client was sent, what it answered and what it kept.
+struct Heard {
+    seat: Seat,
+    down: ParameterSet,
+    up: ParameterSet,
+    state: Learned,
+    metrics: BTreeMap<&'static str, f64>,
+    /// Its own samples of the task.
+    shard: Vec<u32>,
+}
+
+/// A run with everything that clients heard and said.
+struct Run {
+    /// By client, round after round.
+    heard: BTreeMap<ClientId, Vec<Heard>>,
+    slots: Arc<Slots>,
+    digests: Digests,
+}
+
+struct Listening {
+    method: Arc<dyn Method>,
+    heard: Arc<Mutex<BTreeMap<ClientId, Vec<Heard>>>>,
+}
+
+impl MethodHooks for Listening {
+    fn inner(&self) -> &dyn Method {
+        &*self.method
+    }
+
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let outcomes = self.method.train(members, lab);
+        for (member, outcome) in members.iter().zip(&outcomes) {
+            let outcome = outcome.as_ref().expect("everybody trains");
+            let heard = Heard {
+                seat: member.seat.clone(),
+                down: member.down.parameters.clone(),
+                up: outcome.up.parameters.clone(),
+                state: Learned::of(&member.state).expect("it is a state"),
+                metrics: outcome.metrics.iter().copied().collect(),
+                shard: member.shard.to_vec(),
+            };
+            let mut all = self.heard.lock().expect("nobody panics");
+            all.entry(member.seat.client).or_default().push(heard);
+        }
+        outcomes
+    }
+}
+
+fn ran(overrides: &[&str]) -> Run {
+    let scenario = read(overrides).expect("is right");
+    let setup = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
+    let slots = setup.lab.curriculum.slots.clone().expect("clients have tasks of their own");
+    let heard = Arc::default();
+    let method = Listening { method: Arc::clone(&setup.method), heard: Arc::clone(&heard) };
+    let setup = Setup { method: Arc::new(Around(method)), ..setup };
+    let journal = Memory::default();
+    simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).expect("ends");
+    let heard = std::mem::take(&mut *heard.lock().expect("nobody panics"));
+    Run { heard, slots, digests: journal.digests() }
+}
+
+/// Rows of the head, bits of weights and bias.
+fn rows(set: &ParameterSet, of: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
+    let [weight, bias] = [LinearHead::WEIGHT, LinearHead::BIAS].map(|name| set.get(name).unwrap());
+    let width = weight.values.len() / weight.shape[0];
+    let row = |row: usize| {
+        let numbers =
+            weight.values[row * width..(row + 1) * width].iter().chain([&bias.values[row]]);
+        numbers.map(|number| number.to_bits()).collect()
+    };
+    of.map(row).collect()
+}
+
+/// The rows of slots that a client had before the one it works on.
+fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
+    let client = heard.seat.client;
+    let earlier = (0..heard.seat.view.task.0).map(|period| Slot { period: TaskId(period), client });
+    let had = earlier.filter(|slot| run.slots.begins(*slot));
+    had.flat_map(|slot| run.slots.view(slot).rows.clone()).map(|row| row as u32).collect()
+}
+
+/// The head that the next round begins with: rows of each client's task are what it sent, the others are one client's, the
+/// same for all of them. That one is not always the same.
+#[test]
+fn rows_are_of_their_holders_and_the_rest_of_the_first_client() {
+    let run = ran(&[]);
+    let all = run.slots.rows();
+    let (mut firsts, mut moved) = (BTreeSet::new(), 0);
+    for round in 0..run.heard[&ClientId(0)].len() - 1 {
+        let round: Vec<(&Heard, &Heard)> =
+            run.heard.values().map(|heard| (&heard[round], &heard[round + 1])).collect();
+        let next = &round[0].1.down;
+        let mut held = BTreeSet::new();
+        for (heard, _) in &round {
+            let own = heard.seat.view.rows.clone();
+            assert_eq!(rows(next, own.clone()), rows(&heard.up, own.clone()));
+            assert_ne!(rows(next, own.clone()), rows(&heard.down, own.clone()));
+            held.extend(own);
+        }
+        let rest = || (0..all).filter(|row| !held.contains(row));
+        let of: Vec<ClientId> = (round.iter())
+            .filter(|(heard, _)| rows(&heard.up, rest()) == rows(next, rest()))
+            .map(|(heard, _)| heard.seat.client)
+            .collect();
+        assert!(!of.is_empty(), "nobody's");
+        if let [first] = of[..] {
+            firsts.insert(first);
+            moved += 1;
+        }
+    }
+    assert!(moved >= 2 && firsts.len() >= 2, "{moved} times {firsts:?}");
+}
+
+/// What a client sends differs from what it was sent on rows of its task and of what it has learned alone.
+#[test]
+fn clients_train_their_own_rows_alone() {
+    let run = ran(&[]);
+    for heard in run.heard.values().flatten() {
+        let learned = learned(&run, heard);
+        assert_eq!(heard.state.rows, learned);
+        for row in 0..run.slots.rows() {
+            let of = |set| rows(set, row..row + 1);
+            let own = heard.seat.view.rows.contains(&row) || learned.contains(&(row as u32));
+            assert_eq!(of(&heard.up) != of(&heard.down), own, "row {row} of {}", heard.seat.client);
+        }
+    }
+}
+
+/// The old model of a client is what it received as its own task began, and stays that as long as it is at this task,
+/// whatever others began since; in its first task it has none.
+#[test]
+fn every_client_has_an_old_model_of_its_own() {
+    let run = ran(&[]);
+    let (mut olds, mut stayed) = (BTreeMap::new(), 0);
+    for (client, heard) in &run.heard {
+        assert_eq!(heard.len(), 3 * ROUNDS);
+        let mut begun = 0;
+        for (round, now) in heard.iter().enumerate() {
+            if now.seat.view.task != heard[begun].seat.view.task {
+                begun = round;
+                assert_eq!(round % ROUNDS, 0);
+            }
+            assert_eq!(
+                now.metrics["signal"],
+                f64::from(u8::from(round == begun)),
+                "{client} {round}"
+            );
+            let task = &now.seat.view;
+            let Some(old) = &now.state.old else {
+                assert_eq!(task.task, TaskId(0), "{client} has learned something");
+                continue;
+            };
+            let before = 0..task.rows.start;
+            assert_eq!(old.get(LinearHead::WEIGHT).unwrap().shape[0], before.end);
+            let received = rows(&heard[begun].down, before.clone());
+            assert_eq!(rows(old, before.clone()), received, "{client} {round}");
+            if round / ROUNDS > task.task.index() {
+                stayed += usize::from(rows(&now.down, before.clone()) != received);
+            }
+            olds.insert((*client, task.task), begun);
+        }
+    }
+    // Clients began a task in both later periods, and one went on with its own while the server's model moved.
+    let periods: BTreeSet<usize> = olds.values().map(|begun| begun / ROUNDS).collect();
+    assert_eq!(periods, [1, 2].into());
+    assert!(stayed > 0, "nobody stayed");
+    // It matters what is held, for those alone who have something to hold.
+    let other = ran(&["method.relation_weight=0"]);
+    for (client, heard) in &run.heard {
+        for (round, now) in heard[..=ROUNDS].iter().enumerate() {
+            let other = &other.heard[client][round];
+            assert_eq!(now.up == other.up, now.state.old.is_none(), "{client} {round}");
+        }
+    }
+}
+
+/// Of the classes that a client has learned it keeps as many samples each as its budget gives, drawn from its own.
+#[test]
+fn exemplars_are_of_a_clients_earlier_tasks_within_its_budget() {
+    for how in ["random", "herding"] {
+        for repeats in [true, false] {
+            let keys = [format!("method.exemplars={how}"), format!("method.repeats={repeats}")];
+            let run = ran(&keys.each_ref().map(String::as_str));
+            let mut most = 0;
+            for heard in run.heard.values() {
+                let own: BTreeMap<u16, BTreeSet<u32>> = (heard.iter())
+                    .map(|heard| (heard.seat.view.task.0, heard.shard.iter().copied().collect()))
+                    .collect();
+                for now in heard {
+                    let learned = learned(&run, now);
+                    let (memory, share) = (&now.state.by_class, BUDGET / learned.len().max(1));
+                    let rows: BTreeSet<u32> = memory.iter().map(|(row, _)| row).collect();
+                    assert_eq!(rows, learned);
+                    assert!(memory.len() <= BUDGET);
+                    assert_eq!(now.metrics["exemplars"], memory.len() as f64);
+                    most = most.max(learned.len());
+                    for (row, chosen) in memory.iter() {
+                        assert!(!chosen.is_empty() && chosen.len() <= share, "{chosen:?}");
+                        let task = row as usize / (CLIENTS * 4);
+                        assert!(chosen.iter().all(|sample| own[&(task as u16)].contains(sample)));
+                        let distinct: BTreeSet<_> = chosen.iter().collect();
+                        assert!(repeats || distinct.len() == chosen.len());
+                    }
+                }
+            }
+            assert!(most >= 4, "{most}");
+        }
+    }
+}
+
+/// Keys change what they name, and the same seed gives the same run.
+#[test]
+fn every_key_of_the_port_counts() {
+    let port = ran(&[]).digests;
+    assert_eq!(ran(&[]).digests, port);
+    for key in [
+        "method.exemplars=herding",
+        "method.outputs=seen",
+        "method.rows=mean",
+        "method.compensate=true",
+        "method.budget=8",
+        "method.label_weight=0.2",
+        "method.head=growing",
+        "seed.run=8",
+    ] {
+        assert_ne!(ran(&[key]).digests, port, "{key}");
+    }
+}
+
+/// What has no meaning is refused, and says what to do.
+#[test]
+fn what_slots_cannot_have_is_refused() {
+    for (overrides, words) in [
+        (
+            &["method={name=\"glfc\",lr_schedule=\"client\"}"][..],
+            &["different tasks", "old_model = \"received\""][..],
+        ),
+        (&["method.old_model=task-end"], &["different tasks", "old_model = \"received\""]),
+        (&["method.old_model=proxy"], &["proxy server", "old_model = \"received\""]),
+        (&["method.signal=entropy"], &["different tasks", "signal = \"task\""]),
+        (
+            &["tasks={count=2}", "partition={kind=\"iid\"}"],
+            &["rows = \"mean\"", "arrival = \"powder\""],
+        ),
+        (&["federation.fold=median"], &["robustly"]),
+        (&["privacy.secure_aggregation=true"], &["in secret"]),
+        (&["participation.population=fresh"], &["population"]),
+    ] {
+        let error = read(overrides).expect_err("has no meaning");
+        assert!(words.iter().all(|word| error.contains(word)), "{overrides:?}\n{error}");
+    }
+    // With one task for all, an old model of one's own is as good as another; so it is for LGA.
+    let global = ["tasks={count=2}", "partition={kind=\"iid\"}", "method.rows=mean"];
+    read(&global).expect("has a meaning");
+    let lga = "method={name=\"lga\",train=\"head\",old_model=\"received\",lr_schedule=\"client\"}";
+    read(&[lga]).expect("has a meaning");
+    for key in ["outputs=\"own\"", "rows=\"last\"", "exemplars=\"random\""] {
+        let lga = format!("method={{name=\"lga\",train=\"head\",{key}}}");
+        assert!(read(&[&lga]).is_err(), "{key} is of GLFC");
+    }
+}
