@@ -115,7 +115,7 @@ impl Rebalancing {
         Ok(loss)
     }
 
-    /// [`multiplications`](Rebalancing::multiplications) in sample passes of the model.
+    /// What a rebalancing costs at most, in sample passes of the model.
     pub fn work(&self, model: &ModelFacts, view: &TaskView) -> f64 {
         model.passes(self.multiplications(view, model.backbone.dim()))
     }
