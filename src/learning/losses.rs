@@ -33,7 +33,9 @@ use clap::ValueEnum;
 
 pub use anchored::anchored;
 pub use prototypes::{ClassPrototypes, ProtoDistance};
-pub use sigmoid::{ClassReduction, sigmoid, sigmoid_cross_entropy, weighted_sigmoid_cross_entropy};
+pub use sigmoid::{
+    ClassReduction, sigmoid, sigmoid_cross_entropy, sigmoid_targets, weighted_sigmoid_cross_entropy,
+};
 pub use stored_logits::stored_logits;
 
 use super::optimiser::lend;

@@ -17,20 +17,16 @@
 
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Client, Closing, Trained, sample_count};
+use super::averaged::{Averaged, Closing};
 use super::class_statistics::{
-    CovarianceForm, KeptFor, Omega, Prototypes, Rebalance, RebalanceLoss, Rebalancing, describe,
-    described, drawable, fields, places,
+    CovarianceForm, Descriptions, KeptFor, Omega, Prototypes, Rebalance, RebalanceLoss,
+    Rebalancing, Spread,
 };
 use super::fedavg::{FedAvg, Train};
 use super::registry::MethodEntry;
-use crate::learning::TrainingPlan;
 use crate::model::{HeadKind, ParameterSet};
-use crate::policy::{
-    Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, UpSize, Veto,
-};
+use crate::policy::{ModelFacts, PolicyError, RoundContext, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::wire::Section;
 
 /// What the server makes of the Gaussians of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -158,22 +154,9 @@ impl Ccvr {
         }
     }
 
-    /// Whether anything is drawn, for which Gaussians travel.
-    fn calibrates(&self) -> bool {
-        self.calibration.over != Rebalance::None
-    }
-
     fn is_due(&self, round: &RoundContext) -> bool {
         let last = round.round_in_phase + 1 >= round.rounds_in_phase;
-        self.calibrates() && (last || self.calibrated == Calibrated::EveryRound)
-    }
-
-    /// Head rows of the classes that an upload describes.
-    fn described(&self, facts: &SketchFacts<'_>) -> Vec<u32> {
-        match self.calibrates() {
-            true => described(facts.counts, self.min_samples),
-            false => Vec::new(),
-        }
+        self.calibration.is_on() && (last || self.calibrated == Calibrated::EveryRound)
     }
 }
 
@@ -186,47 +169,16 @@ impl Averaged for Ccvr {
     }
 
     fn vetoes(&self) -> Vec<Veto> {
-        match self.calibrates() {
+        match self.calibration.is_on() {
             true => Veto::against(&[Service::Mixed], "its server calibrates classes of one task"),
             false => self.fedavg.vetoes(),
         }
     }
 
-    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        fields(first_row, &self.described(facts))
-    }
-
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let (n, dim) = (self.described(facts).len(), facts.model.backbone.dim());
-        [sample_count()].into_iter().chain(places(n, dim, self.covariance)).collect()
-    }
-
-    fn size(&self) -> UpSize {
-        if self.calibrates() { UpSize::FromShard } else { UpSize::Static }
-    }
-
-    fn describe(
-        &self,
-        member: &Client<'_, ()>,
-        trained: &Trained,
-        lab: &Lab,
-    ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = vec![trained.sample_count()?];
-        if self.calibrates() {
-            said.extend(describe(self.covariance, self.min_samples, member, trained, lab)?);
-        }
-        Ok(said)
-    }
-
-    /// Training, and one forward pass (a third of a training pass) for the Gaussians.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let gaussians = if self.calibrates() { samples as f64 / 3.0 } else { 0.0 };
-        self.fedavg.work(samples, plan) + gaussians
-    }
-
-    /// A Gaussian nobody can draw from is this seat's bad update, not the end of the run.
-    fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
-        drawable(update, self.cov_scale)
+    fn describes(&self) -> Option<Descriptions> {
+        let (used, least) = (self.calibration.is_on(), self.min_samples);
+        let spread = Some(Spread { form: self.covariance, scale: self.cov_scale });
+        Some(Descriptions { used, least, spread })
     }
 
     fn after_mean(
@@ -236,32 +188,18 @@ impl Averaged for Ccvr {
         theta: &mut ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
         memory.take(&folded, self.memory)?;
-        if self.calibration.over == Rebalance::Current {
-            let rows = &round.period.view.rows;
-            memory.keep_rows(rows.start as u32..rows.end as u32);
-        }
+        memory.keep_rows(self.calibration.over.rows(&round.period.view));
         if !self.is_due(round) {
             return Ok(Vec::new());
         }
-        let loss = match self.class_model {
-            ClassModel::Merged => {
-                self.calibration.apply((&memory.merged(), self.cov_scale), theta, round)?
-            }
-            ClassModel::Mixture => {
-                self.calibration.apply((&*memory, self.cov_scale), theta, round)?
-            }
-        };
+        let merged = (self.class_model == ClassModel::Merged).then(|| memory.merged());
+        let drawn = (merged.as_ref().unwrap_or(memory), self.cov_scale);
+        let loss = self.calibration.apply(drawn, theta, round)?;
         Ok(loss.map(|loss| ("calibration_loss", loss)).into_iter().collect())
     }
 
     fn server_work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
-        match self.is_due(round) {
-            true => {
-                let (view, dim) = (&round.period.view, model.backbone.dim());
-                model.passes(self.calibration.multiplications(view, dim))
-            }
-            false => 0.0,
-        }
+        if self.is_due(round) { self.calibration.work(model, &round.period.view) } else { 0.0 }
     }
 }
 

@@ -24,7 +24,8 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{
-    Averaged, Client, Learnt, Needs, Objective, OldLogits, Pass, one_by_one, previous, train_alone,
+    Averaged, Client, Learnt, Needs, Objective, OldLogits, Pass, first_of, one_by_one, previous,
+    train_alone,
 };
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
@@ -258,8 +259,7 @@ impl Averaged for FedLwf2t {
         _network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
-        let member = pack.first().ok_or_else(none)?;
+        let member = first_of(pack)?;
         let view = Arc::clone(&member.seat.view);
         let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
         let lessons = self.lessons(member, &view, lab)?;

@@ -13,33 +13,21 @@
 //! In the paper only prototypes travel and models stay their clients' own; averaging them, too, is what HGP's benchmark
 //! does. Features for prototypes are those of the statistics transform.
 
-use std::collections::BTreeMap;
-
 use candle_core::Tensor;
 
-use super::averaged::{
-    Averaged, Client, Closing, Memory, Objective, Pass, Trained, Weights, sample_count,
-};
-use super::class_statistics::{
-    ClassMean, described, features_by_class, fields, flag_bytes, flagged, flags,
-};
+use super::averaged::{Averaged, Client, Closing, Objective, Pass, Weights};
+use super::class_statistics::{Descriptions, MeanPrototypes, flag_bytes};
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
-use crate::data::TaskView;
 use crate::learning::losses::{ClassPrototypes, ProtoDistance};
-use crate::learning::{Classifier, LearningError, TrainingPlan};
+use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
-use crate::numerics::gaussian::Diagonal;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, UpSize, Veto,
-    parameters_of,
+    Lab, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, Veto,
 };
 use crate::scenario::reader::{Param, TableReader, defaults};
-use crate::wire::{Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
-
-/// Name of the prototypes in a Down.
-const PROTOTYPES: &str = "prototypes";
+use crate::wire::Section;
 
 /// The `[method]` table of FedProto.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,86 +71,11 @@ impl FedProto {
     fn is_told(&self, round_in_phase: u32) -> bool {
         self.pulls() && round_in_phase > 0
     }
-
-    /// Head rows of the classes that an upload describes.
-    fn described(&self, facts: &SketchFacts<'_>) -> Vec<u32> {
-        if self.pulls() { described(facts.counts, 1) } else { Vec::new() }
-    }
-}
-
-/// The prototypes of the task's classes, by head row.
-#[derive(Debug, Default, PartialEq)]
-pub struct Prototypes {
-    known: BTreeMap<u32, Vec<f32>>,
-    /// Width of a feature.
-    dim: usize,
-}
-
-impl Prototypes {
-    /// `p_c = sum_m n_mc p_mc / sum_m n_mc` of the classes that anybody reports.
-    fn take(&mut self, reports: &[ClassMean]) {
-        let mut sums: BTreeMap<u32, (f64, Vec<f64>)> = BTreeMap::new();
-        for ClassMean { row, count, mean } in reports.iter().filter(|report| report.count > 0) {
-            let (total, sum) = sums.entry(*row).or_insert_with(|| (0.0, vec![0.0; mean.len()]));
-            *total += *count as f64;
-            sum.iter_mut().zip(mean).for_each(|(sum, value)| *sum += *count as f64 * value);
-        }
-        for (row, (total, sum)) in sums {
-            self.known.insert(row, sum.into_iter().map(|value| (value / total) as f32).collect());
-        }
-    }
-
-    /// One bit for each class of a view: whether it has a prototype.
-    fn flags(&self, view: &TaskView) -> Vec<u8> {
-        flags(view, |row| self.known.contains_key(&row))
-    }
-
-    /// All prototypes of a view, `(classes, dim)`; zeros for a class without one.
-    fn table(&self, view: &TaskView) -> Vec<f32> {
-        let of = |row: usize| self.known.get(&(row as u32)).cloned();
-        view.rows.clone().flat_map(|row| of(row).unwrap_or_else(|| vec![0.0; self.dim])).collect()
-    }
-}
-
-/// What [`Prototypes::flags`] and [`Prototypes::table`] made of it.
-fn heard(down: &Message, view: &TaskView) -> Result<ClassPrototypes, WireError> {
-    let Some(table) = down.find(Kind::Prototypes, PROTOTYPES) else {
-        return Ok(ClassPrototypes::default());
-    };
-    let dim = table.shape().last().copied().unwrap_or(0);
-    let values = table.shaped(&[view.rows.len(), dim])?.as_f32()?;
-    let class =
-        |at: usize| ((view.rows.start + at) as u32, values[at * dim..(at + 1) * dim].to_vec());
-    Ok(flagged(&down.control, view)?.into_iter().map(class).collect())
-}
-
-impl Memory for Prototypes {
-    fn save_into(&self, body: &mut Body) {
-        let rows: Vec<u32> = self.known.keys().copied().collect();
-        let mut meta = MetaWriter::new();
-        meta.u64(self.dim as u64).u32s(&rows);
-        body.meta.extend(meta.finish());
-        let values = self.known.values().flatten().copied().collect::<Vec<f32>>();
-        let table = NamedTensor::f32(PROTOTYPES, [rows.len(), self.dim], values);
-        let table = table.expect("prototypes of one run are of one width");
-        body.sections.push(Section::new(Kind::Prototypes, vec![table]));
-    }
-
-    fn load_from(saved: &Body) -> Result<(Prototypes, ParameterSet), WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (dim, rows) = (meta.u64()? as usize, meta.u32s()?);
-        meta.finish()?;
-        let table = saved.tensor(Kind::Prototypes, PROTOTYPES)?.shaped(&[rows.len(), dim])?;
-        let values = table.as_f32()?;
-        let class = |(at, row): (usize, u32)| (row, values[at * dim..(at + 1) * dim].to_vec());
-        let known = rows.into_iter().enumerate().map(class).collect();
-        Ok((Prototypes { known, dim }, parameters_of(saved)?))
-    }
 }
 
 impl Averaged for FedProto {
     type State = ();
-    type Memory = Prototypes;
+    type Memory = MeanPrototypes;
 
     fn fedavg(&self) -> Option<&FedAvg> {
         Some(&self.fedavg)
@@ -175,23 +88,14 @@ impl Averaged for FedProto {
         }
     }
 
-    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        fields(first_row, &self.described(facts))
-    }
-
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let (n, dim) = (self.described(facts).len(), self.fedavg.feature_width(facts.model));
-        [sample_count()].into_iter().chain(ClassMean::places(n, dim)).collect()
-    }
-
-    fn size(&self) -> UpSize {
-        if self.pulls() { UpSize::FromShard } else { UpSize::Static }
+    /// Means of the features of every class that the client holds.
+    fn describes(&self) -> Option<Descriptions> {
+        Some(Descriptions { used: self.pulls(), least: 1, spread: None })
     }
 
     fn hears(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let shape = [facts.view.rows.len(), self.fedavg.feature_width(facts.model)];
-        let table = Place::new(Kind::Prototypes, PROTOTYPES, &shape, Dtype::F32);
-        self.is_told(facts.round_in_phase).then_some(table).into_iter().collect()
+        let table = || MeanPrototypes::place(facts.view, self.fedavg.feature_width(facts.model));
+        self.is_told(facts.round_in_phase).then(table).into_iter().collect()
     }
 
     fn hears_fields(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
@@ -199,16 +103,16 @@ impl Averaged for FedProto {
         vec![0; if told { flag_bytes(facts.view) } else { 0 }]
     }
 
-    fn tell(&self, known: &Prototypes, round: &RoundContext) -> Result<Vec<Section>, PolicyError> {
-        if !self.is_told(round.round_in_phase) {
-            return Ok(Vec::new());
-        }
-        let view = &round.period.view;
-        let table = NamedTensor::f32(PROTOTYPES, [view.rows.len(), known.dim], known.table(view))?;
-        Ok(vec![Section::new(Kind::Prototypes, vec![table])])
+    fn tell(
+        &self,
+        known: &MeanPrototypes,
+        round: &RoundContext,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let told = self.is_told(round.round_in_phase);
+        Ok(told.then(|| known.section(&round.period.view)).transpose()?.into_iter().collect())
     }
 
-    fn tell_fields(&self, known: &Prototypes, round: &RoundContext) -> Vec<u8> {
+    fn tell_fields(&self, known: &MeanPrototypes, round: &RoundContext) -> Vec<u8> {
         match self.is_told(round.round_in_phase) {
             true => known.flags(&round.period.view),
             false => Vec::new(),
@@ -223,43 +127,19 @@ impl Averaged for FedProto {
         _lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         // All members of a pack are told the same.
-        let known = pack.first().map(|first| heard(first.down, &first.seat.view)).transpose()?;
+        let known = pack
+            .first()
+            .map(|first| MeanPrototypes::heard(first.down, &first.seat.view))
+            .transpose()?;
         let (weight, distance) = (self.weight, self.distance);
         Ok(Box::new(Drawn { weight, distance, known: known.unwrap_or_default() }))
-    }
-
-    /// Means of the features of every class that the client holds, by the model as it was just trained here.
-    fn describe(
-        &self,
-        member: &Client<'_, ()>,
-        trained: &Trained,
-        lab: &Lab,
-    ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = vec![trained.sample_count()?];
-        if self.pulls() {
-            let all = features_by_class(member, trained, lab)?;
-            let held = all.iter().filter(|class| !class.features.is_empty());
-            let means = held.map(|class| {
-                let dim = class.features[0].len();
-                let Diagonal { count, mean, .. } = Diagonal::fit(dim, class.features.iter());
-                ClassMean { row: class.row, count, mean }
-            });
-            said.extend(ClassMean::section(&means.collect::<Vec<_>>()));
-        }
-        Ok(said)
-    }
-
-    /// Training, and one forward pass (a third of a training pass) for the means.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let means = if self.pulls() { samples as f64 / 3.0 } else { 0.0 };
-        self.fedavg.work(samples, plan) + means
     }
 
     /// The memory learns how wide features are.
     fn begin_task(
         &self,
         model: &ModelFacts,
-        known: &mut Prototypes,
+        known: &mut MeanPrototypes,
         _task: usize,
         theta: ParameterSet,
         _init: StreamKey,
@@ -270,17 +150,11 @@ impl Averaged for FedProto {
 
     fn after_mean(
         &self,
-        known: &mut Prototypes,
+        known: &mut MeanPrototypes,
         Closing { folded, round, .. }: Closing<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let rows = &round.period.view.rows;
-        known.known.retain(|row, _| rows.contains(&(*row as usize)));
-        let mut reports = Vec::new();
-        for upload in &folded.kept {
-            reports.extend(ClassMean::said(&upload.update)?);
-        }
-        known.take(&reports);
+        known.renew(&folded, &round.period.view)?;
         Ok(Vec::new())
     }
 }

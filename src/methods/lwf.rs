@@ -1,15 +1,14 @@
-//! **LwF**, learning without forgetting (Li and Hoiem, TPAMI 2017), and **FedLwF.MC**, its form with one sigmoid per
-//! class (Rebuffi et al., CVPR 2017): FedAvg whose clients also learn what the previous task's model answers to the new
-//! images.
+//! **LwF**, learning without forgetting (Li and Hoiem, TPAMI 2017): FedAvg whose clients also learn what the previous
+//! task's model answers to the new images.
 //!
 //! ```text
 //! client   theta <- down, theta_old <- the server's model at the end of the task before (sent once per task)
-//!          lwf         L = CE + alpha H(q_old, q),  q = softmax(z / T) over the old columns,  H(q, p) = -mean sum q log p
-//!          fedlwf-mc   L = BCE(sigmoid(z), g) over all columns seen,  g = sigmoid(z_old) of old ones, one-hot of new ones
+//!          L = CE + alpha H(q_old, q),  q = softmax(z / T) over the old columns,  H(q, p) = -mean sum q log p
 //! server   as FedAvg;  as a task ends  theta_old <- theta
 //! ```
-//! No loss has a factor `T^2`. In the first task there is no teacher: LwF is FedAvg, FedLwF.MC a logistic regression per
-//! class. The teacher is a server's object: whoever takes part for the first time gets it, and clients keep nothing.
+//! The loss has no factor `T^2`. In the first task there is no teacher: LwF is FedAvg. The teacher is a server's object:
+//! whoever takes part for the first time gets it, and clients keep nothing.
+//! [`FedLwfMc`](super::fedlwf_mc::FedLwfMc) is the form with one sigmoid per class.
 //!
 //! HGP's benchmark distils the columns of the *current* task (`columns = "current"`), on which the old model's rows are
 //! as they were initialised: nothing about old classes is distilled. The Fed-LWF row of STSA is `weight = 3`, uniform
@@ -22,13 +21,11 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Averaged, Client, Objective, OldLogits, Pass, Weights, previous};
+use super::averaged::{Averaged, Client, Objective, Pass, first_of, previous};
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
 use crate::data::TaskView;
-use crate::learning::losses::{
-    ClassReduction, Distillation, distillation, sigmoid, sigmoid_cross_entropy,
-};
+use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
 use crate::model::{TeacherNorms, ops};
 use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
@@ -47,34 +44,19 @@ pub enum Columns {
 
 impl Choice for Columns {}
 
-/// What is learnt, from labels and from the teacher.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Lesson {
-    /// The cross-entropy, and a distillation beside it.
-    Softmax {
-        /// Of these columns.
-        columns: Columns,
-        /// `alpha`, its weight.
-        weight: f64,
-        /// `T`.
-        temperature: f64,
-        /// How answers are compared.
-        form: Distillation,
-    },
-    /// A sigmoid per class seen, with the teacher's answers as the labels of old ones.
-    Sigmoid {
-        /// What is made of the classes of a sample.
-        classes: ClassReduction,
-    },
-}
-
-/// The `[method]` table of LwF or of FedLwF.MC.
+/// The `[method]` table of LwF.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lwf {
     /// What trains and how.
     pub fedavg: FedAvg,
-    /// What is learnt.
-    pub lesson: Lesson,
+    /// Which columns are distilled.
+    pub columns: Columns,
+    /// `alpha`, the weight of the distillation.
+    pub weight: f64,
+    /// `T`.
+    pub temperature: f64,
+    /// How answers are compared.
+    pub form: Distillation,
     /// By which moments the teacher normalises.
     pub teacher_norms: TeacherNorms,
 }
@@ -86,7 +68,7 @@ impl Default for Lwf {
 }
 
 impl Lwf {
-    /// Reads the keys of a `[method]` table of LwF.
+    /// Reads the keys of a `[method]` table.
     pub fn read(table: &mut TableReader<'_>) -> Lwf {
         let fedavg = FedAvg::read(table);
         let columns = Param::new("columns", Columns::Old, "columns that are distilled")
@@ -104,39 +86,21 @@ impl Lwf {
             let help = "set `head = \"fixed\"`, or `columns = \"old\"`";
             table.reject("columns", message, "not with `head = \"growing\"`", help);
         }
-        let lesson = Lesson::Softmax {
+        Lwf {
+            fedavg,
             columns,
             weight: table.get(&weight),
             temperature: table.get(&temperature),
             form: table.get(&form.source("Li and Hoiem; kl has the same gradient")),
-        };
-        Lwf { fedavg, lesson, teacher_norms: Lwf::read_norms(table) }
-    }
-
-    /// Reads the keys of a `[method]` table of FedLwF.MC.
-    pub fn read_multi_class(table: &mut TableReader<'_>) -> Lwf {
-        let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
-        let weights = table.get(&weights.source("public code of HePCo"));
-        let fedavg = FedAvg { weights, old_logits: OldLogits::Keep, ..FedAvg::learning(table) };
-        let fedavg = fedavg.in_messages(table);
-        let classes = "what is made of the losses of a sample's classes";
-        let classes = Param::new("class_reduction", ClassReduction::Mean, classes)
-            .source("public code of HePCo; iCaRL has sum");
-        let lesson = Lesson::Sigmoid { classes: table.get(&classes) };
-        Lwf { fedavg, lesson, teacher_norms: Lwf::read_norms(table) }
-    }
-
-    fn read_norms(table: &mut TableReader<'_>) -> TeacherNorms {
-        let norms = "moments of a teacher with batch norms";
-        let norms = Param::new("teacher_norms", TeacherNorms::Running, norms);
-        table.get(&norms.source("teachers are in evaluation mode"))
+            teacher_norms: table.get(&previous::norms()),
+        }
     }
 
     /// The columns that the teacher answers for.
     fn taught(&self, view: &TaskView) -> Range<usize> {
-        match self.lesson {
-            Lesson::Softmax { columns: Columns::Current, .. } => view.rows.clone(),
-            Lesson::Softmax { .. } | Lesson::Sigmoid { .. } => 0..view.rows.start,
+        match self.columns {
+            Columns::Current => view.rows.clone(),
+            Columns::Old => 0..view.rows.start,
         }
     }
 }
@@ -157,22 +121,17 @@ impl Averaged for Lwf {
     }
 
     fn teaches(&self) -> bool {
-        !matches!(self.lesson, Lesson::Softmax { weight, .. } if weight == 0.0)
+        self.weight != 0.0
     }
 
     /// What competes, and what is distilled.
     fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        match self.lesson {
-            Lesson::Softmax { columns: Columns::Old, .. } | Lesson::Sigmoid { .. }
-                if self.teaches() =>
-            {
-                0..view.seen()
-            }
+        match self.columns {
+            Columns::Old if self.teaches() => 0..view.seen(),
             _ => self.fedavg.trained_rows(model, view),
         }
     }
 
-    /// The teacher is one and the same for all members.
     fn objective(
         &self,
         _model: &ModelFacts,
@@ -180,19 +139,13 @@ impl Averaged for Lwf {
         network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
-        let first = pack.first().ok_or_else(none)?;
-        let view = &first.seat.view;
-        let norms = self.teacher_norms.of(self.fedavg.norms_in_training(view));
-        let teacher = |old| match self.largest_pack() {
-            1 => Teacher::new(&lab.backbone, &old, self.taught(view), norms),
-            _ => Teacher::of_pack(&lab.backbone, &old, self.taught(view), pack.len()),
-        };
+        let view = &first_of(pack)?.seat.view;
+        let student = (&self.fedavg, self.teacher_norms);
         Ok(Box::new(Taught {
-            lesson: self.lesson,
+            distils: (self.weight, self.temperature, self.form),
             rows: network.rows(),
             compete: self.fedavg.old_logits.rows(view),
-            teacher: previous::of(first.down)?.map(teacher).transpose()?,
+            teacher: previous::teacher(pack, self.taught(view), student, lab)?,
         }))
     }
 
@@ -205,7 +158,8 @@ impl Averaged for Lwf {
 
 /// What labels and teacher ask for. Columns are head rows; logits begin at the first that trains.
 struct Taught {
-    lesson: Lesson,
+    /// `alpha`, `T`, and how answers are compared.
+    distils: (f64, f64, Distillation),
     rows: Range<usize>,
     compete: Range<usize>,
     /// Nobody in the first task.
@@ -217,20 +171,18 @@ impl Taught {
     fn own(&self, columns: Range<usize>) -> Range<usize> {
         columns.start - self.rows.start..columns.end - self.rows.start
     }
+}
 
+impl Objective for Taught {
     /// `CE + alpha H(q_old, q)`.
-    fn distilled(
-        &self,
-        pass: &Pass<'_>,
-        (weight, temperature, form): (f64, f64, Distillation),
-    ) -> Result<Tensor, LearningError> {
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
         let (logits, step) = (pass.pack_logits()?.logits, pass.step);
         let labels = step.batch.labels().iter().map(|row| row - self.rows.start as u32);
         let (labels, compete) = (labels.collect::<Vec<_>>(), self.own(self.compete.clone()));
         let losses = ops::grouped_cross_entropy(&logits, &labels, compete, &step.groups)?;
         let Some(teacher) = &self.teacher else { return Ok(losses) };
         let (told, columns) = (teacher.pack_answers(step, pass.device)?, self.own(teacher.rows()));
-        let width = columns.len();
+        let ((weight, temperature, form), width) = (self.distils, columns.len());
         let distilled = pass.by_member(|run| {
             let own = logits.narrow(0, run.start, run.len())?;
             let own = own.narrow(1, columns.start, width)?.contiguous()?;
@@ -239,68 +191,18 @@ impl Taught {
         })?;
         Ok((losses + (distilled * weight)?)?)
     }
-
-    /// `BCE(sigmoid(z), g)`.
-    fn multi_class(
-        &self,
-        pass: &Pass<'_>,
-        classes: ClassReduction,
-    ) -> Result<Tensor, LearningError> {
-        let (logits, batch) = (pass.pack_logits()?.logits, &pass.step.batch);
-        let width = logits.dim(1)?;
-        let mut targets = vec![0.0; batch.labels().len() * width];
-        for (targets, label) in targets.chunks_exact_mut(width).zip(batch.labels()) {
-            targets[*label as usize] = 1.0;
-        }
-        if let Some(teacher) = &self.teacher {
-            let (told, old) = (teacher.pack_answers(pass.step, pass.device)?, teacher.rows().len());
-            for (targets, told) in targets.chunks_exact_mut(width).zip(told.chunks_exact(old)) {
-                targets.iter_mut().zip(told).for_each(|(target, z)| *target = sigmoid(*z));
-            }
-        }
-        pass.by_member(|run| {
-            let own = logits.narrow(0, run.start, run.len())?.contiguous()?;
-            let targets = &targets[run.start * width..run.end * width];
-            Ok(sigmoid_cross_entropy(&own, targets, classes)?)
-        })
-    }
 }
 
-impl Objective for Taught {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
-        match self.lesson {
-            Lesson::Softmax { weight, temperature, form, .. } => {
-                self.distilled(pass, (weight, temperature, form))
-            }
-            Lesson::Sigmoid { classes } => self.multi_class(pass, classes),
-        }
-    }
-}
-
-const STATE: &str =
-    "server: the parameters, and those at the end of the task before; client: nothing";
-
-/// LwF's line in the registry.
+/// Its line in the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients also distil what the model of the previous task's end answers \
                to the new images.",
         source: "Li, Hoiem: Learning without Forgetting, TPAMI 2017",
-        state: STATE,
+        state: previous::STATE,
         ..MethodEntry::averaging("lwf", Lwf::read)
     }
 }
 
-/// FedLwF.MC's.
-pub(super) fn multi_class_entry() -> MethodEntry {
-    MethodEntry {
-        idea: "LwF with one sigmoid per class: new classes learn their labels, old ones what the \
-               model of the previous task's end answers.",
-        source: "Rebuffi et al.: iCaRL, CVPR 2017 (LwF.MC); federated in HePCo, arXiv 2306.09970",
-        state: STATE,
-        ..MethodEntry::averaging("fedlwf-mc", Lwf::read_multi_class)
-    }
-}
-
 #[cfg(test)]
-mod tests;
+pub(in crate::methods) mod tests;

@@ -18,6 +18,7 @@ pub mod fedavg_prompt;
 pub mod feddc;
 pub mod fedhaf;
 pub mod fedlwf_2t;
+pub mod fedlwf_mc;
 pub mod fedproto;
 pub mod fedprox;
 pub mod fisheravg;

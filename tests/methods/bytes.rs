@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
-use fedcast::learning::losses::ClassReduction;
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::adapters;
 use fedcast::methods::averaged::{Averaged, Keeper};
@@ -12,12 +11,13 @@ use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::ewc::Ewc;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::feddc::FedDc;
+use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::fedproto::FedProto;
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::methods::gradma::GradMa;
 use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::methods::lorm::Lorm;
-use fedcast::methods::lwf::{Lesson, Lwf};
+use fedcast::methods::lwf::Lwf;
 use fedcast::methods::pilora::{Compete, PiLora};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
@@ -141,12 +141,16 @@ fn fisheravg_sends_the_bytes_of_its_card() {
 /// LwF's card, section 4; FedLwF.MC's invariant 6: from the second task on exactly twice the first task's bytes down.
 #[test]
 fn lwf_sends_the_bytes_of_its_card() {
-    let lessons = [Lwf::default().lesson, Lesson::Sigmoid { classes: ClassReduction::Mean }];
-    for lesson in lessons {
+    for sigmoids in [false, true] {
         let bytes = |head: HeadForm, task: usize| {
             let fedavg = FedAvg { head, ..FedAvg::default() };
-            let method = Lwf { fedavg, lesson, ..Lwf::default() };
-            on_cifar100(task, WireForm::Full, method)
+            match sigmoids {
+                false => on_cifar100(task, WireForm::Full, Lwf { fedavg, ..Lwf::default() }),
+                true => {
+                    let method = FedLwfMc { fedavg, ..FedLwfMc::default() };
+                    on_cifar100(task, WireForm::Full, method)
+                }
+            }
         };
         let (model, up) = (343_502_224, 343_502_228);
         assert_eq!(bytes(HeadForm::Fixed, 1).bytes(), (model, up));

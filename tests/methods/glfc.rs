@@ -9,8 +9,8 @@ use fedcast::learning::{Classifier, Herding, OptimiserConfig};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaged::{OldLogits, Weights};
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::glfc::{Balance, Glfc, Groups, Learned, OldModel, RateSchedule, Signal};
-use fedcast::methods::lwf::{Lesson, Lwf};
 use fedcast::model::{BackboneConfig, ParameterSet};
 use fedcast::policy::{
     ClassCounts, ClientState, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of,
@@ -64,8 +64,9 @@ fn memory(run: &Engine, client: usize) -> Learned {
 fn the_first_task_is_plain_sigmoid_cross_entropy() {
     for train in [Train::Head, Train::All] {
         let plain = || {
-            let lesson = Lesson::Sigmoid { classes: ClassReduction::Mean };
-            built(Lwf { fedavg: fedavg(train), lesson, ..Lwf::default() }, &facts())
+            let class_reduction = ClassReduction::Mean;
+            let method = FedLwfMc { fedavg: fedavg(train), class_reduction, ..FedLwfMc::default() };
+            built(method, &facts())
         };
         let method = || glfc(|c| c.fedavg.train = train);
         assert_eq!(digest(&run(method(), 1, 2)), digest(&run(plain(), 1, 2)), "{train:?}");

@@ -6,7 +6,8 @@ use fedcast::learning::losses::{ClassReduction, Distillation};
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::averaged::{OldLogits, Weights};
 use fedcast::methods::fedavg::{FedAvg, Train};
-use fedcast::methods::lwf::{Columns, Lesson, Lwf};
+use fedcast::methods::fedlwf_mc::FedLwfMc;
+use fedcast::methods::lwf::{Columns, Lwf};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{Method, Scope, parameters_of};
 use fedcast::wire::{Body, MetaReader};
@@ -17,16 +18,15 @@ use crate::{built, engine, far, head, values};
 
 fn lwf(train: Train, columns: Columns, weight: f64) -> Lwf {
     let fedavg = FedAvg { train, ..FedAvg::default() };
-    let form = Distillation::CrossEntropy;
-    let lesson = Lesson::Softmax { columns, weight, temperature: 2.0, form };
-    Lwf { fedavg, lesson, ..Lwf::default() }
+    let (temperature, form) = (2.0, Distillation::CrossEntropy);
+    Lwf { fedavg, columns, weight, temperature, form, ..Lwf::default() }
 }
 
 /// FedLwF.MC, upon a head or a whole network.
 pub fn multi_class(train: Train) -> Arc<dyn Method> {
     let fedavg = FedAvg { train, weights: Weights::Uniform, ..FedAvg::default() };
-    let lesson = Lesson::Sigmoid { classes: ClassReduction::Mean };
-    built(Lwf { fedavg, lesson, ..Lwf::default() }, &facts())
+    let class_reduction = ClassReduction::Mean;
+    built(FedLwfMc { fedavg, class_reduction, ..FedLwfMc::default() }, &facts())
 }
 
 /// LwF with the columns of the card, upon a head or a prompt.

@@ -28,6 +28,19 @@ pub fn sigmoid(z: f32) -> f64 {
     }
 }
 
+/// Targets `(b, columns)`, row-major, of samples with these labels: one-hot, but on the first columns the [`sigmoid`]s of
+/// what a teacher answers, `(b, old)` logits given with `old`.
+pub fn sigmoid_targets(labels: &[u32], columns: usize, told: Option<(&[f32], usize)>) -> Vec<f64> {
+    let of = |(sample, label): (usize, &u32)| {
+        let label = *label as usize;
+        (0..columns).map(move |column| match told {
+            Some((told, old)) if column < old => sigmoid(told[sample * old + column]),
+            _ => f64::from(u8::from(column == label)),
+        })
+    };
+    labels.iter().enumerate().flat_map(of).collect()
+}
+
 /// The mean over samples of the binary cross-entropies of `logits` `(b, C)` with `targets` `(b, C)` in `[0, 1]`,
 /// row-major, which are never differentiated. Gives a scalar; its gradient is `sigmoid(z) - g` over `b C`, or over `b`
 /// for the sum, and exactly zero where a target is the [`sigmoid`] of its logit.

@@ -49,6 +49,7 @@ pub use objective::{CrossEntropy, Objective, Pass};
 pub use parameters::{Parameter, Parameters, Rows};
 pub use settings::{Averaging, OldLogits, Weights};
 pub(in crate::methods) use slopes::{Proximal, Slopes};
+pub(in crate::methods) use training::first_of;
 pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone, train_by};
 #[cfg(test)]
 pub(in crate::methods) use variates::renew;
@@ -56,6 +57,7 @@ pub(in crate::methods) use variates::way_of;
 pub use variates::{CONTROL, ControlVariates, Variates, Way};
 pub use vectors::Vectors;
 
+use super::class_statistics::Descriptions;
 use super::fedavg::FedAvg;
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
@@ -179,9 +181,18 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         fedavg.map_or_else(|| view.rows.clone(), |fedavg| fedavg.trained_rows(model, view))
     }
 
-    /// Control fields of an Up whose head begins at this row: whose rows it holds, where rows have owners, and the row.
-    /// The counts are those of the samples that the client holds.
+    /// What Ups say of the features of a client's classes, for methods whose clients describe them.
+    fn describes(&self) -> Option<Descriptions> {
+        None
+    }
+
+    /// Control fields of an Up whose head begins at this row: whose rows it holds, where rows have owners, and the row;
+    /// or the row and the classes it [describes](Averaged::describes). The counts are those of the samples that the
+    /// client holds.
     fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+        if let Some(described) = self.describes() {
+            return described.fields(facts, first_row);
+        }
         let mut control = MetaWriter::new();
         if self.parameters(facts.model).is_by_owner() {
             control.u64(u64::from(facts.view.task.0));
@@ -192,8 +203,13 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// What an Up holds beside parameters.
     fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let _ = facts;
-        vec![sample_count()]
+        let mut places = vec![sample_count()];
+        if let Some(described) = self.describes() {
+            let width = || facts.model.backbone.dim();
+            let width = self.fedavg().map_or_else(width, |own| own.feature_width(facts.model));
+            places.extend(described.places(facts, width));
+        }
+        places
     }
 
     /// The tensor of an Up that says how much it counts.
@@ -214,7 +230,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// Whether the size of an Up is known beforehand.
     fn size(&self) -> UpSize {
-        UpSize::Static
+        self.describes().map_or(UpSize::Static, Descriptions::size)
     }
 
     /// What every Down holds beside parameters; [`tell`](Averaged::tell) fills it.
@@ -466,8 +482,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         trained: &Trained,
         lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
-        let _ = (member, lab);
-        Ok(vec![trained.sample_count()?])
+        let mut said = vec![trained.sample_count()?];
+        if let Some(described) = self.describes() {
+            said.extend(described.section(member, trained, lab)?);
+        }
+        Ok(said)
     }
 
     /// How much every number of every parameter counts in the mean, in its whole shape; only where
@@ -494,7 +513,8 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// Sample passes of a seat, for virtual time.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * f64::from(plan.epochs)
+        let describing = self.describes().map_or(0.0, |described| described.work(samples));
+        samples as f64 * f64::from(plan.epochs) + describing
     }
 
     /// The same of a seat in a round, with what depends on what the seat does, on the round or on the model.
@@ -516,8 +536,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// # Errors
     /// Why it cannot.
     fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
-        let _ = update;
-        Ok(())
+        self.describes().map_or(Ok(()), |described| described.accepts(update))
     }
 
     /// What becomes of an Up of training with this layout, where the server [lifts](Averaged::lift) it.

@@ -1,17 +1,34 @@
 //! The model as the previous task left it, for methods that distil from it: an asset that a client gets once per
 //! task and that every Down names.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::model::ParameterSet;
+use super::{Averaged, Client};
+use crate::learning::Teacher;
+use crate::methods::fedavg::FedAvg;
+use crate::model::{ParameterSet, TeacherNorms};
 use crate::policy::{
-    Asset, AssetSketch, Message, parameter_sections, parameter_sketches, parameters_of,
+    Asset, AssetSketch, Lab, Message, PolicyError, parameter_sections, parameter_sketches,
+    parameters_of,
 };
 use crate::quantity::TaskId;
+use crate::scenario::reader::Param;
 use crate::wire::{Body, BodySketch, Kind, MetaReader, MetaWriter, WireError};
 
 /// Name of the asset.
 const PREVIOUS: &str = "previous";
+
+/// What is kept where it alone teaches, as the registry says it.
+pub(in crate::methods) const STATE: &str =
+    "server: the parameters, and those at the end of the task before; client: nothing";
+
+/// The key that says by which moments it normalises.
+pub(in crate::methods) fn norms() -> Param<TeacherNorms> {
+    let norms = "moments of a teacher with batch norms";
+    let norms = Param::new("teacher_norms", TeacherNorms::Running, norms);
+    norms.source("teachers are in evaluation mode")
+}
 
 /// The model at the end of `task` as an asset.
 pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> Arc<Asset> {
@@ -25,6 +42,26 @@ pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> A
 /// An asset that holds something else.
 pub(in crate::methods) fn of(down: &Message) -> Result<Option<ParameterSet>, WireError> {
     down.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
+}
+
+/// The previous model as the teacher of a pack that trains as `student` says, for these head rows; nobody in the first
+/// task. It is one and the same for all members.
+///
+/// # Errors
+/// An asset that holds something else, or that does not fit the backbone.
+pub(in crate::methods) fn teacher<S>(
+    pack: &[Client<'_, S>],
+    rows: Range<usize>,
+    (student, norms): (&FedAvg, TeacherNorms),
+    lab: &Lab,
+) -> Result<Option<Teacher>, PolicyError> {
+    let Some(first) = pack.first() else { return Ok(None) };
+    let norms = norms.of(student.norms_in_training(&first.seat.view));
+    let teacher = |old| match student.largest_pack() {
+        1 => Teacher::new(&lab.backbone, &old, rows, norms),
+        _ => Teacher::of_pack(&lab.backbone, &old, rows, pack.len()),
+    };
+    Ok(of(first.down)?.map(teacher).transpose()?)
 }
 
 /// Its shape: parameters of these shapes, as `task` left them.

@@ -67,6 +67,17 @@ impl Trained {
 /// One answer per member, in order; each fails alone.
 pub type Learnt = Vec<Result<Trained, PolicyError>>;
 
+/// The first member of a pack, for what all its members have in common.
+///
+/// # Errors
+/// Where the pack is empty.
+pub(in crate::methods) fn first_of<'p, 'c, S>(
+    pack: &'p [Client<'c, S>],
+) -> Result<&'p Client<'c, S>, PolicyError> {
+    let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
+    pack.first().ok_or_else(none)
+}
+
 /// Trains the members of a pack one after another.
 pub fn one_by_one<'m, S>(
     pack: &mut [Client<'m, S>],

@@ -2,18 +2,115 @@
 
 use std::sync::Arc;
 
-use super::{ClassGaussian, ClassStatistics, CovarianceForm, messages};
+use super::{ClassGaussian, ClassMean, ClassStatistics, CovarianceForm, messages};
 use crate::learning::Classifier;
 use crate::methods::averaged::{Client, Trained};
+use crate::numerics::gaussian::Diagonal;
 use crate::numerics::streams::Domain;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{Lab, Message, Place, PolicyError, SketchFacts, UpSize};
 use crate::wire::Section;
+
+/// What clients say in their Ups of the features of their classes, by the model as they just trained it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Descriptions {
+    /// Whether the server uses them; else no class is described, which control fields say nevertheless.
+    pub used: bool,
+    /// Samples that a client must have of a class to describe it.
+    pub least: u32,
+    /// What is said of the features around their mean; nothing where the mean alone is used.
+    pub spread: Option<Spread>,
+}
+
+/// Features around the mean of their class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// What Gaussians remember.
+    pub form: CovarianceForm,
+    /// What the server multiplies covariances by before it draws.
+    pub scale: f64,
+}
+
+impl Descriptions {
+    /// Head rows of the classes that an upload describes.
+    fn rows(self, facts: &SketchFacts<'_>) -> Vec<u32> {
+        if self.used { messages::described(facts.counts, self.least) } else { Vec::new() }
+    }
+
+    /// Control fields of an upload whose head begins at this row.
+    pub(in crate::methods) fn fields(self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+        messages::fields(first_row, &self.rows(facts))
+    }
+
+    /// The places of features of this width.
+    pub(in crate::methods) fn places(self, facts: &SketchFacts<'_>, dim: usize) -> Vec<Place> {
+        let n = self.rows(facts).len();
+        match self.spread {
+            Some(Spread { form, .. }) => messages::places(n, dim, form),
+            None => ClassMean::places(n, dim),
+        }
+    }
+
+    /// Refuses an upload with a Gaussian that cannot be drawn from: it is that client's fault, not the end of the run.
+    pub(in crate::methods) fn accepts(self, update: &Message) -> Result<(), PolicyError> {
+        match self.spread {
+            Some(Spread { scale, .. }) => messages::drawable(update, scale),
+            None => Ok(()),
+        }
+    }
+
+    /// How many classes a client describes depends on what it holds.
+    pub(in crate::methods) fn size(self) -> UpSize {
+        if self.used { UpSize::FromShard } else { UpSize::Static }
+    }
+
+    /// Sample passes of a client beside training: one forward pass, a third of a training pass.
+    pub(in crate::methods) fn work(self, samples: usize) -> f64 {
+        if self.used { samples as f64 / 3.0 } else { 0.0 }
+    }
+
+    /// The tensors of the places, of every class with enough samples; none where there is no such class.
+    ///
+    /// # Errors
+    /// As [`features_by_class`].
+    pub(in crate::methods) fn section<S>(
+        self,
+        member: &Client<'_, S>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Option<Section>, PolicyError> {
+        if !self.used {
+            return Ok(None);
+        }
+        let all = features_by_class(member, trained, lab)?;
+        let enough = all.iter().filter(|class| class.features.len() >= self.least as usize);
+        Ok(match self.spread {
+            Some(Spread { form, .. }) => {
+                let dim = lab.backbone.dim();
+                let gaussians = enough.map(|ClassFeatures { row, features }| {
+                    let gaussian = ClassGaussian::fit(form, dim, features);
+                    Arc::new(ClassStatistics { row: *row, gaussian })
+                });
+                messages::section(&gaussians.collect::<Vec<_>>())
+            }
+            None => ClassMean::section(&enough.map(ClassFeatures::mean).collect::<Vec<_>>()),
+        })
+    }
+}
 
 /// The features of a class, each of as many numbers.
 pub struct ClassFeatures {
     /// Head row of the class.
     pub row: u32,
     pub features: Vec<Vec<f32>>,
+}
+
+impl ClassFeatures {
+    /// Of at least one feature.
+    fn mean(&self) -> ClassMean {
+        let Diagonal { count, mean, .. } =
+            Diagonal::fit(self.features[0].len(), self.features.iter());
+        ClassMean { row: self.row, count, mean }
+    }
 }
 
 /// Features of a client's samples by the model as it was just trained, class by class, on images of the statistics
@@ -40,25 +137,4 @@ pub fn features_by_class<S>(
         }
     }
     Ok(classes)
-}
-
-/// Gaussians of the features of every class with at least `least` samples.
-///
-/// # Errors
-/// As [`features_by_class`].
-pub fn describe<S>(
-    form: CovarianceForm,
-    least: u32,
-    member: &Client<'_, S>,
-    trained: &Trained,
-    lab: &Lab,
-) -> Result<Option<Section>, PolicyError> {
-    let dim = lab.backbone.dim();
-    let all = features_by_class(member, trained, lab)?;
-    let enough = all.iter().filter(|class| class.features.len() >= least as usize);
-    let fitted = enough.map(|ClassFeatures { row, features }| {
-        let gaussian = ClassGaussian::fit(form, dim, features);
-        Arc::new(ClassStatistics { row: *row, gaussian })
-    });
-    Ok(messages::section(&fitted.collect::<Vec<_>>()))
 }

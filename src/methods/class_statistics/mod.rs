@@ -4,27 +4,30 @@
 //! ```text
 //! client   features of the trained model -> (n, mean, spread) per class     (description)
 //! message  counts (n), means (n, dim), spreads (n, ..)                      (messages, means)
-//! server   Prototypes: a Gaussian per class and client                      (prototypes)
+//! server   MeanPrototypes: a mean per class                                 (mean_prototypes)
+//!          Prototypes: a Gaussian per class and client                      (prototypes)
 //!          -> Mixture: features drawn by class and client                   (mixture)
 //!          -> Rebalancing: the head trained on them                         (rebalance)
 //! ```
 
 mod description;
 mod flags;
+mod mean_prototypes;
 mod means;
 mod messages;
 mod mixture;
 mod prototypes;
 mod rebalance;
 
+pub use description::{Descriptions, Spread};
+pub use mean_prototypes::MeanPrototypes;
 pub use means::ClassMean;
 pub use mixture::Mixture;
 pub use prototypes::{Cells, KeptFor, Prototypes};
 pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
 
-pub(super) use description::{describe, features_by_class};
 pub(super) use flags::{flag_bytes, flagged, flags};
-pub(super) use messages::{described, drawable, fields, places};
+pub(super) use messages::{described, fields};
 
 use clap::ValueEnum;
 

@@ -67,8 +67,8 @@ impl Prototypes {
     }
 
     /// Forgets every class but these.
-    pub fn keep_rows(&mut self, rows: Range<u32>) {
-        self.cells.retain(|row, _| rows.contains(row));
+    pub fn keep_rows(&mut self, rows: Range<usize>) {
+        self.cells.retain(|row, _| rows.contains(&(*row as usize)));
     }
 
     /// One Gaussian per class, the merge of those of all its clients in their order; it is the first one's.

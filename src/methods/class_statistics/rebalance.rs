@@ -10,7 +10,7 @@ use crate::data::TaskView;
 use crate::learning::{Head, HeadLoss, HeadTraining, Schedule};
 use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{PolicyError, RoundContext};
+use crate::policy::{ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::Choice;
 
 /// Which classes the server rebalances the head over after a round.
@@ -35,7 +35,7 @@ impl Choice for Rebalance {}
 impl Rebalance {
     /// Head rows that a rebalancing draws and trains: it softmaxes over these, labels them, and
     /// leaves every other row alone. Empty where there is nothing to do.
-    fn rows(self, view: &TaskView) -> Range<usize> {
+    pub(in crate::methods) fn rows(self, view: &TaskView) -> Range<usize> {
         match self {
             Rebalance::None => 0..0,
             Rebalance::Old => 0..view.rows.start,
@@ -91,6 +91,11 @@ pub struct Rebalancing {
 }
 
 impl Rebalancing {
+    /// Whether anything is drawn, for which Gaussians travel.
+    pub fn is_on(&self) -> bool {
+        self.over != Rebalance::None
+    }
+
     /// [`run`](Rebalancing::run) of the linear head among parameters, after a round.
     ///
     /// # Errors
@@ -110,9 +115,14 @@ impl Rebalancing {
         Ok(loss)
     }
 
+    /// What a rebalancing costs at most, in sample passes of the model.
+    pub fn work(&self, model: &ModelFacts, view: &TaskView) -> f64 {
+        model.passes(self.multiplications(view, model.backbone.dim()))
+    }
+
     /// What a rebalancing multiplies at most, of features of this width: forward and twice as much backward through the
     /// rows of every feature that is drawn.
-    pub fn multiplications(&self, view: &TaskView, dim: usize) -> f64 {
+    fn multiplications(&self, view: &TaskView, dim: usize) -> f64 {
         let rows = self.over.rows(view).len() as f64;
         let features = f64::from(self.samples_per_class) * f64::from(self.epochs) * rows;
         3.0 * features * rows * dim as f64

@@ -5,11 +5,11 @@ use clap::ValueEnum;
 use crate::learning::PromptShape;
 use crate::methods::HeadForm;
 use crate::methods::class_statistics::{
-    CovarianceForm, KeptFor, Omega, Rebalance, RebalanceLoss, Rebalancing, described,
+    CovarianceForm, KeptFor, Omega, Rebalance, RebalanceLoss, Rebalancing,
 };
 use crate::methods::prompted::prompt_has_halves;
 use crate::model::HeadStart;
-use crate::policy::{ModelFacts, SketchFacts};
+use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What clients learn beside the head.
@@ -116,19 +116,6 @@ impl Hgp {
     /// The prefix prompt of such a model.
     pub(super) fn prompt(&self, model: &ModelFacts) -> PromptShape {
         model.prompt_shape(self.n_blocks, self.prompt_len)
-    }
-
-    pub(super) fn rebalances(&self) -> bool {
-        self.rebalancing.over != Rebalance::None
-    }
-
-    /// Head rows of the classes that an upload describes. Nobody draws from Gaussians where nothing is rebalanced:
-    /// they are not sent.
-    pub(super) fn described(&self, facts: &SketchFacts<'_>) -> Vec<u32> {
-        match self.rebalances() {
-            true => described(facts.counts, 2),
-            false => Vec::new(),
-        }
     }
 }
 

@@ -22,18 +22,13 @@ mod config;
 
 pub use config::{Hgp, Learns, PromptInit};
 
-use super::averaged::{
-    Averaged, Averaging, Client, Closing, Needs, Parameters, Trained, Weights, sample_count,
-};
-use super::class_statistics::{Prototypes, describe, drawable, fields, places};
+use super::averaged::{Averaged, Averaging, Closing, Needs, Parameters, Weights};
+use super::class_statistics::{Descriptions, Prototypes, Spread};
 use super::registry::MethodEntry;
 use crate::learning::TrainingPlan;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, UpSize, Veto,
-};
-use crate::wire::Section;
+use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Service, UpSize, Veto};
 
 impl Averaged for Hgp {
     type State = ();
@@ -91,7 +86,7 @@ impl Averaged for Hgp {
     }
 
     fn vetoes(&self) -> Vec<Veto> {
-        match self.rebalances() {
+        match self.rebalancing.is_on() {
             true => {
                 let why = "its server balances old classes against those of one task";
                 Veto::against(&[Service::Mixed], why)
@@ -100,43 +95,18 @@ impl Averaged for Hgp {
         }
     }
 
-    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        fields(first_row, &self.described(facts))
-    }
-
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let (n, dim) = (self.described(facts).len(), facts.model.backbone.dim());
-        [sample_count()].into_iter().chain(places(n, dim, self.covariance)).collect()
+    fn describes(&self) -> Option<Descriptions> {
+        let spread = Spread { form: self.covariance, scale: self.cov_scale };
+        Some(Descriptions { used: self.rebalancing.is_on(), least: 2, spread: Some(spread) })
     }
 
     fn size(&self) -> UpSize {
         UpSize::FromShard
     }
 
-    /// Mean and spread of the features of every class with at least two samples, by the model
-    /// as it was just trained here.
-    fn describe(
-        &self,
-        member: &Client<'_, ()>,
-        trained: &Trained,
-        lab: &Lab,
-    ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = vec![trained.sample_count()?];
-        if !self.rebalances() {
-            return Ok(said);
-        }
-        said.extend(describe(self.covariance, 2, member, trained, lab)?);
-        Ok(said)
-    }
-
     /// Training, and one forward pass (a third of a training pass) for the Gaussians.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)
-    }
-
-    /// A Gaussian nobody can draw from is this seat's bad update, not the end of the run.
-    fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
-        drawable(update, self.cov_scale)
     }
 
     fn after_mean(
@@ -151,8 +121,7 @@ impl Averaged for Hgp {
     }
 
     fn server_work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
-        let (view, dim) = (&round.period.view, model.backbone.dim());
-        model.passes(self.rebalancing.multiplications(view, dim))
+        self.rebalancing.work(model, &round.period.view)
     }
 }
 

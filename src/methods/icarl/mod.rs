@@ -34,8 +34,8 @@ use self::objective::Distilled;
 pub use self::objective::{IcarlLoss, Reduction};
 pub use self::state::Exemplars;
 use super::averaged::{
-    Averaged, Client, Closing, Learnt, Memory, Needs, Objective, Trained, one_by_one, previous,
-    train_alone,
+    Averaged, Client, Closing, Learnt, Memory, Needs, Objective, Trained, first_of, one_by_one,
+    previous, train_alone,
 };
 use super::fedavg::FedAvg;
 use super::herded::{choosing_work, exemplars_after};
@@ -257,8 +257,7 @@ impl Averaged for Icarl {
         _network: &Classifier,
         lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
-        let member = pack.first().ok_or_else(none)?;
+        let member = first_of(pack)?;
         let previous = previous::of(member.down)?;
         let previous = previous.map(|set| Classifier::frozen(&lab.backbone, &set)).transpose()?;
         let view = &member.seat.view;

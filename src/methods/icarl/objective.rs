@@ -4,7 +4,7 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use crate::learning::losses::{
-    ClassReduction, Distillation, distillation, sigmoid, sigmoid_cross_entropy,
+    ClassReduction, Distillation, distillation, sigmoid_cross_entropy, sigmoid_targets,
 };
 use crate::learning::{Classifier, LearningError};
 use crate::methods::averaged::{Objective, Pass};
@@ -66,25 +66,13 @@ impl Distilled {
             return loss + distillation(&own, old, 0..before, TEMPERATURE, form)?;
         }
         let columns = if self.bce == Reduction::MeanAll { logits.dim(1)? } else { seen };
-        let targets = targets(labels, columns, old.map(|old| (old, before)));
+        let targets = sigmoid_targets(labels, columns, old.map(|old| (old, before)));
         let classes = match self.bce {
             Reduction::Sum => ClassReduction::Sum,
             Reduction::Mean | Reduction::MeanAll => ClassReduction::Mean,
         };
         sigmoid_cross_entropy(&logits.narrow(1, 0, columns)?.contiguous()?, &targets, classes)
     }
-}
-
-/// One-hot, but for old outputs what the previous network said.
-fn targets(labels: &[u32], columns: usize, old: Option<(&[f32], usize)>) -> Vec<f64> {
-    let of = |(sample, label): (usize, &u32)| {
-        let label = *label as usize;
-        (0..columns).map(move |column| match old {
-            Some((old, before)) if column < before => sigmoid(old[sample * before + column]),
-            _ => f64::from(u8::from(column == label)),
-        })
-    };
-    labels.iter().enumerate().flat_map(of).collect()
 }
 
 impl Objective for Distilled {
@@ -120,7 +108,7 @@ mod tests {
     fn golden_rehearsal_targets_and_sigmoid_losses() {
         let Some(golden) = Golden::open("rehearsal") else { return };
         let (old, labels) = (narrow(golden.f64("ic.old")), golden.labels("ic.labels"));
-        golden.assert_close("ic.targets", &targets(&labels, 9, Some((&old, 6))));
+        golden.assert_close("ic.targets", &sigmoid_targets(&labels, 9, Some((&old, 6))));
         let z = Tensor::from_vec(narrow(golden.f64("ic.z")), (6, 12), &Device::Cpu).unwrap();
         let z = Var::from_tensor(&z).unwrap();
         for (name, bce) in [
@@ -159,6 +147,6 @@ mod tests {
         for (with, without) in with.concat().iter().zip(without.concat()) {
             assert!((with - without).abs() < 1e-6, "{with} {without}");
         }
-        assert_eq!(targets(&[1], 3, None), [0.0, 1.0, 0.0]);
+        assert_eq!(sigmoid_targets(&[1], 3, None), [0.0, 1.0, 0.0]);
     }
 }

@@ -4,8 +4,8 @@ use super::Family::{Adapters, Averaging, Bounds, Distillation, Prompts, Rehearsa
 use super::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
-    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedproto, fedprox, fisheravg, glfc, gradma, hepco,
-    hgp, icarl, joint, l2p, lorm, lwf, oracle, pilora, pip, powder, regmean, scaffold, stsa,
+    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedproto, fedprox, fisheravg, glfc, gradma,
+    hepco, hgp, icarl, joint, l2p, lorm, lwf, oracle, pilora, pip, powder, regmean, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -23,7 +23,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedprox::entry().of_family(Averaging),
         fedlwf_2t::entry().of_family(Distillation),
         lwf::entry().of_family(Distillation),
-        lwf::multi_class_entry().of_family(Distillation),
+        fedlwf_mc::entry().of_family(Distillation),
         fedproto::entry().of_family(Statistics),
         ccvr::entry().of_family(Statistics),
         oracle::entry().of_family(Bounds),

@@ -1,0 +1,128 @@
+//! How a server keeps means of classes: one per class, of all clients together (FedProto).
+
+use std::collections::BTreeMap;
+
+use super::{ClassMean, flagged, flags};
+use crate::data::TaskView;
+use crate::learning::losses::ClassPrototypes;
+use crate::methods::averaged::Memory;
+use crate::model::ParameterSet;
+use crate::policy::{Folded, Message, Place, parameters_of};
+use crate::wire::{Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// Name of the prototypes in a Down.
+const PROTOTYPES: &str = "prototypes";
+
+/// The prototypes of the task's classes, by head row: of each the mean feature over all clients that report it.
+#[derive(Debug, Default, PartialEq)]
+pub struct MeanPrototypes {
+    known: BTreeMap<u32, Vec<f32>>,
+    /// Width of a feature.
+    pub(in crate::methods) dim: usize,
+}
+
+impl MeanPrototypes {
+    /// Takes in what uploads of a round say; prototypes of other views are forgotten, and a class of this one that nobody
+    /// reports keeps its own.
+    ///
+    /// # Errors
+    /// When an upload says something else.
+    pub(in crate::methods) fn renew(
+        &mut self,
+        folded: &Folded,
+        view: &TaskView,
+    ) -> Result<(), WireError> {
+        self.known.retain(|row, _| view.rows.contains(&(*row as usize)));
+        let mut reports = Vec::new();
+        for upload in &folded.kept {
+            reports.extend(ClassMean::said(&upload.update)?);
+        }
+        self.take(&reports);
+        Ok(())
+    }
+
+    /// `p_c = sum_m n_mc p_mc / sum_m n_mc` of the classes that anybody reports.
+    fn take(&mut self, reports: &[ClassMean]) {
+        let mut sums: BTreeMap<u32, (f64, Vec<f64>)> = BTreeMap::new();
+        for ClassMean { row, count, mean } in reports.iter().filter(|report| report.count > 0) {
+            let (total, sum) = sums.entry(*row).or_insert_with(|| (0.0, vec![0.0; mean.len()]));
+            *total += *count as f64;
+            sum.iter_mut().zip(mean).for_each(|(sum, value)| *sum += *count as f64 * value);
+        }
+        for (row, (total, sum)) in sums {
+            self.known.insert(row, sum.into_iter().map(|value| (value / total) as f32).collect());
+        }
+    }
+
+    /// One bit for each class of a view: whether it has a prototype.
+    pub(in crate::methods) fn flags(&self, view: &TaskView) -> Vec<u8> {
+        flags(view, |row| self.known.contains_key(&row))
+    }
+
+    /// The place of a view's [`section`](MeanPrototypes::section), of features of this width.
+    pub(in crate::methods) fn place(view: &TaskView, dim: usize) -> Place {
+        Place::new(Kind::Prototypes, PROTOTYPES, &[view.rows.len(), dim], Dtype::F32)
+    }
+
+    /// The tensor that carries all prototypes of a view.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub(in crate::methods) fn section(&self, view: &TaskView) -> Result<Section, WireError> {
+        let shape = [view.rows.len(), self.dim];
+        let table = NamedTensor::f32(PROTOTYPES, shape, self.table(view))?;
+        Ok(Section::new(Kind::Prototypes, vec![table]))
+    }
+
+    /// All prototypes of a view, `(classes, dim)`; zeros for a class without one.
+    fn table(&self, view: &TaskView) -> Vec<f32> {
+        let of = |row: usize| self.known.get(&(row as u32)).cloned();
+        view.rows.clone().flat_map(|row| of(row).unwrap_or_else(|| vec![0.0; self.dim])).collect()
+    }
+
+    /// What [`flags`](MeanPrototypes::flags) and [`section`](MeanPrototypes::section) made of it, in a Down; nothing
+    /// where there is no such tensor.
+    ///
+    /// # Errors
+    /// Where the Down says something else.
+    pub(in crate::methods) fn heard(
+        down: &Message,
+        view: &TaskView,
+    ) -> Result<ClassPrototypes, WireError> {
+        let Some(table) = down.find(Kind::Prototypes, PROTOTYPES) else {
+            return Ok(ClassPrototypes::default());
+        };
+        let dim = table.shape().last().copied().unwrap_or(0);
+        let values = table.shaped(&[view.rows.len(), dim])?.as_f32()?;
+        let class =
+            |at: usize| ((view.rows.start + at) as u32, values[at * dim..(at + 1) * dim].to_vec());
+        Ok(flagged(&down.control, view)?.into_iter().map(class).collect())
+    }
+}
+
+impl Memory for MeanPrototypes {
+    fn save_into(&self, body: &mut Body) {
+        let rows: Vec<u32> = self.known.keys().copied().collect();
+        let mut meta = MetaWriter::new();
+        meta.u64(self.dim as u64).u32s(&rows);
+        body.meta.extend(meta.finish());
+        let values = self.known.values().flatten().copied().collect::<Vec<f32>>();
+        let table = NamedTensor::f32(PROTOTYPES, [rows.len(), self.dim], values);
+        let table = table.expect("prototypes of one run are of one width");
+        body.sections.push(Section::new(Kind::Prototypes, vec![table]));
+    }
+
+    fn load_from(saved: &Body) -> Result<(MeanPrototypes, ParameterSet), WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (dim, rows) = (meta.u64()? as usize, meta.u32s()?);
+        meta.finish()?;
+        let table = saved.tensor(Kind::Prototypes, PROTOTYPES)?.shaped(&[rows.len(), dim])?;
+        let values = table.as_f32()?;
+        let class = |(at, row): (usize, u32)| (row, values[at * dim..(at + 1) * dim].to_vec());
+        let known = rows.into_iter().enumerate().map(class).collect();
+        Ok((MeanPrototypes { known, dim }, parameters_of(saved)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! MeanPrototypes against vectors, and what keeps them.
+
+use super::*;
+use crate::golden::Golden;
+use crate::learning::losses::ClassPrototypes;
+use crate::numerics::gaussian::Diagonal;
+use crate::quantity::TaskId;
+
+fn narrow(values: Vec<f64>) -> Vec<f32> {
+    values.into_iter().map(|v| v as f32).collect()
+}
+
+fn view() -> TaskView {
+    TaskView { task: TaskId(1), rows: 3..8, classes: (3..8).collect() }
+}
+
+/// Rows of a stored table whose flag is set, by head row.
+fn stored(golden: &Golden, table: &str, flags: &str) -> BTreeMap<u32, Vec<f32>> {
+    let (rows, flags) = (narrow(golden.f64(table)), golden.i64(flags));
+    let known = (3..8).zip(rows.chunks(6)).zip(flags).filter(|(_, flag)| *flag == 1);
+    known.map(|((row, values), _)| (row, values.to_vec())).collect()
+}
+
+#[test]
+fn golden_fedproto_server() {
+    let Some(golden) = Golden::open("fedproto") else { return };
+    let mut server = MeanPrototypes { known: stored(&golden, "before", "before.known"), dim: 6 };
+    let (counts, local) = (golden.i64("n"), golden.f64("local"));
+    let reports = counts.iter().zip(local.chunks(6)).enumerate();
+    let report = |(at, (count, mean)): (usize, (&i64, &[f64]))| ClassMean {
+        row: 3 + (at % 5) as u32,
+        count: *count as u64,
+        mean: mean.to_vec(),
+    };
+    server.take(&reports.map(report).collect::<Vec<_>>());
+    golden.assert_close_f32("after", &server.table(&view()));
+    let flags = server.flags(&view());
+    let known: Vec<f64> = (0..5).map(|at| f64::from(flags[0] >> at & 1)).collect();
+    golden.assert_close("after.known", &known);
+}
+
+fn report(row: u32, rows: &[[f64; 2]]) -> ClassMean {
+    let Diagonal { count, mean, .. } = Diagonal::fit(2, rows.iter());
+    ClassMean { row, count, mean }
+}
+
+fn taken(reports: &[ClassMean]) -> BTreeMap<u32, Vec<f32>> {
+    let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
+    server.take(reports);
+    server.known
+}
+
+/// FedProto card, invariants 2 and 5: the prototype is the mean of all features together, however clients divide them
+/// and in whichever order they come; of clients that say the same it is what they say.
+#[test]
+fn a_prototype_is_the_mean_of_all_features() {
+    let rows = [[1.0, 0.0], [2.0, -4.0], [6.0, 1.0], [-1.0, 9.0], [0.5, 0.25]];
+    let whole = taken(&[report(4, &rows)]);
+    assert_eq!(whole[&4], [1.7, 1.25]);
+    for cuts in [[1, 2], [2, 4], [1, 4]] {
+        let mut parts = vec![
+            report(4, &rows[..cuts[0]]),
+            report(4, &rows[cuts[0]..cuts[1]]),
+            report(4, &rows[cuts[1]..]),
+        ];
+        for _ in 0..2 {
+            for (found, wanted) in taken(&parts)[&4].iter().zip(&whole[&4]) {
+                assert!((found - wanted).abs() < 1e-6, "{cuts:?}");
+            }
+            parts.reverse();
+        }
+    }
+    let same = report(4, &rows);
+    assert_eq!(taken(&[same.clone(), same.clone(), same]), whole);
+}
+
+/// Section 6: whoever reports a class replaces its prototype, and a class that nobody reports keeps what it had.
+#[test]
+fn a_class_that_nobody_reports_keeps_its_prototype() {
+    let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
+    server.take(&[report(3, &[[1.0, 1.0]]), report(6, &[[2.0, 0.0]])]);
+    let nobody = ClassMean { row: 7, count: 0, mean: vec![0.0; 2] };
+    server.take(&[report(6, &[[4.0, 4.0]]), nobody]);
+    assert_eq!(server.flags(&view()), [0b01001]);
+    let table = [[1.0, 1.0], [0.0; 2], [0.0; 2], [4.0, 4.0], [0.0; 2]].concat();
+    assert_eq!(server.table(&view()), table);
+
+    let mut body = Body::default();
+    server.save_into(&mut body);
+    assert_eq!(MeanPrototypes::load_from(&body).unwrap().0, server);
+    body.meta.pop();
+    assert!(MeanPrototypes::load_from(&body).is_err());
+}
+
+/// What is told is what is heard, of more classes than a byte has bits.
+#[test]
+fn flags_say_which_classes_have_a_prototype() {
+    let wide = TaskView { task: TaskId(0), rows: 20..31, classes: (20..31).collect() };
+    let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
+    server.take(&[20, 27, 28, 30].map(|row| report(row, &[[f64::from(row), 1.0]])));
+    let table = NamedTensor::f32(PROTOTYPES, [11, 2], server.table(&wide)).unwrap();
+    let down = Message {
+        control: server.flags(&wide),
+        extra: vec![Section::new(Kind::Prototypes, vec![table])],
+        ..Message::default()
+    };
+    let wanted = server.known.clone().into_iter().collect::<ClassPrototypes>();
+    assert_eq!(MeanPrototypes::heard(&down, &wide).unwrap(), wanted);
+    assert!(MeanPrototypes::heard(&Message::default(), &wide).unwrap().is_empty());
+    assert!(MeanPrototypes::heard(&Message { control: vec![0], ..down }, &wide).is_err());
+}

@@ -1,0 +1,135 @@
+//! **FedLwF.MC**, [LwF](super::lwf) with one sigmoid per class (LwF.MC of Rebuffi et al., CVPR 2017; federated in HePCo):
+//! clients learn the labels of new classes and, of old ones, what the previous task's model answers to the new images.
+//!
+//! ```text
+//! client   theta <- down, theta_old <- the server's model at the end of the task before (sent once per task)
+//!          L = BCE(sigmoid(z), g) over all columns seen,  g = sigmoid(z_old) of old ones, one-hot of new ones
+//! server   as FedAvg;  as a task ends  theta_old <- theta
+//! ```
+//! In the first task there is no teacher: it is a logistic regression per class. The teacher is a server's object, as
+//! LwF's is.
+
+use std::ops::Range;
+
+use candle_core::Tensor;
+
+use super::averaged::{Averaged, Client, Objective, OldLogits, Pass, Weights, first_of, previous};
+use super::fedavg::FedAvg;
+use super::registry::MethodEntry;
+use crate::data::TaskView;
+use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
+use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
+use crate::model::TeacherNorms;
+use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::scenario::reader::{Param, TableReader, defaults};
+
+/// The `[method]` table of FedLwF.MC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FedLwfMc {
+    /// What trains and how.
+    pub fedavg: FedAvg,
+    /// What is made of the classes of a sample.
+    pub class_reduction: ClassReduction,
+    /// By which moments the teacher normalises.
+    pub teacher_norms: TeacherNorms,
+}
+
+impl Default for FedLwfMc {
+    fn default() -> Self {
+        defaults(FedLwfMc::read)
+    }
+}
+
+impl FedLwfMc {
+    /// Reads the keys of a `[method]` table.
+    pub fn read(table: &mut TableReader<'_>) -> FedLwfMc {
+        let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
+        let weights = table.get(&weights.source("public code of HePCo"));
+        let fedavg = FedAvg { weights, old_logits: OldLogits::Keep, ..FedAvg::learning(table) };
+        let fedavg = fedavg.in_messages(table);
+        let classes = "what is made of the losses of a sample's classes";
+        let classes = Param::new("class_reduction", ClassReduction::Mean, classes)
+            .source("public code of HePCo; iCaRL has sum");
+        let class_reduction = table.get(&classes);
+        FedLwfMc { fedavg, class_reduction, teacher_norms: table.get(&previous::norms()) }
+    }
+}
+
+impl Averaged for FedLwfMc {
+    type State = ();
+    type Memory = ();
+
+    fn fedavg(&self) -> Option<&FedAvg> {
+        Some(&self.fedavg)
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "the old model that teaches is of one task")
+    }
+
+    fn teaches(&self) -> bool {
+        true
+    }
+
+    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        0..view.seen()
+    }
+
+    fn objective(
+        &self,
+        _model: &ModelFacts,
+        pack: &[Client<'_, ()>],
+        _network: &Classifier,
+        lab: &Lab,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let old = 0..first_of(pack)?.seat.view.rows.start;
+        let teacher = previous::teacher(pack, old, (&self.fedavg, self.teacher_norms), lab)?;
+        Ok(Box::new(Taught { classes: self.class_reduction, teacher }))
+    }
+
+    /// A further forward pass, a third of a training pass, from the second task on.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        (1.0 + 1.0 / 3.0) * self.fedavg.work(samples, plan)
+    }
+}
+
+/// What labels and teacher ask for.
+struct Taught {
+    classes: ClassReduction,
+    /// Nobody in the first task.
+    teacher: Option<Teacher>,
+}
+
+impl Objective for Taught {
+    /// `BCE(sigmoid(z), g)`.
+    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+        let (logits, step) = (pass.pack_logits()?.logits, pass.step);
+        let (labels, width) = (step.batch.labels(), logits.dim(1)?);
+        let targets = match &self.teacher {
+            Some(teacher) => {
+                let told = teacher.pack_answers(step, pass.device)?;
+                sigmoid_targets(labels, width, Some((&told, teacher.rows().len())))
+            }
+            None => sigmoid_targets(labels, width, None),
+        };
+        pass.by_member(|run| {
+            let own = logits.narrow(0, run.start, run.len())?.contiguous()?;
+            let targets = &targets[run.start * width..run.end * width];
+            Ok(sigmoid_cross_entropy(&own, targets, self.classes)?)
+        })
+    }
+}
+
+/// Its line in the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "LwF with one sigmoid per class: new classes learn their labels, old ones what the \
+               model of the previous task's end answers.",
+        source: "Rebuffi et al.: iCaRL, CVPR 2017 (LwF.MC); federated in HePCo, arXiv 2306.09970",
+        state: previous::STATE,
+        ..MethodEntry::averaging("fedlwf-mc", FedLwfMc::read)
+    }
+}
+
+#[cfg(test)]
+mod tests;
