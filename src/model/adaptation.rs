@@ -104,6 +104,11 @@ impl Adaptation {
         [adapted, tokens, prefix, loras].into_iter().flatten().min()
     }
 
+    /// Whether nobody looks at what enters a block's linear layers, and nothing is added to what they compute.
+    pub(super) fn leaves_layers(&self, block: usize) -> bool {
+        self.tap.is_none() && self.loras.get(block).is_none_or(Option::is_none)
+    }
+
     /// The output of a linear layer with its input `x`, as `plain` computes it, and what pairs add to it. A tap sees
     /// the input.
     pub(super) fn linear(

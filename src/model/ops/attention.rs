@@ -46,12 +46,21 @@ pub fn attention_at(
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
 ) -> Result<Tensor> {
-    let batch = packed.dim(0)?;
-    let members = match prefix {
-        Some((keys, _)) if keys.rank() == 3 => Groups::each(batch),
-        _ => Groups::one(batch),
-    };
+    let members = members_of(packed.dim(0)?, prefix, None);
     grouped_attention_at(precision, packed, heads, prefix, queries, &members)
+}
+
+/// Whose prefix is whose, where it is not said: all have the same, or each sample its own.
+pub(super) fn members_of(
+    batch: usize,
+    prefix: Option<(&Tensor, &Tensor)>,
+    said: Option<&Groups>,
+) -> Groups {
+    match (said, prefix) {
+        (Some(members), _) => members.clone(),
+        (None, Some((keys, _))) if keys.rank() == 3 => Groups::each(batch),
+        (None, _) => Groups::one(batch),
+    }
 }
 
 /// [`attention`] for the members of a pack: the prefix is `(members, L, d)`, or `(L, d)` for a pack
@@ -81,7 +90,8 @@ pub fn grouped_attention_at(
     queries: usize,
     members: &Groups,
 ) -> Result<Tensor> {
-    let geometry = Geometry { precision, ..geometry(packed, heads, prefix, queries, members)? };
+    let geometry =
+        Geometry { precision, ..geometry(packed.shape(), heads, prefix, queries, members)? };
     match prefix {
         None if served(&[packed]) => {
             packed.contiguous()?.apply_op1(Attention::new(geometry, packed.track_op()))
@@ -95,8 +105,8 @@ pub fn grouped_attention_at(
     }
 }
 
-fn geometry(
-    packed: &Tensor,
+pub(super) fn geometry(
+    packed: &Shape,
     heads: usize,
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
@@ -106,7 +116,7 @@ fn geometry(
     let width = packed_width / 3;
     if heads == 0 || packed_width % 3 != 0 || width % heads != 0 || !(1..=tokens).contains(&queries)
     {
-        bail!("attention: {heads} heads and {queries} queries on packed {:?}", packed.shape());
+        bail!("attention: {heads} heads and {queries} queries on packed {packed:?}");
     }
     members.fit("attention", batch)?;
     let prefix = match prefix {
@@ -119,10 +129,9 @@ fn geometry(
             };
             if !fits || keys.dims() != values.dims() {
                 bail!(
-                    "attention: prefix keys {:?} and values {:?} on packed {:?} of {} members",
+                    "attention: prefix keys {:?} and values {:?} on packed {packed:?} of {} members",
                     keys.shape(),
                     values.shape(),
-                    packed.shape(),
                     members.members()
                 );
             }
@@ -205,7 +214,7 @@ impl CustomOp3 for Attention {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let kept = self.probabilities.lock().unwrap_or_else(PoisonError::into_inner);
         let want_prefix = keys.track_op() || values.track_op();
-        let gradients = lend(packed, |data| {
+        let mut gradients = lend(packed, |data| {
             lend(keys, |key_data| {
                 lend(values, |value_data| {
                     lend(g, |g| {
@@ -216,14 +225,8 @@ impl CustomOp3 for Attention {
                 })
             })
         })?;
+        let [by_keys, by_values] = gradients.of_prefix(keys, values)?;
         let by_packed = gradients.packed.map(|data| tensor_like(data, packed)).transpose()?;
-        let (by_keys, by_values) = match gradients.prefix {
-            Some([by_keys, by_values]) => (
-                keys.track_op().then(|| tensor_like(by_keys, keys)).transpose()?,
-                values.track_op().then(|| tensor_like(by_values, values)).transpose()?,
-            ),
-            None => (None, None),
-        };
         Ok((by_packed, by_keys, by_values))
     }
 }

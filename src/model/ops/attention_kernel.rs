@@ -1,9 +1,17 @@
 //! The loops of [`attention`](super::attention()): per head, strided products on the packed
 //! buffer and a softmax over `[prefix | sequence]` columns.
 
+use std::mem::MaybeUninit;
+
+use candle_core::{Result, Tensor};
+
 use super::groups::Groups;
 use super::matrix::{Matrix, MatrixMut, Precision};
+use super::storage::tensor_like;
 use super::wide::{Work, softmax, sum_of_pairs, wide};
+
+/// Numbers that are still to be set.
+type Unwritten = [MaybeUninit<f32>];
 
 /// Sizes of one call.
 #[derive(Clone, Debug)]
@@ -24,7 +32,7 @@ pub(super) struct Geometry {
 }
 
 /// Prefix keys and values, both `(members, L, d)`; empty without a prefix.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct PrefixValues<'a> {
     pub keys: &'a [f32],
     pub values: &'a [f32],
@@ -34,6 +42,20 @@ pub(super) struct PrefixValues<'a> {
 pub(super) struct Gradients {
     pub packed: Option<Vec<f32>>,
     pub prefix: Option<[Vec<f32>; 2]>,
+}
+
+impl Gradients {
+    /// Those of the prefix as tensors, each where its operand is tracked.
+    ///
+    /// # Errors
+    /// Only what candle itself reports.
+    pub fn of_prefix(&mut self, keys: &Tensor, values: &Tensor) -> Result<[Option<Tensor>; 2]> {
+        let Some([by_keys, by_values]) = self.prefix.take() else { return Ok([None, None]) };
+        Ok([
+            keys.track_op().then(|| tensor_like(by_keys, keys)).transpose()?,
+            values.track_op().then(|| tensor_like(by_values, values)).transpose()?,
+        ])
+    }
 }
 
 /// A run of consecutive query rows that see the same prefix.
@@ -101,8 +123,8 @@ impl Geometry {
         self.batch * self.queries * self.span()
     }
 
-    /// A prefix meets all queries of its member in one product where every token asks (they lie at
-    /// equal distances then); otherwise one product per sample.
+    /// Whose rows meet in one product towards the gradient of a prefix: all queries of its member where every token asks
+    /// (they lie at equal distances then), otherwise those of one sample.
     fn groups(&self) -> Vec<Group> {
         if self.prefix == 0 {
             return Vec::new();
@@ -151,15 +173,9 @@ impl Geometry {
         Matrix::strided(&data[offset..], rows, self.head_width(), self.width)
     }
 
-    fn output_mut<'a>(
-        &self,
-        data: &'a mut [f32],
-        head: usize,
-        sample: usize,
-        rows: usize,
-    ) -> MatrixMut<'a> {
+    fn output_mut<'a>(&self, data: &'a mut [f32], head: usize, sample: usize) -> MatrixMut<'a> {
         let offset = sample * self.queries * self.width + head * self.head_width();
-        MatrixMut::strided(&mut data[offset..], rows, self.head_width(), self.width)
+        MatrixMut::strided(&mut data[offset..], self.queries, self.head_width(), self.width)
             .at(self.precision)
     }
 
@@ -178,65 +194,85 @@ impl Geometry {
             .at(self.precision)
     }
 
-    /// Prefix columns of a head's scores for the rows of `group`.
-    fn towards_prefix<'a>(&self, scores: &'a [f32], group: &Group) -> Matrix<'a> {
-        let offset = group.sample * self.queries * self.span();
-        Matrix::strided(&scores[offset..], group.rows, self.prefix, self.span())
+    /// Prefix columns of `rows` consecutive rows of scores.
+    fn towards_prefix<'a>(&self, scores: &'a [f32], rows: usize) -> Matrix<'a> {
+        Matrix::strided(scores, rows, self.prefix, self.span())
     }
 
-    fn towards_prefix_mut<'a>(&self, scores: &'a mut [f32], group: &Group) -> MatrixMut<'a> {
-        let offset = group.sample * self.queries * self.span();
-        MatrixMut::strided(&mut scores[offset..], group.rows, self.prefix, self.span())
-            .at(self.precision)
+    fn towards_prefix_mut<'a>(&self, scores: &'a mut Unwritten) -> MatrixMut<'a> {
+        MatrixMut::unwritten(scores, self.queries, self.prefix, self.span()).at(self.precision)
     }
 
-    /// Own columns of a head's scores for one sample.
-    fn towards_tokens<'a>(&self, scores: &'a [f32], sample: usize) -> Matrix<'a> {
-        let offset = sample * self.queries * self.span() + self.prefix;
-        Matrix::strided(&scores[offset..], self.queries, self.tokens, self.span())
+    /// Own columns of a sample's scores.
+    fn towards_tokens<'a>(&self, scores: &'a [f32]) -> Matrix<'a> {
+        Matrix::strided(&scores[self.prefix..], self.queries, self.tokens, self.span())
     }
 
-    fn towards_tokens_mut<'a>(&self, scores: &'a mut [f32], sample: usize) -> MatrixMut<'a> {
-        let offset = sample * self.queries * self.span() + self.prefix;
-        MatrixMut::strided(&mut scores[offset..], self.queries, self.tokens, self.span())
-            .at(self.precision)
+    fn towards_tokens_mut<'a>(&self, scores: &'a mut Unwritten) -> MatrixMut<'a> {
+        let scores = &mut scores[self.prefix..];
+        MatrixMut::unwritten(scores, self.queries, self.tokens, self.span()).at(self.precision)
     }
 
-    /// The output `(b, queries, d)` and, if `keep`, the probabilities of all heads.
+    /// Appends `scale * q [P_k ; K]^T` of a sample to `all`, where `q` asks prefix and tokens.
+    fn ask<'a>(
+        &self,
+        all: &'a mut Vec<f32>,
+        scale: f32,
+        q: Matrix<'_>,
+        (prefix, tokens): (Option<Matrix<'_>>, Matrix<'_>),
+    ) -> &'a mut [f32] {
+        let (from, more) = (all.len(), self.queries * self.span());
+        all.reserve(more);
+        let scores = &mut all.spare_capacity_mut()[..more];
+        if let Some(prefix) = prefix {
+            self.towards_prefix_mut(scores).set(scale, q, prefix.t());
+        }
+        self.towards_tokens_mut(scores).set(scale, q, tokens.t());
+        // SAFETY: of every query all columns were set, those of the prefix, if there are some, and those of the tokens.
+        unsafe { all.set_len(from + more) };
+        &mut all[from..]
+    }
+
+    /// Which member has which sample, sample by sample.
+    fn owners(&self) -> Vec<usize> {
+        let runs = self.members.runs().enumerate();
+        runs.flat_map(|(member, run)| std::iter::repeat_n(member, run.len())).collect()
+    }
+
+    /// The output `(b, queries, d)` and, if `keep`, the probabilities of all heads, head by head and sample by sample.
+    ///
+    /// A sample's scores of one head are made, normalised and used before the next one's, while they are in the cache.
     pub(super) fn forward(
         &self,
         packed: &[f32],
         prefix: PrefixValues<'_>,
         keep: bool,
     ) -> (Vec<f32>, Vec<f32>) {
-        let (samples, groups) = (0..self.batch, self.groups());
+        let owners = self.owners();
         let mut output = vec![0f32; self.batch * self.queries * self.width];
-        let kept_heads = if keep { self.heads } else { 1 };
-        let mut kept = vec![0f32; kept_heads * self.head_scores()];
+        let kept_heads = if keep { self.heads } else { 0 };
+        let mut kept = Vec::with_capacity(kept_heads * self.head_scores());
         for head in 0..self.heads {
-            let from = if keep { head * self.head_scores() } else { 0 };
-            let scores = &mut kept[from..from + self.head_scores()];
-            for group in &groups {
-                let q = self.packed(packed, 0, head, group.sample, group.rows);
-                let keys = self.prefix(prefix.keys, head, group.member);
-                self.towards_prefix_mut(scores, group).set(self.scale(), q, keys.t());
-            }
-            for sample in samples.clone() {
-                let q = self.packed(packed, 0, head, sample, self.queries);
-                let keys = self.packed(packed, 1, head, sample, self.tokens);
-                self.towards_tokens_mut(scores, sample).set(self.scale(), q, keys.t());
-            }
-            wide(Softmax { scores, span: self.span() });
-            for sample in samples.clone() {
-                let v = self.packed(packed, 2, head, sample, self.tokens);
-                let weights = self.towards_tokens(scores, sample);
-                self.output_mut(&mut output, head, sample, self.queries).set(1.0, weights, v);
-            }
-            for group in &groups {
-                let v = self.prefix(prefix.values, head, group.member);
-                let weights = self.towards_prefix(scores, group);
-                let mut_rows = self.output_mut(&mut output, head, group.sample, group.rows);
-                mut_rows.add(1.0, weights, v);
+            for (sample, &member) in owners.iter().enumerate() {
+                if !keep {
+                    kept.clear();
+                }
+                let of_prefix = |data| (self.prefix > 0).then(|| self.prefix(data, head, member));
+                let part = |part, rows| self.packed(packed, part, head, sample, rows);
+                let keys = (of_prefix(prefix.keys), part(1, self.tokens));
+                let scores = self.ask(&mut kept, self.scale(), part(0, self.queries), keys);
+                wide(Softmax { scores, span: self.span() });
+                let mut mixed = |accumulate: bool, weights, values| {
+                    let output = self.output_mut(&mut output, head, sample);
+                    match accumulate {
+                        false => output.set(1.0, weights, values),
+                        true => output.add(1.0, weights, values),
+                    }
+                };
+                mixed(false, self.towards_tokens(scores), part(2, self.tokens));
+                if let Some(values) = of_prefix(prefix.values) {
+                    mixed(true, self.towards_prefix(scores, self.queries), values);
+                }
             }
         }
         if !keep {
@@ -255,53 +291,46 @@ impl Geometry {
         want_packed: bool,
         want_prefix: bool,
     ) -> Gradients {
-        let (samples, groups) = (0..self.batch, self.groups());
+        let (owners, groups) = (self.owners(), self.groups());
         let mut by_packed = want_packed.then(|| vec![0f32; packed.len()]);
         let mut by_prefix = (want_prefix && self.prefix > 0)
             .then(|| [vec![0f32; prefix.keys.len()], vec![0f32; prefix.values.len()]]);
-        let mut slopes = vec![0f32; self.head_scores()];
+        let mut slopes = Vec::with_capacity(self.head_scores());
+        let each = self.queries * self.span();
         for head in 0..self.heads {
-            let from = head * self.head_scores();
-            let weights = &probabilities[from..from + self.head_scores()];
-            for group in &groups {
-                let g = self.output(g, head, group.sample, group.rows);
-                let v = self.prefix(prefix.values, head, group.member);
-                self.towards_prefix_mut(&mut slopes, group).set(1.0, g, v.t());
-            }
-            for sample in samples.clone() {
-                let g = self.output(g, head, sample, self.queries);
-                let v = self.packed(packed, 2, head, sample, self.tokens);
-                self.towards_tokens_mut(&mut slopes, sample).set(1.0, g, v.t());
-            }
-            wide(ThroughSoftmax { slopes: &mut slopes, weights, span: self.span() });
-            if let Some([by_keys, by_values]) = &mut by_prefix {
-                for group in &groups {
-                    let q = self.packed(packed, 0, head, group.sample, group.rows);
-                    let g = self.output(g, head, group.sample, group.rows);
-                    let ds = self.towards_prefix(&slopes, group);
-                    let p = self.towards_prefix(weights, group);
-                    self.prefix_mut(by_keys, head, group.member).add(self.scale(), ds.t(), q);
-                    self.prefix_mut(by_values, head, group.member).add(1.0, p.t(), g);
-                }
-            }
-            if let Some(by_packed) = &mut by_packed {
-                for sample in samples.clone() {
-                    let q = self.packed(packed, 0, head, sample, self.queries);
-                    let k = self.packed(packed, 1, head, sample, self.tokens);
-                    let g = self.output(g, head, sample, self.queries);
-                    let ds = self.towards_tokens(&slopes, sample);
-                    let p = self.towards_tokens(weights, sample);
-                    let (rows, all) = (self.queries, self.tokens);
-                    self.packed_mut(by_packed, 0, head, sample, rows).set(self.scale(), ds, k);
-                    self.packed_mut(by_packed, 1, head, sample, all).set(self.scale(), ds.t(), q);
-                    self.packed_mut(by_packed, 2, head, sample, all).set(1.0, p.t(), g);
-                }
-                for group in &groups {
-                    let keys = self.prefix(prefix.keys, head, group.member);
-                    let ds = self.towards_prefix(&slopes, group);
-                    let by_queries = self.packed_mut(by_packed, 0, head, group.sample, group.rows);
+            let weights = &probabilities[head * self.head_scores()..][..self.head_scores()];
+            slopes.clear();
+            for (sample, &member) in owners.iter().enumerate() {
+                let of_prefix = |data| (self.prefix > 0).then(|| self.prefix(data, head, member));
+                let part = |part, rows| self.packed(packed, part, head, sample, rows);
+                let (g, weights) =
+                    (self.output(g, head, sample, self.queries), &weights[sample * each..][..each]);
+                let values = (of_prefix(prefix.values), part(2, self.tokens));
+                let slopes = self.ask(&mut slopes, 1.0, g, values);
+                wide(ThroughSoftmax { slopes, weights, span: self.span() });
+                let Some(by_packed) = &mut by_packed else { continue };
+                let (ds, p) = (self.towards_tokens(slopes), self.towards_tokens(weights));
+                let (q, k) = (part(0, self.queries), part(1, self.tokens));
+                let mut set = |part, rows, scale, a, b| {
+                    self.packed_mut(by_packed, part, head, sample, rows).set(scale, a, b);
+                };
+                set(0, self.queries, self.scale(), ds, k);
+                set(1, self.tokens, self.scale(), ds.t(), q);
+                set(2, self.tokens, 1.0, p.t(), g);
+                if let Some(keys) = of_prefix(prefix.keys) {
+                    let ds = self.towards_prefix(slopes, self.queries);
+                    let by_queries = self.packed_mut(by_packed, 0, head, sample, self.queries);
                     by_queries.add(self.scale(), ds, keys);
                 }
+            }
+            let Some([by_keys, by_values]) = &mut by_prefix else { continue };
+            for Group { member, sample, rows } in &groups {
+                let q = self.packed(packed, 0, head, *sample, *rows);
+                let g = self.output(g, head, *sample, *rows);
+                let ds = self.towards_prefix(&slopes[sample * each..], *rows);
+                let p = self.towards_prefix(&weights[sample * each..], *rows);
+                self.prefix_mut(by_keys, head, *member).add(self.scale(), ds.t(), q);
+                self.prefix_mut(by_values, head, *member).add(1.0, p.t(), g);
             }
         }
         Gradients { packed: by_packed, prefix: by_prefix }

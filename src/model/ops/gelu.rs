@@ -52,7 +52,7 @@ fn normal(x: f32) -> (f32, f32) {
 }
 
 /// GELU of every value, in a new vector.
-struct Values<'a>(&'a [f32]);
+pub(super) struct Values<'a>(pub &'a [f32]);
 
 impl Work for Values<'_> {
     type Answer = Vec<f32>;
@@ -70,9 +70,9 @@ impl Work for Values<'_> {
 }
 
 /// The gradient of every value from that of the result.
-struct Slopes<'a> {
-    x: &'a [f32],
-    g: &'a [f32],
+pub(super) struct Slopes<'a> {
+    pub x: &'a [f32],
+    pub g: &'a [f32],
 }
 
 impl Work for Slopes<'_> {

@@ -86,11 +86,11 @@ fn moments(row: &[f32], eps: f32) -> (f32, f32) {
 }
 
 /// Normalised rows of `x`.
-struct Forward<'a> {
-    x: &'a [f32],
-    weight: &'a [f32],
-    bias: &'a [f32],
-    eps: f32,
+pub(super) struct Forward<'a> {
+    pub x: &'a [f32],
+    pub weight: &'a [f32],
+    pub bias: &'a [f32],
+    pub eps: f32,
 }
 
 impl Work for Forward<'_> {
@@ -111,11 +111,11 @@ impl Work for Forward<'_> {
 }
 
 /// The gradient of the rows of `x` from that of the result.
-struct ByInput<'a> {
-    x: &'a [f32],
-    weight: &'a [f32],
-    g: &'a [f32],
-    eps: f32,
+pub(super) struct ByInput<'a> {
+    pub x: &'a [f32],
+    pub weight: &'a [f32],
+    pub g: &'a [f32],
+    pub eps: f32,
 }
 
 impl Work for ByInput<'_> {

@@ -9,7 +9,7 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tenso
 
 use super::few_rows;
 use super::groups::Groups;
-use super::matrix::{Matrix, MatrixMut, Precision};
+use super::matrix::{Factor, Matrix, MatrixMut, Onto, Precision, append_product};
 use super::storage::{lend, served, tensor_like, values};
 use super::wide::add_rows;
 use super::with_gradient::with_gradients;
@@ -197,6 +197,35 @@ fn part(values: &[f32], len: usize, member: usize, own: bool) -> &[f32] {
     &values[start..start + len]
 }
 
+/// A layer of as many inputs.
+#[derive(Clone, Copy)]
+pub(super) struct Layer<'a> {
+    pub weight: &'a [f32],
+    pub bias: Option<&'a [f32]>,
+    pub inputs: usize,
+}
+
+/// Appends `x W^T + b` for dense rows; `factor` is `W^T`.
+pub(super) fn append_rows(
+    y: &mut Vec<f32>,
+    precision: Precision,
+    x: &[f32],
+    Layer { weight, bias, inputs }: Layer<'_>,
+    factor: &Factor<'_>,
+) {
+    let rows = x.len() / inputs.max(1);
+    if precision == Precision::F32 && few_rows::applies(rows, weight) {
+        let from = y.len();
+        match bias {
+            Some(bias) => (0..rows).for_each(|_| y.extend_from_slice(bias)),
+            None => y.resize(from + weight.len() / inputs * rows, 0f32),
+        }
+        return few_rows::add(x, weight, &mut y[from..], inputs);
+    }
+    let onto = bias.map_or(Onto::Nothing, Onto::Row);
+    append_product(y, precision, onto, Matrix::dense(x, rows, inputs), factor);
+}
+
 impl Linear {
     fn forward(
         &self,
@@ -209,31 +238,13 @@ impl Linear {
         let (outputs, inputs, own) = extents(weight_shape)?;
         let rows = x.len() / inputs.max(1);
         let mut y = Vec::with_capacity(rows * outputs);
-        match bias {
-            Some(bias) => {
-                for (member, run) in self.runs.iter().enumerate() {
-                    for _ in run.clone() {
-                        y.extend_from_slice(part(bias, outputs, member, own));
-                    }
-                }
-            }
-            None => y.resize(rows * outputs, 0f32),
-        }
-        for (member, run) in self.runs.iter().enumerate().filter(|(_, run)| !run.is_empty()) {
+        // Runs lie behind one another.
+        for (member, run) in self.runs.iter().enumerate() {
             let x = &x[run.start * inputs..run.end * inputs];
             let weight = part(weight, outputs * inputs, member, own);
-            let y = &mut y[run.start * outputs..run.end * outputs];
-            if self.precision == Precision::F32 && few_rows::applies(run.len(), weight) {
-                few_rows::add(x, weight, y, inputs);
-                continue;
-            }
-            let y = MatrixMut::dense(y, run.len(), outputs).at(self.precision);
-            let x = Matrix::dense(x, run.len(), inputs);
-            let weight = Matrix::dense(weight, outputs, inputs).t();
-            match bias {
-                Some(_) => y.add(1.0, x, weight),
-                None => y.set(1.0, x, weight),
-            }
+            let bias = bias.map(|bias| part(bias, outputs, member, own));
+            let factor = Factor::Plain(Matrix::dense(weight, outputs, inputs).t());
+            append_rows(&mut y, self.precision, x, Layer { weight, bias, inputs }, &factor);
         }
         let mut shape = x_shape.dims().to_vec();
         if let Some(last) = shape.last_mut() {
@@ -247,17 +258,14 @@ impl Linear {
             return Ok(None);
         }
         let (outputs, inputs, own) = extents(weight.shape())?;
-        let mut gradient = vec![0f32; x.elem_count()];
+        let mut gradient = Vec::with_capacity(x.elem_count());
         lend(g, |g| {
             lend(weight, |weight| {
-                for (member, run) in self.runs.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
+                for (member, run) in self.runs.iter().enumerate() {
                     let weight = part(weight, outputs * inputs, member, own);
-                    let out = &mut gradient[run.start * inputs..run.end * inputs];
-                    MatrixMut::dense(out, run.len(), inputs).at(self.precision).set(
-                        1.0,
-                        Matrix::dense(&g[run.start * outputs..], run.len(), outputs),
-                        Matrix::dense(weight, outputs, inputs),
-                    );
+                    let g = Matrix::dense(&g[run.start * outputs..], run.len(), outputs);
+                    let weight = Factor::Plain(Matrix::dense(weight, outputs, inputs));
+                    append_product(&mut gradient, self.precision, Onto::Nothing, g, &weight);
                 }
                 Ok(())
             })

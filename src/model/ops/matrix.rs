@@ -3,9 +3,11 @@
 //! Attention reads queries, keys and values of each head in place from one packed buffer:
 //! strides replace every transposition and concatenation.
 
+use std::mem::MaybeUninit;
+
 use gemm::Parallelism;
 
-use super::bf16;
+use super::bf16::{self, Panels};
 
 /// What the factors of a product are rounded to on a CPU; sums are `f32` always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,12 +58,34 @@ impl<'a> Matrix<'a> {
     }
 }
 
+/// What a product is added to.
+#[derive(Clone, Copy)]
+pub(super) enum Onto<'a> {
+    Nothing,
+    /// What the target holds.
+    Itself,
+    /// A row, for every row of the product.
+    Row(&'a [f32]),
+}
+
+impl Onto<'_> {
+    /// The same for the columns from this one on.
+    pub(super) fn from(self, column: usize) -> Self {
+        match self {
+            Onto::Row(row) => Onto::Row(&row[column..]),
+            other => other,
+        }
+    }
+}
+
 /// A `(rows, columns)` view to write to.
 pub(crate) struct MatrixMut<'a> {
-    pub(super) data: &'a mut [f32],
+    pub(super) data: &'a mut [MaybeUninit<f32>],
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) row_stride: usize,
+    /// Whether there are values to be added to.
+    written: bool,
     precision: Precision,
 }
 
@@ -78,8 +102,21 @@ impl<'a> MatrixMut<'a> {
         columns: usize,
         row_stride: usize,
     ) -> Self {
+        // SAFETY: the layout is the same, and nothing here writes anything but numbers.
+        let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<f32>]) };
+        MatrixMut { written: true, ..MatrixMut::unwritten(data, rows, columns, row_stride) }
+    }
+
+    /// Rows that can be set and not be added to.
+    pub(super) fn unwritten(
+        data: &'a mut [MaybeUninit<f32>],
+        rows: usize,
+        columns: usize,
+        row_stride: usize,
+    ) -> Self {
         assert_inside(data.len(), rows, columns, row_stride);
-        MatrixMut { data, rows, columns, row_stride, precision: Precision::F32 }
+        let precision = Precision::F32;
+        MatrixMut { data, rows, columns, row_stride, written: false, precision }
     }
 
     /// The same view, for products of this precision.
@@ -89,30 +126,39 @@ impl<'a> MatrixMut<'a> {
 
     /// `self = scale * a b`.
     pub(crate) fn set(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
-        self.multiply(false, scale, a, b);
+        self.multiply(Onto::Nothing, scale, a, b);
     }
 
     /// `self += scale * a b`.
     pub(crate) fn add(self, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
-        self.multiply(true, scale, a, b);
+        assert!(self.written, "there is nothing to be added to");
+        self.multiply(Onto::Itself, scale, a, b);
     }
 
-    fn multiply(self, accumulate: bool, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
+    fn multiply(mut self, onto: Onto<'_>, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
         assert!(a.rows == self.rows && b.columns == self.columns && a.columns == b.rows);
+        if let Onto::Row(row) = onto {
+            assert_eq!(row.len(), self.columns);
+        }
         if self.precision == Precision::Bf16 {
-            return bf16::multiply(self, accumulate, scale, a, b);
+            return bf16::multiply(self, onto, scale, a, b);
+        }
+        if let Onto::Row(row) = onto {
+            self.each_row(|to| {
+                to.write_copy_of_slice(row);
+            });
         }
         // Safety: every view was checked to lie inside its buffer when it was made, and the
-        // shapes agree; `self` is borrowed exclusively.
+        // shapes agree; `self` is borrowed exclusively, and holds values where it is read.
         unsafe {
             gemm::gemm(
                 self.rows,
                 self.columns,
                 a.columns,
-                self.data.as_mut_ptr(),
+                self.data.as_mut_ptr().cast::<f32>(),
                 1,
                 self.row_stride as isize,
-                accumulate,
+                !matches!(onto, Onto::Nothing),
                 a.data.as_ptr(),
                 a.column_stride as isize,
                 a.row_stride as isize,
@@ -128,6 +174,62 @@ impl<'a> MatrixMut<'a> {
             );
         }
     }
+
+    fn each_row(&mut self, mut fill: impl FnMut(&mut [MaybeUninit<f32>])) {
+        for row in 0..self.rows {
+            fill(&mut self.data[row * self.row_stride..][..self.columns]);
+        }
+    }
+}
+
+/// A right factor, for one product or for many.
+pub(super) enum Factor<'a> {
+    /// As it lies in memory.
+    Plain(Matrix<'a>),
+    /// As products in `bf16` read it.
+    Packed(Panels<'a>),
+}
+
+impl<'a> Factor<'a> {
+    /// For many products of a precision; `buffer` is where it may lie.
+    pub(super) fn new(matrix: Matrix<'a>, precision: Precision, buffer: &'a mut Vec<u32>) -> Self {
+        match precision {
+            Precision::F32 => Factor::Plain(matrix),
+            Precision::Bf16 => Factor::Packed(Panels::pack(matrix, buffer)),
+        }
+    }
+
+    fn columns(&self) -> usize {
+        match self {
+            Factor::Plain(matrix) => matrix.columns,
+            Factor::Packed(panels) => panels.columns(),
+        }
+    }
+}
+
+/// Appends `a b + onto` row behind row; what is packed already is multiplied in `bf16`.
+pub(super) fn append_product(
+    values: &mut Vec<f32>,
+    precision: Precision,
+    onto: Onto<'_>,
+    a: Matrix<'_>,
+    b: &Factor<'_>,
+) {
+    let (rows, columns) = (a.rows, b.columns());
+    let to = values.len() + rows * columns;
+    values.reserve(rows * columns);
+    let data = &mut values.spare_capacity_mut()[..rows * columns];
+    if a.columns == 0 {
+        // Where nothing is multiplied, nothing need be written.
+        data.fill(MaybeUninit::new(0.0));
+    }
+    let target = MatrixMut::unwritten(data, rows, columns, columns).at(precision);
+    match b {
+        Factor::Plain(b) => target.multiply(onto, 1.0, a, *b),
+        Factor::Packed(b) => bf16::multiply_packed(target, onto, 1.0, a, b),
+    }
+    // SAFETY: the product has written every one of them.
+    unsafe { values.set_len(to) }
 }
 
 fn assert_inside(len: usize, rows: usize, columns: usize, row_stride: usize) {

@@ -24,6 +24,9 @@
 //! activations. An operand that is not tracked (neither a `Var` nor computed from one) never
 //! gets a gradient. Kernels use one thread: clients are what runs in parallel.
 //!
+//! [`frozen_attention()`] and [`frozen_perceptron()`] are the halves of a transformer block whose layers are frozen,
+//! each as one op with the bits of those above, on the CPU in `f32` only; [`Affine`] is what computes them elsewhere.
+//!
 //! The `_at` forms of linear layer and attention take a [`Precision`] of products.
 //!
 //! The `grouped_` forms of linear layer, attention and cross-entropy serve the members of a pack in
@@ -44,8 +47,10 @@
 //! # }
 //! ```
 
+mod affine;
 mod attention;
 mod attention_composed;
+#[allow(unsafe_code)]
 mod attention_kernel;
 mod batch_norm;
 mod bf16;
@@ -55,6 +60,7 @@ mod cross_entropy;
 #[cfg(test)]
 mod everywhere;
 mod few_rows;
+mod frozen;
 mod gelu;
 mod groups;
 mod layer_norm;
@@ -72,11 +78,13 @@ mod vectors;
 pub(crate) mod wide;
 mod with_gradient;
 
+pub use affine::Affine;
 pub use attention::{attention, attention_at, grouped_attention, grouped_attention_at};
 pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
 pub use channel_moments::{ChannelMoments, channel_moments};
 pub use conv2d::conv2d;
 pub use cross_entropy::{cross_entropy, grouped_cross_entropy};
+pub use frozen::{Attended, frozen_attention, frozen_perceptron};
 pub use gelu::gelu;
 pub use groups::Groups;
 pub use layer_norm::layer_norm;

@@ -1,6 +1,7 @@
 //! The narrow door between candle tensors and plain slices.
 
 use std::cell::Cell;
+use std::ops::{Deref, Range};
 
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, bail};
 
@@ -49,6 +50,36 @@ pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -
     match &*storage {
         Storage::Cpu(storage) => work(values(storage, layout)?),
         _ => bail!("this kernel runs on the CPU only"),
+    }
+}
+
+/// The values of a contiguous `f32` tensor on the CPU, for as long as they are read.
+///
+/// # Errors
+/// When it is another one.
+pub(super) fn lent(tensor: &Tensor) -> Result<Lent<'_>> {
+    let (storage, layout) = tensor.storage_and_layout();
+    let range = match (&*storage, layout.contiguous_offsets()) {
+        (Storage::Cpu(CpuStorage::F32(_)), Some((from, to))) => from..to,
+        _ => bail!("this kernel needs f32 values that lie side by side on the CPU"),
+    };
+    Ok(Lent { storage: Box::new(storage), range })
+}
+
+/// See [`lent`].
+pub(super) struct Lent<'a> {
+    storage: Box<dyn Deref<Target = Storage> + 'a>,
+    range: Range<usize>,
+}
+
+impl Deref for Lent<'_> {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        match &**self.storage {
+            Storage::Cpu(CpuStorage::F32(data)) => &data[self.range.clone()],
+            _ => unreachable!("checked when it was lent"),
+        }
     }
 }
 

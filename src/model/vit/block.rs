@@ -3,34 +3,8 @@
 use candle_core::{Result, Tensor};
 
 use super::VitConfig;
-use crate::model::ops::{self, Groups, Precision};
+use crate::model::ops::{self, Affine, Attended};
 use crate::model::{Adaptation, LinearLayer};
-
-/// Weight and bias of a linear layer or a layer norm.
-#[derive(Clone, Debug)]
-pub(super) struct Affine {
-    pub weight: Tensor,
-    pub bias: Tensor,
-    /// Of a linear layer's products.
-    pub precision: Precision,
-}
-
-impl Affine {
-    /// `groups` are the members of a pack, where there is one.
-    pub(super) fn linear(&self, x: &Tensor, groups: Option<&Groups>) -> Result<Tensor> {
-        match groups {
-            None => ops::linear_at(self.precision, x, &self.weight, Some(&self.bias)),
-            Some(groups) => {
-                let bias = Some(&self.bias);
-                ops::grouped_linear_at(self.precision, x, &self.weight, bias, groups)
-            }
-        }
-    }
-
-    pub(super) fn norm(&self, x: &Tensor, eps: f64) -> Result<Tensor> {
-        ops::layer_norm(x, &self.weight, &self.bias, eps)
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct Block {
@@ -52,26 +26,66 @@ impl Block {
         (adaptation, block): (&Adaptation, usize),
         queries: usize,
     ) -> Result<Tensor> {
+        let x = self.attention(x, config, (adaptation, block), queries)?;
+        let changed = self.perceptron(&x, config, (adaptation, block))?;
+        match adaptation.adapter_output(block, &x)? {
+            Some(adapted) => changed + adapted,
+            None => Ok(changed),
+        }
+    }
+
+    /// The first half.
+    fn attention(
+        &self,
+        x: &Tensor,
+        config: &VitConfig,
+        (adaptation, block): (&Adaptation, usize),
+        queries: usize,
+    ) -> Result<Tensor> {
         let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
-        let linear = |layer: LinearLayer, own: &Affine, x: &Tensor| {
-            adaptation.linear((block, layer), x, |x| own.linear(x, groups))
-        };
-        let packed = linear(LinearLayer::Qkv, &self.qkv, &self.norm1.norm(x, config.norm_eps)?)?;
-        let (precision, heads) = (self.qkv.precision, config.heads);
-        let mixed = match groups.filter(|_| !adaptation.per_sample) {
+        let (heads, members) = (config.heads, groups.filter(|_| !adaptation.per_sample));
+        if adaptation.leaves_layers(block) {
+            let (eps, layers) = (config.norm_eps, [&self.qkv, &self.proj]);
+            let attended = Attended { heads, prefix, queries, members };
+            let half = ops::frozen_attention(x, &self.norm1, eps, layers, attended, groups)?;
+            if let Some(y) = half {
+                return Ok(y);
+            }
+        }
+        let packed = self.norm1.norm(x, config.norm_eps)?;
+        let qkv = |x: &Tensor| self.qkv.linear(x, groups);
+        let packed = adaptation.linear((block, LinearLayer::Qkv), &packed, qkv)?;
+        let precision = self.qkv.precision;
+        let mixed = match members {
             None => ops::attention_at(precision, &packed, heads, prefix, queries)?,
             Some(groups) => {
                 ops::grouped_attention_at(precision, &packed, heads, prefix, queries, groups)?
             }
         };
-        let mixed = linear(LinearLayer::Proj, &self.proj, &mixed)?;
+        let proj = |x: &Tensor| self.proj.linear(x, groups);
+        let mixed = adaptation.linear((block, LinearLayer::Proj), &mixed, proj)?;
         let x = if queries == x.dim(1)? { x.clone() } else { x.narrow(1, 0, queries)? };
-        let x = (x + mixed)?;
-        let hidden = linear(LinearLayer::Fc1, &self.fc1, &self.norm2.norm(&x, config.norm_eps)?)?;
-        let changed = (&x + linear(LinearLayer::Fc2, &self.fc2, &ops::gelu(&hidden)?)?)?;
-        match adaptation.adapter_output(block, &x)? {
-            Some(adapted) => changed + adapted,
-            None => Ok(changed),
+        x + mixed
+    }
+
+    /// The second half.
+    fn perceptron(
+        &self,
+        x: &Tensor,
+        config: &VitConfig,
+        (adaptation, block): (&Adaptation, usize),
+    ) -> Result<Tensor> {
+        let groups = adaptation.groups.as_ref();
+        if adaptation.leaves_layers(block) {
+            let (eps, layers) = (config.norm_eps, [&self.fc1, &self.fc2]);
+            if let Some(y) = ops::frozen_perceptron(x, &self.norm2, eps, layers, groups)? {
+                return Ok(y);
+            }
         }
+        let (fc1, fc2) =
+            (|x: &Tensor| self.fc1.linear(x, groups), |x: &Tensor| self.fc2.linear(x, groups));
+        let normed = self.norm2.norm(x, config.norm_eps)?;
+        let hidden = adaptation.linear((block, LinearLayer::Fc1), &normed, fc1)?;
+        x + adaptation.linear((block, LinearLayer::Fc2), &ops::gelu(&hidden)?, fc2)?
     }
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType, Tensor};
 
-use super::block::{Affine, Block};
+use super::block::Block;
 use super::{Checkpoint, VitConfig};
-use crate::model::ops::{self, Groups};
+use crate::model::ops::{self, Affine, Groups};
 use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{Adaptation, ModelError, Place, PromptTokens};
 

@@ -11,54 +11,93 @@
 //! b (k, columns) ──packed──▶ panels of 48 ──┘
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod instructions;
 #[allow(unsafe_code)]
 mod kernel;
 mod narrowed;
+#[allow(unsafe_code)]
+mod narrowing;
 mod panels;
 
-use super::matrix::{Matrix, MatrixMut};
+use std::cell::RefCell;
+
+use super::matrix::{Matrix, MatrixMut, Onto};
 use kernel::{ROWS, Target};
 use narrowed::Narrowed;
-use panels::Panels;
+use narrowing::{Narrowing, STRIP};
+pub(super) use panels::Panels;
 
 /// Values of `a` that are narrowed at a time, and pairs of `b` that they meet before others: both together fit into a
 /// cache of the second level.
 const BLOCK: usize = 1 << 17;
 const GROUP: usize = 1 << 17;
 
-/// `target = scale * a b`, or `target += scale * a b`, of matrices that fit.
+thread_local! {
+    /// Where left factors lie while they are multiplied, and right ones: kept from product to product.
+    static LEFT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    static RIGHT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// So many numbers of a buffer, whatever they are, and room for whole vectors behind them.
+fn room(buffer: &mut Vec<u32>, numbers: usize) -> &mut [u32] {
+    let numbers = numbers + STRIP;
+    if buffer.len() < numbers {
+        buffer.resize(numbers, 0);
+    }
+    &mut buffer[..numbers]
+}
+
+/// `target = scale * a b + onto`, of matrices that fit.
 pub(super) fn multiply(
     target: MatrixMut<'_>,
-    accumulate: bool,
+    onto: Onto<'_>,
     scale: f32,
     a: Matrix<'_>,
     b: Matrix<'_>,
 ) {
+    RIGHT.with_borrow_mut(|right| {
+        multiply_packed(target, onto, scale, a, &Panels::pack(b, right));
+    });
+}
+
+/// [`multiply`] with a right factor that was packed before.
+pub(super) fn multiply_packed(
+    target: MatrixMut<'_>,
+    onto: Onto<'_>,
+    scale: f32,
+    a: Matrix<'_>,
+    panels: &Panels<'_>,
+) {
     let MatrixMut { data, rows, columns, row_stride, .. } = target;
+    assert!(panels.fits(a.columns, columns), "a factor of another shape");
     if rows == 0 || columns == 0 {
         return;
     }
-    let (panels, multiply) = (Panels::pack(b), kernel::multiply());
+    let (narrowing, multiply) = (Narrowing::at_hand(), kernel::multiply());
     let block = (BLOCK / a.columns.max(1)).max(1).next_multiple_of(ROWS);
-    for first in (0..rows).step_by(block) {
-        let end = rows.min(first + block);
-        let narrowed = Narrowed::of(a.rows(first, end - first));
-        for group in panels.groups(GROUP) {
-            for top in (first..end).step_by(ROWS) {
-                for panel in group.clone() {
-                    let panel = panels.panel(panel);
-                    let target = Target {
-                        values: &mut data[top * row_stride + panel.left..],
-                        row_stride,
-                        rows: ROWS.min(end - top),
-                        accumulate,
-                        scale,
-                    };
-                    multiply(&narrowed, top - first, panel, target);
+    LEFT.with_borrow_mut(|left| {
+        for first in (0..rows).step_by(block) {
+            let end = rows.min(first + block);
+            let narrowed = Narrowed::of(a.rows(first, end - first), narrowing, left);
+            for group in panels.groups(GROUP) {
+                for top in (first..end).step_by(ROWS) {
+                    for panel in group.clone() {
+                        let panel = panels.panel(panel);
+                        let mut target = Target {
+                            values: &mut data[top * row_stride + panel.left..],
+                            row_stride,
+                            rows: ROWS.min(end - top),
+                            onto: onto.from(panel.left),
+                            scale,
+                        };
+                        multiply(&narrowed, top - first, &panel, &mut target);
+                    }
                 }
             }
         }
-    }
+    });
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+//! Weight and bias of a layer, as networks hold them.
+
+use candle_core::{Result, Tensor};
+
+use super::groups::Groups;
+use super::layer_norm::layer_norm;
+use super::linear::{grouped_linear_at, linear_at};
+use super::matrix::Precision;
+use super::storage::served;
+
+/// Weight and bias of a linear layer or a layer norm.
+#[derive(Clone, Debug)]
+pub struct Affine {
+    /// `(out, in)` of a linear layer, `(d)` of a norm.
+    pub weight: Tensor,
+    /// `(out)` or `(d)`.
+    pub bias: Tensor,
+    /// Of a linear layer's products.
+    pub precision: Precision,
+}
+
+impl Affine {
+    /// The linear layer on `x` `(b, .., in)`; `groups` are the members of a pack, where there is one.
+    ///
+    /// # Errors
+    /// When the shapes do not fit.
+    pub fn linear(&self, x: &Tensor, groups: Option<&Groups>) -> Result<Tensor> {
+        match groups {
+            None => linear_at(self.precision, x, &self.weight, Some(&self.bias)),
+            Some(groups) => {
+                let bias = Some(&self.bias);
+                grouped_linear_at(self.precision, x, &self.weight, bias, groups)
+            }
+        }
+    }
+
+    /// The layer norm of `x` `(.., d)`.
+    ///
+    /// # Errors
+    /// When the shapes do not fit.
+    pub fn norm(&self, x: &Tensor, eps: f64) -> Result<Tensor> {
+        layer_norm(x, &self.weight, &self.bias, eps)
+    }
+
+    /// Whether it never gets a gradient, and lies where our kernels read it.
+    pub(super) fn is_frozen(&self) -> bool {
+        let of =
+            |tensor: &Tensor| !tensor.track_op() && tensor.is_contiguous() && served(&[tensor]);
+        of(&self.weight) && of(&self.bias)
+    }
+}

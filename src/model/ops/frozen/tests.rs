@@ -1,0 +1,157 @@
+//! Halves against the ops they are made of: the same bits, of values and of all gradients.
+
+use candle_core::{DType, Result, Tensor, Var};
+
+use super::super::affine::Affine;
+use super::super::testing::{draw, pass};
+use super::super::*;
+
+const EPS: f64 = 1e-6;
+/// More rows than a piece has.
+const TOKENS: usize = 70;
+const BATCH: usize = 4;
+const WIDTH: usize = 24;
+
+fn affine(name: &str, outputs: usize, inputs: usize, precision: Precision) -> Affine {
+    let weight = draw(&format!("{name}.w"), (outputs, inputs));
+    Affine { weight, bias: draw(&format!("{name}.b"), outputs), precision }
+}
+
+fn norm(precision: Precision) -> Affine {
+    Affine { weight: draw("norm.w", WIDTH), bias: draw("norm.b", WIDTH), precision }
+}
+
+fn x() -> Tensor {
+    draw("x", (BATCH, TOKENS, WIDTH))
+}
+
+/// One's samples, none's and three's.
+fn members() -> [Option<Groups>; 2] {
+    [None, Some(Groups::new([1, 0, 3]))]
+}
+
+const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
+
+#[test]
+fn a_perceptron_has_the_bits_of_its_layers() {
+    for precision in PRECISIONS {
+        let norm = norm(precision);
+        let (up, down) = (affine("up", 50, WIDTH, precision), affine("down", WIDTH, 50, precision));
+        for groups in members() {
+            let groups = groups.as_ref();
+            let whole = |t: &[Tensor]| {
+                let y = frozen_perceptron(&t[0], &norm, EPS, [&up, &down], groups)?;
+                Ok(y.expect("layers are frozen"))
+            };
+            let parts = |t: &[Tensor]| {
+                let hidden = up.linear(&norm.norm(&t[0], EPS)?, groups)?;
+                &t[0] + down.linear(&gelu(&hidden)?, groups)?
+            };
+            let (x, case) = (x(), format!("{precision:?} {groups:?}"));
+            let (found, wanted) = (pass(&[&x], DType::F32, whole), pass(&[&x], DType::F32, parts));
+            found.assert_close(&wanted, 1e-6);
+            assert!(found.bits() == wanted.bits(), "{case}");
+            // Without a backward pass in pieces that are forgotten.
+            let (plain, wanted) = (whole(&[x.clone()]).unwrap(), parts(&[x]).unwrap());
+            let rows = |t: Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            assert_eq!(rows(plain), rows(wanted), "{case}");
+        }
+    }
+}
+
+/// The same from the ops.
+fn composed(
+    x: &Tensor,
+    norm: &Affine,
+    [pack, project]: [&Affine; 2],
+    Attended { heads, prefix, queries, members }: Attended<'_>,
+    groups: Option<&Groups>,
+) -> Result<Tensor> {
+    let packed = pack.linear(&norm.norm(x, EPS)?, groups)?;
+    let precision = pack.precision;
+    let mixed = match members {
+        None => attention_at(precision, &packed, heads, prefix, queries)?,
+        Some(members) => grouped_attention_at(precision, &packed, heads, prefix, queries, members)?,
+    };
+    x.narrow(1, 0, queries)? + project.linear(&mixed, groups)?
+}
+
+#[test]
+fn attention_has_the_bits_of_its_layers() {
+    for precision in PRECISIONS {
+        let norm = norm(precision);
+        let pack = affine("pack", 3 * WIDTH, WIDTH, precision);
+        let project = affine("proj", WIDTH, WIDTH, precision);
+        let layers = [&pack, &project];
+        // A prefix for all, one for each sample, one for each member, none.
+        let forms: [(&[usize], Option<Groups>); 4] = [
+            (&[5, WIDTH], None),
+            (&[BATCH, 5, WIDTH], None),
+            (&[3, 5, WIDTH], Some(Groups::new([1, 0, 3]))),
+            (&[], None),
+        ];
+        for (shape, members) in &forms {
+            let (keys, values) = (draw("keys", *shape), draw("values", *shape));
+            for (queries, groups) in [(TOKENS, 0), (1, 0), (3, 1), (TOKENS, 1)] {
+                let groups = self::members()[groups].clone();
+                let case = format!("{precision:?} {shape:?} {queries} {groups:?}");
+                let run = |t: &[Tensor], whole: bool| {
+                    let prefix = t.get(1).map(|keys| (keys, &t[2]));
+                    let members = members.as_ref();
+                    let attended = Attended { heads: 2, prefix, queries, members };
+                    let groups = groups.as_ref();
+                    match whole {
+                        false => composed(&t[0], &norm, layers, attended, groups),
+                        true => {
+                            let y = frozen_attention(&t[0], &norm, EPS, layers, attended, groups)?;
+                            Ok(y.expect("layers are frozen"))
+                        }
+                    }
+                };
+                let x = x();
+                let operands: Vec<&Tensor> =
+                    if shape.is_empty() { vec![&x] } else { vec![&x, &keys, &values] };
+                let found = pass(&operands, DType::F32, |t| run(t, true));
+                let wanted = pass(&operands, DType::F32, |t| run(t, false));
+                found.assert_close(&wanted, 1e-6);
+                assert!(found.bits() == wanted.bits(), "{case}");
+                if let [_, prefix @ ..] = &operands[..]
+                    && !prefix.is_empty()
+                {
+                    // Of the first block nothing but the prefix is tracked.
+                    let of = |whole| {
+                        pass(prefix, DType::F32, |t| {
+                            run(&[x.clone(), t[0].clone(), t[1].clone()], whole)
+                        })
+                    };
+                    assert!(of(true).bits() == of(false).bits(), "{case}, x frozen");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn layers_that_train_and_places_without_kernels_are_left_to_the_ops() -> Result<()> {
+    let (precision, x) = (Precision::F32, x());
+    let (norm, up) = (norm(precision), affine("up", 50, WIDTH, precision));
+    let down = affine("down", WIDTH, 50, precision);
+    let run = |up: &Affine| frozen_perceptron(&x, &norm, EPS, [up, &down], None);
+    assert!(run(&up)?.is_some());
+    assert!(without_kernels(|| run(&up))?.is_none());
+    let trained = Affine { bias: Var::from_tensor(&up.bias)?.as_tensor().clone(), ..up.clone() };
+    assert!(run(&trained)?.is_none());
+
+    let (pack, project) =
+        (affine("pack", 72, WIDTH, precision), affine("proj", WIDTH, WIDTH, precision));
+    let attended = Attended { heads: 2, prefix: None, queries: TOKENS, members: None };
+    let run = |x: &Tensor, pack: &Affine, attended| {
+        frozen_attention(x, &norm, EPS, [pack, &project], attended, None)
+    };
+    assert!(run(&x, &pack, attended)?.is_some());
+    assert!(without_kernels(|| run(&x, &pack, attended))?.is_none());
+    assert!(run(&x, &up, attended).is_err(), "a layer of another width");
+    assert!(run(&x, &pack, Attended { heads: 5, ..attended }).is_err());
+    assert!(run(&x, &pack, Attended { queries: TOKENS + 1, ..attended }).is_err());
+    Ok(())
+}
