@@ -1,10 +1,10 @@
 //! [`Narrowing`](super::narrowing::Narrowing) by the instructions of AVX512-BF16, which round as its loops do.
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm512_cvtepu16_epi32, _mm512_cvtne2ps_pbh, _mm512_cvtneps_pbh,
-    _mm512_loadu_ps, _mm512_maskz_loadu_ps, _mm512_or_si512, _mm512_setzero_si512,
-    _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_storeu_si512, _mm512_unpackhi_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    __m256bh, __m256i, __m512, __m512bh, __m512i, _mm512_cvtepu16_epi32, _mm512_cvtne2ps_pbh,
+    _mm512_cvtneps_pbh, _mm512_loadu_ps, _mm512_maskz_loadu_ps, _mm512_or_si512,
+    _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_storeu_si512,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 
 use super::super::matrix::Matrix;
@@ -92,7 +92,7 @@ fn neighbours(values: &[f32]) -> __m512i {
     let (first, second) = values.split_at(values.len().min(LANES));
     let both = _mm512_cvtne2ps_pbh(loaded(second), loaded(first));
     // SAFETY: two halves and a number are the same bits.
-    unsafe { std::mem::transmute(both) }
+    unsafe { std::mem::transmute::<__m512bh, __m512i>(both) }
 }
 
 /// The values of two rows as pairs.
@@ -106,8 +106,9 @@ fn both(upper: __m512, lower: __m512) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn halves(values: __m512) -> __m512i {
-    // SAFETY: two halves and a number are the same bits.
-    _mm512_cvtepu16_epi32(unsafe { std::mem::transmute(_mm512_cvtneps_pbh(values)) })
+    let halves = _mm512_cvtneps_pbh(values);
+    // SAFETY: the same bits.
+    _mm512_cvtepu16_epi32(unsafe { std::mem::transmute::<__m256bh, __m256i>(halves) })
 }
 
 /// The transpose of 16 x 16 numbers: pairs of neighbours are exchanged, then fours of them, then the quarters.

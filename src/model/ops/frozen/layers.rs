@@ -90,7 +90,7 @@ impl Pass<'_> {
 /// Which samples go through a half together.
 pub(super) struct Pieces {
     /// The samples of each member of a pack: in `f32` a product has the bits that it has when its member is alone.
-    runs: Vec<Range<usize>>,
+    groups: Groups,
     precision: Precision,
 }
 
@@ -98,23 +98,20 @@ impl Pieces {
     /// # Errors
     /// When the groups are of another batch.
     pub fn of(batch: usize, groups: Option<&Groups>, precision: Precision) -> Result<Pieces> {
-        let runs = match groups {
-            None => vec![0..batch],
-            Some(groups) => {
-                groups.fit("frozen block", batch)?;
-                groups.runs().filter(|run| !run.is_empty()).collect()
-            }
-        };
-        Ok(Pieces { runs, precision })
+        let groups = groups.cloned().unwrap_or_else(|| Groups::one(batch));
+        groups.fit("frozen block", batch)?;
+        Ok(Pieces { groups, precision })
     }
 
     /// The rows of pieces, one behind the other, where a sample has so many.
     pub fn rows(&self, each: usize) -> Vec<Range<usize>> {
-        let runs = self.runs.iter().map(|run| run.start * each..run.end * each);
         match self.precision {
-            Precision::F32 => runs.collect(),
+            Precision::F32 => {
+                let runs = self.groups.runs().filter(|run| !run.is_empty());
+                runs.map(|run| run.start * each..run.end * each).collect()
+            }
             Precision::Bf16 => {
-                let end = runs.last().map_or(0, |run| run.end);
+                let end = self.groups.samples() * each;
                 (0..end).step_by(PIECE).map(|from| from..end.min(from + PIECE)).collect()
             }
         }

@@ -113,7 +113,7 @@ impl CustomOp1 for Perceptron {
 
     fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         let g = g.contiguous()?;
-        let gradient = self.backward(&*lent(x)?, x.dim(D::Minus2)?, &*lent(&g)?)?;
+        let gradient = self.backward(&lent(x)?, x.dim(D::Minus2)?, &lent(&g)?)?;
         tensor_like(gradient, x).map(Some)
     }
 }

@@ -52,7 +52,8 @@ fn a_perceptron_has_the_bits_of_its_layers() {
             found.assert_close(&wanted, 1e-6);
             assert!(found.bits() == wanted.bits(), "{case}");
             // Without a backward pass in pieces that are forgotten.
-            let (plain, wanted) = (whole(&[x.clone()]).unwrap(), parts(&[x]).unwrap());
+            let x = std::slice::from_ref(&x);
+            let (plain, wanted) = (whole(x).unwrap(), parts(x).unwrap());
             let rows = |t: Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
             assert_eq!(rows(plain), rows(wanted), "{case}");
         }
