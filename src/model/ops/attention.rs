@@ -114,7 +114,11 @@ pub(super) fn geometry(
 ) -> Result<Geometry> {
     let (batch, tokens, packed_width) = packed.dims3()?;
     let width = packed_width / 3;
-    if heads == 0 || packed_width % 3 != 0 || width % heads != 0 || !(1..=tokens).contains(&queries)
+    if heads == 0
+        || width == 0
+        || packed_width % 3 != 0
+        || width % heads != 0
+        || !(1..=tokens).contains(&queries)
     {
         bail!("attention: {heads} heads and {queries} queries on packed {packed:?}");
     }

@@ -2,6 +2,7 @@
 //! buffer and a softmax over `[prefix | sequence]` columns.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use candle_core::{Result, Tensor};
 
@@ -58,9 +59,14 @@ impl Gradients {
     }
 }
 
-/// A run of consecutive query rows that see the same prefix.
+/// Samples that see the same prefix.
 struct Group {
     member: usize,
+    samples: Range<usize>,
+}
+
+/// Consecutive query rows from those of a sample on.
+struct Rows {
     sample: usize,
     rows: usize,
 }
@@ -123,22 +129,38 @@ impl Geometry {
         self.batch * self.queries * self.span()
     }
 
-    /// Whose rows meet in one product towards the gradient of a prefix: all queries of its member where every token asks
-    /// (they lie at equal distances then), otherwise those of one sample.
-    fn groups(&self) -> Vec<Group> {
-        if self.prefix == 0 {
-            return Vec::new();
-        }
+    /// Scores of one head and sample: `(queries, L + n)`.
+    fn sample_scores(&self) -> usize {
+        self.queries * self.span()
+    }
+
+    /// The samples of each member.
+    fn runs(&self) -> impl Iterator<Item = Group> {
         let runs = self.members.runs().enumerate().filter(|(_, run)| !run.is_empty());
-        let groups = runs.flat_map(|(member, run)| {
-            let (size, count) = match self.queries == self.tokens {
-                true => (run.len(), 1),
-                false => (1, run.len()),
-            };
-            let rows = size * self.queries;
-            (0..count).map(move |i| Group { member, sample: run.start + i, rows })
-        });
-        groups.collect()
+        runs.map(|(member, samples)| Group { member, samples })
+    }
+
+    /// Samples whose scores of a head are made and used before those of others. One by one they stay in the cache; in
+    /// `f32` all of a member go together, whose bits depend on how many rows meet its prefix.
+    fn pieces(&self) -> Vec<Group> {
+        match self.precision {
+            Precision::F32 => self.runs().collect(),
+            Precision::Bf16 => {
+                let each = |Group { member, samples }: Group| {
+                    samples.map(move |sample| Group { member, samples: sample..sample + 1 })
+                };
+                self.runs().flat_map(each).collect()
+            }
+        }
+    }
+
+    /// Whose rows meet the prefix in one product: all queries where every token asks (they lie at equal distances
+    /// then), otherwise those of one sample.
+    fn askers(&self, Group { samples, .. }: &Group) -> Vec<Rows> {
+        match self.queries == self.tokens {
+            true => vec![Rows { sample: samples.start, rows: samples.len() * self.queries }],
+            false => samples.clone().map(|sample| Rows { sample, rows: self.queries }).collect(),
+        }
     }
 
     /// Part 0 (queries), 1 (keys) or 2 (values) of a head, `rows` rows from `sample` on.
@@ -173,9 +195,15 @@ impl Geometry {
         Matrix::strided(&data[offset..], rows, self.head_width(), self.width)
     }
 
-    fn output_mut<'a>(&self, data: &'a mut [f32], head: usize, sample: usize) -> MatrixMut<'a> {
+    fn output_mut<'a>(
+        &self,
+        data: &'a mut [f32],
+        head: usize,
+        sample: usize,
+        rows: usize,
+    ) -> MatrixMut<'a> {
         let offset = sample * self.queries * self.width + head * self.head_width();
-        MatrixMut::strided(&mut data[offset..], self.queries, self.head_width(), self.width)
+        MatrixMut::strided(&mut data[offset..], rows, self.head_width(), self.width)
             .at(self.precision)
     }
 
@@ -183,9 +211,12 @@ impl Geometry {
         member * self.prefix * self.width + head * self.head_width()
     }
 
-    fn prefix<'a>(&self, data: &'a [f32], head: usize, member: usize) -> Matrix<'a> {
-        let offset = self.prefix_offset(head, member);
-        Matrix::strided(&data[offset..], self.prefix, self.head_width(), self.width)
+    fn prefix<'a>(&self, data: &'a [f32], head: usize, member: usize) -> Option<Matrix<'a>> {
+        let rows = || {
+            let data = &data[self.prefix_offset(head, member)..];
+            Matrix::strided(data, self.prefix, self.head_width(), self.width)
+        };
+        (self.prefix > 0).then(rows)
     }
 
     fn prefix_mut<'a>(&self, data: &'a mut [f32], head: usize, member: usize) -> MatrixMut<'a> {
@@ -199,79 +230,88 @@ impl Geometry {
         Matrix::strided(scores, rows, self.prefix, self.span())
     }
 
-    fn towards_prefix_mut<'a>(&self, scores: &'a mut Unwritten) -> MatrixMut<'a> {
-        MatrixMut::unwritten(scores, self.queries, self.prefix, self.span()).at(self.precision)
-    }
-
     /// Own columns of a sample's scores.
     fn towards_tokens<'a>(&self, scores: &'a [f32]) -> Matrix<'a> {
         Matrix::strided(&scores[self.prefix..], self.queries, self.tokens, self.span())
     }
 
-    fn towards_tokens_mut<'a>(&self, scores: &'a mut Unwritten) -> MatrixMut<'a> {
-        let scores = &mut scores[self.prefix..];
-        MatrixMut::unwritten(scores, self.queries, self.tokens, self.span()).at(self.precision)
-    }
-
-    /// Appends `scale * q [P_k ; K]^T` of a sample to `all`, where `q` asks prefix and tokens.
-    fn ask<'a>(
+    /// Appends the scores of a piece, as `ask` writes them, to `all`.
+    fn appended<'a>(
         &self,
         all: &'a mut Vec<f32>,
-        scale: f32,
-        q: Matrix<'_>,
-        (prefix, tokens): (Option<Matrix<'_>>, Matrix<'_>),
+        piece: &Group,
+        ask: impl FnOnce(&mut Unwritten),
     ) -> &'a mut [f32] {
-        let (from, more) = (all.len(), self.queries * self.span());
+        let (from, more) = (all.len(), piece.samples.len() * self.sample_scores());
         all.reserve(more);
-        let scores = &mut all.spare_capacity_mut()[..more];
-        if let Some(prefix) = prefix {
-            self.towards_prefix_mut(scores).set(scale, q, prefix.t());
-        }
-        self.towards_tokens_mut(scores).set(scale, q, tokens.t());
-        // SAFETY: of every query all columns were set, those of the prefix, if there are some, and those of the tokens.
+        ask(&mut all.spare_capacity_mut()[..more]);
+        // SAFETY: `ask` is `asked`, which sets of every query the columns of the prefix, where there is one, and of the
+        // tokens.
         unsafe { all.set_len(from + more) };
         &mut all[from..]
     }
 
-    /// Which member has which sample, sample by sample.
-    fn owners(&self) -> Vec<usize> {
-        let runs = self.members.runs().enumerate();
-        runs.flat_map(|(member, run)| std::iter::repeat_n(member, run.len())).collect()
+    /// Sets `scale * q [k_prefix ; k]^T` of a head for all samples of a piece; `q` and `k` are told by sample and rows.
+    fn asked<'a>(
+        &self,
+        scores: &mut Unwritten,
+        piece: &Group,
+        scale: f32,
+        q: impl Fn(usize, usize) -> Matrix<'a>,
+        (prefix, k): (Option<Matrix<'_>>, impl Fn(usize, usize) -> Matrix<'a>),
+    ) {
+        let first = |sample: usize| (sample - piece.samples.start) * self.sample_scores();
+        if let Some(prefix) = prefix {
+            for Rows { sample, rows } in self.askers(piece) {
+                let scores = &mut scores[first(sample)..];
+                let to = MatrixMut::unwritten(scores, rows, self.prefix, self.span());
+                to.at(self.precision).set(scale, q(sample, rows), prefix.t());
+            }
+        }
+        for sample in piece.samples.clone() {
+            let scores = &mut scores[first(sample) + self.prefix..];
+            let to = MatrixMut::unwritten(scores, self.queries, self.tokens, self.span());
+            to.at(self.precision).set(scale, q(sample, self.queries), k(sample, self.tokens).t());
+        }
     }
 
     /// The output `(b, queries, d)` and, if `keep`, the probabilities of all heads, head by head and sample by sample.
-    ///
-    /// A sample's scores of one head are made, normalised and used before the next one's, while they are in the cache.
     pub(super) fn forward(
         &self,
         packed: &[f32],
         prefix: PrefixValues<'_>,
         keep: bool,
     ) -> (Vec<f32>, Vec<f32>) {
-        let owners = self.owners();
+        let pieces = self.pieces();
         let mut output = vec![0f32; self.batch * self.queries * self.width];
         let kept_heads = if keep { self.heads } else { 0 };
         let mut kept = Vec::with_capacity(kept_heads * self.head_scores());
         for head in 0..self.heads {
-            for (sample, &member) in owners.iter().enumerate() {
+            let part = |part| move |sample, rows| self.packed(packed, part, head, sample, rows);
+            for piece in &pieces {
                 if !keep {
                     kept.clear();
                 }
-                let of_prefix = |data| (self.prefix > 0).then(|| self.prefix(data, head, member));
-                let part = |part, rows| self.packed(packed, part, head, sample, rows);
-                let keys = (of_prefix(prefix.keys), part(1, self.tokens));
-                let scores = self.ask(&mut kept, self.scale(), part(0, self.queries), keys);
+                let of_prefix = |data| self.prefix(data, head, piece.member);
+                let scores = self.appended(&mut kept, piece, |scores| {
+                    let keys = (of_prefix(prefix.keys), part(1));
+                    self.asked(scores, piece, self.scale(), part(0), keys);
+                });
                 wide(Softmax { scores, span: self.span() });
-                let mut mixed = |accumulate: bool, weights, values| {
-                    let output = self.output_mut(&mut output, head, sample);
-                    match accumulate {
-                        false => output.set(1.0, weights, values),
-                        true => output.add(1.0, weights, values),
-                    }
+                let scores = |sample: usize| {
+                    &scores[(sample - piece.samples.start) * self.sample_scores()..]
                 };
-                mixed(false, self.towards_tokens(scores), part(2, self.tokens));
+                for sample in piece.samples.clone() {
+                    let weights = self.towards_tokens(scores(sample));
+                    let mixed = self.output_mut(&mut output, head, sample, self.queries);
+                    mixed.set(1.0, weights, part(2)(sample, self.tokens));
+                }
                 if let Some(values) = of_prefix(prefix.values) {
-                    mixed(true, self.towards_prefix(scores, self.queries), values);
+                    for Rows { sample, rows } in self.askers(piece) {
+                        let weights = self.towards_prefix(scores(sample), rows);
+                        let mixed = self.output_mut(&mut output, head, sample, rows);
+                        mixed.add(1.0, weights, values);
+                    }
                 }
             }
         }
@@ -291,46 +331,59 @@ impl Geometry {
         want_packed: bool,
         want_prefix: bool,
     ) -> Gradients {
-        let (owners, groups) = (self.owners(), self.groups());
+        let pieces = self.pieces();
         let mut by_packed = want_packed.then(|| vec![0f32; packed.len()]);
         let mut by_prefix = (want_prefix && self.prefix > 0)
             .then(|| [vec![0f32; prefix.keys.len()], vec![0f32; prefix.values.len()]]);
-        let mut slopes = Vec::with_capacity(self.head_scores());
-        let each = self.queries * self.span();
+        let mut all_slopes = Vec::with_capacity(self.head_scores());
+        let each = self.sample_scores();
         for head in 0..self.heads {
-            let weights = &probabilities[head * self.head_scores()..][..self.head_scores()];
-            slopes.clear();
-            for (sample, &member) in owners.iter().enumerate() {
-                let of_prefix = |data| (self.prefix > 0).then(|| self.prefix(data, head, member));
-                let part = |part, rows| self.packed(packed, part, head, sample, rows);
-                let (g, weights) =
-                    (self.output(g, head, sample, self.queries), &weights[sample * each..][..each]);
-                let values = (of_prefix(prefix.values), part(2, self.tokens));
-                let slopes = self.ask(&mut slopes, 1.0, g, values);
+            let probabilities = &probabilities[head * self.head_scores()..][..self.head_scores()];
+            let part = |part| move |sample, rows| self.packed(packed, part, head, sample, rows);
+            let g = |sample, rows| self.output(g, head, sample, rows);
+            all_slopes.clear();
+            for piece in &pieces {
+                let Range { start, end } = piece.samples;
+                let of_prefix = |data| self.prefix(data, head, piece.member);
+                let slopes = self.appended(&mut all_slopes, piece, |slopes| {
+                    let values = (of_prefix(prefix.values), part(2));
+                    self.asked(slopes, piece, 1.0, g, values);
+                });
+                let weights = &probabilities[start * each..end * each];
                 wide(ThroughSoftmax { slopes, weights, span: self.span() });
                 let Some(by_packed) = &mut by_packed else { continue };
-                let (ds, p) = (self.towards_tokens(slopes), self.towards_tokens(weights));
-                let (q, k) = (part(0, self.queries), part(1, self.tokens));
-                let mut set = |part, rows, scale, a, b| {
-                    self.packed_mut(by_packed, part, head, sample, rows).set(scale, a, b);
-                };
-                set(0, self.queries, self.scale(), ds, k);
-                set(1, self.tokens, self.scale(), ds.t(), q);
-                set(2, self.tokens, 1.0, p.t(), g);
+                for sample in start..end {
+                    let at = (sample - start) * each;
+                    let ds = self.towards_tokens(&slopes[at..]);
+                    let p = self.towards_tokens(&weights[at..]);
+                    let q = part(0)(sample, self.queries);
+                    let mut set = |part, rows, scale, a, b| {
+                        self.packed_mut(by_packed, part, head, sample, rows).set(scale, a, b);
+                    };
+                    set(0, self.queries, self.scale(), ds, part(1)(sample, self.tokens));
+                    set(1, self.tokens, self.scale(), ds.t(), q);
+                    set(2, self.tokens, 1.0, p.t(), g(sample, self.queries));
+                }
                 if let Some(keys) = of_prefix(prefix.keys) {
-                    let ds = self.towards_prefix(slopes, self.queries);
-                    let by_queries = self.packed_mut(by_packed, 0, head, sample, self.queries);
-                    by_queries.add(self.scale(), ds, keys);
+                    for Rows { sample, rows } in self.askers(piece) {
+                        let ds = self.towards_prefix(&slopes[(sample - start) * each..], rows);
+                        let by_queries = self.packed_mut(by_packed, 0, head, sample, rows);
+                        by_queries.add(self.scale(), ds, keys);
+                    }
                 }
             }
             let Some([by_keys, by_values]) = &mut by_prefix else { continue };
-            for Group { member, sample, rows } in &groups {
-                let q = self.packed(packed, 0, head, *sample, *rows);
-                let g = self.output(g, head, *sample, *rows);
-                let ds = self.towards_prefix(&slopes[sample * each..], *rows);
-                let p = self.towards_prefix(&weights[sample * each..], *rows);
-                self.prefix_mut(by_keys, head, *member).add(self.scale(), ds.t(), q);
-                self.prefix_mut(by_values, head, *member).add(1.0, p.t(), g);
+            for run in self.runs() {
+                for Rows { sample, rows } in self.askers(&run) {
+                    let ds = self.towards_prefix(&all_slopes[sample * each..], rows);
+                    let p = self.towards_prefix(&probabilities[sample * each..], rows);
+                    let (by_keys, by_values) = (
+                        self.prefix_mut(by_keys, head, run.member),
+                        self.prefix_mut(by_values, head, run.member),
+                    );
+                    by_keys.add(self.scale(), ds.t(), part(0)(sample, rows));
+                    by_values.add(1.0, p.t(), g(sample, rows));
+                }
             }
         }
         Gradients { packed: by_packed, prefix: by_prefix }

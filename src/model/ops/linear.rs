@@ -9,7 +9,7 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tenso
 
 use super::few_rows;
 use super::groups::Groups;
-use super::matrix::{Factor, Matrix, MatrixMut, Onto, Precision, append_product};
+use super::matrix::{Factor, Matrix, MatrixMut, Precision, append_product};
 use super::storage::{lend, served, tensor_like, values};
 use super::wide::add_rows;
 use super::with_gradient::with_gradients;
@@ -222,8 +222,7 @@ pub(super) fn append_rows(
         }
         return few_rows::add(x, weight, &mut y[from..], inputs);
     }
-    let onto = bias.map_or(Onto::Nothing, Onto::Row);
-    append_product(y, precision, onto, Matrix::dense(x, rows, inputs), factor);
+    append_product(y, precision, bias, Matrix::dense(x, rows, inputs), factor);
 }
 
 impl Linear {
@@ -239,7 +238,7 @@ impl Linear {
         let rows = x.len() / inputs.max(1);
         let mut y = Vec::with_capacity(rows * outputs);
         // Runs lie behind one another.
-        for (member, run) in self.runs.iter().enumerate() {
+        for (member, run) in self.runs.iter().enumerate().filter(|(_, run)| !run.is_empty()) {
             let x = &x[run.start * inputs..run.end * inputs];
             let weight = part(weight, outputs * inputs, member, own);
             let bias = bias.map(|bias| part(bias, outputs, member, own));
@@ -261,11 +260,11 @@ impl Linear {
         let mut gradient = Vec::with_capacity(x.elem_count());
         lend(g, |g| {
             lend(weight, |weight| {
-                for (member, run) in self.runs.iter().enumerate() {
+                for (member, run) in self.runs.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
                     let weight = part(weight, outputs * inputs, member, own);
                     let g = Matrix::dense(&g[run.start * outputs..], run.len(), outputs);
                     let weight = Factor::Plain(Matrix::dense(weight, outputs, inputs));
-                    append_product(&mut gradient, self.precision, Onto::Nothing, g, &weight);
+                    append_product(&mut gradient, self.precision, None, g, &weight);
                 }
                 Ok(())
             })

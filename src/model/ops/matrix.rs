@@ -207,11 +207,11 @@ impl<'a> Factor<'a> {
     }
 }
 
-/// Appends `a b + onto` row behind row; what is packed already is multiplied in `bf16`.
+/// Appends `a b`, and this row to every row, row behind row; what is packed already is multiplied in `bf16`.
 pub(super) fn append_product(
     values: &mut Vec<f32>,
     precision: Precision,
-    onto: Onto<'_>,
+    row: Option<&[f32]>,
     a: Matrix<'_>,
     b: &Factor<'_>,
 ) {
@@ -220,9 +220,10 @@ pub(super) fn append_product(
     values.reserve(rows * columns);
     let data = &mut values.spare_capacity_mut()[..rows * columns];
     if a.columns == 0 {
-        // Where nothing is multiplied, nothing need be written.
+        // Whatever a kernel does where nothing is multiplied.
         data.fill(MaybeUninit::new(0.0));
     }
+    let onto = row.map_or(Onto::Nothing, Onto::Row);
     let target = MatrixMut::unwritten(data, rows, columns, columns).at(precision);
     match b {
         Factor::Plain(b) => target.multiply(onto, 1.0, a, *b),

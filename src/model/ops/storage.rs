@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::{Deref, Range};
 
-use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, bail};
+use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, StorageRef, Tensor, bail};
 
 thread_local! {
     static KERNELS_OFF: Cell<bool> = const { Cell::new(false) };
@@ -63,12 +63,12 @@ pub(super) fn lent(tensor: &Tensor) -> Result<Lent<'_>> {
         (Storage::Cpu(CpuStorage::F32(_)), Some((from, to))) => from..to,
         _ => bail!("this kernel needs f32 values that lie side by side on the CPU"),
     };
-    Ok(Lent { storage: Box::new(storage), range })
+    Ok(Lent { storage, range })
 }
 
 /// See [`lent`].
 pub(super) struct Lent<'a> {
-    storage: Box<dyn Deref<Target = Storage> + 'a>,
+    storage: StorageRef<'a>,
     range: Range<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Deref for Lent<'_> {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        match &**self.storage {
+        match &*self.storage {
             Storage::Cpu(CpuStorage::F32(data)) => &data[self.range.clone()],
             _ => unreachable!("checked when it was lent"),
         }

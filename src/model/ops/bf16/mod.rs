@@ -34,6 +34,9 @@ pub(super) use panels::Panels;
 const BLOCK: usize = 1 << 17;
 const GROUP: usize = 1 << 17;
 
+/// Pairs of a right factor for which there is room kept until the next product: 16 MB.
+const KEPT: usize = 1 << 22;
+
 thread_local! {
     /// Where left factors lie while they are multiplied, and right ones: kept from product to product.
     static LEFT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
@@ -59,6 +62,9 @@ pub(super) fn multiply(
 ) {
     RIGHT.with_borrow_mut(|right| {
         multiply_packed(target, onto, scale, a, &Panels::pack(b, right));
+        if right.len() > KEPT {
+            *right = Vec::new();
+        }
     });
 }
 

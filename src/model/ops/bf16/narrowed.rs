@@ -22,7 +22,10 @@ impl<'a> Narrowed<'a> {
         let (rows, pairs) = (matrix.rows.next_multiple_of(ROWS), matrix.columns.div_ceil(2));
         let values = room(buffer, rows * pairs);
         let Matrix { data, row_stride, column_stride, .. } = matrix;
-        if pairs > 0 && column_stride == 1 {
+        if pairs == 0 {
+            return Narrowed { values, row_stride: 0, pair_stride: 0, pairs };
+        }
+        if column_stride == 1 {
             // Upwards, so that what spills over a row's end is written over.
             for row in 0..matrix.rows {
                 let from = &data[row * row_stride..][..matrix.columns];

@@ -1,4 +1,5 @@
-//! Rounding of `f32` to pairs of `bf16`: in plain loops, or by the instructions that do it, to the same bits.
+//! Rounding of `f32` to pairs of `bf16`: in plain loops, or by the instructions that do it, to the same bits
+//! but for what NaN carries.
 //!
 //! A pair is one number, its first value in the low half.
 
@@ -46,8 +47,8 @@ impl Narrowing {
     }
 }
 
-/// A value rounded to the nearest `bf16`, ties to even; what is below the normal numbers is zero, as the
-/// instruction takes it.
+/// A value rounded to the nearest `bf16`, ties to even; what is below the normal numbers before it is rounded is zero, as
+/// the instruction takes it.
 #[inline(always)]
 fn narrow(value: f32) -> u16 {
     const SMALLEST_NORMAL: u32 = 0x0080_0000;
@@ -55,8 +56,11 @@ fn narrow(value: f32) -> u16 {
     let bits = value.to_bits();
     let (sign, size) = (bits & 0x8000_0000, bits & 0x7fff_ffff);
     let rounded = size + 0x7fff + ((size >> 16) & 1);
-    let size = if size > INFINITY { 0x7fc0_0000 } else { rounded };
-    let size = if size < SMALLEST_NORMAL { 0 } else { size };
+    let size = match size {
+        ..SMALLEST_NORMAL => 0,
+        SMALLEST_NORMAL..=INFINITY => rounded,
+        _ => 0x7fc0_0000,
+    };
     ((sign | size) >> 16) as u16
 }
 

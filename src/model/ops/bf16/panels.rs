@@ -12,7 +12,8 @@ use super::room;
 pub(in super::super) struct Panels<'a> {
     /// The pair of a column is one number, the upper row in its low half.
     values: &'a [u32],
-    /// Pairs of rows.
+    /// Of the matrix, and pairs of them.
+    rows: usize,
     pairs: usize,
     /// Of the matrix.
     columns: usize,
@@ -45,16 +46,16 @@ impl<'a> Panels<'a> {
                 }
             }
         }
-        Panels { values, pairs, columns }
+        Panels { values, rows, pairs, columns }
     }
 
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Whether the matrix had as many rows, or one more to make them even, and as many columns.
+    /// Whether the matrix had as many rows and columns.
     pub fn fits(&self, rows: usize, columns: usize) -> bool {
-        self.pairs == rows.div_ceil(2) && self.columns == columns
+        (self.rows, self.columns) == (rows, columns)
     }
 
     /// All panels from left to right, as many together as hold so many pairs, and one at least.

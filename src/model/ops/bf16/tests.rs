@@ -32,7 +32,7 @@ const SHAPES: [[usize; 3]; 9] = [
     [1, 1, 1],
     [8, 2, 48],
     [9, 3, 49],
-    [3, 0, 5],
+    [30, 0, 5],
     [17, 65, 100],
     [40, 7, 16],
     [33, 12, 191],
@@ -109,20 +109,62 @@ fn vectors_of_every_width_find_the_same_bits() {
     }
 }
 
-/// Numbers at the edges of the format, where the instruction has rules of its own.
+/// Numbers at the edges of the format, where the instruction has rules of its own: each times each, and added to others.
 #[test]
 fn tiny_and_huge_numbers_are_treated_alike() {
-    let edges = [0.0, -0.0, 1e-45, -3e-39, 1.2e-38, 1e-20, 2e-19, -1e-30, 3e38, -2e30, 1.0];
-    let some = |step: usize| -> Vec<f32> { (0..48 * 12).map(|i| edges[i * step % 11]).collect() };
-    let (a, b) = (some(3), some(7));
-    let (a, b) = (Matrix::dense(&a, 48, 12), Matrix::dense(&b, 12, 48));
-    let of = |vectors: Vectors| vectors.limit(|| product(false, [48, 12, 48], a, b));
-    let narrow = of(Vectors::Baseline);
-    for vectors in Vectors::ALL {
-        for (found, expected) in of(vectors).into_iter().zip(&narrow) {
-            let both_nan = found.is_nan() && expected.is_nan();
-            assert!(both_nan || found.to_bits() == expected.to_bits(), "{found:e} {expected:e}");
+    let mut edges =
+        vec![0.0, 1e-45, 3e-39, 1.2e-38, 1e-20, 2e-19, 1e-30, 3e38, 2e30, 1.0, f32::MAX];
+    // The largest numbers below the normal ones, of which rounding would make a normal one, and ties.
+    edges.extend(
+        [0x007f_ffff, 0x007f_8000, 0x007f_7fff, 0x3f80_8000, 0x3f81_8000].map(f32::from_bits),
+    );
+    edges.extend([f32::INFINITY, f32::NAN]);
+    let edges: Vec<f32> = edges.iter().flat_map(|edge| [*edge, -edge]).collect();
+    let n = edges.len();
+    for inner in [1, 2] {
+        // Beside every edge another one of its neighbours.
+        let beside = |at: usize, step: usize| edges[(at + step * 5) % n];
+        let a: Vec<f32> = (0..n * inner).map(|i| beside(i / inner, i % inner)).collect();
+        let b: Vec<f32> = (0..n * inner).map(|i| beside(i % n, 3 * (i / n))).collect();
+        for turned in [false, true] {
+            let (a, b) = match turned {
+                false => (Matrix::dense(&a, n, inner), Matrix::dense(&b, inner, n)),
+                true => (Matrix::dense(&b, inner, n).t(), Matrix::dense(&a, n, inner).t()),
+            };
+            let of = |vectors: Vectors| vectors.limit(|| product(false, [n, inner, n], a, b));
+            let plain = of(Vectors::Baseline);
+            for vectors in Vectors::ALL {
+                for (at, (found, expected)) in of(vectors).into_iter().zip(&plain).enumerate() {
+                    let both_nan = found.is_nan() && expected.is_nan();
+                    let same = both_nan || found.to_bits() == expected.to_bits();
+                    assert!(same, "{inner} {at} in {vectors:?}: {found:e} {expected:e}");
+                }
+            }
         }
+    }
+}
+
+/// What was multiplied before never shows, not even where a factor is filled up.
+#[test]
+fn nothing_of_a_product_is_left_for_the_next() {
+    let poison = vec![f32::NAN; 130 * 130];
+    for vectors in Vectors::ALL {
+        vectors.limit(|| {
+            for shape in [[17, 65, 100], [9, 3, 49], [1, 1, 1], [40, 7, 16]] {
+                each_layout(shape, |layout, a, b| {
+                    let clean = product(false, shape, a, b);
+                    let all = Matrix::dense(&poison, 130, 130);
+                    product(false, [130; 3], all, all);
+                    product(false, [130; 3], all.t(), all.t());
+                    assert_eq!(
+                        product(false, shape, a, b),
+                        clean,
+                        "{shape:?} {layout} {vectors:?}"
+                    );
+                    assert!(clean.iter().all(|value| value.is_finite()));
+                });
+            }
+        });
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp3, Layout, Result, Shape, Tensor, bail};
+use candle_core::{CpuStorage, CustomOp1, CustomOp3, Layout, Result, Shape, Tensor};
 
 use super::super::affine::Affine;
 use super::super::attention::{geometry, members_of};
 use super::super::attention_kernel::{Geometry, Gradients, PrefixValues};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
-use super::layers::{Linear, Norm, Pieces, add, part};
+use super::layers::{Linear, Norm, Pieces, add, are_served, fit, part};
 
 /// What a block attends to.
 #[derive(Clone, Copy)]
@@ -40,16 +40,13 @@ pub fn frozen_attention(
     groups: Option<&Groups>,
 ) -> Result<Option<Tensor>> {
     let Attended { heads, prefix, queries, members } = attended;
-    let frozen = [norm, layers[0], layers[1]].into_iter().all(Affine::is_frozen);
     let mut operands = vec![x];
     operands.extend(prefix.iter().flat_map(|(keys, values)| [*keys, *values]));
-    if !frozen || !served(&operands) {
+    if !are_served(norm, layers) || !served(&operands) {
         return Ok(None);
     }
     let (batch, tokens, width) = x.dims3()?;
-    if layers[0].weight.dims() != [3 * width, width] || layers[1].weight.dims() != [width, width] {
-        bail!("frozen attention: layers of another width than {width}");
-    }
+    fit(width, norm, layers, (3 * width, width))?;
     let (members, precision) = (members_of(batch, prefix, members), layers[0].precision);
     let shape = Shape::from((batch, tokens, 3 * width));
     let op = Attention {

@@ -2,18 +2,45 @@
 
 use std::ops::Range;
 
-use candle_core::Result;
+use candle_core::{Result, bail};
 
 use super::super::affine::Affine;
 use super::super::groups::Groups;
 use super::super::layer_norm::{ByInput, Forward};
 use super::super::linear::{Layer, append_rows};
-use super::super::matrix::{Factor, Matrix, Onto, Precision, append_product};
+use super::super::matrix::{Factor, Matrix, Precision, append_product};
 use super::super::storage::{Lent, lent};
 use super::super::wide::{each, wide};
 
 /// Rows of a piece: of 768 values each they fill 786 kB, which a cache of the second level holds.
 const PIECE: usize = 256;
+
+/// Whether kernels serve a half's layers: all are frozen, and both linear ones multiply alike.
+pub(super) fn are_served(norm: &Affine, [first, second]: [&Affine; 2]) -> bool {
+    let frozen = [norm, first, second].into_iter().all(Affine::is_frozen);
+    frozen && first.precision == second.precision
+}
+
+/// Refuses layers that are not from this width to `inner` values, and from `outer` values back to it.
+///
+/// # Errors
+/// When they are others.
+pub(super) fn fit(
+    width: usize,
+    norm: &Affine,
+    [first, second]: [&Affine; 2],
+    (inner, outer): (usize, usize),
+) -> Result<()> {
+    let shapes = [
+        (norm.weight.dims() == [width] && norm.bias.dims() == [width], "norm"),
+        (first.weight.dims() == [inner, width] && first.bias.dims() == [inner], "first layer"),
+        (second.weight.dims() == [width, outer] && second.bias.dims() == [width], "second layer"),
+    ];
+    match shapes.iter().find(|(fits, _)| !fits) {
+        Some((_, what)) => bail!("frozen block: the {what} does not fit a width of {width}"),
+        None => Ok(()),
+    }
+}
 
 /// A layer norm.
 pub(super) struct Norm<'a> {
@@ -83,7 +110,7 @@ impl Pass<'_> {
             return append_rows(to, *precision, rows, layer, &self.factor);
         }
         let rows = Matrix::dense(rows, rows.len() / outputs, *outputs);
-        append_product(to, *precision, Onto::Nothing, rows, &self.factor);
+        append_product(to, *precision, None, rows, &self.factor);
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::gelu::{Slopes, Values};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
 use super::super::wide::wide;
-use super::layers::{Linear, Norm, Pieces, add, part};
+use super::layers::{Linear, Norm, Pieces, add, are_served, fit, part};
 
 /// The perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from `d` to the hidden
 /// width and back. `groups` are the members of a pack, where there is one. Gives nothing where a layer is not frozen or no
@@ -24,11 +24,13 @@ pub fn frozen_perceptron(
     layers: [&Affine; 2],
     groups: Option<&Groups>,
 ) -> Result<Option<Tensor>> {
-    let frozen = [norm, layers[0], layers[1]].into_iter().all(Affine::is_frozen);
-    if !frozen || !served(&[x]) || x.rank() != 3 {
+    if !are_served(norm, layers) || !served(&[x]) {
         return Ok(None);
     }
-    let pieces = Pieces::of(x.dim(0)?, groups, layers[0].precision)?;
+    let (batch, _, width) = x.dims3()?;
+    let hidden = layers[0].weight.dim(0)?;
+    fit(width, norm, layers, (hidden, hidden))?;
+    let pieces = Pieces::of(batch, groups, layers[0].precision)?;
     let op = Perceptron {
         norm: norm.clone(),
         eps,

@@ -119,6 +119,20 @@ fn attention_has_the_bits_of_its_layers() {
                 if let [_, prefix @ ..] = &operands[..]
                     && !prefix.is_empty()
                 {
+                    // Where the prefix is frozen it passes the gradient on.
+                    let of = |whole| {
+                        pass(&[&x], DType::F32, |t| {
+                            run(&[t[0].clone(), prefix[0].clone(), prefix[1].clone()], whole)
+                        })
+                    };
+                    assert!(of(true).bits() == of(false).bits(), "{case}, prefix frozen");
+                    // Without a backward pass nothing is kept.
+                    let of = |whole| {
+                        let t = [x.clone(), prefix[0].clone(), prefix[1].clone()];
+                        let y = run(&t, whole).unwrap().flatten_all().unwrap();
+                        y.to_vec1::<f32>().unwrap()
+                    };
+                    assert_eq!(of(true), of(false), "{case}, all frozen");
                     // Of the first block nothing but the prefix is tracked.
                     let of = |whole| {
                         pass(prefix, DType::F32, |t| {
@@ -142,6 +156,16 @@ fn layers_that_train_and_places_without_kernels_are_left_to_the_ops() -> Result<
     assert!(without_kernels(|| run(&up))?.is_none());
     let trained = Affine { bias: Var::from_tensor(&up.bias)?.as_tensor().clone(), ..up.clone() };
     assert!(run(&trained)?.is_none());
+    let halves = Affine { precision: Precision::Bf16, ..up.clone() };
+    assert!(run(&halves)?.is_none(), "products of two kinds");
+    for (first, second) in [(12, WIDTH), (50, 12)] {
+        let other = affine("other", first, second, precision);
+        assert!(run(&other).is_err(), "a layer of {first} x {second}");
+    }
+    let long = Affine { bias: draw("long", 51), ..up.clone() };
+    assert!(run(&long).is_err(), "a bias that is too long");
+    let narrow = Affine { weight: draw("n.w", 12), bias: draw("n.b", 12), precision };
+    assert!(frozen_perceptron(&x, &narrow, EPS, [&up, &down], None).is_err());
 
     let (pack, project) =
         (affine("pack", 72, WIDTH, precision), affine("proj", WIDTH, WIDTH, precision));
