@@ -136,6 +136,10 @@ impl Adaptation {
         }
     }
 
+    pub(super) fn has_adapter(&self, block: usize) -> bool {
+        block < self.adapters.len()
+    }
+
     /// What the adapter of a block adds to the residual stream `u`, if there is one.
     pub(super) fn adapter_output(
         &self,

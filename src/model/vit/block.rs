@@ -76,7 +76,8 @@ impl Block {
         (adaptation, block): (&Adaptation, usize),
     ) -> Result<Tensor> {
         let groups = adaptation.groups.as_ref();
-        if adaptation.leaves_layers(block) {
+        // Beside an adapter the gradient of `x` is a sum of three, whose order is the ops'.
+        if adaptation.leaves_layers(block) && !adaptation.has_adapter(block) {
             let (eps, layers) = (config.norm_eps, [&self.fc1, &self.fc2]);
             if let Some(y) = ops::frozen_perceptron(x, &self.norm2, eps, layers, groups)? {
                 return Ok(y);
