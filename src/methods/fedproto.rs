@@ -15,7 +15,7 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{Averaged, Client, Closing, Objective, Pass, Weights};
+use super::averaged::{Averaged, Client, Closing, Objective, Pass, Weights, first_of};
 use super::class_statistics::{Descriptions, MeanPrototypes, flag_bytes};
 use super::fedavg::FedAvg;
 use super::registry::MethodEntry;
@@ -127,12 +127,9 @@ impl Averaged for FedProto {
         _lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         // All members of a pack are told the same.
-        let known = pack
-            .first()
-            .map(|first| MeanPrototypes::heard(first.down, &first.seat.view))
-            .transpose()?;
-        let (weight, distance) = (self.weight, self.distance);
-        Ok(Box::new(Drawn { weight, distance, known: known.unwrap_or_default() }))
+        let first = first_of(pack)?;
+        let known = MeanPrototypes::heard(first.down, &first.seat.view)?;
+        Ok(Box::new(Drawn { weight: self.weight, distance: self.distance, known }))
     }
 
     /// The memory learns how wide features are.

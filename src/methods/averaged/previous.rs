@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Averaged, Client};
+use super::{Averaged, Client, first_of};
 use crate::learning::Teacher;
 use crate::methods::fedavg::FedAvg;
 use crate::model::{ParameterSet, TeacherNorms};
@@ -55,7 +55,7 @@ pub(in crate::methods) fn teacher<S>(
     (student, norms): (&FedAvg, TeacherNorms),
     lab: &Lab,
 ) -> Result<Option<Teacher>, PolicyError> {
-    let Some(first) = pack.first() else { return Ok(None) };
+    let first = first_of(pack)?;
     let norms = norms.of(student.norms_in_training(&first.seat.view));
     let teacher = |old| match student.largest_pack() {
         1 => Teacher::new(&lab.backbone, &old, rows, norms),

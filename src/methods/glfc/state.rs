@@ -16,8 +16,8 @@ use crate::quantity::TaskId;
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
-/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model. Those it has still to choose from are its
-/// own data.
+/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model. Those
+/// it has still to choose from are its own data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learned {
     /// Exemplars of learned classes, the best of each first.

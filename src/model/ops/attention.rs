@@ -17,7 +17,7 @@ use super::attention_composed::composed;
 use super::attention_kernel::{Geometry, PrefixValues};
 use super::groups::Groups;
 use super::matrix::Precision;
-use super::storage::{lend, served, tensor_like, values};
+use super::storage::{lent, served, tensor_like, values};
 
 /// Attention on `packed` `(b, n, 3 d)`, columns `[queries | keys | values]`, each `heads`
 /// slices of `d / heads`. `prefix` is `(keys, values)`, both `(L, d)` for all samples or
@@ -172,17 +172,14 @@ impl CustomOp1 for Attention {
     }
 
     fn cpu_fwd(&self, packed: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        Ok(self.run(values(packed, layout)?, PrefixValues { keys: &[], values: &[] }))
+        Ok(self.run(values(packed, layout)?, PrefixValues::default()))
     }
 
     fn bwd(&self, packed: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         let kept = self.probabilities.lock().unwrap_or_else(PoisonError::into_inner);
-        let gradients = lend(packed, |data| {
-            lend(g, |g| {
-                let none = PrefixValues { keys: &[], values: &[] };
-                Ok(self.geometry.backward(data, none, &kept, g, true, false))
-            })
-        })?;
+        let (g, none) = (g.contiguous()?, PrefixValues::default());
+        let gradients =
+            self.geometry.backward(&lent(packed)?, none, &kept, &lent(&g)?, true, false);
         gradients.packed.map(|data| tensor_like(data, packed)).transpose()
     }
 }
@@ -201,10 +198,7 @@ impl CustomOp3 for Attention {
         values_: &CpuStorage,
         values_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        let prefix = PrefixValues {
-            keys: values(keys, keys_layout)?,
-            values: values(values_, values_layout)?,
-        };
+        let prefix = PrefixValues::of((keys, keys_layout), (values_, values_layout))?;
         Ok(self.run(values(packed, layout)?, prefix))
     }
 
@@ -217,18 +211,13 @@ impl CustomOp3 for Attention {
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let kept = self.probabilities.lock().unwrap_or_else(PoisonError::into_inner);
-        let want_prefix = keys.track_op() || values.track_op();
-        let mut gradients = lend(packed, |data| {
-            lend(keys, |key_data| {
-                lend(values, |value_data| {
-                    lend(g, |g| {
-                        let prefix = PrefixValues { keys: key_data, values: value_data };
-                        let want = packed.track_op();
-                        Ok(self.geometry.backward(data, prefix, &kept, g, want, want_prefix))
-                    })
-                })
-            })
-        })?;
+        let (want, want_prefix) = (packed.track_op(), keys.track_op() || values.track_op());
+        let g = g.contiguous()?;
+        let mut gradients = {
+            let (key_data, value_data) = (lent(keys)?, lent(values)?);
+            let prefix = PrefixValues { keys: &key_data, values: &value_data };
+            self.geometry.backward(&lent(packed)?, prefix, &kept, &lent(&g)?, want, want_prefix)
+        };
         let [by_keys, by_values] = gradients.of_prefix(keys, values)?;
         let by_packed = gradients.packed.map(|data| tensor_like(data, packed)).transpose()?;
         Ok((by_packed, by_keys, by_values))

@@ -1,18 +1,14 @@
 //! The loops of [`attention`](super::attention()): per head, strided products on the packed
 //! buffer and a softmax over `[prefix | sequence]` columns.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use candle_core::{Result, Tensor};
+use candle_core::{CpuStorage, Layout, Result, Tensor};
 
 use super::groups::Groups;
 use super::matrix::{Matrix, MatrixMut, Precision};
-use super::storage::tensor_like;
+use super::storage::{tensor_like, values};
 use super::wide::{Work, softmax, sum_of_pairs, wide};
-
-/// Numbers that are still to be set.
-type Unwritten = [MaybeUninit<f32>];
 
 /// Sizes of one call.
 #[derive(Clone, Debug)]
@@ -37,6 +33,22 @@ pub(super) struct Geometry {
 pub(super) struct PrefixValues<'a> {
     pub keys: &'a [f32],
     pub values: &'a [f32],
+}
+
+impl<'a> PrefixValues<'a> {
+    /// Of contiguous operands, each with its layout.
+    ///
+    /// # Errors
+    /// When they are others.
+    pub fn of(
+        keys: (&'a CpuStorage, &Layout),
+        of_values: (&'a CpuStorage, &Layout),
+    ) -> Result<Self> {
+        Ok(PrefixValues {
+            keys: values(keys.0, keys.1)?,
+            values: values(of_values.0, of_values.1)?,
+        })
+    }
 }
 
 /// Gradients of the call's operands.
@@ -235,31 +247,19 @@ impl Geometry {
         Matrix::strided(&scores[self.prefix..], self.queries, self.tokens, self.span())
     }
 
-    /// Appends the scores of a piece, as `ask` writes them, to `all`.
-    fn appended<'a>(
+    /// Appends `scale * q [k_prefix ; k]^T` of a head for all samples of a piece to `all`; `q` and `k` are told by sample
+    /// and rows.
+    fn asked<'s, 'a>(
         &self,
-        all: &'a mut Vec<f32>,
-        piece: &Group,
-        ask: impl FnOnce(&mut Unwritten),
-    ) -> &'a mut [f32] {
-        let (from, more) = (all.len(), piece.samples.len() * self.sample_scores());
-        all.reserve(more);
-        ask(&mut all.spare_capacity_mut()[..more]);
-        // SAFETY: `ask` is `asked`, which sets of every query the columns of the prefix, where there is one, and of the
-        // tokens.
-        unsafe { all.set_len(from + more) };
-        &mut all[from..]
-    }
-
-    /// Sets `scale * q [k_prefix ; k]^T` of a head for all samples of a piece; `q` and `k` are told by sample and rows.
-    fn asked<'a>(
-        &self,
-        scores: &mut Unwritten,
+        all: &'s mut Vec<f32>,
         piece: &Group,
         scale: f32,
         q: impl Fn(usize, usize) -> Matrix<'a>,
         (prefix, k): (Option<Matrix<'_>>, impl Fn(usize, usize) -> Matrix<'a>),
-    ) {
+    ) -> &'s mut [f32] {
+        let (from, more) = (all.len(), piece.samples.len() * self.sample_scores());
+        all.reserve(more);
+        let scores = &mut all.spare_capacity_mut()[..more];
         let first = |sample: usize| (sample - piece.samples.start) * self.sample_scores();
         if let Some(prefix) = prefix {
             for Rows { sample, rows } in self.askers(piece) {
@@ -273,6 +273,9 @@ impl Geometry {
             let to = MatrixMut::unwritten(scores, self.queries, self.tokens, self.span());
             to.at(self.precision).set(scale, q(sample, self.queries), k(sample, self.tokens).t());
         }
+        // SAFETY: of every query all columns were set: those of the prefix, where there is one, and of the tokens.
+        unsafe { all.set_len(from + more) };
+        &mut all[from..]
     }
 
     /// The output `(b, queries, d)` and, if `keep`, the probabilities of all heads, head by head and sample by sample.
@@ -293,10 +296,8 @@ impl Geometry {
                     kept.clear();
                 }
                 let of_prefix = |data| self.prefix(data, head, piece.member);
-                let scores = self.appended(&mut kept, piece, |scores| {
-                    let keys = (of_prefix(prefix.keys), part(1));
-                    self.asked(scores, piece, self.scale(), part(0), keys);
-                });
+                let keys = (of_prefix(prefix.keys), part(1));
+                let scores = self.asked(&mut kept, piece, self.scale(), part(0), keys);
                 wide(Softmax { scores, span: self.span() });
                 let scores = |sample: usize| {
                     &scores[(sample - piece.samples.start) * self.sample_scores()..]
@@ -345,10 +346,8 @@ impl Geometry {
             for piece in &pieces {
                 let Range { start, end } = piece.samples;
                 let of_prefix = |data| self.prefix(data, head, piece.member);
-                let slopes = self.appended(&mut all_slopes, piece, |slopes| {
-                    let values = (of_prefix(prefix.values), part(2));
-                    self.asked(slopes, piece, 1.0, g, values);
-                });
+                let values = (of_prefix(prefix.values), part(2));
+                let slopes = self.asked(&mut all_slopes, piece, 1.0, g, values);
                 let weights = &probabilities[start * each..end * each];
                 wide(ThroughSoftmax { slopes, weights, span: self.span() });
                 let Some(by_packed) = &mut by_packed else { continue };

@@ -135,7 +135,7 @@ impl<'a> MatrixMut<'a> {
         self.multiply(Onto::Itself, scale, a, b);
     }
 
-    fn multiply(mut self, onto: Onto<'_>, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
+    fn multiply(self, onto: Onto<'_>, scale: f32, a: Matrix<'_>, b: Matrix<'_>) {
         assert!(a.rows == self.rows && b.columns == self.columns && a.columns == b.rows);
         if let Onto::Row(row) = onto {
             assert_eq!(row.len(), self.columns);
@@ -144,9 +144,9 @@ impl<'a> MatrixMut<'a> {
             return bf16::multiply(self, onto, scale, a, b);
         }
         if let Onto::Row(row) = onto {
-            self.each_row(|to| {
-                to.write_copy_of_slice(row);
-            });
+            for at in 0..self.rows {
+                self.data[at * self.row_stride..][..self.columns].write_copy_of_slice(row);
+            }
         }
         // Safety: every view was checked to lie inside its buffer when it was made, and the
         // shapes agree; `self` is borrowed exclusively, and holds values where it is read.
@@ -172,12 +172,6 @@ impl<'a> MatrixMut<'a> {
                 false,
                 Parallelism::None,
             );
-        }
-    }
-
-    fn each_row(&mut self, mut fill: impl FnMut(&mut [MaybeUninit<f32>])) {
-        for row in 0..self.rows {
-            fill(&mut self.data[row * self.row_stride..][..self.columns]);
         }
     }
 }

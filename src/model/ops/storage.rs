@@ -45,12 +45,7 @@ pub(super) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a
 
 /// Lends the values of `tensor` (made contiguous if they are not) to `work`.
 pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
-    let tensor = tensor.contiguous()?;
-    let (storage, layout) = tensor.storage_and_layout();
-    match &*storage {
-        Storage::Cpu(storage) => work(values(storage, layout)?),
-        _ => bail!("this kernel runs on the CPU only"),
-    }
+    work(&lent(&tensor.contiguous()?)?)
 }
 
 /// The values of a contiguous `f32` tensor on the CPU, for as long as they are read.
@@ -59,11 +54,12 @@ pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -
 /// When it is another one.
 pub(super) fn lent(tensor: &Tensor) -> Result<Lent<'_>> {
     let (storage, layout) = tensor.storage_and_layout();
-    let range = match (&*storage, layout.contiguous_offsets()) {
-        (Storage::Cpu(CpuStorage::F32(_)), Some((from, to))) => from..to,
-        _ => bail!("this kernel needs f32 values that lie side by side on the CPU"),
+    match &*storage {
+        Storage::Cpu(data) => values(data, layout)?,
+        _ => bail!("this kernel runs on the CPU only"),
     };
-    Ok(Lent { storage, range })
+    let from = layout.start_offset();
+    Ok(Lent { range: from..from + layout.shape().elem_count(), storage })
 }
 
 /// See [`lent`].

@@ -33,12 +33,10 @@ impl<'a> Narrowed<'a> {
             }
             return Narrowed { values, row_stride: pairs, pair_stride: 1, pairs };
         }
-        let column =
-            |at: usize| (at < matrix.columns).then(|| &data[at * column_stride..][..matrix.rows]);
+        let column = |at: usize| &data[at * column_stride..][..matrix.rows];
         for pair in 0..pairs {
-            if let Some(even) = column(2 * pair) {
-                (by.across)(&mut values[pair * rows..], even, column(2 * pair + 1));
-            }
+            let odd = (2 * pair + 1 < matrix.columns).then(|| column(2 * pair + 1));
+            (by.across)(&mut values[pair * rows..], column(2 * pair), odd);
         }
         Narrowed { values, row_stride: 1, pair_stride: rows, pairs }
     }

@@ -12,11 +12,11 @@ use super::room;
 pub(in super::super) struct Panels<'a> {
     /// The pair of a column is one number, the upper row in its low half.
     values: &'a [u32],
-    /// Of the matrix, and pairs of them.
-    rows: usize,
-    pairs: usize,
     /// Of the matrix.
+    rows: usize,
     columns: usize,
+    /// Of rows.
+    pairs: usize,
 }
 
 impl<'a> Panels<'a> {
@@ -31,12 +31,9 @@ impl<'a> Panels<'a> {
                 let left = panel * COLUMNS;
                 let width = COLUMNS.min(columns - left);
                 if column_stride == 1 {
-                    let row =
-                        |at: usize| (at < rows).then(|| &data[at * row_stride + left..][..width]);
-                    for (pair, to) in values.chunks_exact_mut(COLUMNS).enumerate() {
-                        if let Some(upper) = row(2 * pair) {
-                            (by.across)(to, upper, row(2 * pair + 1));
-                        }
+                    let row = |at: usize| &data[at * row_stride + left..][..width];
+                    for (to, at) in values.chunks_exact_mut(COLUMNS).zip((0..rows).step_by(2)) {
+                        (by.across)(to, row(at), (at + 1 < rows).then(|| row(at + 1)));
                     }
                 } else {
                     // A transposed matrix, as weights and keys are.

@@ -9,7 +9,8 @@ use super::super::attention::{geometry, members_of};
 use super::super::attention_kernel::{Geometry, Gradients, PrefixValues};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
-use super::layers::{Linear, Norm, Pieces, add, are_served, fit, part};
+use super::super::wide::add_rows;
+use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
 
 /// What a block attends to.
 #[derive(Clone, Copy)]
@@ -108,7 +109,7 @@ impl Attention {
         }
         let asking = y.chunks_exact_mut(queries * width).zip(x.chunks_exact(tokens * width));
         for (y, x) in asking {
-            add(y, &x[..queries * width]);
+            add_rows(y, &x[..queries * width]);
         }
         Ok((CpuStorage::F32(y), Shape::from((batch, queries, width))))
     }
@@ -143,7 +144,7 @@ impl Attention {
         }
         let asking = by_x.chunks_exact_mut(tokens * width).zip(g.chunks_exact(queries * width));
         for (by_x, g) in asking {
-            add(&mut by_x[..queries * width], g);
+            add_rows(&mut by_x[..queries * width], g);
         }
         Ok(Gradients { packed: Some(by_x), prefix: found.prefix })
     }
@@ -180,8 +181,7 @@ impl CustomOp3 for Attention {
         values_: &CpuStorage,
         values_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        let keys = values(keys, keys_layout)?;
-        let prefix = PrefixValues { keys, values: values(values_, values_layout)? };
+        let prefix = PrefixValues::of((keys, keys_layout), (values_, values_layout))?;
         self.forward(values(x, layout)?, prefix)
     }
 

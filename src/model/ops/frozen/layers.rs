@@ -10,7 +10,7 @@ use super::super::layer_norm::{ByInput, Forward};
 use super::super::linear::{Layer, append_rows};
 use super::super::matrix::{Factor, Matrix, Precision, append_product};
 use super::super::storage::{Lent, lent};
-use super::super::wide::{each, wide};
+use super::super::wide::wide;
 
 /// Rows of a piece: of 768 values each they fill 786 kB, which a cache of the second level holds.
 const PIECE: usize = 256;
@@ -148,9 +148,4 @@ impl Pieces {
 /// Some rows among values of a width.
 pub(super) fn part<'a>(values: &'a [f32], rows: &Range<usize>, width: usize) -> &'a [f32] {
     &values[rows.start * width..rows.end * width]
-}
-
-/// `sums += values`.
-pub(super) fn add(sums: &mut [f32], values: &[f32]) {
-    each(sums, values, |sum, value| *sum += value);
 }

@@ -8,8 +8,8 @@ use super::super::affine::Affine;
 use super::super::gelu::{Slopes, Values};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
-use super::super::wide::wide;
-use super::layers::{Linear, Norm, Pieces, add, are_served, fit, part};
+use super::super::wide::{add_rows, wide};
+use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
 
 /// The perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from `d` to the hidden
 /// width and back. `groups` are the members of a pack, where there is one. Gives nothing where a layer is not frozen or no
@@ -71,7 +71,7 @@ impl Perceptron {
             let (x, from) = (part(x, &rows, up.inputs), hidden.len());
             through_up.append(&mut hidden, &norm.forward(x));
             through_down.append(&mut y, &wide(Values(&hidden[from..])));
-            add(&mut y[rows.start * down.outputs..], x);
+            add_rows(&mut y[rows.start * down.outputs..], x);
         }
         if self.tracked {
             *self.hidden.lock().unwrap_or_else(PoisonError::into_inner) = hidden;
@@ -95,7 +95,7 @@ impl Perceptron {
             let by_hidden = wide(Slopes { x: part(&hidden, &rows, up.outputs), g: &by_active });
             through_up.append(&mut by_normed, &by_hidden);
             let mut by_x = norm.backward(x, &by_normed);
-            add(&mut by_x, g);
+            add_rows(&mut by_x, g);
             all.extend_from_slice(&by_x);
         }
         Ok(all)
