@@ -4,10 +4,11 @@
 //! size back to the system, which clears them page by page when they are asked for again: a fifth to a
 //! quarter of the time of small trainings, an eighth of a prefix step of ViT-Tiny.
 //!
-//! Three numbers of it keep them. Blocks below the first come from a thread's own heaps instead of the system; the free
-//! end of a heap goes back only beyond the second. Heaps of all threads but the first are pieces of 64 MB, though, and a
-//! piece whose blocks are all free goes back whatever the second says, unless as much as the third asks to be
-//! left over at the end: with a piece's size no piece ever goes. What is asked for and never written costs no memory.
+//! Three numbers of it keep them. Blocks come from a thread's own heaps, by the first, and not from the system one by one,
+//! unless they are larger than a heap; the free end of a heap goes back only beyond the second. Heaps of all threads but
+//! the first are pieces of 64 MB, though, and a piece whose blocks are all free goes back whatever the second says, unless
+//! as much as the third asks to be left over at the end: with a piece's size no piece ever goes. What is asked for and
+//! never written costs no memory.
 
 /// Keeps freed memory for what is allocated next, up to 256 MB per thread; elsewhere than with glibc
 /// it does nothing. Programs call it once, before anything else.
@@ -17,7 +18,7 @@ pub fn keep_freed_memory() {
         #[allow(unsafe_code)]
         // SAFETY: sets numbers of the allocator; no other thread runs yet, and none would mind.
         unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
+            libc::mallopt(libc::M_MMAP_MAX, 0);
             libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 20);
             libc::mallopt(libc::M_TOP_PAD, 64 << 20);
         }

@@ -76,6 +76,7 @@ mod unfold;
 mod vectors;
 #[allow(unsafe_code)]
 pub(crate) mod wide;
+mod winograd;
 mod with_gradient;
 
 pub use affine::Affine;
