@@ -286,8 +286,50 @@ mod tests {
     }
 
     #[test]
+    fn another_mean_sees_each_difference_and_what_it_counts() {
+        let base = set(&[1.0, 1.0, 0.0, 0.0]);
+        let up = |weight: f64, values: &[f32]| {
+            ParameterAverage::one(weight, &base, &set(values)).unwrap()
+        };
+        let updates = [up(2.0, &[2.0, 1.0, 5.0, 0.0]), up(6.0, &[4.0, 1.0, -3.0, 8.0])];
+        let mut seen = Vec::new();
+        let mean = ParameterAverage::by_number(&updates, |numbers| {
+            seen.push([0, 1].map(|update| (numbers[update].value, numbers[update].weight)));
+            numbers[1].value
+        });
+        let counted = |first: f64, second: f64| [(first, 2.0), (second, 6.0)];
+        assert_eq!(
+            seen,
+            [counted(1.0, 3.0), counted(0.0, 0.0), counted(5.0, -3.0), counted(0.0, 8.0)]
+        );
+        assert_eq!(mean.weight(), 8.0);
+        assert_eq!(flat(&mean.apply(&base)), [4.0, 1.0, -3.0, 8.0]);
+    }
+
+    #[test]
+    fn the_norm_is_that_of_the_mean_difference() {
+        let base = set(&[1.0; 4]);
+        let both = [[3.0, 1.0, 1.0, 5.0], [-1.0, 1.0, 1.0, 9.0]].map(|up| (4.0, set(&up)));
+        let mean =
+            both.iter().map(|(weight, up)| ParameterAverage::one(*weight, &base, up).unwrap());
+        // Differences of 0, 0, 0 and 6.
+        assert_eq!(mean.reduce(ParameterAverage::merge).unwrap().squared_norm(), 36.0);
+        let one = ParameterAverage::one(4.0, &base, &set(&[4.0, 1.0, 1.0, 5.0])).unwrap();
+        assert_eq!(one.squared_norm(), 9.0 + 16.0);
+        let nobody = ParameterAverage::one(0.0, &base, &set(&[9.0; 4])).unwrap();
+        assert_eq!(nobody.squared_norm(), 0.0);
+    }
+
+    #[test]
     fn an_upload_of_another_shape_is_refused() {
         let error = ParameterAverage::one(1.0, &set(&[0.0; 4]), &set(&[0.0; 6])).unwrap_err();
         assert!(error.to_string().contains("`a`"), "{error}");
+        // As many numbers, in another form.
+        let form = |shape: &[usize]| -> ParameterSet {
+            let values = [0.0; 4].into();
+            [("a", Parameter { shape: shape.to_vec(), values })].into_iter().collect()
+        };
+        assert!(ParameterAverage::one(1.0, &form(&[2, 2]), &form(&[4, 1])).is_err());
+        assert!(ParameterAverage::one(1.0, &form(&[2, 2]), &form(&[2, 2])).is_ok());
     }
 }

@@ -49,8 +49,10 @@ mod tests {
         assert_eq!(loss.to_scalar::<f32>().unwrap(), 3.0 * 0.5 * 4.0);
         let gradients = loss.backward().unwrap();
         assert_eq!(flat(gradients.get(&w).unwrap()), [0.0, 2.0 * 3.0 * 0.5 * 2.0, 0.0]);
-        assert!(anchored(&w, &[1.0], &[1.0; 3], 1.0).is_err());
-        assert!(anchored(&w, &[1.0; 3], &[1.0], 1.0).is_err());
+        for (anchor, importance) in [(&[1.0f32; 1][..], &[1.0f32; 3][..]), (&[1.0; 3], &[1.0])] {
+            let error = anchored(&w, anchor, importance, 1.0).unwrap_err().to_string();
+            assert!(error.starts_with("penalty: "), "{error}");
+        }
     }
 
     #[test]
