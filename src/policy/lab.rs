@@ -270,3 +270,63 @@ impl Lab {
         batch.pixels(&self.device).map_err(PolicyError::from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ClassOrder, FreshLaw, TaskSizes, digits};
+    use crate::learning::Schedule;
+    use crate::model::{PixelShape, embedded_vit};
+    use crate::policy::{Period, one_seat_each};
+    use crate::quantity::ClientId;
+    use candle_core::DType;
+
+    fn lab() -> Lab {
+        let curriculum = Curriculum::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2));
+        let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
+        Lab::new(pixels, digits::embedded().unwrap(), curriculum.unwrap())
+    }
+
+    #[test]
+    fn counts_are_of_head_rows() {
+        let lab = lab();
+        let by_class = lab.dataset.train.by_class();
+        // Two samples of class 3 and one of class 8.
+        let shard: Shard = [by_class[3][0], by_class[8][4], by_class[3][9]].into_iter().collect();
+        let [three, eight] = [3, 8].map(|class| lab.curriculum.row_of(class));
+        assert_ne!([three, eight], [3, 8]);
+        assert_eq!(lab.held_counts(&shard), ClassCounts::from([(three, 2), (eight, 1)]));
+    }
+
+    #[test]
+    fn what_a_client_reports_takes_the_place_of_what_it_holds() {
+        let law = FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
+        let fresh = FreshClients { law, seed: 1 };
+        let lab = Lab { reported: Some(fresh), ..lab() };
+        let view = Arc::clone(&lab.curriculum.tasks[1]);
+        let seat = one_seat_each(&Period::of(Arc::clone(&view), 10), &[ClientId(7)]).remove(0);
+        let said = fresh.reported(&view, ClientId(7), &lab.dataset.class_sizes()).unwrap();
+        let nothing = Shard::from([]);
+        let counts = lab.label_counts(&seat, &nothing);
+        assert_eq!(counts.len(), 3, "three of five classes");
+        for (row, said) in (5..10).zip(said) {
+            assert_eq!(counts.get(&row).copied().unwrap_or(0), said);
+        }
+        let holds = Lab { reported: None, ..lab };
+        assert!(holds.label_counts(&seat, &nothing).is_empty());
+    }
+
+    #[test]
+    fn a_lab_has_the_rate_of_its_round_and_the_backbone_of_its_place() {
+        let training = TrainingPlan { round_schedule: Schedule::Cosine, ..TrainingPlan::default() };
+        let lab = Lab { training, ..lab() };
+        let later = lab.at_round(5, 10).training;
+        assert!(later.optimiser.learning_rate() < lab.training.optimiser.learning_rate());
+        assert_eq!(later, lab.training.in_round(5, 10));
+        let lab = Lab { backbone: Arc::new(embedded_vit().unwrap().into()), ..lab };
+        let half = Place { compute: DType::BF16, ..Place::cpu() };
+        let there = lab.at(&half).unwrap();
+        assert!(there.backbone.place().same(&half) && !Arc::ptr_eq(&there.backbone, &lab.backbone));
+        assert!(Arc::ptr_eq(&lab.at(&Place::cpu()).unwrap().backbone, &lab.backbone));
+    }
+}

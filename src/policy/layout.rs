@@ -283,3 +283,25 @@ pub struct AssetSketch {
     /// Its content.
     pub body: BodySketch,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_present_counts_once_and_who_has_nothing_does_not() {
+        assert_eq!(
+            [0.0, 1.0, 7.0].map(|samples| Weight::Presence("n").of(samples)),
+            [0.0, 1.0, 1.0]
+        );
+        assert_eq!([0.0, 7.0].map(|samples| Weight::Sum("n").of(samples)), [0.0, 7.0]);
+    }
+
+    #[test]
+    fn matrices_are_those_said_to_be_symmetric() {
+        let plain = Place::parameter("a", &[2, 2]);
+        let gram = Place::new(Kind::Statistics, "gram", &[2, 2], Dtype::F64).symmetric();
+        let layout = Layout { extra: vec![gram], ..Layout::of(vec![plain]) };
+        assert_eq!(layout.symmetric(), ["gram"]);
+    }
+}

@@ -419,3 +419,46 @@ fn an_upload_that_does_not_fit_what_was_sent_is_refused_by_name() {
     }
     assert!(refused(place(PROMPT, &[2]), false).contains("`samples`"));
 }
+
+#[test]
+fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
+    let head = |rows: &Range<usize>| {
+        Place::parameter(LinearHead::WEIGHT, &[rows.len(), WIDTH]).from_row(rows.start)
+    };
+    let filled = |rows: usize, value: f32| {
+        let parameter =
+            Parameter { shape: vec![rows, WIDTH], values: vec![value; rows * WIDTH].into() };
+        [(LinearHead::WEIGHT, parameter)].into_iter().collect::<ParameterSet>()
+    };
+    let sent = Arc::new(Message::of(filled(ROWS, 1.0)));
+    let fold = |rows: Range<usize>, value: f32, weight: f32| {
+        let place = head(&rows).averaged(Group::All, Weight::Each("worth."));
+        let worth = place.weights().unwrap();
+        let tensor =
+            NamedTensor::f32(&*worth.name, [rows.len(), WIDTH], vec![weight; rows.len() * WIDTH]);
+        let mut update = message(filled(rows.len(), value), 1);
+        update.extra.extend(statistics(vec![tensor.unwrap()]));
+        let mut up = counted(vec![place]);
+        up.extra.push(worth);
+        let down = Layout::of(vec![head(&(0..ROWS))]);
+        Folded::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
+    };
+    let mean = fold(1..3, 5.0, 1.0).merge(fold(2..4, 9.0, 3.0)).numbered;
+    let moved = mean.apply(sent.parameters.clone());
+    let rows = moved.get(LinearHead::WEIGHT).unwrap().values.chunks(WIDTH);
+    // The third row has (1 * 4 + 3 * 8) / 4 more.
+    for (row, expected) in rows.zip([1.0, 5.0, 8.0, 9.0]) {
+        assert!(row.iter().all(|value| (value - expected).abs() < 1e-6), "{row:?} {expected}");
+    }
+}
+
+#[test]
+fn rows_around_an_upload_are_those_that_were_sent() {
+    let rows = |rows: Range<usize>| {
+        Place::parameter(LinearHead::WEIGHT, &[rows.len(), WIDTH]).from_row(rows.start)
+    };
+    for (sent, before, after) in [(0..4, 6, 0), (0..6, 6, 2 * WIDTH), (1..7, 6, 3 * WIDTH)] {
+        assert_eq!(super::around(&rows(2..4), Some(&rows(sent))), (before, after));
+    }
+    assert_eq!(super::around(&rows(2..4), None), (2 * WIDTH, 0));
+}
