@@ -265,6 +265,16 @@ mod tests {
 
     /// Both gradients against differences of the loss.
     #[test]
+    fn every_weight_meets_every_place_of_its_output() {
+        // 256, 64 and 64 places, and a linear layer of 768 inputs.
+        let of_cifar = 12 * 3 * 25 * 256 + 12 * 12 * 25 * 64 + 12 * 12 * 25 * 64 + 100 * 768;
+        assert_eq!(LeNet::multiplications_of([3, 32, 32], 100), of_cifar);
+        // 4 x 3 places, then 2 x 2 twice.
+        let small = 12 * 25 * 12 + 12 * 12 * 25 * 4 + 12 * 12 * 25 * 4 + 3 * 48;
+        assert_eq!(LeNet::multiplications_of([1, 7, 5], 3), small);
+    }
+
+    #[test]
     fn gradients_are_slopes_of_the_loss() {
         let (net, image) = (net([2, 7, 5], 3), image(70));
         let (_, gradient) = net.gradient(&image, 2);

@@ -457,8 +457,8 @@ fn rows_around_an_upload_are_those_that_were_sent() {
     let rows = |rows: Range<usize>| {
         Place::parameter(LinearHead::WEIGHT, &[rows.len(), WIDTH]).from_row(rows.start)
     };
-    for (sent, before, after) in [(0..4, 6, 0), (0..6, 6, 2 * WIDTH), (1..7, 6, 3 * WIDTH)] {
-        assert_eq!(super::around(&rows(2..4), Some(&rows(sent))), (before, after));
+    for (sent, after) in [(0..5, 0), (0..6, WIDTH), (1..8, 3 * WIDTH)] {
+        assert_eq!(super::around(&rows(2..5), Some(&rows(sent))), (2 * WIDTH, after));
     }
-    assert_eq!(super::around(&rows(2..4), None), (2 * WIDTH, 0));
+    assert_eq!(super::around(&rows(2..5), None), (2 * WIDTH, 0));
 }
