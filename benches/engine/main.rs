@@ -77,7 +77,30 @@ fn rounds(criterion: &mut Criterion) {
         let times = measure(criterion, name, &Federation { floats, rounds, ..THOUSAND });
         let rate = |taken: f64| f64::from(rounds) / taken;
         times.print(&format!("no-op, {name}"), "rounds/s", Asked::AtLeast(asked), rate);
+        if let Some(taken) = times.median() {
+            let uploads = THOUSAND.asked * rounds;
+            let share = 100.0 * hashing(uploads, 4 * floats).as_secs_f64() / taken;
+            let name = format!("no-op, {name}: what two threads take to hash the uploads");
+            figures::print(&name, "% of it", Asked::Nothing, share);
+        }
     }
+}
+
+/// What two threads take to hash so many messages of so many bytes, each its own half: less no engine can take that
+/// journals what arrived.
+fn hashing(messages: u32, bytes: usize) -> Duration {
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let message = vec![1u8; bytes];
+                for _ in 0..messages / 2 {
+                    std::hint::black_box(blake3::hash(std::hint::black_box(&message)));
+                }
+            });
+        }
+    });
+    begun.elapsed()
 }
 
 criterion_group!(benches, rounds);

@@ -201,6 +201,24 @@ mod tests {
         assert_eq!(tally.predicted, [0, 0]);
     }
 
+    #[test]
+    fn blocks_cover_everything_once() {
+        assert_eq!(blocks(7, 3).collect::<Vec<_>>(), [0..3, 3..6, 6..7]);
+        assert_eq!(blocks(6, 3).collect::<Vec<_>>(), [0..3, 3..6]);
+        assert_eq!(blocks(2, 0).collect::<Vec<_>>(), [0..1, 1..2]);
+        assert_eq!(blocks(0, 3).count(), 0);
+    }
+
+    #[test]
+    fn confusions_are_counted_by_truth_and_answer() {
+        let mut tally = Tally::with_confusion(3);
+        for (row, label) in [(2, 1), (2, 1), (1, 1), (1, 2)] {
+            tally.answer(Some(row), label);
+        }
+        let counted: Confusion = [((1, 2), 2), ((1, 1), 1), ((2, 1), 1)].into_iter().collect();
+        assert_eq!((tally.confused, tally.correct), (Some(counted), vec![0, 1, 0]));
+    }
+
     fn digits_loader(range: Range<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
         let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();
