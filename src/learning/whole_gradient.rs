@@ -40,3 +40,47 @@ pub fn whole_gradient(
     }
     Ok(sums)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
+    use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
+    use crate::numerics::streams::Domain;
+
+    /// A head of zeros gives every class a tenth, so that the bias of class `c` is pulled by a tenth less its share.
+    #[test]
+    fn every_sample_counts_alike_whatever_the_batches() {
+        let digits = digits::embedded().unwrap();
+        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let loader = Loader::new(
+            digits.train,
+            (0..7).collect(),
+            Arc::new(curriculum),
+            Arc::new(Transform::default()),
+        );
+        let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: 1, image: 8 }));
+        let zeros = |shape: &[usize]| Parameter {
+            shape: shape.to_vec(),
+            values: vec![0.0; shape.iter().product()].into(),
+        };
+        let head: ParameterSet =
+            [(LinearHead::WEIGHT, zeros(&[10, 64])), (LinearHead::BIAS, zeros(&[10]))]
+                .into_iter()
+                .collect();
+        let network = Classifier::trainable(&backbone, &head, 0..10).unwrap();
+        let key = StreamKey::new(1, Domain::Augment);
+        let gradient = |batch| whole_gradient(&network, &loader, batch, key, &Device::Cpu).unwrap();
+        let at = network.variables().iter().position(|(name, _)| &**name == LinearHead::BIAS);
+        let labels = loader.labels();
+        for (class, pulled) in gradient(3)[at.unwrap()].iter().enumerate() {
+            let share = labels.iter().filter(|label| **label == class as u32).count() as f64 / 7.0;
+            assert!((pulled - (0.1 - share)).abs() < 1e-6, "{class}: {pulled}");
+        }
+        for (parts, whole) in gradient(3).iter().flatten().zip(gradient(7).iter().flatten()) {
+            assert!((parts - whole).abs() < 1e-6);
+        }
+    }
+}

@@ -74,3 +74,46 @@ pub(super) fn with_rows(whole: &Parameter, rows: Range<usize>, values: &[f32]) -
     own[rows.start * width..rows.end * width].copy_from_slice(values);
     Parameter { shape: whole.shape.clone(), values: all }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::LinearHead;
+
+    fn head(rows: usize, width: usize, values: &[f32]) -> ParameterSet {
+        let (weight, bias) = values.split_at(rows * width);
+        let weight = Parameter { shape: vec![rows, width], values: weight.into() };
+        let bias = Parameter { shape: vec![rows], values: bias.into() };
+        [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
+    }
+
+    #[test]
+    fn rows_are_cut_and_put_back_where_they_were() {
+        let whole = head(3, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.1, 0.2, 0.3]);
+        let middle = head_rows(&whole, 1..2).unwrap();
+        assert_eq!(middle, head(1, 2, &[3.0, 4.0, 0.2]));
+        let learnt = head(1, 2, &[7.0, 8.0, 0.9]);
+        let expected = head(3, 2, &[1.0, 2.0, 7.0, 8.0, 5.0, 6.0, 0.1, 0.9, 0.3]);
+        assert_eq!(with_head_rows(&whole, &learnt, 1).unwrap(), expected);
+        assert!(head_rows(&whole, 2..4).is_err());
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_refused() {
+        let whole = head(3, 2, &[0.0; 9]);
+        let misfits = [
+            (head(1, 3, &[0.0; 4]), 0),
+            (head(2, 2, &[0.0; 6]), 2),
+            (
+                [(LinearHead::WEIGHT, Parameter { shape: vec![2], values: [0.0; 2].into() })]
+                    .into_iter()
+                    .collect(),
+                0,
+            ),
+        ];
+        for (part, first) in misfits {
+            let error = with_head_rows(&whole, &part, first).unwrap_err().to_string();
+            assert!(error.contains("do not fit the head"), "{error}");
+        }
+    }
+}

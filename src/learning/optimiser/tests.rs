@@ -248,3 +248,17 @@ fn a_gradient_that_is_not_finite_stays_with_its_member() {
         assert!(values[0].iter().all(|v| v.is_finite()) && values[0] != [1.0, 2.0]);
     });
 }
+
+#[test]
+#[should_panic(expected = "does not divide among 2 members")]
+fn members_have_as_many_values_each() {
+    let var = Var::from_slice(&[0f32; 5], 5, &Device::Cpu).unwrap();
+    let _ = OptimiserConfig::adamw(0.1).over_pack(vec![var], 2);
+}
+
+#[test]
+#[should_panic(expected = "does not divide among 0 members")]
+fn nobody_has_no_variables() {
+    let var = Var::from_slice(&[0f32; 4], 4, &Device::Cpu).unwrap();
+    let _ = OptimiserConfig::adamw(0.1).over_pack(vec![var], 0);
+}
