@@ -56,3 +56,27 @@ pub fn parameter_sketches(shapes: &[(String, Vec<usize>)]) -> Vec<SectionSketch>
     };
     KINDS.map(of_kind).into_iter().filter(|section| !section.tensors.is_empty()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::LinearHead;
+    use crate::wire::Kind;
+
+    #[test]
+    fn parameters_are_sketched_by_kind_and_name() {
+        let shapes = [("prompt.01", 4), (LinearHead::WEIGHT, 6), ("prompt.00", 2)];
+        let sections =
+            parameter_sketches(&shapes.map(|(name, length)| (name.to_string(), vec![length])));
+        let said: Vec<(Kind, Vec<&str>)> = sections
+            .iter()
+            .map(|section| (section.kind, section.tensors.iter().map(|t| &*t.name).collect()))
+            .collect();
+        let mut expected = [
+            (Kind::Head, vec![LinearHead::WEIGHT]),
+            (Kind::Prompt, vec!["prompt.00", "prompt.01"]),
+        ];
+        expected.sort_by_key(|(kind, _)| KINDS.iter().position(|one| one == kind));
+        assert_eq!(said, expected);
+    }
+}

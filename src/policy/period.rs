@@ -42,3 +42,22 @@ impl Period {
         views.filter(|(_, task)| *task < self.task)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_works_on_an_earlier_task_is_behind_and_has_its_view() {
+        let view = |task: u16| {
+            let first = u32::from(task) * 2;
+            let rows = first as usize..first as usize + 2;
+            Arc::new(TaskView { task: TaskId(task), rows, classes: vec![first, first + 1] })
+        };
+        let own = [(3, 0), (5, 1), (8, 2)].map(|(client, task)| (ClientId(client), view(task)));
+        let period = Period::of(view(1), 3).with_own(own.into_iter().collect());
+        assert_eq!(period.behind().collect::<Vec<_>>(), [(ClientId(3), TaskId(0))]);
+        let tasks = [3, 5, 8, 9].map(|client| period.view_of(ClientId(client)).task.0);
+        assert_eq!(tasks, [0, 1, 2, 1]);
+    }
+}

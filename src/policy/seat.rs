@@ -155,7 +155,17 @@ const SERVER: u32 = u32::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::one_seat_each;
     use crate::quantity::TaskId;
+
+    #[test]
+    fn a_client_is_no_unit_and_a_load_client_does_not_work() {
+        let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
+        let seat = one_seat_each(&Period::of(view, 1), &[ClientId(0)]).remove(0);
+        let kinds = [SeatKind::Client, SeatKind::Unit, SeatKind::Load];
+        assert_eq!(kinds.map(|kind| kind.is_client()), [true, false, false]);
+        assert_eq!(kinds.map(|kind| Seat { kind, ..seat.clone() }.works()), [true, true, false]);
+    }
 
     #[test]
     fn roles_units_and_the_server_draw_from_places_of_their_own() {

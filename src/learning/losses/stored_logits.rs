@@ -29,3 +29,34 @@ pub fn stored_logits(z: &Tensor, stored: &[&[f32]], columns: usize) -> Result<Te
         (total, gradient)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, Var};
+
+    #[test]
+    fn compared_columns_are_drawn_to_what_was_noted() {
+        let z = Var::new(&[[3f32, 1.0, 9.0], [5.0, 5.0, 5.0]], &Device::Cpu).unwrap();
+        // Of the second sample nothing was noted; the third column is not compared.
+        let notes: [&[f32]; 2] = [&[1.0, 2.0, 0.0], &[]];
+        let loss = stored_logits(&z, &notes, 2).unwrap();
+        assert_eq!(loss.to_scalar::<f32>().unwrap(), (4.0 + 1.0) / 2.0 / 2.0);
+        let gradients = loss.backward().unwrap();
+        let gradient = gradients.get(&z).unwrap().to_vec2::<f32>().unwrap();
+        assert_eq!(gradient, [[1.0, -0.5, 0.0], [0.0; 3]]);
+        // One note of a sample is compared alone.
+        let loss = stored_logits(&z, &[&[1.0], &[5.0, 7.0]], 2).unwrap();
+        assert_eq!(loss.to_scalar::<f32>().unwrap(), (4.0 + 4.0 / 2.0) / 2.0);
+    }
+
+    #[test]
+    fn notes_of_others_are_refused() {
+        let z = Tensor::zeros((2, 3), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let one: &[f32] = &[0.0; 4];
+        for (notes, columns) in [(&[one][..], 2), (&[one, one], 4)] {
+            let error = stored_logits(&z, notes, columns).unwrap_err().to_string();
+            assert!(error.starts_with("stored logits: "), "{error}");
+        }
+    }
+}

@@ -161,4 +161,24 @@ mod tests {
             assert!((-1.0..=1.0).contains(&score));
         }
     }
+
+    #[test]
+    fn the_penalty_is_weighted_and_of_all_parts_of_all_blocks() {
+        let loss = |penalty: f64, blocks: Range<usize>| -> Option<f32> {
+            let named = blocks.clone().flat_map(|block| {
+                let shift = block as f32;
+                let prompt = rows(4, shift + 0.5).reshape((4, 2, 4)).unwrap();
+                let parts = [rows(4, shift + 1.0), prompt, rows(4, shift + 2.0)];
+                ComponentPart::ALL.map(|part| part.name(block)).into_iter().zip(parts)
+            });
+            let pool: PromptTensors = named.collect();
+            let all = Components { blocks, used: 4, trained: 0..0, penalty, softmax: false };
+            let loss = all.loss(&pool, &rows(1, 0.0)).unwrap();
+            loss.map(|loss| loss.to_scalar().unwrap())
+        };
+        let [one, other, both] = [0..1, 1..2, 0..2].map(|blocks| loss(1.0, blocks).unwrap());
+        assert!(one > 0.1 && other > 0.1 && (one + other - both).abs() < 1e-5 * both);
+        assert!((loss(4.0, 0..2).unwrap() - 4.0 * both).abs() < 1e-5 * both);
+        assert_eq!(loss(0.0, 0..2), None);
+    }
 }
