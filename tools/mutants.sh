@@ -4,9 +4,9 @@
 #     tools/mutants.sh FLOOR FILTER [OPTION OF CARGO MUTANTS]...
 #
 # FLOOR is the highest floor of the library (numerics, learning, policy, methods, ...: see src/lib.rs) that is compiled, so
-# that a mutant takes seconds: the mutants of a file need its own floor and those below. FILTER chooses unit tests, `.` all of them: 'ridge affinity', hepco.
-# Options choose mutants: `--file src/numerics/ridge.rs`, `--shard 0/4`. The copy that is mutated lies in
-# target/mutants, and what cargo mutants says of it in target/mutants/mutants.out.
+# that a mutant takes seconds: the mutants of a file need its own floor and those below. FILTER chooses unit tests, `.`
+# all of them: 'ridge affinity', hepco. Options choose mutants: `--file src/numerics/ridge.rs`, `--shard 0/4`. The copy
+# that is mutated lies in target/mutants, and what cargo mutants says of it in target/mutants/mutants.out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 floor=$1 filter=$2

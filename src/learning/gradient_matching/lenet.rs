@@ -263,7 +263,6 @@ mod tests {
         assert!(small.parameters.iter().all(|p| p.abs() <= 0.5));
     }
 
-    /// Both gradients against differences of the loss.
     #[test]
     fn every_weight_meets_every_place_of_its_output() {
         // 256, 64 and 64 places, and a linear layer of 768 inputs.
@@ -274,6 +273,7 @@ mod tests {
         assert_eq!(LeNet::multiplications_of([1, 7, 5], 3), small);
     }
 
+    /// Both gradients against differences of the loss.
     #[test]
     fn gradients_are_slopes_of_the_loss() {
         let (net, image) = (net([2, 7, 5], 3), image(70));

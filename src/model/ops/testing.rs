@@ -21,7 +21,8 @@ fn probe(output: &Tensor) -> Result<Tensor> {
     (output * draw("probe", output.shape().clone()).to_device(output.device())?)?.sum_all()
 }
 
-fn values(tensor: &Tensor) -> Vec<f32> {
+/// All values of an `f32` tensor, row-major.
+pub(crate) fn values(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().and_then(|t| t.to_vec1()).expect("an f32 tensor")
 }
 

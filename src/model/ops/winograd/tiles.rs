@@ -28,8 +28,6 @@ pub(super) struct Tiles {
     pub image: [usize; 3],
     /// Tiles of an image, down and across.
     pub grid: [usize; 2],
-    /// Pixels from one tile to the next are 2; a tile has so many a side.
-    pub side: usize,
     /// Pixels by which the first tile begins before the image.
     pub before: usize,
 }
@@ -38,25 +36,25 @@ impl Tiles {
     /// What tiles of the output see of the input.
     pub fn of_input(geometry: &Geometry) -> Tiles {
         let image = [geometry.height, geometry.width, geometry.channels];
-        Tiles { image, before: geometry.padding, side: 4, ..Tiles::of_output(geometry) }
+        Tiles { image, before: geometry.padding, ..Tiles::of_output(geometry) }
     }
 
     /// The output in tiles; the last of a line may hang over.
     pub fn of_output(geometry: &Geometry) -> Tiles {
         let [height, width] = geometry.output();
         let grid = [height.div_ceil(2), width.div_ceil(2)];
-        Tiles { image: [height, width, geometry.outputs], grid, side: 2, before: 0 }
+        Tiles { image: [height, width, geometry.outputs], grid, before: 0 }
     }
 
-    /// Where the channels of each pixel of a tile begin, line by line; [`OUTSIDE`] beyond the image.
+    /// Where the channels of each pixel of a tile of this side begin, line by line; [`OUTSIDE`] beyond the image.
     #[inline(always)]
-    fn pixels(&self, tile: usize) -> [usize; PRODUCTS] {
+    fn pixels(&self, tile: usize, side: usize) -> [usize; PRODUCTS] {
         let ([height, width, channels], [down, across]) = (self.image, self.grid);
         let (sample, top, left) =
             (tile / (down * across), tile / across % down * 2, tile % across * 2);
         let mut pixels = [OUTSIDE; PRODUCTS];
-        for (at, pixel) in pixels.iter_mut().enumerate().take(self.side * self.side) {
-            let (row, column) = (top + at / self.side, left + at % self.side);
+        for (at, pixel) in pixels.iter_mut().enumerate().take(side * side) {
+            let (row, column) = (top + at / side, left + at % side);
             let inside =
                 |place: usize, size: usize| place >= self.before && place - self.before < size;
             if inside(row, height) && inside(column, width) {
@@ -70,8 +68,8 @@ impl Tiles {
 
 /// A linear map between the pixels of a tile and its 16 places, the same for every channel.
 pub(super) trait Change: Copy {
-    /// Pixels of a tile; what is said of others is zero.
-    const PIXELS: usize;
+    /// Pixels of a tile in a line, and lines; what is said of others is zero.
+    const SIDE: usize;
 
     /// To be `#[inline(always)]`.
     fn change(self, places: &Lanes) -> Lanes;
@@ -122,7 +120,7 @@ fn corner(tile: &Lanes) -> Lanes {
 pub(super) struct OfInput;
 
 impl Change for OfInput {
-    const PIXELS: usize = 16;
+    const SIDE: usize = 4;
 
     #[inline(always)]
     fn change(self, places: &Lanes) -> Lanes {
@@ -135,7 +133,7 @@ impl Change for OfInput {
 pub(super) struct ToInput;
 
 impl Change for ToInput {
-    const PIXELS: usize = 16;
+    const SIDE: usize = 4;
 
     #[inline(always)]
     fn change(self, places: &Lanes) -> Lanes {
@@ -148,7 +146,7 @@ impl Change for ToInput {
 pub(super) struct ToOutput;
 
 impl Change for ToOutput {
-    const PIXELS: usize = 4;
+    const SIDE: usize = 2;
 
     #[inline(always)]
     fn change(self, places: &Lanes) -> Lanes {
@@ -161,7 +159,7 @@ impl Change for ToOutput {
 pub(super) struct OfOutput;
 
 impl Change for OfOutput {
-    const PIXELS: usize = 4;
+    const SIDE: usize = 2;
 
     #[inline(always)]
     fn change(self, places: &Lanes) -> Lanes {
@@ -197,10 +195,10 @@ impl<C: Change> Work for Gather<'_, C> {
         let channels = tiles.image[2];
         let apart = range.len() * channels + APART;
         for (row, tile) in range.enumerate() {
-            let pixels = tiles.pixels(tile);
+            let pixels = tiles.pixels(tile, C::SIDE);
             for channel in (0..channels).step_by(LANES) {
                 let mut seen = [[0f32; LANES]; PRODUCTS];
-                for (seen, &pixel) in seen.iter_mut().zip(&pixels).take(C::PIXELS) {
+                for (seen, &pixel) in seen.iter_mut().zip(&pixels).take(C::SIDE * C::SIDE) {
                     if pixel != OUTSIDE {
                         seen.copy_from_slice(&images[pixel + channel..][..LANES]);
                     }
@@ -242,7 +240,7 @@ impl<C: Change> Work for Scatter<'_, C> {
         let channels = tiles.image[2];
         let apart = range.len() * channels + APART;
         for (row, tile) in range.enumerate() {
-            let pixels = tiles.pixels(tile);
+            let pixels = tiles.pixels(tile, C::SIDE);
             for channel in (0..channels).step_by(LANES) {
                 let mut held = [[0f32; LANES]; PRODUCTS];
                 for (place, held) in held.iter_mut().enumerate() {
@@ -250,7 +248,7 @@ impl<C: Change> Work for Scatter<'_, C> {
                     held.copy_from_slice(&places[at..][..LANES]);
                 }
                 let changed = change.change(&held);
-                for (values, &pixel) in changed.iter().zip(&pixels).take(C::PIXELS) {
+                for (values, &pixel) in changed.iter().zip(&pixels).take(C::SIDE * C::SIDE) {
                     if pixel != OUTSIDE {
                         let pixel = &mut images[pixel + channel..][..LANES];
                         for (x, value) in pixel.iter_mut().zip(values) {
