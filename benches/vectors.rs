@@ -2,7 +2,7 @@
 //! in those that every machine has.
 //!
 //! On a machine with AVX-512 a loop that falls short of its ratio is no longer compiled for it: see
-//! `src/model/ops/wide.rs`. The last figure is the worth of products in `bf16`.
+//! `src/numerics/wide.rs`. The last figure is the worth of products in `bf16`.
 //!
 //! ```text
 //! cargo bench --bench vectors
@@ -15,7 +15,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use candle_core::{DType, Device, Result, Tensor, Var};
-use fedcast::model::ops::{self, Precision, Vectors};
+use fedcast::model::ops::{self, Precision};
+use fedcast::numerics::vectors::Vectors;
 use figures::Asked;
 
 /// Values that differ, of a size that a second-level cache holds.

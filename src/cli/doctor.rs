@@ -11,8 +11,8 @@ use super::{Exit, Format, print};
 use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
 use crate::fetch::Settings;
-use crate::model::ops::Vectors;
 use crate::model::{GpuMemory, Place};
+use crate::numerics::vectors::Vectors;
 use crate::quantity::Bytes;
 use crate::scenario::{Compute, DeviceName};
 

@@ -23,8 +23,9 @@ use clap::ValueEnum;
 use super::optimiser::lend;
 use super::{Classifier, LearningError, PackBatch};
 use crate::data::Batch;
-use crate::model::ops::{Groups, grouped_cross_entropy, wide::each};
+use crate::model::ops::{Groups, grouped_cross_entropy};
 use crate::model::{Backbone, FrozenPart, ModelError, Parameter, ParameterSet};
+use crate::numerics::wide::each;
 use crate::scenario::reader::Choice;
 
 /// Which square of which gradient is taken.

@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use super::{LearningError, OptimiserConfig, Schedule};
 use crate::model::ops::matrix::{Matrix, MatrixMut};
-use crate::model::ops::wide::{Work, add_rows, exp, largest, sum_of, sum_of_pairs, wide};
+use crate::numerics::wide::{Work, add_rows, exp, largest, sum_of, sum_of_pairs, wide};
 
 /// A linear classifier.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
-//! features, symmetric matrices, ridge regression, robust means, affinities, L-BFGS and
-//! shares of whole numbers.
+//! features, symmetric matrices, ridge regression, robust means, affinities, L-BFGS,
+//! shares of whole numbers, and loops in wide vectors.
 pub mod affinity;
 pub mod alias;
 pub mod cone;
@@ -15,3 +15,6 @@ pub mod robust;
 pub mod share;
 pub mod streams;
 pub mod symmetric;
+pub mod vectors;
+#[allow(unsafe_code)]
+pub(crate) mod wide;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::PolicyError;
-use crate::model::ops::wide::{Work, each, wide};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::robust::Weighted;
+use crate::numerics::wide::{Work, each, wide};
 
 /// `sum over seats of weight * (value - base)` for every parameter.
 ///

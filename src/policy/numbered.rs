@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::ops::wide::{Work, each, wide};
 use crate::model::{Parameter, ParameterSet};
+use crate::numerics::wide::{Work, each, wide};
 
 /// Added to every weight, so that numbers that matter to nobody get the plain mean.
 const FLOOR: f64 = 1e-12;

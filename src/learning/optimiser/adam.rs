@@ -1,7 +1,7 @@
 //! Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), as in `torch.optim`.
 
 use super::{MomentsMut, Stride};
-use crate::model::ops::wide::{Work, wide};
+use crate::numerics::wide::{Work, wide};
 
 /// Where the weight decay enters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! SGD with heavy-ball momentum and coupled weight decay, as `torch.optim.SGD`.
 
 use super::{MomentsMut, Stride};
-use crate::model::ops::wide::{Work, each, wide};
+use crate::numerics::wide::{Work, each, wide};
 
 /// `b <- momentum b + (g + decay v)`, `v <- v - rate b`; without momentum `b` is the bracket.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use candle_core::{CpuStorage, Layout, Result, Tensor};
 use super::groups::Groups;
 use super::matrix::{Matrix, MatrixMut, Precision};
 use super::storage::{tensor_like, values};
-use super::wide::{Work, softmax, sum_of_pairs, wide};
+use crate::numerics::wide::{Work, softmax, sum_of_pairs, wide};
 
 /// Sizes of one call.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use candle_core::{D, Device, Result, Tensor, bail};
 
 use super::storage::{lend, served, wide_type};
-use super::wide::add_rows;
+use crate::numerics::wide::add_rows;
 
 /// Moments of channels: those of a batch, or running ones.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor
 
 use super::groups::Groups;
 use super::storage::{lend, served, tensor_like, values};
-use super::wide::{Work, exp, largest, sum_of, wide};
+use crate::numerics::wide::{Work, exp, largest, sum_of, wide};
 
 /// Mean cross-entropy of `logits` `(b, C)` on the columns `columns`; `labels` are head rows
 /// (absolute columns), one per sample. Gives a scalar (shape `[]`).

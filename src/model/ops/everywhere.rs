@@ -6,6 +6,7 @@ use candle_core::{DType, Result, Tensor};
 
 use super::testing::{agrees_at, draw, pass};
 use super::*;
+use crate::numerics::vectors::Vectors;
 
 const LABELS: [u32; 4] = [3, 5, 4, 3];
 

@@ -4,7 +4,7 @@
 //! by many rows. With a batch of ten that costs more than the product itself; here each row of `W` is
 //! read once, where it lies.
 
-use super::wide::{Work, wide};
+use crate::numerics::wide::{Work, wide};
 
 /// Lanes of every sum: fixed, so that no vector width shows in a result.
 const LANES: usize = 16;

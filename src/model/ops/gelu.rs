@@ -9,8 +9,8 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
 use super::storage::{lend, served, tensor_like, values, wide_type};
-use super::wide::{PIECE, Work, appended, exp, wide};
 use super::with_gradient::with_gradient;
+use crate::numerics::wide::{PIECE, Work, appended, exp, wide};
 
 /// Exact GELU of every entry of `x` (any shape).
 ///

@@ -7,8 +7,8 @@
 use candle_core::{CpuStorage, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
 
 use super::storage::{lend, served, tensor_like, values, wide_type};
-use super::wide::{Work, appended, sum_of, sum_of_pairs, wide};
 use super::with_gradient::with_gradients;
+use crate::numerics::wide::{Work, appended, sum_of, sum_of_pairs, wide};
 
 /// Normalises the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
 ///

@@ -11,8 +11,8 @@ use super::few_rows;
 use super::groups::Groups;
 use super::matrix::{Factor, Matrix, MatrixMut, Precision, append_product};
 use super::storage::{lend, served, tensor_like, values};
-use super::wide::add_rows;
 use super::with_gradient::with_gradients;
+use crate::numerics::wide::add_rows;
 
 /// A linear layer: `x` `(.., in)`, `weight` `(out, in)`, `bias` `(out)`; gives `(.., out)`.
 ///

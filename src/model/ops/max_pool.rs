@@ -8,7 +8,7 @@ use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 use super::conv2d::taps;
 use super::storage::{lend, served, tensor_like, values};
 use super::unfold::Geometry;
-use super::wide::each;
+use crate::numerics::wide::each;
 
 /// The maximum over windows of `kernel x kernel` of `x` `(b, h, w, c)`, in steps of `stride`, `padding`
 /// places beyond every edge; gives `(b, h', w', c)`.

@@ -73,9 +73,6 @@ mod storage;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unfold;
-mod vectors;
-#[allow(unsafe_code)]
-pub(crate) mod wide;
 mod winograd;
 mod with_gradient;
 
@@ -95,4 +92,3 @@ pub use max_pool::max_pool;
 pub use relu::relu;
 pub(crate) use storage::served;
 pub use storage::without_kernels;
-pub use vectors::Vectors;

@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
 use super::storage::{lend, served, tensor_like, values};
-use super::wide::joined;
+use crate::numerics::wide::joined;
 
 /// Rectifies every entry of `x` (any shape).
 ///

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use candle_core::{Result, bail};
 
-use super::wide::{Work, wide};
+use crate::numerics::wide::{Work, wide};
 
 /// Values of unfolded rows held at a time (4 MB).
 const PANEL: usize = 1 << 20;

@@ -7,8 +7,8 @@ use std::mem::MaybeUninit;
 
 use super::narrowed::Narrowed;
 use super::panels::Panel;
-use crate::model::ops::Vectors;
 use crate::model::ops::matrix::Onto;
+use crate::numerics::vectors::Vectors;
 
 /// Rows of a tile.
 pub(super) const ROWS: usize = 8;

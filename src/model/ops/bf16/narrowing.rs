@@ -3,10 +3,10 @@
 //!
 //! A pair is one number, its first value in the low half.
 
-use super::super::Vectors;
 use super::super::matrix::Matrix;
-use super::super::wide::{Work, wide};
 use super::kernel::COLUMNS;
+use crate::numerics::vectors::Vectors;
+use crate::numerics::wide::{Work, wide};
 
 /// Columns that [`Narrowing::down`] takes at a time, and numbers of a vector.
 pub(super) const STRIP: usize = 16;

@@ -1,6 +1,6 @@
-use super::super::Vectors;
 use super::super::matrix::Precision;
 use super::*;
+use crate::numerics::vectors::Vectors;
 
 /// Values of both signs over a few magnitudes.
 fn values(count: usize, step: u32) -> Vec<f32> {

@@ -9,8 +9,8 @@ use super::super::attention::{geometry, members_of};
 use super::super::attention_kernel::{Geometry, Gradients, PrefixValues};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
-use super::super::wide::add_rows;
 use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
+use crate::numerics::wide::add_rows;
 
 /// What a block attends to.
 #[derive(Clone, Copy)]

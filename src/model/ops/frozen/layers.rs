@@ -10,7 +10,7 @@ use super::super::layer_norm::{ByInput, Forward};
 use super::super::linear::{Layer, append_rows};
 use super::super::matrix::{Factor, Matrix, Precision, append_product};
 use super::super::storage::{Lent, lent};
-use super::super::wide::wide;
+use crate::numerics::wide::wide;
 
 /// Rows of a piece: of 768 values each they fill 786 kB, which a cache of the second level holds.
 const PIECE: usize = 256;

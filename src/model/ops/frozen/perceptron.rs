@@ -8,8 +8,8 @@ use super::super::affine::Affine;
 use super::super::gelu::{Slopes, Values};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
-use super::super::wide::{add_rows, wide};
 use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
+use crate::numerics::wide::{add_rows, wide};
 
 /// The perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from `d` to the hidden
 /// width and back. `groups` are the members of a pack, where there is one. Gives nothing where a layer is not frozen or no

@@ -1,7 +1,7 @@
 //! Weights as products read them, and their gradients back: halves and additions, 16 pairs of channels at a time.
 
-use super::super::wide::{Work, wide};
 use super::tiles::{APART, LANES, PRODUCTS};
+use crate::numerics::wide::{Work, wide};
 
 /// Values of a window.
 const WINDOW: usize = 9;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::unfold::Geometry;
-use super::super::wide::{Work, wide};
+use crate::numerics::wide::{Work, wide};
 
 /// Channels that are worked on at once.
 pub(super) const LANES: usize = 16;

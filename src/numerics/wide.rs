@@ -16,7 +16,7 @@ use super::vectors::Vectors;
 const LANES: usize = 16;
 
 /// Values that are copied and then changed in place while they are in the cache.
-pub(super) const PIECE: usize = 1024;
+pub(crate) const PIECE: usize = 1024;
 
 /// What [`wide`] runs.
 pub(crate) trait Work {
@@ -131,7 +131,7 @@ impl Work for AddRows<'_> {
 
 /// Copies `values` behind `all` and lends the copies: how a vector is filled without being zeroed first.
 #[inline(always)]
-pub(super) fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f32] {
+pub(crate) fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f32] {
     let from = all.len();
     all.extend_from_slice(values);
     &mut all[from..]
