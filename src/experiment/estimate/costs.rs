@@ -1,5 +1,7 @@
 //! What a unit of each kind of work takes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Seconds of one worker by unit of work, measured by a [`trial`](super::trial()).
@@ -15,6 +17,9 @@ pub struct Costs {
     pub tested: u64,
     /// A sample pass of local training, features not counted.
     pub pass_s: f64,
+    /// The same in phases of one name, which differ where some only look at samples and others learn.
+    #[serde(default)]
+    pub phase_pass_s: BTreeMap<String, f64>,
     /// A tested answer, features not counted. Where the trial ended before a test: a third of a pass, which is a
     /// forward without its backward.
     pub test_s: f64,
@@ -37,4 +42,11 @@ pub struct Costs {
     /// The most memory the process held, where the system tells it, in MB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
+}
+
+impl Costs {
+    /// A sample pass in phases of this name: that of all phases where the trial saw none.
+    pub fn pass_s_in(&self, phase: &str) -> f64 {
+        self.phase_pass_s.get(phase).copied().unwrap_or(self.pass_s)
+    }
 }

@@ -51,7 +51,8 @@ impl Estimate {
         let total = &plan.total;
         let seats: u64 = plan.phases.iter().map(|row| row.seats).sum();
         let cohort = seats as f64 / total.rounds.max(1) as f64;
-        let train_s = costs.pass_s * total.sample_passes;
+        let train_of = |row: &PlannedPhase| costs.pass_s_in(&row.phase) * row.sample_passes;
+        let train_s: f64 = plan.phases.iter().map(train_of).sum();
         let evaluate_s = costs.test_s * tests(plan, scenario, costs.test_samples);
         // Every sample that is trained on, at most once: who is never asked costs nothing.
         let trained = (plan.samples as f64).min(total.sample_passes);
@@ -122,6 +123,14 @@ mod tests {
             let estimate = estimate(&costs, workers, "");
             assert_eq!((estimate.train_s, estimate.wall_s), (1_200.0, wall));
         }
+    }
+
+    /// The phase of the methods without others is called `train`.
+    #[test]
+    fn a_phase_that_only_looks_has_a_price_of_its_own() {
+        let phase_pass_s = [("train".to_owned(), 0.25), ("look".to_owned(), 9.0)].into();
+        let costs = Costs { pass_s: 0.5, phase_pass_s, ..Costs::default() };
+        assert_eq!(estimate(&costs, 1, "").train_s, 600.0);
     }
 
     /// The first task's test is of half the classes.

@@ -1,5 +1,6 @@
 //! A run's beginning, measured and not recorded.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::federation::{
     Entry, EvaluationPoint, Event, EventSink, Interrupt, JobKind, ProfileSink, SinkError, Snapshot,
     Span, simulate,
 };
-use crate::learning::TrainingPlan;
+use crate::learning::{FeatureCache, TrainingPlan};
 use crate::methods::Registry;
 use crate::policy::{Method, Period, RoundContext, one_seat_each};
 use crate::quantity::{ClientId, Round, TaskId};
@@ -46,6 +47,7 @@ pub fn trial(
         method: Arc::clone(&setup.method),
         curriculum: Arc::clone(&setup.lab.curriculum),
         training: setup.lab.training.clone(),
+        cache: Arc::clone(&cache),
         interrupt: interrupt.clone(),
         until: Instant::now() + budget,
         point: match scenario.record.evaluate {
@@ -62,7 +64,10 @@ pub fn trial(
     let feature_s = per(features.compute_s, features.computed as f64);
     let of_tests = watched.tested.min(features.computed) as f64;
     let of_training = features.computed as f64 - of_tests;
-    let pass_s = per(watched.train_s - feature_s * of_training, watched.passes);
+    let stages = watched.stages(features.computed, feature_s);
+    let passes = stages.values().map(|stage| stage.passes).sum();
+    let pass_s = per(stages.values().map(|stage| stage.seconds).sum(), passes);
+    let phases = stages.iter().filter(|(_, stage)| stage.passes > 0.0);
     let test_s = match watched.tested {
         0 => pass_s / 3.0,
         tested => per(watched.evaluate_s - feature_s * of_tests, tested as f64),
@@ -70,9 +75,10 @@ pub fn trial(
     Ok(Costs {
         measured: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         took_s,
-        passes: watched.passes,
+        passes,
         tested: watched.tested,
         pass_s,
+        phase_pass_s: phases.map(|(name, of)| (name.clone(), per(of.seconds, of.passes))).collect(),
         test_s,
         feature_s,
         features_of_training: of_training > 0.0,
@@ -104,16 +110,31 @@ fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A phase under way, and what had been done as it began.
+struct UnderWay {
+    name: String,
+    computed: u64,
+    tested: u64,
+    passes: f64,
+    train_s: f64,
+}
+
+/// Training in phases of one name: passes, and seconds without those of features.
+#[derive(Default)]
+struct Stage {
+    passes: f64,
+    seconds: f64,
+}
+
 /// What was seen of a trial.
 #[derive(Default)]
 struct Watched {
-    passes: f64,
+    phases: Vec<UnderWay>,
     tested: u64,
     entries: u64,
     /// Of the journal.
     bytes: u64,
     state_bytes: u64,
-    train_s: f64,
     evaluate_s: f64,
     /// Coding and folding, of all workers.
     other_s: f64,
@@ -122,11 +143,29 @@ struct Watched {
     rounds: u64,
 }
 
+impl Watched {
+    /// Training by name of phases, when `computed` features had been computed in all, in `feature_s` each.
+    fn stages(&self, computed: u64, feature_s: f64) -> BTreeMap<String, Stage> {
+        let mut stages: BTreeMap<String, Stage> = BTreeMap::new();
+        let mut end = (computed, self.tested);
+        for phase in self.phases.iter().rev() {
+            let tested = end.1 - phase.tested;
+            let features = (end.0 - phase.computed).saturating_sub(tested) as f64;
+            let stage = stages.entry(phase.name.clone()).or_default();
+            stage.passes += phase.passes;
+            stage.seconds += phase.train_s - feature_s * features;
+            end = (phase.computed, phase.tested);
+        }
+        stages
+    }
+}
+
 /// Counts work and ends the trial.
 struct Watcher {
     method: Arc<dyn Method>,
     curriculum: Arc<Curriculum>,
     training: TrainingPlan,
+    cache: Arc<FeatureCache>,
     interrupt: Interrupt,
     until: Instant,
     /// Which tests count.
@@ -159,8 +198,14 @@ impl EventSink for Watcher {
         watched.entries += 1;
         watched.bytes += entry.to_line().len() as u64 + 1;
         match &entry.event {
+            Event::PhaseStarted { name, .. } => {
+                let (computed, tested) = (self.cache.figures().computed, watched.tested);
+                let name = name.clone();
+                watched.phases.push(UnderWay { name, computed, tested, passes: 0.0, train_s: 0.0 });
+            }
             Event::Trained { round, task, phase, samples, .. } => {
-                watched.passes += self.passes((*round, *task, *phase as usize), *samples as usize);
+                let passes = self.passes((*round, *task, *phase as usize), *samples as usize);
+                watched.phases.iter_mut().last().expect("training is in a phase").passes += passes;
                 if Instant::now() > self.until {
                     self.interrupt.request();
                 }
@@ -200,7 +245,10 @@ impl ProfileSink for Spans {
     fn record(&mut self, span: &Span) {
         let mut watched = lock(&self.0);
         let sum = match (span.job, span.worker) {
-            (JobKind::Train | JobKind::Retry, _) => &mut watched.train_s,
+            (JobKind::Train | JobKind::Retry, _) => match watched.phases.last_mut() {
+                Some(phase) => &mut phase.train_s,
+                None => return,
+            },
             (JobKind::Evaluate, _) => &mut watched.evaluate_s,
             (JobKind::Codec | JobKind::Fold, _) => &mut watched.other_s,
             (JobKind::Server | JobKind::Bias, _) => &mut watched.server_s,
@@ -208,5 +256,29 @@ impl ProfileSink for Spans {
             _ => return,
         };
         *sum += span.wall as f64 / 1e9;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `look` began with 30 features, 14 of them for its test; `train` computed 5 more, and the second `look` none.
+    #[test]
+    fn a_feature_is_charged_to_no_phase_s_passes() {
+        let phase = |name: &str, computed, tested, passes, train_s| {
+            let name = name.to_owned();
+            UnderWay { name, computed, tested, passes, train_s }
+        };
+        let phases = vec![
+            phase("look", 0, 0, 100.0, 10.0),
+            phase("train", 30, 14, 40.0, 8.0),
+            phase("look", 35, 14, 50.0, 1.0),
+        ];
+        let watched = Watched { phases, tested: 14, ..Watched::default() };
+        let stages = watched.stages(35, 0.5);
+        let of = |name: &str| (stages[name].passes, stages[name].seconds);
+        assert_eq!(of("look"), (150.0, 10.0 - 0.5 * 16.0 + 1.0));
+        assert_eq!(of("train"), (40.0, 8.0 - 0.5 * 5.0));
     }
 }

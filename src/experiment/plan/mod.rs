@@ -121,6 +121,8 @@ pub struct PlannedPhase {
     pub seats: u64,
     /// Training samples of the cohorts of all rounds together.
     pub samples: u64,
+    /// Passes that their seats make, as [`Total::sample_passes`] counts them.
+    pub sample_passes: f64,
     /// Assets to clients that lack them.
     pub assets: FrameRange,
     /// Frames to clients, without assets.

@@ -28,6 +28,7 @@ pub(super) struct Tally {
 struct Asked {
     seats: u64,
     samples: u64,
+    passes: f64,
     up_size: UpSize,
     down_at_most: bool,
 }
@@ -62,6 +63,7 @@ impl Tally {
         asked.down_at_most |= seat.down_at_most;
         if seat.seat.kind != SeatKind::Load {
             asked.samples += seat.samples as u64;
+            asked.passes += seat.passes;
             self.total.training_jobs += 1;
             self.total.sample_passes += seat.passes;
         }
@@ -80,6 +82,7 @@ impl Tally {
                     rounds: *rounds,
                     seats: 0,
                     samples: 0,
+                    sample_passes: 0.0,
                     assets: FrameRange::default(),
                     down: FrameRange::default(),
                     up: FrameRange::default(),
@@ -146,9 +149,9 @@ impl Tally {
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
             }
-            let Asked { seats, samples, up_size, down_at_most } =
+            let Asked { seats, samples, passes, up_size, down_at_most } =
                 asked.remove(&(task, index)).unwrap_or_default();
-            PlannedPhase { seats, samples, up_size, down_at_most, ..row }
+            PlannedPhase { seats, samples, sample_passes: passes, up_size, down_at_most, ..row }
         };
         let rows: Vec<PlannedPhase> = phases.into_iter().map(with_seats).collect();
         for row in &rows {
