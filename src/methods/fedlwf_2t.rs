@@ -34,7 +34,8 @@ use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
 use crate::model::{ParameterSet, TeacherNorms, ops};
 use crate::policy::{
-    ClientState, Lab, ModelFacts, PolicyError, Service, Veto, parameter_sections, parameters_of,
+    ClientState, Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto,
+    parameter_sections, parameters_of,
 };
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -266,9 +267,17 @@ impl Averaged for FedLwf2t {
         Ok(Box::new(Taught { share, columns: self.compete.rows(&view), lessons }))
     }
 
-    /// Two further forward passes of a third of a training pass each, from the second task on.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        (1.0 + 2.0 / 3.0) * self.fedavg.work(samples, plan)
+    /// A further forward pass, a third of a training pass, of each teacher from the second task on.
+    fn seat_work(
+        &self,
+        _model: &ModelFacts,
+        (seat, _): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let teachers = u8::from(self.beta > 0.0) + u8::from(self.received_teaches());
+        let teachers = if seat.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };
+        (1.0 + teachers / 3.0) * self.work(samples, plan)
     }
 }
 
@@ -330,11 +339,15 @@ impl FedLwf2t {
             };
             lessons.push(lesson(&old, *beta, outputs)?);
         }
-        let rest = self.weight_of_received();
-        if rest > 1e-9 {
-            lessons.push(lesson(&member.received, rest, known)?);
+        if self.received_teaches() {
+            lessons.push(lesson(&member.received, self.weight_of_received(), known)?);
         }
         Ok(lessons)
+    }
+
+    /// Whether `c` is more than what rounding leaves of 1.
+    fn received_teaches(&self) -> bool {
+        self.weight_of_received() > 1e-9
     }
 
     /// `c`.

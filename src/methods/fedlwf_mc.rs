@@ -20,7 +20,7 @@ use crate::data::TaskView;
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
 use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
 use crate::model::TeacherNorms;
-use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of FedLwF.MC.
@@ -88,8 +88,15 @@ impl Averaged for FedLwfMc {
     }
 
     /// A further forward pass, a third of a training pass, from the second task on.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        (1.0 + 1.0 / 3.0) * self.fedavg.work(samples, plan)
+    fn seat_work(
+        &self,
+        _model: &ModelFacts,
+        (seat, _): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let teacher = if seat.view.task.index() > 0 { 1.0 / 3.0 } else { 0.0 };
+        (1.0 + teacher) * self.work(samples, plan)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::data::TaskView;
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
 use crate::model::{TeacherNorms, ops};
-use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which columns are distilled.
@@ -150,9 +150,16 @@ impl Averaged for Lwf {
     }
 
     /// A further forward pass, a third of a training pass, from the second task on.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let teacher = if self.teaches() { 1.0 / 3.0 } else { 0.0 };
-        (1.0 + teacher) * self.fedavg.work(samples, plan)
+    fn seat_work(
+        &self,
+        _model: &ModelFacts,
+        (seat, _): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let taught = self.teaches() && seat.view.task.index() > 0;
+        let teacher = if taught { 1.0 / 3.0 } else { 0.0 };
+        (1.0 + teacher) * self.work(samples, plan)
     }
 }
 

@@ -377,8 +377,9 @@ fn single_owner(scenario: &Scenario) -> Option<Complaint> {
 mod tests {
     use std::path::Path;
 
+    use super::Needs;
     use crate::methods::Registry;
-    use crate::scenario::Scenario;
+    use crate::scenario::{Leftover, PartitionKind, Scenario};
 
     /// What is told of five tasks of digits with this method; nothing where all is well.
     fn told(method: &str) -> String {
@@ -439,6 +440,38 @@ mod tests {
         assert!(both.contains("cannot compute the gradient"), "{both}");
         let fresh = "name = \"feddc\" }\nparticipation = { population = \"fresh\"";
         assert!(told(fresh).contains("fresh clients have none behind them"), "{}", told(fresh));
+    }
+
+    #[test]
+    fn fresh_clients_have_no_teacher_of_their_own() {
+        let of = |more: &str| {
+            told(&format!(
+                "name = \"fedlwf-2t\"{more} }}\nparticipation = {{ population = \"fresh\""
+            ))
+        };
+        let own = of("");
+        assert!(own.contains("fresh clients have none"), "{own}");
+        assert!(own.contains("or `method.first_teacher = \"server\"`"), "{own}");
+        for else_taught in [", first_teacher = \"server\"", ", beta = 0.0"] {
+            assert!(!of(else_taught).contains("fresh clients have none"), "{else_taught}");
+        }
+    }
+
+    /// Only what a natural partition drops is missing at one site.
+    #[test]
+    fn one_site_wants_the_samples_of_all_owners() {
+        let text = "schema = 1\ndata.source = \"digits\"\ntasks.count = 1\n\
+                    partition.kind = \"iid\"\nmethod.name = \"joint\"\nfederation.clients = 1\n";
+        let loaded = Scenario::from_toml(text, "s", Path::new("."), &[], &Registry::builtin());
+        let mut scenario = loaded.unwrap().scenario;
+        let site = Needs::OneSite { what: "joint training", otherwise: "another way" };
+        let mut told = |kind: PartitionKind| -> Vec<&str> {
+            scenario.partition.kind = kind;
+            site.complaints(&scenario).into_iter().map(|complaint| complaint.key).collect()
+        };
+        assert_eq!(told(PartitionKind::Natural { rest: Leftover::Drop }), ["partition.kind"]);
+        assert!(told(PartitionKind::Natural { rest: Leftover::Merge }).is_empty());
+        assert!(told(PartitionKind::Iid).is_empty());
     }
 
     #[test]

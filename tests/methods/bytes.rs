@@ -16,6 +16,7 @@ use fedcast::methods::fedproto::FedProto;
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::methods::gradma::GradMa;
 use fedcast::methods::hgp::{Hgp, Learns};
+use fedcast::methods::l2p::L2p;
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
 use fedcast::methods::pilora::{Compete, PiLora};
@@ -163,6 +164,17 @@ fn lwf_sends_the_bytes_of_its_card() {
         // The teacher has the rows of earlier tasks only.
         assert_eq!(bytes(HeadForm::Growing, 10).bytes(), (2 * model - 4 * 10 * 769, up));
     }
+}
+
+/// L2P's keys go up where something pulls them, and always where all travels.
+#[test]
+fn l2p_sends_keys_back_that_something_pulls() {
+    let up = |form: WireForm, pull_weight: f64| {
+        let l2p = L2p { pool: 10, prompt_len: 5, pull_weight, ..L2p::default() };
+        payload(&on_cifar100(1, form, l2p).up)
+    };
+    assert_eq!(up(WireForm::Lean, 0.5) - up(WireForm::Lean, 0.0), 4 * 10 * 768);
+    assert_eq!(up(WireForm::Full, 0.5), up(WireForm::Full, 0.0));
 }
 
 /// FedProto's card, section 4: prototypes travel down from a task's second round on, and up in each.
@@ -414,7 +426,11 @@ fn lorm_sends_the_bytes_of_its_card() {
         counts: &counts,
     };
     assert_eq!(payload(&method.up(&facts).body()), 258_048);
-    // The server keeps pairs and sums, no network.
-    let held = method.holdings(&vit).unwrap();
-    assert!(held.client == 0 && held.server < 400_000_000, "{held:?}");
+    // The server keeps no network: pairs of ten tasks and of now, and the head; A's products of ten tasks and the blocks'
+    // moments; the moments, the pair and the head of a round.
+    let (inputs, pair, head) = (64_512, 147_456, 76_900);
+    let of_round = inputs + 768 * 769 / 2 + 16 * pair + head;
+    let server = 4 * (11 * 16 * pair + head) + 8 * (10 * 16 * inputs + inputs + of_round);
+    let held = built(Lorm { rank: 16, ..Lorm::default() }, &vit).holdings(&vit).unwrap();
+    assert_eq!((held.server, held.client), (server, 0));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard, TaskView};
 use fedcast::learning::Classifier;
+use fedcast::methods::coda_prompt::CodaPrompt;
 use fedcast::methods::powder::{
     Attention, Downlink, Lend, Likeness, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig,
     Similarity, SlotDown, SlotForm, SlotKey, SlotPrompts, SlotTable, is_own,
@@ -356,6 +357,25 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
     });
     assert_eq!(runs[0][0], runs[1][0]);
     assert_ne!(runs[0][1], runs[1][1]);
+}
+
+/// A slot of Fed-CODAP, even one that is alone, has components of its own, in as many blocks and each of as many tokens as the method says.
+#[test]
+fn slots_of_coda_prompt_have_its_sizes() {
+    let numbers = |prompt_len: u32, slot_components: u32, blocks: (u32, u32)| {
+        let (first_block, n_blocks) = blocks;
+        let sizes = CodaPrompt { prompt_len, slot_components, ..CodaPrompt::default() };
+        let method = CodaPrompt { first_block, n_blocks, ..sizes };
+        let mut run = engine(Arc::new(method.side_by_side(&facts())), 3);
+        task(&mut run, 0, 1, 1);
+        uploads(&run)[0].iter().map(|(_, parameter)| parameter.values.len()).sum::<usize>()
+    };
+    let width = 16;
+    let few = numbers(4, 3, (0, 2));
+    assert_eq!(numbers(6, 3, (0, 2)) - few, 2 * 3 * 2 * width);
+    // A component has a key and an attention beside its tokens.
+    assert_eq!(numbers(4, 5, (0, 2)) - few, 2 * 2 * (4 + 2) * width);
+    assert_eq!(few - numbers(4, 3, (1, 1)), 3 * (4 + 2) * width);
 }
 
 /// Fed-CODAP as Powder's benchmark has it: slots stand side by side, each with its owner, and nobody looks at anything.

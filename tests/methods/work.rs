@@ -6,10 +6,14 @@ use fedcast::learning::TrainingPlan;
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::methods::averaged::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::fedlwf_2t::FedLwf2t;
+use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::glfc::{Exemplars, Glfc, OldModel, Proxy, Signal};
 use fedcast::methods::gradma::{GradMa, Project};
+use fedcast::methods::hgp::Hgp;
 use fedcast::methods::icarl::{Icarl, Keeps};
 use fedcast::methods::lorm::Lorm;
+use fedcast::methods::lwf::Lwf;
 use fedcast::methods::regmean::RegMean;
 use fedcast::policy::{Method, Period, RoundContext, one_seat_each};
 use fedcast::quantity::{ClientId, Round};
@@ -78,6 +82,30 @@ fn icarl_trains_on_exemplars_herds_and_describes() {
     near(reported(&method, 1), 40.0 / 3.0 + passes(40 * each * DIM) + 2.0 * 60.0 / 3.0);
     let plain = icarl(|method| (method.keep, method.flips) = (Keeps::Everything, false));
     near(reported(&plain, 1), 80.0 / 3.0);
+}
+
+/// A third of a pass for each teacher, of whom there is none in the first task.
+#[test]
+fn teachers_answer_from_the_second_task_on() {
+    let two = |alpha, beta| FedLwf2t { alpha, beta, ..FedLwf2t::default() };
+    let of = [
+        (built(Lwf::default(), &facts()), 1.0),
+        (built(Lwf { weight: 0.0, ..Lwf::default() }, &facts()), 0.0),
+        (built(FedLwfMc::default(), &facts()), 1.0),
+        (built(two(0.5, 0.3), &facts()), 2.0),
+        (built(two(0.5, 0.5), &facts()), 1.0),
+        (built(two(0.5, 0.0), &facts()), 1.0),
+    ];
+    for (method, teachers) in of {
+        near(client(&method, &round(&method, 0, 0, 1), 40), 80.0);
+        near(client(&method, &round(&method, 1, 0, 1), 40), 80.0 * (1.0 + teachers / 3.0));
+    }
+}
+
+#[test]
+fn hgp_looks_once_at_its_samples_for_their_gaussians() {
+    let method = built(Hgp::default(), &facts());
+    near(client(&method, &round(&method, 0, 0, 1), 40), 40.0 * (2.0 + 1.0 / 3.0));
 }
 
 #[test]

@@ -77,6 +77,9 @@ impl PromptPool {
                     }
                 });
             }
+            if rows == 0 {
+                parts.push(parameter.tensor(device)?);
+            }
             parameters.push(PoolParameter { name: Arc::clone(name), parts });
         }
         Ok((PromptPool { prompting, parameters, members }, variables))
