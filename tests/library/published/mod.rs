@@ -1,6 +1,7 @@
 //! Promise: scenario files of papers say what the papers and their released codes say. `constants.toml` beside this
 //! file holds every constant with its source, and a constant without a source, or another value, fails here.
 
+mod expected;
 mod reproduction;
 
 use std::collections::{BTreeMap, BTreeSet};
