@@ -19,8 +19,8 @@ use crate::methods::Registry;
 use crate::scenario::{DeviceName, Scenario};
 use crate::study::{
     Cell, CellState, Crew, Halt, Invalid, News, Only, Outcome, Outcomes, Outlook, Prepared, Queue,
-    Shard, ShardChoice, Study, StudyDirectory, StudyError, StudyProgress, first_errors, overrides,
-    prepare, tables,
+    RunSection, Shard, ShardChoice, Study, StudyDirectory, StudyError, StudyProgress, first_errors,
+    overrides, prepare, tables,
 };
 
 /// Run many cells from one file: a grid of changes to a scenario, each with several seeds
@@ -159,8 +159,8 @@ fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> Crew {
     let auto = if on_gpus { 1 } else { cores.min(cells.len()).max(1) };
     let jobs = args.jobs.or(study.run.jobs).map_or(auto, |jobs| jobs as usize);
     let workers = (!on_gpus).then(|| (cores / jobs).max(1));
-    let (on_error, limit) = (study.run.on_error, study.run.limit);
-    Crew { jobs, workers, on_error, limit, stop: Interrupt::default() }
+    let RunSection { on_error, limit, direct, .. } = study.run;
+    Crew { jobs, workers, direct, on_error, limit, stop: Interrupt::default() }
 }
 
 impl Session<'_> {

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::directory::{Failure, LEARNT_NOTHING, StudyDirectory};
+use super::execute::Crew;
 use super::prepare::Prepared;
 use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
@@ -44,7 +45,7 @@ const INTERRUPTED: i32 = 130;
 pub(super) fn run(
     prepared: &Prepared,
     directory: &StudyDirectory,
-    workers: Option<usize>,
+    crew: &Crew,
     halt: &Interrupt,
 ) -> Result<Ended, DirectoryError> {
     let cell = &prepared.cell;
@@ -54,12 +55,15 @@ pub(super) fn run(
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
     write(&scenario, &prepared.scenario.to_effective_toml())?;
-    let workers = workers.map(|workers| workers.to_string());
+    let workers = crew.workers.map(|workers| workers.to_string());
     let how = OsStr::new(if anew { "--force" } else { "--resume" });
     let mut arguments: Vec<&OsStr> = vec!["run".as_ref(), scenario.as_os_str(), how];
     arguments.extend([OsStr::new("--out"), path.as_os_str(), OsStr::new("--quiet")]);
     if let Some(workers) = &workers {
         arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
+    }
+    if crew.direct && prepared.scenario.tasks.arrival.has_slots() {
+        arguments.push(OsStr::new("--direct"));
     }
     let started = start(&arguments, &log);
     let failed = |exit, error| Ended::Failed(Failure { hash: prepared.hash.clone(), exit, error });

@@ -95,6 +95,7 @@ impl Study {
             ("order", run.order.word().into()),
             ("on_error", run.on_error.word().into()),
             ("share_features", run.share_features.into()),
+            ("direct", run.direct.into()),
         ];
         let wall = run.limit.wall.map(|wall| ("wall", format!("{}s", wall.as_secs_f64().ceil())));
         let disk = run.limit.disk.map(|disk| ("disk", format!("{disk}B")));

@@ -20,6 +20,8 @@ pub struct Crew {
     pub jobs: usize,
     /// Worker threads of each; `None` leaves it to the scenario, as GPUs do.
     pub workers: Option<usize>,
+    /// Cells whose tasks are of a client's own train every slot alone first.
+    pub direct: bool,
     pub on_error: OnError,
     pub limit: Limit,
     /// Asks for the end, as Ctrl-C does.
@@ -77,7 +79,7 @@ impl Crew {
                 let (send, queue, halt, closed) = (send.clone(), &queue, &halt, &closed);
                 scope.spawn(move || {
                     while let Some(prepared) = next(queue, closed) {
-                        let failed = one(prepared, directory, self.workers, halt, &send);
+                        let failed = one(prepared, directory, self, halt, &send);
                         if failed && self.on_error == OnError::Stop {
                             closed.store(true, Ordering::SeqCst);
                         }
@@ -147,7 +149,7 @@ type Told<'a> = Result<News<'a>, DirectoryError>;
 fn one<'a>(
     prepared: &'a Prepared,
     directory: &StudyDirectory,
-    workers: Option<usize>,
+    crew: &Crew,
     halt: &Interrupt,
     send: &mpsc::Sender<Told<'a>>,
 ) -> bool {
@@ -167,7 +169,7 @@ fn one<'a>(
     }
     say(Ok(News::Begun(prepared)));
     let began = Instant::now();
-    let ended = child::run(prepared, directory, workers, halt);
+    let ended = child::run(prepared, directory, crew, halt);
     drop(held);
     let failed = matches!(ended, Ok(Ended::Failed(_)));
     say(ended.map(|ended| News::Ended(prepared, ended, began.elapsed())));

@@ -17,6 +17,8 @@ pub struct RunSection {
     pub limit: Limit,
     /// Keep the features of frozen backbones in a folder of the study, for all cells.
     pub share_features: bool,
+    /// Train every slot of a cell alone first, as `fedcast run --direct` does, where tasks are of a client's own.
+    pub direct: bool,
     /// Which part of the cells this process runs.
     pub shard: Option<ShardChoice>,
 }
@@ -88,6 +90,8 @@ impl RunSection {
         let limit = table.table("limit", Limit::read);
         let share = "keep features of frozen backbones in a folder of the study";
         let share_features = table.get(&Param::new("share_features", false, share));
+        let direct = "train every slot alone first, for forward transfer";
+        let direct = table.get(&Param::new("direct", false, direct));
         let shard = Param::<String>::unset("shard", "\"env\" (SLURM), or k/n");
         let shard = table.optional(&shard).and_then(|word| match ShardChoice::parse(&word) {
             Ok(choice) => Some(choice),
@@ -97,7 +101,7 @@ impl RunSection {
                 None
             }
         });
-        RunSection { jobs, order, on_error, limit, share_features, shard }
+        RunSection { jobs, order, on_error, limit, share_features, direct, shard }
     }
 }
 

@@ -189,3 +189,24 @@ fn a_run_trains_its_slots_alone_first_where_it_is_told_to() {
     assert!(line(&told.out).is_some_and(|line| !line.contains('·')), "{}", told.out);
     assert_eq!(line(&told.out), line(&replayed.out));
 }
+
+/// A cell of a study trains its slots alone where the study says so; a cell without slots has none to train.
+#[test]
+fn a_study_measures_forward_transfer() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("a.toml"), SCENARIO).unwrap();
+    let study = "schema = 1\nbase = \"a.toml\"\nreplicates = 1\n[axes.tasks]\nown = {}\n\
+                 common = { tasks = { count = 2 }, partition = { kind = \"iid\" } }\n\
+                 [compare]\nagainst = { tasks = \"own\" }\nmetrics = [\"ft\", \"tt\"]\n[run]\ndirect = true\n";
+    fs::write(folder.join("s.study.toml"), study).unwrap();
+    let told = tell(folder, &["study", "s.study.toml", "-q", "-o", "out"]);
+    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+    let one = run(folder, "alone", &["--direct", "--seed", "1"]);
+    assert_eq!(one.code, 0);
+    let ft = |path: &str| summary(folder, path)["slots"]["own"]["ft"].clone();
+    let of_cell = ft("out/tasks=own/seed-1");
+    assert!(of_cell.is_number() && of_cell == ft("alone"), "{of_cell}");
+    assert!(read(folder.join("out/cells.csv")).lines().next().unwrap().contains(",ft,"));
+    assert!(!folder.join("out/tasks=common/seed-1-direct.csv").exists());
+}
