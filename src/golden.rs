@@ -323,6 +323,9 @@ fn own_folder() -> PathBuf {
 }
 
 fn folder() -> Option<PathBuf> {
+    if std::env::var_os(usage::ABSENT).is_some() {
+        return None;
+    }
     match std::env::var_os("FEDCAST_GOLDEN") {
         Some(named) => {
             let named = PathBuf::from(named);

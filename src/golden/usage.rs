@@ -14,6 +14,9 @@ use super::{folder, own_folder};
 /// Set to 1, an absent vector is a failure.
 const REQUIRED: &str = "FEDCAST_GOLDEN_REQUIRED";
 
+/// Hides the usual folder of golden vectors from a process; set by a test below only.
+pub(super) const ABSENT: &str = "FEDCAST_GOLDEN_ABSENT";
+
 /// A file to which a process writes every vector that it reads; set by the test below only.
 const LOG: &str = "FEDCAST_GOLDEN_LOG";
 
@@ -30,7 +33,6 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("inversion", "*", "MFCL, TARGET and LANDER"),
     ("metrics", "baseline", "Lopez-Paz's forward transfer"),
     ("metrics", "bwt", "backward transfer, the mean drop of old tasks with the other sign"),
-    ("metrics", "forget_max_any_T", "FedHAF's forgetting over all tasks"),
     ("metrics", "fwt_zero_shot", "Lopez-Paz's forward transfer"),
     ("metrics", "lander.*", "LANDER"),
     ("metrics", "learning_accuracy", "the mean accuracy of tasks when they were learnt"),
@@ -157,4 +159,28 @@ fn every_vector_is_read_or_waits_for_its_method() {
         gone.map(|((file, entry, _), _)| format!("{file}: nothing is called `{entry}` (WAITING)")),
     );
     assert!(wrong.is_empty(), "{} of them\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Without the folder a run says once of each file that it was not checked; where vectors are required it fails.
+#[test]
+fn vectors_that_are_not_here_are_said_or_required() {
+    let run = |required: Option<&str>| {
+        let mut run = Command::new(std::env::current_exe().expect("this program"));
+        run.arg("golden_metrics").env(ABSENT, "1");
+        run.env_remove(REQUIRED).envs(required.map(|value| (REQUIRED, value)));
+        let done = run.output().expect("its tests");
+        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (passes, said) = run(None);
+    let told: Vec<&str> = said.lines().filter(|line| line.starts_with("not checked: ")).collect();
+    assert!(passes && told.len() == 1 && told[0].contains("metrics.safetensors"), "{said}");
+    assert!(!run(Some("1")).0 && run(Some("0")).0 && run(Some("")).0);
+}
+
+/// A fresh clone has the package's own.
+#[test]
+fn own_vectors_are_few_bytes() {
+    let entries = std::fs::read_dir(own_folder()).expect("a folder");
+    let sizes = entries.map(|entry| entry.expect("an entry").metadata().expect("its size").len());
+    assert!(sizes.sum::<u64>() < 200_000);
 }

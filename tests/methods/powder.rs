@@ -359,7 +359,43 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
     assert_ne!(runs[0][1], runs[1][1]);
 }
 
-/// A slot of Fed-CODAP, even one that is alone, has components of its own, in as many blocks and each of as many tokens as the method says.
+/// Samples of classes with relatives are distilled more, where anything teaches at all.
+#[test]
+fn shares_of_classes_weigh_their_own_samples() {
+    let mut run = engine(powder_with(|_| ()), 2);
+    task(&mut run, 0, 1, 1);
+    let down = downs(&run, "train").next().unwrap();
+    let shape = Powder::new(small(), &facts()).shape;
+    let (view, phase) = (run.view(0), 1);
+    let seats = run.method.seats(&context(&run, 0, phase), &[ClientId(0)]);
+    // Of the slot's three classes the client has two.
+    let by_class = run.lab.dataset.train.by_class();
+    let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
+    let shard: Shard = two.copied().collect();
+    let learnt = |teaches: bool, class_shares: [f32; 3]| {
+        let down = SlotDown::read(&down).unwrap();
+        let down = SlotDown { teaches, class_shares: class_shares.into(), ..down };
+        let mut member = Member {
+            phase,
+            down: Arc::new(down.write(&shape).unwrap()),
+            state: Default::default(),
+            shard: shard.clone(),
+            key: seats[0].key(5, Round(9)),
+            missed: Vec::new(),
+            seat: seats[0].clone(),
+        };
+        let members = std::slice::from_mut(&mut member);
+        run.method.train(members, &run.lab).remove(0).unwrap().up.body().digest()
+    };
+    let even = learnt(true, [1.0; 3]);
+    let (first, second) = (learnt(true, [0.3, 1.0, 1.0]), learnt(true, [1.0, 0.3, 1.0]));
+    assert!(even != first && even != second && first != second);
+    assert_eq!(learnt(true, [1.0, 1.0, 0.3]), even);
+    assert_eq!(learnt(false, [0.3, 1.0, 1.0]), learnt(false, [1.0; 3]));
+}
+
+/// A slot of Fed-CODAP, even one that is alone, has components of its own, in as many blocks and each of as many tokens
+/// as the method says.
 #[test]
 fn slots_of_coda_prompt_have_its_sizes() {
     let numbers = |prompt_len: u32, slot_components: u32, blocks: (u32, u32)| {

@@ -189,6 +189,7 @@ mod tests {
         golden.assert_close("forget_last_mean_T", &[matrix.forgetting()]);
         golden.assert_close("forget_max_before", &[matrix.forgetting_from_best()]);
         golden.assert_close("forget_max_any", &[matrix.forgetting_from_best_ever()]);
+        golden.assert_close("forget_max_any_T", &[matrix.forgetting_from_best_of_all()]);
         golden.assert_close("forget_consecutive", &[matrix.forgetting_consecutive()]);
         let old = [matrix.forgetting_consecutive_old()];
         golden.assert_close("forget_consecutive_old", &old);
