@@ -142,7 +142,8 @@ fn who_missed_round_0_takes_part() {
     let [together, alone] = pack_and_alone(&method, &mut run, 3, &view);
     assert_eq!(together, alone);
     assert!(method.largest_pack(&view, 3) > 4); // every step has them: nobody tosses
-    let compensated = |sent: &Sent| sent.1.last().unwrap().1;
+    let compensated =
+        |sent: &Sent| sent.1.iter().find(|(name, _)| *name == "compensated_steps").unwrap().1;
     assert!(compensated(&together[0]) > 0.0);
     assert_eq!(compensated(&together[3]), 0.0);
 }
@@ -197,6 +198,30 @@ fn coins_fall_apart_for_clients_rounds_and_batches() {
         let steps = compensated(&many, client)[0];
         assert!((15..=45).contains(&steps), "{steps}");
     }
+}
+
+/// Steps with compensation prompts are told apart from the others; without distillation the cross-entropy is the loss.
+#[test]
+fn cross_entropies_are_told_by_the_coin() {
+    let mut run = engine(c2prompt_with(|c| (c.cpa, c.powder.kd_weight) = (false, 0.0)), 3);
+    let shards = deal(&run.lab, &run.view(0), 2);
+    // A batch a round.
+    (run.lab.training.epochs, run.lab.training.batch) = (1, 64);
+    run.task(0, &shards, 8);
+    let mut kinds = BTreeSet::new();
+    for exchange in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {
+        let figure = |name: &str| {
+            exchange.metrics.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
+        };
+        let told = (figure("ce_compensated"), figure("ce_plain"));
+        let loss = figure("loss_first");
+        match figure("compensated_steps") {
+            Some(1.0) => assert_eq!(told, (loss, None)),
+            _ => assert_eq!(told, (None, loss)),
+        }
+        kinds.insert(told.0.is_some());
+    }
+    assert_eq!(kinds.len(), 2);
 }
 
 /// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all periods or of the last.

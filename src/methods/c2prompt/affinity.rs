@@ -2,7 +2,45 @@
 
 use std::collections::BTreeSet;
 
-use crate::numerics::affinity::{Affinity, RowScale};
+use clap::ValueEnum;
+
+use crate::numerics::affinity::{Affinity, Counting, RowScale};
+use crate::scenario::reader::Choice;
+
+/// How the scores of samples become rows that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scores {
+    /// Means over samples and blocks, none below 0, in rows of unit length.
+    ///
+    /// How many samples a client has does not count.
+    Means,
+    /// Sums over samples and blocks, in rows as they are.
+    ///
+    /// As the review tells it. Rows of many samples dominate, and at a temperature of 1 a component keeps itself or goes
+    /// with the longest row.
+    Sums,
+}
+
+impl Choice for Scores {}
+
+impl Scores {
+    /// What clients report.
+    pub fn counting(self) -> Counting {
+        match self {
+            Scores::Means => Counting::default(),
+            Scores::Sums => {
+                Counting { mean_over_samples: false, mean_over_layers: false, clipped: false }
+            }
+        }
+    }
+
+    fn row_scale(self) -> RowScale {
+        match self {
+            Scores::Means => RowScale::Unit,
+            Scores::Sums => RowScale::Raw,
+        }
+    }
+}
 
 /// How well the components of a slot match its classes.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,21 +53,21 @@ pub struct Histogram {
 
 /// `W` over the components of all slots: a histogram has a column for every class of any slot, zero where a slot does
 /// not have the class.
-pub fn affinity(histograms: &[Histogram], temperature: f64) -> Affinity {
+pub fn affinity(histograms: &[Histogram], scores: Scores, temperature: f64) -> Affinity {
     let all: BTreeSet<u32> =
         histograms.iter().flat_map(|slot| slot.classes.iter().copied()).collect();
     let columns: Vec<u32> = all.into_iter().collect();
     let mut rows = Vec::new();
-    for Histogram { classes, scores } in histograms {
+    for Histogram { classes, scores: of_components } in histograms {
         let places: Vec<usize> =
             classes.iter().filter_map(|class| columns.binary_search(class).ok()).collect();
-        for scores in scores.chunks(classes.len().max(1)) {
+        for scores in of_components.chunks(classes.len().max(1)) {
             let mut row = vec![0f64; columns.len()];
             places.iter().zip(scores).for_each(|(place, score)| row[*place] = f64::from(*score));
             rows.extend(row);
         }
     }
-    Affinity::of(&rows, columns.len(), RowScale::Unit, temperature)
+    Affinity::of(&rows, columns.len(), scores.row_scale(), temperature)
 }
 
 #[cfg(test)]
@@ -49,10 +87,10 @@ mod tests {
     /// C2Prompt's card, invariant 3.
     #[test]
     fn clients_may_change_places() {
-        let mine = affinity(&two(), 0.3).mix(&ROWS, 2);
+        let mine = affinity(&two(), Scores::Means, 0.3).mix(&ROWS, 2);
         let [a, b] = two();
         let swapped: Vec<f32> = [&ROWS[4..], &ROWS[..4]].concat();
-        let theirs = affinity(&[b, a], 0.3).mix(&swapped, 2);
+        let theirs = affinity(&[b, a], Scores::Means, 0.3).mix(&swapped, 2);
         for (mine, theirs) in mine.iter().zip(theirs[4..].iter().chain(&theirs[..4])) {
             assert!((mine - theirs).abs() < 1e-6);
         }
@@ -60,7 +98,7 @@ mod tests {
 
     #[test]
     fn components_that_share_no_class_are_as_far_as_can_be() {
-        let weights = affinity(&two(), 0.05);
+        let weights = affinity(&two(), Scores::Means, 0.05);
         // The last component matches class 8 alone; the first one class 1, mostly.
         assert!(weights.weights(3)[0] < 1e-7);
         assert!(weights.weights(2)[1] > 1e-4); // both match class 5

@@ -35,7 +35,8 @@ impl C2PromptServer {
         let (keys, histograms): (Vec<SlotKey>, Vec<Histogram>) = matched.into_iter().unzip();
         let table = self.powder.table();
         let slots: Vec<usize> = keys.into_iter().filter_map(|key| table.find(key)).collect();
-        let weights = affinity(&histograms, self.method.config.cpa_temperature);
+        let config = &self.method.config;
+        let weights = affinity(&histograms, config.cpa_scores, config.cpa_temperature);
         self.figures.extend([
             ("cpa_own_weight", weights.own_weight()),
             ("cpa_kept_rows", weights.unmatched().len() as f64),

@@ -8,7 +8,7 @@ use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
 use crate::methods::powder::{Companion, Learner, SlotDown, Step};
-use crate::numerics::affinity::{ClassHistogram, Counting};
+use crate::numerics::affinity::ClassHistogram;
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ClientState, Failure, Lab, Member, Message, Outcome, PolicyError};
@@ -62,7 +62,8 @@ impl C2Prompt {
         let learnt = self.powder.learn(&learners, lab, &mut company);
         let beside = |(member, outcome): (usize, Result<Outcome, Failure>)| {
             let mut outcome = outcome?;
-            outcome.metrics.push(("compensated_steps", company.compensated[member] as f64));
+            outcome.metrics.push(("compensated_steps", company.compensated[member].steps as f64));
+            outcome.metrics.extend(company.cross_entropies_of(member));
             outcome.up.extra.extend(company.matched(member).map_err(PolicyError::from)?);
             Ok(outcome)
         };
@@ -111,7 +112,24 @@ struct Company<'a> {
     prompts: Vec<Tensor>,
     histograms: Vec<ClassHistogram>,
     /// Steps with compensation prompts, of each member.
-    compensated: Vec<u64>,
+    compensated: Vec<Heard>,
+    /// Steps as they are, of each member.
+    plain: Vec<Heard>,
+    /// Whether the step under way has such prompts.
+    compensates: bool,
+}
+
+/// Steps of one kind, and the sum of their cross-entropies.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    steps: u64,
+    sum: f64,
+}
+
+impl Heard {
+    fn mean(self) -> Option<f64> {
+        (self.steps > 0).then(|| self.sum / self.steps as f64)
+    }
 }
 
 impl<'a> Company<'a> {
@@ -133,15 +151,27 @@ impl<'a> Company<'a> {
             let classes = learner.slot_down.class_shares.len();
             let (components, blocks) =
                 (config.powder.components as usize, method.powder.shape.blocks.len());
-            ClassHistogram::new(components, classes, blocks, Counting::default())
+            ClassHistogram::new(components, classes, blocks, config.cpa_scores.counting())
         };
         Ok(Company {
             config,
             coins: learners.iter().map(|l| Coins::new(config.probability, l.key)).collect(),
             prompts: kept.iter().map(tensor).collect::<Result<_, _>>()?,
             histograms: learners.iter().filter(|_| config.cpa).map(sums).collect(),
-            compensated: vec![0; learners.len()],
+            compensated: vec![Heard::default(); learners.len()],
+            plain: vec![Heard::default(); learners.len()],
+            compensates: false,
         })
+    }
+
+    /// The mean cross-entropy of a member's steps with compensation prompts, and of those without: prompts of a class tell
+    /// the network what the class is.
+    fn cross_entropies_of(&self, member: usize) -> impl Iterator<Item = (&'static str, f64)> {
+        let named = [
+            ("ce_compensated", self.compensated[member].mean()),
+            ("ce_plain", self.plain[member].mean()),
+        ];
+        named.into_iter().filter_map(|(name, mean)| Some((name, mean?)))
     }
 
     /// What travels beside a member's slot: its histogram, if there is one.
@@ -178,14 +208,14 @@ impl Companion for Company<'_> {
     fn tokens(&mut self, step: &Step<'_>) -> Result<Option<Tensor>, LearningError> {
         // Members of a pack toss alike: it has one, or coins fall on one side only.
         let mut tossed = self.coins.iter().zip(&step.batch.steps);
-        if self.prompts.is_empty() || !tossed.any(|(coins, step)| coins.compensated(*step)) {
+        self.compensates =
+            !self.prompts.is_empty() && tossed.any(|(coins, step)| coins.compensated(*step));
+        if !self.compensates {
             return Ok(None);
         }
         let mut parts = Vec::new();
-        let members = self.prompts.iter().zip(&mut self.compensated);
-        for ((prompts, steps), run) in members.zip(step.batch.groups.runs()) {
+        for (prompts, run) in self.prompts.iter().zip(step.batch.groups.runs()) {
             if !run.is_empty() {
-                *steps += 1;
                 let classes = step.classes[run].to_vec();
                 let count = classes.len();
                 let classes = Tensor::from_vec(classes, count, prompts.device())?;
@@ -193,6 +223,18 @@ impl Companion for Company<'_> {
             }
         }
         Ok(Some(Tensor::cat(&parts, 0)?))
+    }
+
+    fn cross_entropies(&mut self, step: &Step<'_>, losses: &Tensor) -> Result<(), LearningError> {
+        let kind = if self.compensates { &mut self.compensated } else { &mut self.plain };
+        let losses = losses.to_vec1::<f32>()?;
+        for ((heard, loss), run) in kind.iter_mut().zip(losses).zip(step.batch.groups.runs()) {
+            if !run.is_empty() {
+                heard.steps += 1;
+                heard.sum += f64::from(loss);
+            }
+        }
+        Ok(())
     }
 
     fn watches(&self) -> bool {

@@ -1,10 +1,10 @@
 //! The settings of C2Prompt: defaults are the paper's where they are known, and ours where it is silent.
 
-use super::Moments;
+use super::{Moments, Scores};
 use crate::methods::powder::PowderConfig;
 use crate::scenario::reader::{Param, TableReader, defaults};
 
-/// At which a component keeps about half of itself.
+/// At which a component keeps about half of itself where nothing was mixed before.
 ///
 /// Unit rows of the `N` components of a client, with a mean cosine `c` between them, leave a component
 /// `1 / (1 + (N - 1) exp(-(1 - c) / tau))`; rows of clients with other classes are orthogonal and take nothing at such
@@ -35,6 +35,8 @@ pub struct C2PromptConfig {
     pub variance_floor: f64,
     /// Whether the server mixes components by what classes they match.
     pub cpa: bool,
+    /// How the scores of samples become rows that are compared.
+    pub cpa_scores: Scores,
     /// Temperature of the mixing.
     pub cpa_temperature: f64,
     /// Whether slots lend each other components as in Powder beside the mixing.
@@ -66,6 +68,8 @@ impl C2PromptConfig {
         let floor =
             Param::new("variance_floor", 0.01, "least variance, as a share of the class's mean");
         let cpa = Param::new("cpa", true, "components are mixed by the classes that they match");
+        let scores =
+            Param::new("cpa_scores", Scores::Means, "how scores become rows that are compared");
         let tau =
             Param::new("cpa_temperature", TEMPERATURE, "temperature of the mixing; 1: plain mean");
         let transfer =
@@ -83,6 +87,7 @@ impl C2PromptConfig {
             variance_eps: table.get(&eps.source(ours).above(0.0)),
             variance_floor: table.get(&floor.source(ours).at_least(0.0)),
             cpa: table.get(&cpa.source(paper)),
+            cpa_scores: table.get(&scores.source("ours; the review has sums")),
             cpa_temperature: table.get(&tau.source(ours).above(0.0)),
             cpa_transfer: table
                 .get(&transfer.source("ours; the review has one in place of the other")),

@@ -135,7 +135,7 @@ impl FedHaf {
         let reinitialise = Param::new("reinitialise", false, redraw)
             .source("appendix C prints so, and forgets all but what is distilled");
         let squares = Param::new("squares", Squares::Mean, "squares in the module's losses")
-            .source("equations 2 and 3 have the sum, which at a rate of 0.02 is no longer stable");
+            .source("equations 2 and 3 have the sum, which is no longer stable at a rate of 0.02 and settled moments");
         let stages = Param::new("stages", Stages::Two, "how a client trains after the first task");
         let module_epochs = Param::unset("module_epochs", "epochs of the module's stage");
         let supervision = Param::new("supervision", Supervision::Split, "outputs that compete");

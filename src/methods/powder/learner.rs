@@ -68,6 +68,15 @@ pub trait Companion {
         Ok(None)
     }
 
+    /// Hears the cross-entropy of each member in the step that [`tokens`](Companion::tokens) was asked about.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn cross_entropies(&mut self, step: &Step<'_>, losses: &Tensor) -> Result<(), LearningError> {
+        let _ = (step, losses);
+        Ok(())
+    }
+
     /// Whether it wants [`scores`](Companion::scores).
     fn watches(&self) -> bool {
         false
@@ -239,6 +248,7 @@ impl SlotDowns<'_> {
         let now = logits(self.student)?;
         let width = self.learners[0].slot_down.class_shares.len();
         let mut losses = ops::grouped_cross_entropy(&now, &classes, 0..width, groups)?;
+        companion.cross_entropies(&step, &losses)?;
         if let Some(teacher) = &self.teacher {
             let told = logits(teacher)?.flatten_all()?.to_vec1::<f32>()?;
             losses = (losses + self.distillation(&now, &told, &step)?)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fedcast::learning::evaluation::evaluate;
-use fedcast::methods::c2prompt::C2PromptConfig;
+use fedcast::methods::c2prompt::{C2PromptConfig, Scores};
 use fedcast::methods::powder::Powder;
 use fedcast::model::ParameterSet;
 use fedcast::policy::*;
@@ -89,7 +89,16 @@ fn kept(run: &Engine) -> Vec<ParameterSet> {
 
 /// `softmax(H Hᵀ / tau)` of unit rows, where a row of zeros keeps itself.
 fn weights(histograms: &[[f32; 6]; 3], tau: f64) -> Vec<Vec<f64>> {
-    let rows: Vec<Vec<f64>> = histograms.iter().flat_map(|own| own.chunks(2)).map(unit).collect();
+    weights_of(histograms, tau, unit)
+}
+
+/// The same of rows as `scaled` makes them.
+fn weights_of(
+    histograms: &[[f32; 6]; 3],
+    tau: f64,
+    scaled: impl Fn(&[f32]) -> Vec<f64>,
+) -> Vec<Vec<f64>> {
+    let rows: Vec<Vec<f64>> = histograms.iter().flat_map(|own| own.chunks(2)).map(scaled).collect();
     let row = |(at, own): (usize, &Vec<f64>)| -> Vec<f64> {
         if own.iter().all(|entry| *entry == 0.0) {
             return (0..rows.len()).map(|other| f64::from(u8::from(other == at))).collect();
@@ -183,6 +192,34 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
     let figures = run.figures.last().unwrap();
     assert!((figures["cpa_own_weight"] - own).abs() < 1e-6);
     assert_eq!(figures["cpa_kept_rows"], 0.0);
+}
+
+/// As the review tells it: rows as they are.
+#[test]
+fn rows_of_sums_are_compared_as_they_are() {
+    let run = told(MATCHED, 1, |c| (c.cpa_scores, c.cpa_temperature) = (Scores::Sums, 0.3));
+    let sent = slots_of(&run, 0, true);
+    let raw = weights_of(&MATCHED, 0.3, |row| row.iter().map(|v| f64::from(*v)).collect());
+    assert!(off(&kept(&run), &raw, &sent) < 1e-6);
+    assert!(off(&kept(&run), &weights(&MATCHED, 0.3), &sent) > 1e-3);
+}
+
+/// A client's sums are its means times its samples of the class and the blocks, but for scores below 0.
+#[test]
+fn clients_report_means_or_sums_of_their_scores() {
+    let reported = |scores: Scores| {
+        let mut run = crate::engine(mixing(|c| c.cpa_scores = scores), 3);
+        let shards = deal(&run.lab, &run.view(0), 3);
+        run.task(0, &shards, 1);
+        let train = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+        let up = train.up.as_ref().unwrap();
+        let found = up.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
+        found.as_f32().unwrap().to_vec()
+    };
+    let (means, sums) = (reported(Scores::Means), reported(Scores::Sums));
+    assert!(means.iter().all(|mean| (0.0..=1.0).contains(mean)), "{means:?}");
+    assert!(sums.iter().any(|sum| *sum < 0.0) && sums.iter().any(|sum| sum.abs() > 1.0));
+    assert!(means.iter().zip(&sums).all(|(mean, sum)| *sum <= 1e-4 || *mean > 0.0));
 }
 
 /// What is mixed is what this round sent, and everybody begins the next round with it. After the last round slots are as
