@@ -14,12 +14,24 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 /// Folders whose files repeat tables and figures of papers.
-const PAPERS: [&str; 7] = ["baselines", "c2prompt", "fedhaf", "hepco", "hgp", "prompts", "stsa"];
+const PAPERS: [&str; 9] =
+    ["baselines", "c2prompt", "fedhaf", "glfc", "hepco", "hgp", "pilora", "prompts", "stsa"];
 
 /// Tables of a scenario that decide what is learnt from what by whom; `[method]` is looked at with its defaults, of the
 /// others what the file or its base writes.
-const DECIDING: [&str; 8] =
-    ["backbone", "client", "data", "federation", "participation", "partition", "round", "tasks"];
+const DECIDING: [&str; 11] = [
+    "backbone",
+    "client",
+    "data",
+    "federation",
+    "participation",
+    "partition",
+    "privacy",
+    "round",
+    "seed",
+    "tasks",
+    "wire",
+];
 
 /// What says where things lie, or what is written down.
 const PLACES: [&str; 6] = [
