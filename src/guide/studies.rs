@@ -36,6 +36,10 @@ pub mod cifar100_vit_tiny {}
 pub mod client_drift {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/fed-cprompt-digits.md")]
+pub mod fed_cprompt_digits {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/federated-bias.md")]
 pub mod federated_bias {}
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use candle_core::Tensor;
-use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
-use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan};
+use fedcast::data::{ClassOrder, Curriculum, Loader, Shard, TaskSizes};
+use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan, exemplars};
 use fedcast::methods::HeadForm;
 use fedcast::methods::fedhaf::{FedHaf, Norms, Squares, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
@@ -17,6 +17,7 @@ use fedcast::policy::{
 use fedcast::quantity::TaskId;
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
+use crate::gaussians::apart;
 use crate::toys::watched::{Engine, SEED, through_the_wire};
 use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
 use crate::{built, engine, far, values};
@@ -147,6 +148,36 @@ fn exemplars_do_not_depend_on_training() {
     }
     let greedy = trained(|c| c.herding = Herding::GreedyUnit, 2, 1);
     assert!((0..2).any(|client| kept(&one, client).digest() != kept(&greedy, client).digest()));
+}
+
+/// They are chosen by features of the images as they describe, not as they train.
+#[test]
+fn exemplars_are_chosen_by_the_images_that_describe() {
+    let config = FedHaf { retention: 0.2, ..FedHaf::default() };
+    let mut run = Engine::new(fedhaf_with(|c| c.retention = 0.2), facts(), apart());
+    run.lab.training = plan(OptimiserConfig::sgd(0.05));
+    let view = run.view(0);
+    let shards = deal(&run.lab, &view, 2);
+    run.task(0, &shards, 1);
+    let chosen = |loader: Loader, shard: &Shard| {
+        let batch = loader.in_order(shard.len()).next().unwrap().unwrap();
+        let pixels = run.lab.pixels(&batch).unwrap();
+        let features = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let features = features.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let labels: Vec<u32> = batch.labels().to_vec();
+        let rows = view.rows.clone();
+        exemplars(config.herding, config.retention, rows, shard, &labels, &features)
+    };
+    for (client, shard) in shards.iter().enumerate() {
+        let kept = kept(&run, client);
+        let kept = kept.tensor(Kind::Exemplars, "task.0").unwrap().as_u32().unwrap();
+        assert_eq!(kept[..], chosen(run.lab.statistics_loader(shard), shard));
+        assert_ne!(
+            kept[..],
+            chosen(run.lab.train_loader(shard), shard),
+            "the pipelines must differ"
+        );
+    }
 }
 
 /// Whoever is asked late chooses from the tasks it missed, as it would have at their ends.

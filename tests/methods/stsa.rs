@@ -14,6 +14,7 @@ use fedcast::numerics::symmetric::{Gram, Symmetric};
 use fedcast::policy::Method;
 use fedcast::wire::{Body, Kind};
 
+use crate::gaussians::apart;
 use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, config, facts, lab};
 
@@ -120,6 +121,15 @@ fn the_head_is_that_of_centralised_ridge_for_every_partition() {
         }
     }
     assert!(one.accuracy(CLASSES) > 0.5, "it learns: {}", one.accuracy(CLASSES));
+}
+
+/// Statistics are of the images as they describe, not as a first stage would train on them.
+#[test]
+fn statistics_are_of_the_images_that_describe() {
+    let method: Arc<dyn Method> = Arc::new(Stsa::new(exact(), &facts()));
+    let engine = Engine::new(method, facts(), apart()).run(3, 1);
+    let central = centralised(&engine);
+    assert!(far(&values(&engine.server.save(), "weights"), &central) < 1e-9);
 }
 
 /// Rows of the cache have no pixels: whoever reads them asks no network.
