@@ -14,7 +14,8 @@ use super::fedavg::FedAvg;
 use super::held::HeldSamples;
 use super::registry::MethodEntry;
 use crate::data::Shard;
-use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::learning::TrainingPlan;
+use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
@@ -110,6 +111,17 @@ impl Averaged for Oracle {
             let all: Shard = member.state.before(TaskId(task.0 + 1)).into();
             train_alone(self, model, &member.upon(&all), lab)
         }))
+    }
+
+    /// Takes earlier tasks of a client to have been as large as this one.
+    fn seat_work(
+        &self,
+        _model: &ModelFacts,
+        (seat, _): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        self.work(samples * (seat.view.task.index() + 1), plan)
     }
 }
 

@@ -6,6 +6,7 @@ use fedcast::learning::TrainingPlan;
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::methods::averaged::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::fedhaf::{FedHaf, Stages};
 use fedcast::methods::fedlwf_2t::FedLwf2t;
 use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::glfc::{Exemplars, Glfc, OldModel, Proxy, Signal};
@@ -14,6 +15,7 @@ use fedcast::methods::hgp::Hgp;
 use fedcast::methods::icarl::{Icarl, Keeps};
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
+use fedcast::methods::oracle::{Oracle, Site};
 use fedcast::methods::regmean::RegMean;
 use fedcast::policy::{Method, Period, RoundContext, one_seat_each};
 use fedcast::quantity::{ClientId, Round};
@@ -82,6 +84,38 @@ fn icarl_trains_on_exemplars_herds_and_describes() {
     near(reported(&method, 1), 40.0 / 3.0 + passes(40 * each * DIM) + 2.0 * 60.0 / 3.0);
     let plain = icarl(|method| (method.keep, method.flips) = (Keeps::Everything, false));
     near(reported(&plain, 1), 80.0 / 3.0);
+}
+
+/// Who has kept samples of earlier tasks trains on them, too.
+#[test]
+fn oracle_and_fedhaf_train_on_what_they_keep() {
+    let of = |method: &Arc<dyn Method>, task| client(method, &round(method, task, 0, 1), 40);
+    let oracle = built(Oracle { site: Site::Clients, ..Oracle::default() }, &facts());
+    for task in 0..3 {
+        near(of(&oracle, task), (task + 1) as f64 * 80.0);
+    }
+    // Nothing distils in the first task, so there is one stage. Later two epochs of the head and three of the module,
+    // and the previous model looks at exemplars.
+    let fedhaf = |change: fn(&mut FedHaf)| {
+        let mut method = FedHaf { retention: 1.0, module_epochs: Some(3), ..FedHaf::default() };
+        change(&mut method);
+        built(method, &facts())
+    };
+    let method = fedhaf(|_| ());
+    for (task, kept) in [(0, 0.0), (1, 40.0), (2, 80.0)] {
+        let epochs = if task == 0 { 2.0 } else { 5.0 };
+        near(of(&method, task), epochs * (40.0 + kept * 4.0 / 3.0));
+    }
+    let one_of_each = (facts().classes / 3) as f64;
+    near(of(&fedhaf(|method| method.retention = 0.01), 1), 5.0 * (40.0 + one_of_each * 4.0 / 3.0));
+    near(of(&fedhaf(|method| method.retention = 0.0), 1), 2.0 * 40.0);
+    near(
+        of(&fedhaf(|method| (method.lambda_fd, method.lambda_fb) = (0.0, 0.0)), 1),
+        2.0 * (40.0 + 160.0 / 3.0),
+    );
+    near(of(&fedhaf(|method| method.lambda_fd = 0.0), 1), 2.0 * (40.0 + 160.0 / 3.0) + 3.0 * 80.0);
+    near(of(&fedhaf(|method| method.lambda_kd = 0.0), 1), 2.0 * 80.0 + 3.0 * (40.0 + 160.0 / 3.0));
+    near(of(&fedhaf(|method| method.stages = Stages::One), 1), 2.0 * (40.0 + 160.0 / 3.0));
 }
 
 /// A third of a pass for each teacher, of whom there is none in the first task.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::FedHaf;
 use super::features::shard_features;
 use crate::data::Shard;
-use crate::learning::exemplars;
+use crate::learning::{exemplars, kept};
 use crate::methods::averaged::Client;
 use crate::methods::held::HeldSamples;
 use crate::policy::{Lab, PolicyError};
@@ -37,4 +37,30 @@ pub(super) fn herd(
         member.state.keep(task, chosen.into(), lab.dataset.train.sample_bytes()?);
     }
     Ok(())
+}
+
+/// Samples kept of a shard of `samples` that are of `classes` in equal numbers.
+pub(super) fn kept_of(samples: usize, classes: usize, share: f64) -> usize {
+    let (each, more) = (samples / classes.max(1), samples % classes.max(1));
+    more * kept(each + 1, share) + (classes - more) * kept(each, share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each class a whole sample at least, where there is one.
+    #[test]
+    fn what_is_kept_is_counted_class_by_class() {
+        for (samples, classes, share, all) in [
+            (20, 10, 0.2, 10),
+            (23, 10, 0.5, 10 * 1 + 3),
+            (100, 10, 0.2, 20),
+            (3, 10, 0.2, 3),
+            (100, 10, 0.0, 0),
+            (100, 10, 1.0, 100),
+        ] {
+            assert_eq!(kept_of(samples, classes, share), all, "{samples} of {classes}, {share}");
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub use crate::model::{ModuleShape, NetworkShape, Norms, Residual, TeacherNorms}
 pub use losses::{Squares, Supervision};
 pub use stages::Stages;
 
-use self::exemplars::herd;
+use self::exemplars::{herd, kept_of};
 use self::features::Model;
 use self::stages::Stage;
 use super::HeadForm;
@@ -51,7 +51,7 @@ use crate::data::{Shard, TaskView};
 use crate::learning::{Herding, TrainingPlan};
 use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, Service, Veto};
+use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, RoundContext, Seat, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of FedHAF.
@@ -298,13 +298,21 @@ impl Averaged for FedHaf {
         Ok(one_by_one(pack, |member| self.train(&shape, member, lab)))
     }
 
-    /// Two stages over the task's samples; how many exemplars are beside them is not known here.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let second = match (self.stages, self.module) {
-            (Stages::Two, true) => self.module_epochs.unwrap_or(plan.epochs),
-            _ => 0,
-        };
-        samples as f64 * f64::from(plan.epochs + second)
+        Stage::work(self, false, (samples, 0), plan.epochs)
+    }
+
+    /// Takes a client's earlier tasks to have been as large as this one: what it keeps is its own.
+    fn seat_work(
+        &self,
+        _model: &ModelFacts,
+        (seat, _): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let (task, classes) = (seat.view.task.index(), seat.view.rows.len());
+        let exemplars = task * kept_of(samples, classes, self.retention);
+        Stage::work(self, task > 0, (samples, exemplars), plan.epochs)
     }
 
     fn predictor(

@@ -53,6 +53,24 @@ impl Stage {
         stages
     }
 
+    /// Sample passes of a client that has `samples` of its task and `exemplars` of earlier ones: every stage goes over
+    /// both, and asks the previous model, at a third of a pass, about exemplars where it distils.
+    pub fn work(
+        config: &FedHaf,
+        later: bool,
+        (samples, exemplars): (usize, usize),
+        epochs: u32,
+    ) -> f64 {
+        let stages = Stage::all(config, later, exemplars > 0, epochs);
+        let passes = stages.iter().map(|stage| {
+            let (head, module) = stage.parts;
+            let asks = (head && config.lambda_kd > 0.0) || (module && config.lambda_fd > 0.0);
+            let asked = if asks { exemplars as f64 / 3.0 } else { 0.0 };
+            f64::from(stage.epochs) * ((samples + exemplars) as f64 + asked)
+        });
+        passes.sum()
+    }
+
     /// Trains parameters on a loader of the task's samples and exemplars. All stages of a client see the samples in the
     /// same order.
     pub fn train(
