@@ -72,7 +72,8 @@ impl Projection {
         let features = MatRef::from_row_major_slice(features, rows, self.inputs);
         let weights = MatRef::from_row_major_slice(&self.weights, self.inputs, self.width);
         matmul(product, Accum::Replace, features, weights, 1.0, Par::Seq);
-        out.iter_mut().for_each(|value| *value = value.max(0.0));
+        // Not `max`, for which what is not a number is nothing.
+        out.iter_mut().filter(|value| **value < 0.0).for_each(|value| *value = 0.0);
         out
     }
 
@@ -118,5 +119,6 @@ mod tests {
         let layer = Projection::from_weights(2, 3, vec![1.0, -1.0, 0.5, 2.0, 1.0, -3.0]).unwrap();
         assert_eq!(layer.apply(&[1.0, 1.0, 0.0, -1.0]), [3.0, 0.0, 0.0, 0.0, 0.0, 3.0]);
         assert!(layer.apply(&[]).is_empty());
+        assert!(layer.apply(&[f64::NAN, 1.0]).iter().all(|value| value.is_nan()));
     }
 }

@@ -84,7 +84,7 @@ impl Symmetric {
         let square = |value: &f64| value * value;
         let all: f64 = self.packed.iter().map(square).sum();
         let diagonal: f64 = (0..self.order).map(|i| square(&self.at(i, i))).sum();
-        (2.0 * all - diagonal).max(0.0).sqrt()
+        (2.0 * all - diagonal).sqrt()
     }
 
     /// Adds another one of the same order; panics where it is of another.
@@ -178,6 +178,8 @@ mod tests {
         assert_eq!((matrix.at(0, 2), matrix.at(2, 0)), (3.0, 3.0));
         let square: f64 = full.iter().map(|v| v * v).sum();
         assert!((matrix.norm() - square.sqrt()).abs() < 1e-12);
+        // What is not a number is no small matrix.
+        assert!(Symmetric::from_packed(1, vec![f64::NAN]).unwrap().norm().is_nan());
         assert_eq!(Symmetric::from_packed(3, vec![0.0; 5]), None);
         assert_eq!(Symmetric::from_full(3, &[0.0; 8]), None);
     }

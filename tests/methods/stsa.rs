@@ -193,6 +193,7 @@ fn one_sample_per_unit_makes_both_variants_equal() {
         let error = figure(&engine, name);
         assert!(error < 1e-9, "the diagnostics say so: {name} {error}");
     }
+    assert!((figure(&engine, "gram_trace") - 1.0).abs() < 1e-9);
 }
 
 /// More units, smaller error; the diagnostics measure it.
@@ -221,8 +222,26 @@ fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
     let many = run(compared(), kind(), 40);
     assert!(figure(&many, "head_error") < 0.7 * found, "more units, smaller error");
     assert!(figure(&many, "gram_expected") < 0.7 * figure(&few, "gram_expected"));
+    let ratio = figure(&few, "gram_expected") / figure(&few, "gram_error");
+    assert!((0.3..3.0).contains(&ratio), "expected and found are of one scale: {ratio}");
     let none = run(estimated(), kind(), 4);
     assert!(none.server.figures().iter().all(|(name, _)| !name.starts_with("head")));
+}
+
+/// Who holds a single sample of a class holds it.
+#[test]
+fn the_expected_error_counts_every_holder() {
+    let expected = |first: usize| {
+        let mut engine = engine(compared(), 1, ClassOrder::Native);
+        let by_class = engine.lab.dataset.train.by_class().to_vec();
+        let part = |of: fn(&[u32], usize) -> &[u32]| -> Shard {
+            by_class.iter().flat_map(|class| of(class, first).to_vec()).collect()
+        };
+        let shards = [part(|class, first| &class[..first]), part(|class, first| &class[first..])];
+        engine.task(0, &shards, 1);
+        figure(&engine, "gram_expected")
+    };
+    assert_eq!(expected(1), expected(2));
 }
 
 /// Invariant 3, `D = d`: plain ridge on the features themselves, of either sign.

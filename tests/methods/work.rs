@@ -17,6 +17,7 @@ use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
 use fedcast::methods::oracle::{Oracle, Site};
 use fedcast::methods::regmean::RegMean;
+use fedcast::methods::stsa::Stsa;
 use fedcast::policy::{Method, Period, RoundContext, one_seat_each};
 use fedcast::quantity::{ClientId, Round};
 
@@ -134,6 +135,12 @@ fn teachers_answer_from_the_second_task_on() {
         near(client(&method, &round(&method, 0, 0, 1), 40), 80.0);
         near(client(&method, &round(&method, 1, 0, 1), 40), 80.0 * (1.0 + teachers / 3.0));
     }
+}
+
+#[test]
+fn stsa_looks_once_at_its_samples() {
+    let method = Arc::new(Stsa::new(crate::stsa::exact(), &facts())) as Arc<dyn Method>;
+    near(client(&method, &round(&method, 0, 0, 0), 40), 40.0 / 3.0);
 }
 
 #[test]

@@ -52,7 +52,9 @@ pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> HeadErr
     let order = gap.order() as f64;
     let squared = gap.norm().powi(2) + shift * (2.0 * gap.trace() + shift * order);
     let smallest = smallest_eigenvalue(estimated.gram) + estimated.head.penalty;
-    let left = squared.max(0.0).sqrt() * size + apart(estimated.correlation, exact.correlation);
+    // Rounding may bring it below zero; `max` would make nothing of what is not a number.
+    let distance = if squared < 0.0 { 0.0 } else { squared.sqrt() };
+    let left = distance * size + apart(estimated.correlation, exact.correlation);
     HeadError {
         error: apart(&estimated.head.weights, &exact.head.weights) / size,
         bound: if smallest > 0.0 { left / smallest / size } else { f64::INFINITY },
@@ -266,6 +268,19 @@ mod tests {
         // 18 / 12 = 1.5; (6 2 + 6) / 12 / 2.
         assert!((others.error - 0.25).abs() < 1e-12, "{others:?}");
         assert!((others.bound - 0.75).abs() < 1e-12, "{others:?}");
+        // Two dimensions, diag(5, 5) + 1 and diag(9, 9) + 3: the identity's share has both of their entries.
+        let two = |gram: f64, penalty: f64| {
+            let gram = Symmetric::from_full(2, &[gram, 0.0, 0.0, gram]).unwrap();
+            let head = ridge(&gram, &[12.0, 0.0], Penalty::Absolute(penalty), 0).unwrap();
+            (gram, head)
+        };
+        let ((exact, head), (other, guess)) = (two(5.0, 1.0), two(9.0, 3.0));
+        let sums = [12.0, 0.0];
+        let found = head_error(
+            &Statistics { gram: &other, correlation: &sums, head: &guess },
+            &Statistics { gram: &exact, correlation: &sums, head: &head },
+        );
+        assert!((found.bound - 72_f64.sqrt() / 12.0).abs() < 1e-12, "{found:?}");
         for seed in 0..20 {
             let found = Drawn::new(seed, 60).compared(3, 0.5);
             assert!(found.error > 0.0 && found.error <= found.bound, "{seed}: {found:?}");
@@ -322,6 +337,10 @@ mod tests {
         let foretold = expected_square(&gram, sums.row(0), 30.0, 1.0).sqrt();
         assert!((foretold / gap.norm() - 1.0).abs() < 1e-9, "{foretold} {}", gap.norm());
         assert_eq!(expected_square(&gram, sums.row(0), 30.0, 30.0), 0.0, "a sample each");
+        // 1, 3 and 5 in two units: (3 - 2) (3 - 1) / (2 - 1) (4^2 + 4^2); 1 and 3 in one: (2 - 1)^2 2^2.
+        let one = |value: f64| Symmetric::from_full(1, &[value]).unwrap();
+        assert_eq!(expected_square(&one(35.0), &[9.0], 3.0, 2.0), 64.0);
+        assert_eq!(expected_square(&one(10.0), &[4.0], 2.0, 1.0), 4.0);
         assert_eq!(expected_square(&gram, sums.row(0), 1.0, 1.0), 0.0, "nothing to miss");
     }
 }

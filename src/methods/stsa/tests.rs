@@ -277,6 +277,10 @@ fn a_class_of_one_unit_takes_its_mean_or_the_pooled_scatter() {
     let mut wanted = mean.clone();
     wanted.add_scaled(3.5 / 8.5, &scatter);
     assert!(far(&pooled, &wanted) < 1e-12);
+    // Where no class has a second unit nobody has anything to lend.
+    let alone = drawn(1, &[6], 5);
+    let pooled = alone.estimate(&Estimation { one_unit: OneUnit::Pooled, ..NONEMPTY });
+    assert_eq!(pooled, alone.estimate(&NONEMPTY));
 }
 
 /// Counts that noise made negative or fractional spoil neither the estimate nor its sign.
@@ -290,6 +294,31 @@ fn units_of_less_than_a_sample_say_nothing() {
     units.push(Unit { counts: vec![0.9], ..noise });
     assert_eq!(estimate(&units, 5, 5, &NONEMPTY), clean);
     assert_eq!(estimate(&[], 0, 5, &NONEMPTY), Symmetric::zeros(5));
+}
+
+/// Cosines do not know lengths; rows asked for are rows of the head.
+#[test]
+fn a_head_scores_the_rows_it_is_asked_for() {
+    let layer = Arc::new(Projection::from_weights(2, 2, vec![1.0, 0.0, 0.0, 1.0]).unwrap());
+    let weights = vec![9.0, 9.0, 3.0, 4.0, 0.0, 0.0, 0.0, 2.0];
+    let score =
+        |mode| Scorer::new(Arc::clone(&layer), mode, weights.clone()).score(&[8.0, 6.0], 1..4);
+    assert_eq!(score(HeadMode::Linear), [48.0, 0.0, 12.0]);
+    let near = |a: &f64, b: f64| (a - b).abs() < 1e-12;
+    let cosines = score(HeadMode::Cosine);
+    assert!(cosines.iter().zip([0.96, 0.0, 0.6]).all(|(a, b)| near(a, b)), "{cosines:?}");
+    assert_eq!(Scorer::new(layer, HeadMode::Linear, weights).classes(), 4);
+}
+
+/// The layer that is remembered is that of the seed asked for.
+#[test]
+fn another_seed_has_another_layer() {
+    let (method, facts) = stsa(Payload::F64, Variant::Exact { symmetric: true });
+    let wanted = |seed| Projection::draw(seed, facts.backbone.dim(), method.width()).digest();
+    for seed in [1, 1, 2, 1] {
+        assert_eq!(method.layer(seed).digest(), wanted(seed));
+    }
+    assert!(Arc::ptr_eq(&method.layer(1), &method.layer(1)), "drawn once");
 }
 
 fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {

@@ -136,3 +136,15 @@ fn log_softmax(logits: &[f32]) -> Vec<f64> {
     let sum = libm::log(shifted.iter().map(|z| libm::exp(*z)).sum());
     shifted.into_iter().map(|z| z - sum).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logits_beyond_the_range_of_exponentials_have_logarithms() {
+        let found = log_softmax(&[2000.0, 2000.0, -2000.0]);
+        assert!((found[0] + 2_f64.ln()).abs() < 1e-12 && found[0] == found[1]);
+        assert_eq!(found[2], found[0] - 4000.0);
+    }
+}

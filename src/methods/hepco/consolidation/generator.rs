@@ -166,3 +166,25 @@ impl Norm {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch of two has a variance, one of one has none.
+    #[test]
+    fn two_rows_are_remembered_and_one_is_not() {
+        let values = |tensor: &Tensor| tensor.to_vec1::<f32>().unwrap();
+        let batch = |rows| {
+            let of = |value: f32| Tensor::full(value, 3, &Device::Cpu).unwrap();
+            ChannelMoments { mean: of(2.0), variance: of(3.0), rows }
+        };
+        let mut norm = Norm::new(3).unwrap();
+        norm.remember(&batch(1)).unwrap();
+        assert_eq!(values(&norm.running.mean), [0.0; 3]);
+        norm.remember(&batch(2)).unwrap();
+        assert!(values(&norm.running.mean).iter().all(|mean| (mean - 0.2).abs() < 1e-6));
+        // 0.9 of one and 0.1 of 3 x 2 / 1.
+        assert!(values(&norm.running.variance).iter().all(|of| (of - 1.5).abs() < 1e-6));
+    }
+}

@@ -231,5 +231,12 @@ mod tests {
         assert_eq!(settings.multiplications(&pools, 10, 2, 3), f64::from(third));
         let plain = Settings { prompt_steps: 0, head_steps: 0, ..settings };
         assert_eq!(plain.multiplications(&pools, 10, 2, 3), 0.0);
+        // Either distillation alone needs generators.
+        let of = |prompt_steps, head_steps| Settings { prompt_steps, head_steps, ..settings };
+        let (prompts, head, generators) = (of(3, 0), of(0, 5), f64::from(new));
+        for one in [&prompts, &head] {
+            assert!(one.consolidates() && one.multiplications(&pools, 10, 0, 3) > generators);
+        }
+        assert!(!of(0, 0).consolidates());
     }
 }

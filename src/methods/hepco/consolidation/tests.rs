@@ -95,6 +95,22 @@ fn equal_models_do_not_disagree_and_prompts_keep_their_bits() {
     assert!(moved.iter().all(|(name, p)| Some(p) != parameters(2).get(name)));
 }
 
+/// What has no steps is not trained, and nothing is said of it.
+#[test]
+fn each_distillation_can_be_left_out() {
+    let (averaged, clients) = (parameters(0), [client(1, [3, 4])]);
+    let moved = |prompt_steps, head_steps| {
+        let config = Settings { prompt_steps, head_steps, ..config() };
+        let made = Consolidation::new((&config, SHAPE), &view(), &averaged, &clients, None, key(9));
+        let (moved, figures) = made.unwrap().unwrap().run().unwrap();
+        let told = |part: &str| figures.iter().any(|(name, _)| *name == part);
+        (moved.len(), told("prompt_distillation_loss"), told("head_distillation_loss"))
+    };
+    assert_eq!(moved(4, 4), (6, true, true));
+    assert_eq!(moved(4, 0), (4, true, false));
+    assert_eq!(moved(0, 4), (2, false, true));
+}
+
 /// Invariant 4.
 #[test]
 fn without_replay_there_is_no_previous_server() {
