@@ -10,10 +10,10 @@ use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig, Moments};
 use fedcast::methods::powder::Powder;
 use fedcast::model::FrozenPart;
 use fedcast::policy::{
-    ClassCounts, Message, Method, ModelFacts, Period, Service, SketchFacts, UpSize, parameters_of,
-    refusal,
+    ClassCounts, Member, Message, Method, ModelFacts, Period, Service, SketchFacts, UpSize,
+    parameters_of, refusal,
 };
-use fedcast::quantity::ClientId;
+use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::Kind;
 
 use crate::engine;
@@ -112,9 +112,33 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     assert!(!method.stateless());
     assert_eq!(method.kept_bytes(state), 4 * 2 * 3 * 16);
     let first = state.digest();
+    // A slot that goes on keeps them, one that begins has others.
+    let asked = run.exchanges.iter().find(|exchange| exchange.phase == "compensate").unwrap();
+    let mut member = Member {
+        phase: 2,
+        down: Arc::new(Message::from_body(&asked.down, &asked.assets).unwrap()),
+        state: run.states[&ClientId(0)].clone(),
+        shard: Arc::clone(&shards[0]),
+        key: asked.seat.key(5, Round(9)),
+        missed: Vec::new(),
+        seat: asked.seat.clone(),
+    };
+    let found = method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
+    assert!(found.metrics.is_empty());
+    assert_eq!(member.state.digest(), first);
     let shards = deal(&run.lab, &run.view(1), 2);
     run.task(1, &shards, 1);
     assert_ne!(run.states[&ClientId(0)].digest(), first);
+}
+
+/// They begin as normal numbers of deviation 0.02.
+#[test]
+fn compensation_prompts_begin_small() {
+    let run = run_of(c2prompt_with(|c| c.compensation_epochs = 0));
+    let kept = run.states[&ClientId(0)].tensor(Kind::Prompt, "compensation").unwrap();
+    let values = kept.as_f32().unwrap();
+    let square: f32 = values.iter().map(|v| v * v).sum::<f32>() / values.len() as f32;
+    assert!((0.015..0.026).contains(&square.sqrt()), "{}", square.sqrt());
 }
 
 /// Card, invariant 6: what is answered does not depend on compensation prompts, whatever they are.

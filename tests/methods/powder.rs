@@ -9,7 +9,7 @@ use fedcast::methods::powder::{
     Attention, Downlink, Lend, Likeness, Looks, OWN_SHARE, OWN_TOKENS, Powder, PowderConfig,
     Similarity, SlotDown, SlotForm, SlotKey, SlotPrompts, SlotTable, is_own,
 };
-use fedcast::model::{Adaptation, LinearHead, ParameterSet, VitConfig, ops};
+use fedcast::model::{Adaptation, FrozenPart, LinearHead, ParameterSet, VitConfig, ops};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
     ClassCounts, Layout, Member, Message, Method, ModelFacts, Period, RoundContext, Service,
@@ -204,6 +204,50 @@ fn answered(run: &Engine, mut slots: SlotTable, task: usize) -> Attention {
     Attention::read(&found.up).unwrap()
 }
 
+/// What a client tells of a class is the mean over its samples of their attended cosines: block by block, slot by slot.
+#[test]
+fn answers_are_means_of_attended_cosines() {
+    let mut run = engine(powder_with(|_| ()), 3);
+    task(&mut run, 0, 2, 1);
+    let slots = table(&run);
+    let found = answered(&run, slots.clone(), 0);
+    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+    let mut wanted = vec![0f64; found.means.len()];
+    let mut counts = vec![0u32; 2];
+    for batch in run.lab.statistics_loader(&shard).in_order(1) {
+        let batch = batch.unwrap();
+        let pixels = run.lab.pixels(&batch).unwrap();
+        let query = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let query = query.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let class = batch.labels()[0] as usize;
+        counts[class] += 1;
+        let mut at = class * wanted.len() / 2;
+        for block in ["00", "01"] {
+            for slot in &slots.slots()[..2] {
+                let part = |part: &str| values(&slot.parameters, &format!("prompt.{block}.{part}"));
+                for (key, attention) in part("key").chunks(16).zip(part("attention").chunks(16)) {
+                    let attended = query.iter().zip(attention).map(|(q, a)| f64::from(q * a));
+                    let (mut product, mut lengths) = (0.0, [0.0; 2]);
+                    for (q, k) in attended.zip(key) {
+                        product += q * f64::from(*k);
+                        lengths[0] += q * q;
+                        lengths[1] += f64::from(k * k);
+                    }
+                    wanted[at] += product / (lengths[0] * lengths[1]).sqrt();
+                    at += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(found.counts, counts);
+    let each = wanted.len() / 2;
+    assert_eq!(each, 2 * 2 * 3);
+    for (at, (found, wanted)) in found.means.iter().zip(&wanted).enumerate() {
+        let wanted = wanted / f64::from(counts[at / each]);
+        assert!((f64::from(*found) - wanted).abs() < 1e-5, "{at}: {found} and not {wanted}");
+    }
+}
+
 /// Answers hold until somebody trains or a period begins; until then those about other slots come beside them.
 #[test]
 fn answers_are_kept_as_long_as_they_are_true() {
@@ -350,13 +394,16 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
     });
     assert_eq!(runs[0][0], runs[1][0]);
     assert_ne!(runs[0][1], runs[1][1]);
-    let runs = [1.0, 0.0].map(|weight| {
+    let runs = [1.0, 0.0, 1e-9].map(|weight| {
         let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
         task(&mut run, 0, 1, 2);
         uploads(&run)
     });
     assert_eq!(runs[0][0], runs[1][0]);
     assert_ne!(runs[0][1], runs[1][1]);
+    // Little of it is little.
+    let [whole, none, little] = runs.map(|run| values(&run[1], "prompt.00.key").to_vec());
+    assert!(far(&little, &none) < 0.01 * far(&whole, &none));
 }
 
 /// Samples of classes with relatives are distilled more, where anything teaches at all.

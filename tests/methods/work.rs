@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fedcast::learning::TrainingPlan;
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::methods::averaged::Reset;
+use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedhaf::{FedHaf, Stages};
 use fedcast::methods::fedlwf_2t::FedLwf2t;
@@ -16,6 +17,7 @@ use fedcast::methods::icarl::{Icarl, Keeps};
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
 use fedcast::methods::oracle::{Oracle, Site};
+use fedcast::methods::powder::{Powder, PowderConfig};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::stsa::Stsa;
 use fedcast::policy::{Method, Period, RoundContext, one_seat_each};
@@ -135,6 +137,31 @@ fn teachers_answer_from_the_second_task_on() {
         near(client(&method, &round(&method, 0, 0, 1), 40), 80.0);
         near(client(&method, &round(&method, 1, 0, 1), 40), 80.0 * (1.0 + teachers / 3.0));
     }
+}
+
+#[test]
+fn powder_and_c2prompt_pay_for_every_look() {
+    let powder = crate::powder::small();
+    let method: Arc<dyn Method> = Arc::new(Powder::new(powder.clone(), &facts()));
+    let names = |method: &Arc<dyn Method>| -> Vec<&str> {
+        let view = engine(Arc::clone(method), 3).view(1);
+        method.phases(&Period::of(view, 3), 3).iter().map(|phase| phase.name).collect()
+    };
+    let of = |method: &Arc<dyn Method>, name: &str| {
+        let phase = names(method).iter().position(|other| *other == name).unwrap();
+        client(method, &round(method, 1, phase, 0), 40)
+    };
+    // Queries; in training two epochs, with a teacher a third more.
+    near(of(&method, "look"), 40.0 / 3.0);
+    near(of(&method, "train"), 40.0 * (2.0 * 4.0 / 3.0 + 1.0 / 3.0));
+    let plain = PowderConfig { kd_weight: 0.0, ..powder.clone() };
+    let plain: Arc<dyn Method> = Arc::new(Powder::new(plain, &facts()));
+    near(of(&plain, "train"), 40.0 * (2.0 + 1.0 / 3.0));
+    let config = C2PromptConfig { powder, compensation_epochs: 7, ..C2PromptConfig::default() };
+    let method: Arc<dyn Method> = Arc::new(C2Prompt::new(config, &facts()));
+    near(of(&method, "statistics"), 40.0 / 3.0);
+    near(of(&method, "compensate"), 280.0);
+    near(of(&method, "train"), 40.0 * (2.0 * 4.0 / 3.0 + 1.0 / 3.0));
 }
 
 #[test]

@@ -244,12 +244,15 @@ impl Companion for Company<'_> {
     fn scores(&mut self, member: usize, classes: &[u32], by_block: &[Vec<f32>]) {
         let components = self.config.powder.components as usize;
         for (sample, class) in classes.iter().enumerate() {
-            let own = sample * components..(sample + 1) * components;
-            let scores: Vec<f32> =
-                by_block.iter().flat_map(|scores| scores[own.clone()].iter().copied()).collect();
-            self.histograms[member].add(*class as usize, &scores);
+            self.histograms[member].add(*class as usize, &of_sample(by_block, sample, components));
         }
     }
+}
+
+/// The scores of a sample for all components, block by block, where blocks are `(samples, components)`.
+fn of_sample(by_block: &[Vec<f32>], sample: usize, components: usize) -> Vec<f32> {
+    let own = sample * components..(sample + 1) * components;
+    by_block.iter().flat_map(|scores| &scores[own.clone()]).copied().collect()
 }
 
 #[cfg(test)]
@@ -258,6 +261,20 @@ mod tests {
 
     fn tosses(key: StreamKey) -> Vec<bool> {
         (0..200).map(|step| Coins::new(0.5, key).compensated(step)).collect()
+    }
+
+    #[test]
+    fn scores_of_a_sample_are_its_own_in_every_block() {
+        let block = |first: u32| (first..first + 6).map(|score| score as f32).collect::<Vec<f32>>();
+        let blocks = [block(0), block(10)];
+        assert_eq!(of_sample(&blocks, 0, 3), [0.0, 1.0, 2.0, 10.0, 11.0, 12.0]);
+        assert_eq!(of_sample(&blocks, 1, 3), [3.0, 4.0, 5.0, 13.0, 14.0, 15.0]);
+    }
+
+    #[test]
+    fn what_is_heard_is_a_mean_over_steps() {
+        assert_eq!(Heard { steps: 4, sum: 6.0 }.mean(), Some(1.5));
+        assert_eq!(Heard::default().mean(), None);
     }
 
     /// Every client, round and batch has a coin of its own, and it is fair.

@@ -122,6 +122,20 @@ mod tests {
         SlotMoments::fit(&[values.collect()], DIM)
     }
 
+    #[test]
+    fn reports_have_as_many_numbers_as_their_classes_need() {
+        let whole = moments(&[1, 2, 3]);
+        let refused = |change: fn(&mut SlotMoments)| {
+            let mut report = whole.clone();
+            change(&mut report);
+            pooled(&[(&[4], &report)], DIM).is_err()
+        };
+        assert!(!refused(|_| ()));
+        assert!(refused(|report| report.means.truncate(DIM - 1)));
+        assert!(refused(|report| report.variances.truncate(DIM - 1)));
+        assert!(refused(|report| report.counts.push(report.counts[0])));
+    }
+
     /// C2Prompt's card, invariant 1, through what travels.
     #[test]
     fn gaussians_are_those_of_all_samples_however_they_were_dealt() {

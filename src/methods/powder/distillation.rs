@@ -98,6 +98,18 @@ mod tests {
 
     const TEACHER: [f32; 8] = [1.0, 0.0, -9.0, 0.4, 5.0, 0.3, 0.3, -0.6];
 
+    /// A teacher, a label and a share for each sample, or nothing is learnt.
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        let refused = |teacher: &[f32], labels: &[u32], shares: &[f64]| {
+            NotTrue { teacher, labels, shares, temperature: 1.0 }.loss(&student()).is_err()
+        };
+        assert!(!refused(&TEACHER, &LABELS, &[0.25, 0.75]));
+        assert!(refused(&TEACHER[1..], &LABELS, &[0.25, 0.75]));
+        assert!(refused(&TEACHER, &LABELS[1..], &[0.25, 0.75]));
+        assert!(refused(&TEACHER, &LABELS, &[0.25]));
+    }
+
     /// Powder's card, invariant 3.
     #[test]
     fn a_teacher_that_agrees_but_for_the_truth_teaches_nothing() {

@@ -58,13 +58,18 @@ impl SlotModels {
                 for (sample, logits) in logits.iter().enumerate() {
                     let (to, logit) =
                         (&mut scores[sample * wanted.len() + column], logits[row - rows.start]);
-                    *to = if times == 0 { logit } else { *to + (logit - *to) / (times + 1) as f32 };
+                    *to = if times == 0 { logit } else { mean_with(*to, times, logit) };
                 }
                 answered[column] += 1;
             }
         }
         Ok(Tensor::from_vec(scores, (samples, wanted.len()), device)?)
     }
+}
+
+/// The mean of so many numbers and one more.
+fn mean_with(mean: f32, numbers: u32, more: f32) -> f32 {
+    mean + (more - mean) / (numbers + 1) as f32
 }
 
 impl Predictor for SlotModels {
@@ -108,5 +113,15 @@ impl Predictor for SlotModels {
         let slots = self.slots.iter().map(here).collect::<Result<_, _>>()?;
         let (backbone, frozen) = (Arc::clone(&lab.backbone), self.frozen);
         Ok(Some(Arc::new(SlotModels { backbone, slots, frozen })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_the_same_row_answer_their_mean() {
+        assert_eq!(mean_with(mean_with(1.0, 1, 2.0), 2, 6.0), 3.0);
     }
 }

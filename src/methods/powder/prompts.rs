@@ -142,6 +142,21 @@ mod tests {
         Ok(())
     }
 
+    /// Shares that sum to one of slots that are the same are that slot, whatever the shares and however many mixtures.
+    #[test]
+    fn mixtures_of_equal_slots_are_that_slot() -> Result<(), ModelError> {
+        let slots = slots();
+        let (own, alone) = (&slots[1], tokens(&[&slots[1]])?);
+        let all = [own; 3];
+        let near = |sets: &[&ParameterSet]| -> Result<bool, ModelError> {
+            Ok(tokens(sets)?.iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-4))
+        };
+        assert!(near(&[own, &SHAPE.mix(&[&[0.25, 0.75, 0.0]], 1, &all)])?);
+        assert!(near(&[own, &SHAPE.mix(&[&[0.25, 0.75, 0.0], &[0.4, 0.2, 0.4]], 1, &all)])?);
+        assert!(!near(&[own, &SHAPE.mix(&[&[0.25, 0.5, 0.0]], 1, &all)])?);
+        Ok(())
+    }
+
     /// Card, invariant 4.
     #[test]
     fn only_the_slot_itself_trains() {

@@ -248,3 +248,17 @@ fn sum_of<'a>(width: usize, rows: impl Iterator<Item = (f64, Option<&'a [f32]>)>
     }
     sum
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Longer than what is summed at a time.
+    #[test]
+    fn sums_of_wide_parameters_are_whole() {
+        let rows = [1.0f32, 10.0].map(|by| (0..1100).map(|at| at as f32 * by).collect::<Vec<_>>());
+        let weighted = [(0.5, Some(&rows[0][..])), (2.0, Some(&rows[1][..])), (1.0, None)];
+        let sum = sum_of(1100, weighted.into_iter());
+        assert!(sum.iter().enumerate().all(|(at, sum)| *sum == 20.5 * at as f64));
+    }
+}

@@ -191,6 +191,28 @@ mod tests {
         assert!(weights[1][0] > 0.49);
     }
 
+    /// Of three classes in two blocks: the score of a class and block on slot `s` is `100 class + 10 block + s`.
+    #[test]
+    fn what_is_found_since_comes_beside_what_was_known() {
+        let of = |over: &[u32], more: f32| {
+            let rows =
+                (0..3u16).flat_map(|class| (0..2u16).map(move |block| 100 * class + 10 * block));
+            let means = rows.flat_map(|row| {
+                over.iter()
+                    .map(move |slot| f32::from(row) + *slot as f32 + more)
+                    .collect::<Vec<_>>()
+            });
+            Attention { over: over.into(), means: means.collect(), counts: vec![1, 0, 4] }
+        };
+        let known = of(&[0, 2, 5], 0.0);
+        assert_eq!(known.with(&of(&[3], 0.0), 2), of(&[0, 2, 3, 5], 0.0));
+        assert_eq!(of(&[2], 0.0).with(&of(&[2], 0.5), 2), of(&[2], 0.5));
+        assert_eq!(known.without(&[2], 2), of(&[0, 5], 0.0));
+        // The first class and the third, each as much as the other: the second has no samples.
+        assert_eq!(known.class(2), [200.0, 202.0, 205.0, 210.0, 212.0, 215.0]);
+        assert_eq!(known.all(), [200.0, 204.0, 210.0, 220.0, 224.0, 230.0]);
+    }
+
     #[test]
     fn a_negative_cosine_is_no_similarity_though_the_power_is_even() {
         let (a, b) = (attention(&[0], &[0.1, 0.2]), attention(&[0], &[-0.1, -0.2]));
