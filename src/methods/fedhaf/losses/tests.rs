@@ -351,3 +351,49 @@ fn residuals_and_dropout_are_where_they_should_be() {
     assert_eq!(adjusted(Trains::HEAD, 0.5), adjusted(Trains::HEAD, 0.0));
     assert_ne!(adjusted(Trains::MODULE, 0.5), adjusted(Trains::MODULE, 0.0));
 }
+
+/// Equation 4 and algorithm 1: one mean over all samples that take part, new ones over the new outputs, exemplars over
+/// all; the factor is a factor.
+#[test]
+fn a_cross_entropy_is_a_mean_over_samples() {
+    let (x, frozen) = (features(), network(Trains::NOTHING));
+    let logits = frozen.logits(&frozen.adjust(&x, None).unwrap(), None).unwrap();
+    let rows = logits.to_vec2::<f32>().unwrap();
+    // One exemplar among six: shares that differ.
+    let labels = [2, 3, 3, 1, 2, 2];
+    let by_hand = |exemplars: bool| {
+        let of = |(row, label): (&Vec<f32>, u32)| {
+            let columns = if label < 2 { 0..4 } else { 2..4 };
+            let sum: f64 = row[columns].iter().map(|z| libm::exp(f64::from(*z))).sum();
+            libm::log(sum) - f64::from(row[label as usize])
+        };
+        let takes_part = |(_, label): &(&Vec<f32>, u32)| exemplars || *label >= 2;
+        let all: Vec<f64> = rows.iter().zip(labels).filter(takes_part).map(of).collect();
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    for (exemplars_in_ce, factor) in [(true, 1.0), (true, 3.0), (false, 0.5)] {
+        let config = only(|c| (c.lambda_ce, c.exemplars_in_ce) = (factor, exemplars_in_ce));
+        let found =
+            f64::from(number(&of_head(&config, &logits, &seen(&x, &labels), None).unwrap()));
+        let wanted = factor * by_hand(exemplars_in_ce);
+        assert!((found - wanted).abs() < 1e-5, "{found} and not {wanted}");
+    }
+}
+
+/// Features of one side alone have nothing to be equal to, and features of zeros have a slope.
+#[test]
+fn balance_needs_both_sides() {
+    let config = only(|c| c.lambda_fb = 1.0);
+    let loss = |adjusted: &Tensor, labels: &[u32]| {
+        let x = features();
+        of_module(&config, adjusted, &seen(&x, labels), None).unwrap()
+    };
+    let some = features();
+    assert_eq!(number(&loss(&some, &[2, 3, 2, 3, 2, 2])), 0.0);
+    assert_eq!(number(&loss(&some, &[0, 1, 0, 1, 0, 0])), 0.0);
+    assert!(number(&loss(&some, &LABELS)) > 0.0);
+    let zeros = Var::zeros((6, 5), candle_core::DType::F32, &Device::Cpu).unwrap();
+    let gradient = loss(&zeros, &LABELS).backward().unwrap().get(&zeros).unwrap().clone();
+    let all = gradient.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    assert!(all.iter().all(|slope| slope.is_finite()));
+}
