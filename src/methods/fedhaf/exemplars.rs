@@ -54,7 +54,7 @@ mod tests {
     fn what_is_kept_is_counted_class_by_class() {
         for (samples, classes, share, all) in [
             (20, 10, 0.2, 10),
-            (23, 10, 0.5, 10 * 1 + 3),
+            (23, 10, 0.5, 13),
             (100, 10, 0.2, 20),
             (3, 10, 0.2, 3),
             (100, 10, 0.0, 0),
