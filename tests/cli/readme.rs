@@ -112,7 +112,7 @@ fn cargo(call: &[String]) -> bool {
     }
 }
 
-/// A script of ours whose text knows every option and word that it is called with.
+/// A script of ours whose text knows every option and word that it is called with, or that is a path here.
 fn script(call: &[String]) -> bool {
     let Some((name, rest)) = call.split_first() else { return false };
     let mut values = false;
@@ -121,7 +121,7 @@ fn script(call: &[String]) -> bool {
         && rest.iter().all(|word| {
             // What follows an option is its value.
             let value = std::mem::replace(&mut values, word.starts_with("--"));
-            value || read(name).contains(word.as_str())
+            value || read(name).contains(word.as_str()) || root().join(word).exists()
         })
 }
 
