@@ -5,9 +5,12 @@
     tools/mutants/run.py src/numerics/ridge.rs src/policy --every 4
 
 A copy of the project is compiled once, with all mutants in it and a number in the environment that chooses one (`main.rs`
-beside this file). Each mutant is held against the unit tests of its file's folder, then against those of `tests/methods` with
-the folder's name; with --wide, where these miss it, against all unit tests of its floor and all of `tests/methods`, too. What
-fails to end in time counts as noticed. The copy and everything compiled lie in target/mutants/all, missed mutants in missed.tsv there.
+beside this file). Then every unit test and every test of `tests/methods` runs once and says which mutants it comes upon, and each
+mutant is held against the tests that do, the quickest first, until one fails. What fails to end in time counts as noticed, what no
+test comes upon does not. The copy and everything compiled lie in target/mutants/all, missed mutants in missed.tsv there.
+
+Missed mutants that were looked at are listed in known.tsv beside this file, each with the reason why no test tells it: file,
+exchange, the line of code as it stands. They are counted and not named again.
 """
 
 import argparse
@@ -29,7 +32,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", help="files or folders below src")
     parser.add_argument("--every", type=int, default=1, help="only every n-th mutant")
-    parser.add_argument("--wide", action="store_true", help="all tests of the floor and of methods for what is missed")
+    parser.add_argument("--again", type=Path, help="only mutants that such a table says were missed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants tried at a time")
     parser.add_argument("--work", type=Path, default=PROJECT / "target/mutants/all", help="where it is built")
     return parser.parse_args()
@@ -42,8 +45,21 @@ def sources(paths):
         path = PROJECT / path
         files = sorted(path.rglob("*.rs")) if path.is_dir() else [path]
         found += [str(file.relative_to(PROJECT / "src")) for file in files]
-    tests = re.compile(r"(^|/)(tests|vectors|golden)(/|\.rs$)")
-    return [file for file in found if not tests.search(file)]
+    return [file for file in found if not is_test(file)]
+
+
+def is_test(file):
+    """Whether a module, or one around it, is compiled for tests alone."""
+    path = PROJECT / "src" / file
+    names = [*Path(file).parent.parts, path.stem]
+    for depth in range(len(names)):
+        around = PROJECT / "src" / Path(*names[:depth])
+        parents = [around / "lib.rs", around / "mod.rs", around.with_suffix(".rs")]
+        texts = [parent.read_text() for parent in parents if parent.is_file() and parent != path]
+        declared = rf"#\[cfg\(test\)\]\s*(pub(\([^)]*\))? )?mod {names[depth]};"
+        if any(re.search(declared, text) for text in texts):
+            return True
+    return False
 
 
 def build(work, files):
@@ -57,7 +73,7 @@ def build(work, files):
         shutil.copy(PROJECT / name, copy / name)
     library = (copy / "src/lib.rs").read_text()
     inner = library.index("\nuse ") if "\nuse " in library else library.index("\npub mod ")
-    library = library[:inner] + "\n#![allow(warnings)]\n" + library[inner:] + SWITCH
+    library = library[:inner] + "\n#![allow(warnings, arithmetic_overflow, unconditional_panic)]\n" + library[inner:] + SWITCH
     tool_target = work / "tool"
     tool = ["cargo", "build", "--quiet", "--release", "--manifest-path", HERE / "Cargo.toml"]
     subprocess.run(tool, check=True, env={**os.environ, "CARGO_TARGET_DIR": str(tool_target)})
@@ -102,10 +118,25 @@ pub mod mutant {
     static CHOSEN: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
         std::env::var("MUTANT").ok().and_then(|number| number.parse().ok()).unwrap_or(0)
     });
+    static REACHED: std::sync::LazyLock<Option<std::sync::Mutex<std::collections::BTreeSet<u32>>>> =
+        std::sync::LazyLock::new(|| std::env::var_os("MUTANTS_REACHED").map(|_| Default::default()));
 
     #[doc(hidden)]
     pub fn is(number: u32) -> bool {
+        if let Some(reached) = &*REACHED {
+            note(number, reached);
+        }
         *CHOSEN == number
+    }
+
+    #[cold]
+    fn note(number: u32, reached: &std::sync::Mutex<std::collections::BTreeSet<u32>>) {
+        use std::io::Write;
+        if reached.lock().unwrap_or_else(|held| held.into_inner()).insert(number) {
+            let path = std::env::var_os("MUTANTS_REACHED").unwrap_or_default();
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            file.and_then(|mut file| writeln!(file, "{number}")).expect("the file can be written");
+        }
     }
 }
 """
@@ -151,23 +182,18 @@ def closing(text, opening):
     return len(text)
 
 
-def stages(file, wide):
-    """Tests of a mutant's file, from the nearest on."""
-    floor, *rest = file.removesuffix(".rs").split("/")
-    near = rest[0] if rest else floor
-    nearest = [("lib", f"{floor}::{near}"), ("methods", near)]
-    return nearest + [("lib", f"{floor}::"), ("methods", "")] if wide else nearest
-
-
 class Trials:
-    def __init__(self, programs, copy):
-        self.programs, self.copy, self.seconds = programs, copy, {}
+    """The tests of the copy, how long each takes, and which mutants it comes upon."""
 
-    def fails(self, stage, mutant, limit):
+    def __init__(self, programs, work):
+        self.programs, self.copy = programs, work / "copy"
+        self.reached, self.seconds, self.by_mutant = work / "reached", {}, {}
+        self.reached.mkdir(exist_ok=True)
+
+    def run(self, program, names, limit=None, **environment):
         """What tests say that fail."""
-        program, name = stage
-        command = [self.programs[program], "--test-threads", "1", *([name] if name else [])]
-        environment = {**os.environ, "MUTANT": str(mutant), "RUST_BACKTRACE": "0", "RAYON_NUM_THREADS": "1"}
+        command = [self.programs[program], "--test-threads", "1", "--exact", *names]
+        environment = {**os.environ, "RUST_BACKTRACE": "0", "RAYON_NUM_THREADS": "1", **environment}
         if (PROJECT / "../shared/data/golden").is_dir():
             environment.setdefault("FEDCAST_GOLDEN", str((PROJECT / "../shared/data/golden").resolve()))
         try:
@@ -176,42 +202,76 @@ class Trials:
             return "takes too long"
         return "" if run.returncode == 0 else run.stdout + run.stderr
 
-    def pass_as_they_are(self, stage):
+    def explore(self, test):
+        """Runs a test as it is."""
+        path = self.reached / "-".join(test).replace(":", "_")
+        path.unlink(missing_ok=True)
         began = time.monotonic()
-        if failure := self.fails(stage, 0, None):
-            sys.exit(f"{failure}\n{stage} fails without a mutant")
-        self.seconds[stage] = time.monotonic() - began
+        if failure := self.run(test[0], [test[1]], MUTANTS_REACHED=str(path)):
+            sys.exit(f"{failure}\n{test} fails without a mutant")
+        self.seconds[test] = time.monotonic() - began
+        return test, [int(line) for line in path.read_text().split()] if path.exists() else []
 
-    def missed(self, number, stages):
-        return not any(self.fails(stage, number, 20 + 5 * self.seconds[stage]) for stage in stages)
+    def explore_all(self, pool):
+        tests = []
+        for program, path in self.programs.items():
+            listed = subprocess.run([path, "--list"], cwd=self.copy, capture_output=True, text=True, check=True).stdout
+            tests += [(program, line.removesuffix(": test")) for line in listed.splitlines() if line.endswith(": test")]
+        for test, numbers in pool.map(self.explore, tests):
+            for number in numbers:
+                self.by_mutant.setdefault(number, []).append(test)
+
+    def missed(self, number):
+        tests = sorted(self.by_mutant.get(number, []), key=lambda test: (test[0], self.seconds[test]))
+        while tests:
+            # Those of one program that take a few seconds together; one process has no more to begin than one test.
+            program, count, seconds = tests[0][0], 0, 0.0
+            while count < len(tests) and tests[count][0] == program and (count == 0 or seconds < 4.0):
+                seconds += self.seconds[tests[count]]
+                count += 1
+            if self.run(program, [name for _, name in tests[:count]], 20 + 5 * seconds, MUTANT=str(number)):
+                return False
+            tests = tests[count:]
+        return True
+
+
+def listed(table):
+    """Mutants of a table: file, exchange, line of code."""
+    return {tuple(line.split("\t")[:3]) for line in table.read_text().splitlines()}
 
 
 def main():
     options = arguments()
-    files = sources(options.paths)
+    files, known = sources(options.paths), listed(HERE / "known.tsv")
+    lines = {file: (PROJECT / "src" / file).read_text().splitlines() for file in files}
+    place = lambda file, line, what: (f"src/{file}", what, " ".join(lines[file][line - 1].split()))
     programs, mutants = build(options.work, files)
     chosen = {number: mutant for number, mutant in mutants.items() if number % options.every == 0}
-    trials = Trials(programs, options.work / "copy")
-    tests = {number: stages(file, options.wide) for number, (file, *_) in chosen.items()}
-    for stage in sorted({stage for of in tests.values() for stage in of}):
-        trials.pass_as_they_are(stage)
-    print(f"{len(chosen)} mutants", flush=True)
-    counts, missed = {}, []
+    if options.again:
+        again = listed(options.again)
+        chosen = {number: mutant for number, mutant in chosen.items() if place(*mutant) in again}
+    trials = Trials(programs, options.work)
+    counts, missed, explained = {}, [], 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        running = {pool.submit(trials.missed, number, of): number for number, of in tests.items()}
+        trials.explore_all(pool)
+        print(f"{len(chosen)} mutants, of which {len(chosen.keys() - trials.by_mutant)} no test comes upon", flush=True)
+        running = {pool.submit(trials.missed, number): number for number in chosen}
         for done in concurrent.futures.as_completed(running):
             number = running[done]
             file, line, what = mutants[number]
             tried, left = counts.get(file, (0, 0))
-            counts[file] = (tried + 1, left + done.result())
-            if done.result():
-                missed.append((file, line, what, number))
-                print(f"missed: src/{file}:{line}: {what}", flush=True)
+            is_known = done.result() and place(file, line, what) in known
+            explained += is_known
+            counts[file] = (tried + 1, left + (done.result() and not is_known))
+            if done.result() and not is_known:
+                missed.append((file, line, what))
+                unseen = "" if number in trials.by_mutant else " (no test comes upon it)"
+                print(f"missed: src/{file}:{line}: {what}{unseen}", flush=True)
     with open(options.work / "missed.tsv", "w") as table:
-        table.writelines(f"src/{file}\t{line}\t{what}\t{number}\n" for file, line, what, number in sorted(missed))
+        table.writelines("\t".join([*place(*mutant), str(mutant[1])]) + "\n" for mutant in sorted(missed))
     for file, (tried, left) in sorted(counts.items()):
         print(f"{tried:5} mutants, {left:3} missed  src/{file}")
-    print(f"{len(chosen)} mutants, {len(missed)} missed")
+    print(f"{len(chosen)} mutants, {len(missed)} missed and {explained} known")
 
 
 main()
