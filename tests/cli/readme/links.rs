@@ -125,6 +125,31 @@ fn every_study_has_a_page_with_its_command_and_date() {
     }
 }
 
+/// Rows of a table are as wide as its head, and no cell is still to be filled.
+#[test]
+fn tables_are_whole() {
+    let mut tables = 0;
+    for page in pages() {
+        let mut width = None;
+        for line in page.text.lines() {
+            let line = line.trim().trim_start_matches("//!").trim();
+            if !line.starts_with('|') {
+                width = None;
+                continue;
+            }
+            let mut cells = line.split('|').map(str::trim);
+            tables += usize::from(width.is_none());
+            let open = |cell: &str| cell.len() > 2 && cell.starts_with('@') && cell.ends_with('@');
+            assert!(!cells.any(open), "{}: {line}", page.name);
+            let count = line.replace("\\|", "").matches('|').count();
+            let code = line.split('`').skip(1).step_by(2).map(|code| code.matches('|').count());
+            let count = count - code.sum::<usize>();
+            assert_eq!(*width.get_or_insert(count), count, "{}: {line}", page.name);
+        }
+    }
+    assert!(tables > 50, "only {tables} tables found");
+}
+
 /// The words of a page's code spans.
 fn words_in_code(page: &Page) -> BTreeSet<String> {
     let spans = page.code_spans().join(" ");
