@@ -219,6 +219,24 @@ mod tests {
         assert_eq!((tally.confused, tally.correct), (Some(counted), vec![0, 1, 0]));
     }
 
+    /// Two parts that each saw something the other did not.
+    #[test]
+    fn a_merged_tally_has_what_both_counted() {
+        let part = |rows: &[(Option<usize>, u32)], within: u64| {
+            let mut part = Tally::with_confusion(3);
+            rows.iter().for_each(|(row, label)| part.answer(*row, *label));
+            part.within.insert(1, within);
+            part
+        };
+        let mut merged = part(&[(Some(1), 1), (None, 0), (None, 1)], 4);
+        merged.merge(&part(&[(Some(1), 1), (Some(2), 1), (None, 2)], 3));
+        assert_eq!((merged.not_a_number, merged.samples()), (3, 6));
+        assert_eq!((merged.correct, merged.predicted), (vec![0, 2, 0], vec![0, 2, 1]));
+        assert_eq!(merged.within.into_iter().collect::<Vec<_>>(), [(1, 7)]);
+        let counted: Confusion = [((1, 1), 2), ((1, 2), 1)].into_iter().collect();
+        assert_eq!(merged.confused, Some(counted));
+    }
+
     fn digits_loader(range: Range<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
         let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();

@@ -156,6 +156,7 @@ mod tests {
     fn who_may_be_chosen_again_is_where_the_mean_is_nearer() {
         let features = [-2.0f32, 1.0, 1.1, 0.5];
         assert_eq!(Herding::Greedy.order(&features, 1, 4), [3, 1, 0, 2]);
+        assert_eq!(Herding::Greedy.order(&features, 1, 2), [3, 1]);
         assert_eq!(Herding::Greedy.order_with_repeats(&features, 1, 4), [3, 3, 3, 0]);
         assert_eq!(Herding::Greedy.order_with_repeats(&features, 1, 9).len(), 4);
         let far = [-1.0f32, 1.0, 4.0];

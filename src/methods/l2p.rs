@@ -210,3 +210,28 @@ pub(super) fn entry() -> MethodEntry {
         ..MethodEntry::averaging("l2p", L2p::read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 2 x 30 tokens: `N(0, 0.02^2)`, the first as the seed draws it; none where there are no tokens.
+    #[test]
+    fn offsets_are_small_normals() {
+        let misordered = |prompt_len| L2p {
+            prompt_pos: PromptPlace::Misordered,
+            top: 2,
+            prompt_len,
+            ..L2p::default()
+        };
+        let PromptPosition::Misordered(offsets) = misordered(30).position(16) else {
+            panic!("the place that was asked for");
+        };
+        let values: Vec<f32> = offsets.flatten_all().unwrap().to_vec1().unwrap();
+        let mut normals = vec![0f32; 60 * 16];
+        fill_normal(&mut StreamKey::new(0, Domain::Init).rng(), &mut normals);
+        assert_eq!(offsets.dims(), [60, 16]);
+        assert!(values.iter().zip(&normals).all(|(value, normal)| *value == 0.02 * normal));
+        assert!(matches!(misordered(0).position(16), PromptPosition::None));
+    }
+}

@@ -283,6 +283,27 @@ mod tests {
         assert!(counts.iter().flatten().all(|c| (1_850..2_150).contains(c)), "{counts:?}");
     }
 
+    /// Box and Muller: the pair is a point at a radius and an angle, both of which the words say.
+    #[test]
+    fn a_pair_of_normals_is_a_point_of_the_plane() {
+        let (mut r, mut again) = (rng(), rng());
+        for _ in 0..100 {
+            let (x, y) = normal_pair(&mut r);
+            let squared = -2.0 * open_unit(&mut again).ln();
+            let angle = std::f64::consts::TAU * unit(&mut again);
+            assert!((x * x + y * y - squared).abs() < 1e-12 * squared.max(1.0));
+            assert!((y.atan2(x).rem_euclid(std::f64::consts::TAU) - angle).abs() < 1e-9);
+        }
+    }
+
+    /// With a total that is the smallest of numbers, half of all draws round up to it.
+    #[test]
+    fn a_draw_that_rounds_up_is_of_the_last_that_has_weight() {
+        let mut r = rng();
+        let law = Categorical::new(&[0.0, f64::from_bits(1), 0.0]).unwrap();
+        assert!((0..100).all(|_| law.sample(&mut r) == 1));
+    }
+
     /// Recorded once: a change of any bit breaks recorded partitions and virtual times.
     #[test]
     fn the_draws_never_change() {

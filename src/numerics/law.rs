@@ -276,6 +276,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn scale_and_offset_move_the_lowest_value_too() {
+        let moved = |shape| Law { scale: 2.0, offset: 5.0, ..Law::new(shape) };
+        assert_eq!(moved(Shape::Uniform { low: 1.5, high: 3.0 }).lowest(), 8.0);
+        assert_eq!(moved(Shape::Uniform { low: -1.5, high: 3.0 }).lowest(), 2.0);
+        assert_eq!(moved(Shape::Exponential { mean: 1.0 }).lowest(), 5.0);
+        assert_eq!(Law { max: 6.0, ..moved(Shape::Constant(1.0)) }.lowest(), 6.0);
+    }
+
+    #[test]
+    fn only_a_constant_is_always_its_value() {
+        assert!(Law::constant(3.0).is_always(3.0) && !Law::constant(3.0).is_always(2.0));
+        assert!(Law { offset: 1.0, ..Law::constant(3.0) }.is_always(4.0));
+        // Its median is 3, which not every value is.
+        assert!(!Law::log_normal(3.0, 0.5).is_always(3.0));
+    }
+
     /// Recorded once: a change of any bit breaks recorded virtual times.
     #[test]
     fn the_values_never_change() {

@@ -254,6 +254,7 @@ mod tests {
             assert!(error < 2.4e-7, "exp({x}) is off by {error:e}");
         }
         assert_eq!(exp(0.0), 1.0);
+        assert_eq!((exp(-1e9), exp(1e9)), (exp(-87.0), exp(88.0)));
         assert!(exp(f32::NAN).is_nan());
     }
 
@@ -274,6 +275,14 @@ mod tests {
         let ys: Vec<f32> = xs.iter().map(|x| 2.0 * x).collect();
         let all = joined(&xs, &ys, |x, y| y - 3.0 * x);
         assert!(all.iter().zip(&xs).all(|(all, x)| *all == -x) && all.len() == xs.len());
+    }
+
+    #[test]
+    fn probabilities_are_the_shares_of_the_powers() {
+        let mut row = [0.0, 2f32.ln(), 5f32.ln(), -1e9];
+        softmax(&mut row);
+        let near = |(p, share): (&f32, &f32)| (p - share).abs() < 1e-7;
+        assert!(row.iter().zip(&[0.125, 0.25, 0.625, 0.0]).all(near), "{row:?}");
     }
 
     #[test]

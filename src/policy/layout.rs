@@ -304,4 +304,32 @@ mod tests {
         let layout = Layout { extra: vec![gram], ..Layout::of(vec![plain]) };
         assert_eq!(layout.symmetric(), ["gram"]);
     }
+
+    #[test]
+    fn a_body_has_sections_by_kind_and_what_else_is_sent_in_order() {
+        let extra = |kind, name| Place::new(kind, name, &[3], Dtype::F64);
+        let layout = Layout {
+            extra: vec![
+                extra(Kind::Statistics, "z"),
+                extra(Kind::Statistics, "a"),
+                extra(Kind::Settings, "m"),
+            ],
+            ..Layout::of(vec![
+                Place::parameter("head.weight", &[2, 4]),
+                Place::parameter("blocks.0.weight", &[4, 4]),
+                Place::parameter("head.bias", &[2]),
+            ])
+        };
+        let body = layout.body();
+        let told = |section: &SectionSketch| -> Vec<String> {
+            section.tensors.iter().map(|tensor| tensor.name.to_string()).collect()
+        };
+        let sections: Vec<Vec<String>> = body.sections.iter().map(told).collect();
+        let wanted: [&[&str]; 4] =
+            [&["blocks.0.weight"], &["head.bias", "head.weight"], &["z", "a"], &["m"]];
+        assert_eq!(sections, wanted);
+        assert_eq!(layout.parameter("head.bias").unwrap().shape, [2]);
+        assert_eq!(layout.other("m").unwrap().kind, Kind::Settings);
+        assert!(layout.parameter("m").is_none() && layout.other("head.bias").is_none());
+    }
 }

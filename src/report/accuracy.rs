@@ -135,4 +135,22 @@ mod tests {
         assert!((fell.forgetting_from_best_of_all.unwrap() - 0.15).abs() < 1e-12);
         assert_eq!(Accuracy::of(&scores(&[&[(8, 10)]])).average_from_second_stage, None);
     }
+
+    /// Three tasks of ten samples, by hand: the first falls from 9 to 7 to 6, the second from 8 to 5.
+    #[test]
+    fn consecutive_drops_of_three_tasks() {
+        let rows: [&[(u64, u64)]; 3] =
+            [&[(9, 10)], &[(7, 10), (8, 10)], &[(6, 10), (5, 10), (4, 10)]];
+        let accuracy = Accuracy::of(&scores(&rows));
+        let near = |found: Option<f64>, wanted: f64| {
+            assert!((found.unwrap() - wanted).abs() < 1e-12, "{found:?} is not {wanted}");
+        };
+        // After the second task 0.2 of two, or of one old; after the third 0.1 and 0.3 of three, or of two old.
+        near(accuracy.forgetting_consecutive, (0.2 / 2.0 + 0.4 / 3.0) / 2.0);
+        near(accuracy.forgetting_consecutive_old, (0.2 / 1.0 + 0.4 / 2.0) / 2.0);
+        // Final against when they were learnt, over all three; against their best over two old ones, or all three.
+        near(accuracy.forgetting, 0.2);
+        near(accuracy.forgetting_from_best, 0.3);
+        near(accuracy.forgetting_from_best_of_all, 0.2);
+    }
 }

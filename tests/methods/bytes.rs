@@ -381,6 +381,19 @@ fn regmean_sends_the_bytes_of_its_card() {
         (own.statistics.gamma_backbone, own.statistics.gamma_head) = (0.0, 0.0);
     };
     assert_eq!(bytes(&diagonal, 1).1, 343_502_224 + 4 + 4 * 65_280);
+    // The server holds the parameters and, in f64, of each layer the moments and their product with its weights.
+    let vit = cifar100(VitConfig::preset("vit-base").unwrap().into(), WireForm::Full);
+    let held = |method: RegMean| built(method, &vit).holdings(&vit).unwrap();
+    let block = [(768, 2_304), (768, 768), (768, 3_072), (3_072, 768)];
+    let layers = || std::iter::repeat_n(block, 12).flatten().chain([(768, 100)]);
+    let products: u64 = layers().map(|(inputs, outputs)| inputs * outputs).sum();
+    let triangles: u64 = layers().map(|(inputs, _)| inputs * (inputs + 1) / 2).sum();
+    let inputs: u64 = layers().map(|(inputs, _)| inputs).sum();
+    let full = held(RegMean::default());
+    assert_eq!((full.server, full.client), (343_502_224 + 8 * (products + triangles), 0));
+    let mut of_inputs = RegMean::default();
+    diagonal(&mut of_inputs);
+    assert_eq!(held(of_inputs).server, 343_502_224 + 8 * (products + inputs));
 }
 
 /// LoRM card, section 4: by which factor a round trains; of earlier tasks their pairs; and at a task's end the moments of

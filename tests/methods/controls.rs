@@ -158,11 +158,14 @@ fn the_server_knows_the_mean_of_all_clients() {
     assert_eq!(of(Keeper::Client), of(Keeper::Server));
 }
 
-/// SCAFFOLD, section 5.2: after one step on everything both options know the gradient there.
+/// SCAFFOLD, section 5.2: after one step on everything both options know the gradient there, also where a backbone takes
+/// shorter steps than its head.
 #[test]
 fn both_options_know_the_gradient_of_a_single_step() {
     let of = |option: Renewal, train: Train| {
-        let method = scaffold(train, |method| method.option = option);
+        let method = scaffold(train, |method| {
+            (method.option, method.fedavg.backbone_lr) = (option, 0.25);
+        });
         let run = run(method, 1, 1, &whole(1, 0.1));
         (kept(&run, 0, "control"), kept(&run, 1, "control"))
     };

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use candle_core::Device;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan, train};
+use fedcast::methods::HeadForm;
 use fedcast::methods::averaged::OldLogits;
 use fedcast::methods::averaged::Weights::{BySamples, Uniform};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::{BackboneConfig, ParameterSet, ResNet, ResNetConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, ModelFacts, WireForm, parameters_of};
-use fedcast::quantity::Round;
+use fedcast::policy::{
+    Lab, ModelFacts, Period, RoundContext, WireForm, one_seat_each, parameters_of,
+};
+use fedcast::quantity::{ClientId, Round};
 
 use crate::toys::watched::{Engine, SEED};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
@@ -157,4 +160,33 @@ fn weights_are_counts_or_equal() {
         let method = FedAvg { train: Train::Head, weights, ..FedAvg::default() };
         assert_eq!(mean_of(&*built(method, &facts()), 0.0, &turned), folded, "{weights:?}");
     }
+}
+
+/// Where heads grow each seat is sent the rows up to those of its own task, whoever stands beside it.
+#[test]
+fn seats_of_two_tasks_are_sent_their_own_rows() {
+    let head = HeadForm::Growing;
+    let method = FedAvg { train: Train::Head, head, ..FedAvg::default() };
+    let mut run = engine(built(method, &facts()), 3).tasks(2, 2, 1);
+    let round = RoundContext {
+        round: Round(9),
+        period: Period::of(run.view(1), 3),
+        phase: 0,
+        phase_name: "train",
+        round_in_phase: 0,
+        rounds_in_phase: 1,
+        run_seed: SEED,
+    };
+    let of_task = |task: usize, client: u32| {
+        let period = Period::of(run.view(task), 3);
+        one_seat_each(&period, &[ClientId(client)]).remove(0)
+    };
+    let seats = [of_task(1, 0), of_task(0, 1), of_task(1, 2)];
+    let together = run.server.broadcast(&round, &seats, &run.lab).unwrap();
+    assert!(Arc::ptr_eq(&together[0], &together[2]) && !Arc::ptr_eq(&together[0], &together[1]));
+    for (seat, down) in seats.iter().zip(&together) {
+        let alone = run.server.broadcast(&round, std::slice::from_ref(seat), &run.lab).unwrap();
+        assert_eq!(alone[0].body().digest(), down.body().digest(), "{:?}", seat.client);
+    }
+    assert_ne!(together[0].body().digest(), together[1].body().digest());
 }

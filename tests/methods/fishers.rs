@@ -344,3 +344,28 @@ fn what_ewc_allows() {
         run.method.down(&closing).assets.is_empty() && run.method.up(&closing).control.is_empty()
     );
 }
+
+/// A client's own importance is a mean: with every sample twice, at weights that do not move, it is the same.
+#[test]
+fn own_importance_is_a_mean_over_samples() {
+    let of = |twice: bool| {
+        let method = ewc(|c| {
+            (c.site, c.fisher, c.fisher_clip) = (Site::Client, FisherForm::Empirical, None);
+        });
+        let mut run = engine(method, 3);
+        run.lab.training = TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(0.0)) };
+        let mut shards = deal(&run.lab, &run.view(0), 2);
+        if twice {
+            for shard in &mut shards {
+                *shard = shard.iter().chain(shard.iter()).copied().collect();
+            }
+        }
+        run.task(0, &shards, 1);
+        let state = run.states.values().next().unwrap();
+        let fisher = parameters_of(state).unwrap().filter(|name| name.starts_with("fisher/"));
+        values(&Body::new(vec![], fedcast::policy::parameter_sections(&fisher)))
+    };
+    let (once, twice) = (of(false), of(true));
+    let largest = once.iter().fold(0.0, |a: f32, b| a.max(*b));
+    assert!(largest > 1e-4 && far(&once, &twice) < 1e-5 * largest.max(1.0), "{largest}");
+}

@@ -292,6 +292,7 @@ fn a_proxy_server_picks_the_old_model() {
         };
         let better = usize::from(run.figures[1]["proxy_score"] >= run.figures[0]["proxy_score"]);
         assert!(is_old(&sent[better]), "{:?}", &run.figures[..2]);
+        assert!(run.figures[0]["matching_distance"] > 0.0);
         assert!(run.figures[0]["gradients"] == 4.0 && !run.figures[1].contains_key("gradients"));
 
         let method = with_proxy(small(|c| c.fedavg.train = train));

@@ -30,6 +30,7 @@ mod pilora;
 mod pip;
 mod powder;
 mod prompts;
+mod refusals;
 mod regression;
 mod rehearsal;
 mod staged;

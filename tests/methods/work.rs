@@ -2,21 +2,33 @@
 
 use std::sync::Arc;
 
+use fedcast::data::AuxiliaryFacts;
 use fedcast::learning::TrainingPlan;
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::methods::averaged::Reset;
 use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig};
+use fedcast::methods::ccvr::Ccvr;
+use fedcast::methods::cfed::{Cfed, REVIEWER};
+use fedcast::methods::coda_prompt::CodaPrompt;
+use fedcast::methods::der::Der;
+use fedcast::methods::dualprompt::DualPrompt;
+use fedcast::methods::er::Er;
+use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedhaf::{FedHaf, Stages};
 use fedcast::methods::fedlwf_2t::FedLwf2t;
 use fedcast::methods::fedlwf_mc::FedLwfMc;
-use fedcast::methods::glfc::{Exemplars, Glfc, OldModel, Proxy, Signal};
+use fedcast::methods::fedproto::FedProto;
+use fedcast::methods::fisheravg::FisherAvg;
+use fedcast::methods::glfc::{Exemplars, Glfc, OldModel, Outputs, Proxy, Signal};
 use fedcast::methods::gradma::{GradMa, Project};
 use fedcast::methods::hgp::Hgp;
 use fedcast::methods::icarl::{Icarl, Keeps};
+use fedcast::methods::l2p::L2p;
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
 use fedcast::methods::oracle::{Oracle, Site};
+use fedcast::methods::pip::Pip;
 use fedcast::methods::powder::{Powder, PowderConfig};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::stsa::Stsa;
@@ -176,6 +188,66 @@ fn hgp_looks_once_at_its_samples_for_their_gaussians() {
     near(client(&method, &round(&method, 0, 0, 1), 40), 40.0 * (2.0 + 1.0 / 3.0));
 }
 
+/// A forward pass of every sample beside its training: for queries, or for what is said of its class.
+#[test]
+fn who_asks_or_describes_looks_once_at_its_samples() {
+    let of = |method: Arc<dyn Method>| client(&method, &round(&method, 1, 0, 1), 40);
+    let once = 40.0 * (2.0 + 1.0 / 3.0);
+    near(of(built(L2p::default(), &facts())), once);
+    near(of(built(CodaPrompt::default(), &facts())), once);
+    near(of(built(DualPrompt::default(), &facts())), once);
+    near(of(built(FedProto::default(), &facts())), once);
+    near(of(built(Ccvr::default(), &facts())), once);
+    // Two more passes of a batch through what was received.
+    let mut contrast = FedCPrompt::default();
+    contrast.c2l.form = C2lForm::FeatureHinge;
+    near(of(built(contrast.clone(), &facts())), 40.0 * (2.0 * 5.0 / 3.0 + 1.0 / 3.0));
+    contrast.c2l.form = C2lForm::Prompt;
+    near(of(built(contrast, &facts())), once);
+    near(of(built(Pip::default(), &facts())), once + 40.0 / 3.0);
+    near(of(built(FisherAvg::default(), &facts())), 40.0 * 3.0);
+}
+
+/// Batches of eight, and draws of what is remembered beside each.
+#[test]
+fn who_remembers_trains_on_what_it_draws() {
+    let of = |method: Arc<dyn Method>| client(&method, &round(&method, 1, 0, 1), 40);
+    let er = |draw, size| {
+        let mut method = Er::default();
+        (method.buffer.draw, method.buffer.size) = (draw, size);
+        of(built(method, &facts()))
+    };
+    near(er(None, 200), 80.0 * 2.0);
+    near(er(Some(2), 200), 80.0 * 1.25);
+    near(er(Some(50), 6), 80.0 * 1.75);
+    near(er(None, 0), 80.0);
+    let der = |alpha, beta, draw| {
+        let mut method = Der { alpha, beta, ..Der::default() };
+        method.buffer.draw = draw;
+        of(built(method, &facts()))
+    };
+    near(der(0.5, 0.5, None), 80.0 * 3.0);
+    near(der(0.5, 0.0, Some(4)), 80.0 * 1.5);
+    near(der(0.0, 0.5, Some(4)), 80.0 * 1.5);
+    near(der(0.0, 0.0, None), 80.0);
+}
+
+/// On its own shard of 18 samples, whatever a client holds: five epochs at the server.
+#[test]
+fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
+    let auxiliary = AuxiliaryFacts { samples: 18, image: Some([1, 8, 8]), server: true };
+    let known = fedcast::policy::ModelFacts { auxiliary: Some(auxiliary), ..facts() };
+    let cfed = |server_distils| built(Cfed { server_distils, ..Cfed::default() }, &known);
+    let method = cfed(true);
+    let at = round(&method, 1, 0, 1);
+    let mut seat = one_seat_each(&at.period, &[ClientId(0)]).remove(0);
+    near(method.seat_work(&seat, &at, 40, &plan()), 80.0);
+    seat.role = REVIEWER;
+    near(method.seat_work(&seat, &at, 40, &plan()), 18.0 * (2.0 + 1.0 / 3.0));
+    near(method.server_work(&at, 3), 18.0 * (5.0 + 1.0 / 3.0));
+    assert_eq!(cfed(false).server_work(&at, 3), 0.0);
+}
+
 #[test]
 fn gradma_solves_programs_on_both_sides() {
     let gradma = |change: fn(&mut GradMa)| {
@@ -189,6 +261,10 @@ fn gradma_solves_programs_on_both_sides() {
     let method = gradma(|_| ());
     // Three gradients of every sample; ten steps, and in nine of them four lengths, nine inner products, three rows.
     near(client(&method, &round(&method, 0, 0, 0), 40), 240.0 + passes(9 * 16 * numbers));
+    // As many steps as it is told, of a batch, or of fewer samples.
+    let told = gradma(|method| method.steps = Some(5));
+    near(client(&told, &round(&told, 0, 0, 0), 40), 120.0 + passes(4 * 16 * numbers));
+    near(client(&told, &round(&told, 0, 0, 0), 3), 45.0 + passes(4 * 16 * numbers));
     let server = |method: &Arc<dyn Method>, at: u32, updates| {
         method.server_work(&round(method, 1, 0, at), updates)
     };
@@ -280,6 +356,13 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     let each = (60 / classes).min(40 / classes);
     let chosen = 40.0 / 3.0 + passes(40 * each * DIM);
     near(of(&method, 1, 0), 2.0 * 80.0 * 4.0 / 3.0 + chosen);
+    // Who has rows of its own shares its budget among as many as it has seen.
+    let own = glfc(|method| (method.outputs, method.budget) = (Outputs::Own, 12));
+    assert_eq!(classes, 2);
+    for (task, each) in [(1, 12 / 2), (2, 12 / 4)] {
+        let chosen = 40.0 / 3.0 + passes(40 * each * DIM);
+        near(of(&own, task, 0), of(&own, task, 1) + chosen);
+    }
     let random = glfc(|method| method.exemplars = Exemplars::Random);
     near(of(&random, 1, 0), 2.0 * 80.0 * 4.0 / 3.0);
     let entropy = glfc(|method| method.signal = Signal::Entropy);

@@ -306,4 +306,27 @@ mod tests {
             assert_eq!(net.label_of(&gradient), label);
         }
     }
+
+    /// Every convolution and the linear layer against the library's.
+    #[test]
+    fn values_are_those_of_convolutions_with_these_weights() {
+        use candle_core::{Device, Tensor};
+        let (net, image) = (net([2, 7, 5], 3), image(70));
+        let values = net.forward(&image);
+        let mut known = Tensor::from_vec(image.clone(), (1, 2, 7, 5), &Device::Cpu).unwrap();
+        for (layer, stride) in STRIDES.into_iter().enumerate() {
+            let (weight, bias) = net.layer(layer);
+            let kernel = (CHANNELS, net.shapes[layer][0], KERNEL, KERNEL);
+            let kernel = Tensor::from_slice(&net.parameters[weight], kernel, &Device::Cpu).unwrap();
+            let bias = Tensor::from_slice(&net.parameters[bias], (1, CHANNELS, 1, 1), &Device::Cpu)
+                .unwrap();
+            let sums =
+                known.conv2d(&kernel, 2, stride, 1, 1).unwrap().broadcast_add(&bias).unwrap();
+            known = candle_nn::ops::sigmoid(&sums).unwrap();
+            let wanted: Vec<f64> = known.flatten_all().unwrap().to_vec1().unwrap();
+            assert_eq!(values[layer + 1].len(), wanted.len());
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+            assert!(values[layer + 1].iter().zip(&wanted).all(near), "convolution {layer}");
+        }
+    }
 }

@@ -99,3 +99,24 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An epoch of a batch of 3 and one of 1, and a second epoch of one batch.
+    #[test]
+    fn an_epoch_s_loss_is_the_mean_over_its_samples() {
+        let mut progress = Progress::default();
+        let steps = [(4.0, 3, false), (8.0, 1, true), (2.0, 4, true)];
+        for (step, (loss, samples, last)) in steps.into_iter().enumerate() {
+            progress.note(loss, &Taken { step: step as u64, last, samples, rate: 0.5 });
+        }
+        let report = progress.finish().unwrap();
+        assert_eq!((report.steps, report.samples, report.rates), (3, 8, 1.5));
+        assert_eq!((report.loss_first, report.loss_last), (4.0, 2.0));
+        assert_eq!(report.epoch_losses, [5.0, 2.0]);
+        let said = [("steps", 3.0), ("loss_first", 4.0), ("loss_last_epoch", 2.0)];
+        assert_eq!(report.metrics(), said);
+    }
+}

@@ -198,4 +198,32 @@ mod tests {
         let nobody = Tensor::zeros((0, 3), DType::F32, &Device::Cpu).unwrap();
         assert!(sigmoid_cross_entropy(&nobody, &[], ClassReduction::Mean).is_err());
     }
+
+    /// Two old columns, which the teacher answers, and two that the label says.
+    #[test]
+    fn a_teacher_says_the_targets_of_its_own_columns_and_no_more() {
+        let told = [0.0f32, 2.0, -1.0, 3.0];
+        let targets = sigmoid_targets(&[0, 3], 4, Some((&told, 2)));
+        let of = |z: f64| 1.0 / (1.0 + (-z).exp());
+        let wanted = [0.5, of(2.0), 0.0, 0.0, of(-1.0), of(3.0), 0.0, 1.0];
+        assert!(targets.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-15), "{targets:?}");
+        assert_eq!(sigmoid_targets(&[1], 3, None), [0.0, 1.0, 0.0]);
+    }
+
+    /// GLFC, LGA: the weighted mean of what each sample loses alone, and its slope.
+    #[test]
+    fn a_sample_counts_as_much_as_its_weight() {
+        let (z, targets) = ([1.5f32, -2.0, 0.25, 0.5], [1.0, 0.0, 0.3, 1.0]);
+        let var = Var::from_slice(&z, (2, 2), &Device::Cpu).unwrap();
+        let weighted = weighted_sigmoid_cross_entropy(&var, &targets, &[0.5, 3.0]).unwrap();
+        let gradients = weighted.backward().unwrap();
+        let slope = gradients.get(&var).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let first = loss(&z[..2], &targets[..2], 2, ClassReduction::Mean);
+        let second = loss(&z[2..], &targets[2..], 2, ClassReduction::Mean);
+        let value = f64::from(weighted.to_scalar::<f32>().unwrap());
+        assert!((value - (0.5 * first.0 + 3.0 * second.0) / 2.0).abs() < 1e-6);
+        let alone = first.1.iter().map(|s| 0.25 * s).chain(second.1.iter().map(|s| 1.5 * s));
+        assert!(slope.iter().zip(alone).all(|(a, b)| (a - b).abs() < 1e-6), "{slope:?}");
+        assert!(weighted_sigmoid_cross_entropy(&var, &targets, &[1.0]).is_err());
+    }
 }

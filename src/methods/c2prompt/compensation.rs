@@ -91,16 +91,45 @@ impl C2Prompt {
             let tokens = prompts.index_select(&classes, 0)?;
             let adaptation = Adaptation { block_tokens: vec![Some(tokens)], ..Adaptation::none() };
             let features = lab.backbone.features(&batch.pixels(device)?, &adaptation)?;
-            let of = |rows: &Tensor| rows.index_select(&classes, 0);
-            Ok(compensation_losses(&features, &of(&means)?, &of(&precisions)?)?.mean_all()?)
+            Ok(misalignment(&features, &classes, (&means, &precisions))?)
         })?;
         let values = Parameter::of(&prompts)?.values;
         Ok(Compensated { prompts: Prompts { shape, values }, report })
     }
 }
 
+/// The mean of what features `(b, dim)` of these classes lose to the Gaussians of all classes, means and precisions
+/// `(classes, dim)`.
+fn misalignment(
+    features: &Tensor,
+    classes: &Tensor,
+    (means, precisions): (&Tensor, &Tensor),
+) -> candle_core::Result<Tensor> {
+    let of = |rows: &Tensor| rows.index_select(classes, 0);
+    compensation_losses(features, &of(means)?, &of(precisions)?)?.mean_all()
+}
+
 /// Head rows as classes of a slot.
 fn classes_of(labels: &[u32], first: u32, device: &Device) -> Result<Tensor, LearningError> {
     let classes: Vec<u32> = labels.iter().map(|row| row.wrapping_sub(first)).collect();
     Ok(Tensor::from_vec(classes, labels.len(), device)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Features of rows 5 and 4 where the slot begins at 4: each goes towards its own class, by that class's precision.
+    #[test]
+    fn features_are_held_against_their_own_class() {
+        let rows = |values: &[f32]| Tensor::from_slice(values, (2, 2), &Device::Cpu).unwrap();
+        let (means, precisions) = (rows(&[1.0, 2.0, -3.0, 5.0]), rows(&[1.0, 10.0, 100.0, 1000.0]));
+        let classes = classes_of(&[5, 4], 4, &Device::Cpu).unwrap();
+        let of = |features: &Tensor| -> f32 {
+            misalignment(features, &classes, (&means, &precisions)).unwrap().to_scalar().unwrap()
+        };
+        assert_eq!(of(&rows(&[-3.0, 5.0, 1.0, 2.0])), 0.0);
+        // Half of 100 x 1 and of 10 x 4, over two samples.
+        assert_eq!(of(&rows(&[-2.0, 5.0, 1.0, 4.0])), (100.0 + 40.0) / 4.0);
+    }
 }

@@ -110,8 +110,28 @@ impl Cfed {
     }
 }
 
+/// The same of several models, each of which is asked about the samples that are its turn, when so many were asked about
+/// before.
+///
+/// # Errors
+/// As for [`ask`].
+pub(super) fn ask_in_turn(
+    (models, asked_before): (&[&ParameterSet], u64),
+    rows: &Range<usize>,
+    samples: &Shard,
+    lab: &Lab,
+) -> Result<Targets, PolicyError> {
+    let mut targets = Targets::new();
+    for (number, parameters) in models.iter().enumerate() {
+        let is_its = |at: &usize| source(asked_before, *at, models.len()) == number;
+        let own = (0..samples.len()).filter(is_its).map(|at| samples[at]).collect();
+        targets.extend(ask(parameters, rows.clone(), &own, lab)?);
+    }
+    Ok(targets)
+}
+
 /// Which of so many models says what a sample's target is: one after the other, and on from where the last round ended.
-pub(super) fn source(asked_before: u64, sample: usize, models: usize) -> usize {
+fn source(asked_before: u64, sample: usize, models: usize) -> usize {
     ((asked_before + sample as u64) % models.max(1) as u64) as usize
 }
 
@@ -157,5 +177,38 @@ mod tests {
         // CFed card, invariants 1 and 2: a tenth of the entropy is what is left, and no gradient.
         let slope = check(&golden, "own.loss", &z, &z);
         assert!(slope.iter().all(|slope| slope.abs() < 1e-9));
+    }
+
+    /// Models that answer with their own number, whatever they see: the sixth sample from the beginning of the cycle is the
+    /// second one's turn.
+    #[test]
+    fn models_are_asked_one_after_the_other() {
+        use std::sync::Arc;
+
+        use crate::data::{Auxiliary, ClassOrder, Curriculum, TaskSizes, digits};
+        use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
+        let pixels = PixelShape { channels: 1, image: 8 };
+        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let digits = digits::embedded().unwrap();
+        let auxiliary = Auxiliary::new(&digits.train, 10, (7, true), 2).unwrap();
+        let mut lab = Lab::new(Backbone::Pixels(pixels), digits, curriculum);
+        lab.auxiliary = Some(Arc::new(auxiliary));
+        let number = |number: f32| {
+            let mut head = ParameterSet::new();
+            let zeros = Parameter { shape: vec![10, 64], values: [0.0; 640].into() };
+            head.insert(LinearHead::WEIGHT, zeros);
+            let bias = Parameter { shape: vec![10], values: [number; 10].into() };
+            head.insert(LinearHead::BIAS, bias);
+            head
+        };
+        let models = [number(0.0), number(1.0), number(2.0)];
+        let models: Vec<&ParameterSet> = models.iter().collect();
+        let all = samples_of_nobody(&lab).unwrap().of_server().unwrap();
+        let samples: Shard = all.iter().copied().take(7).collect();
+        let told = ask_in_turn((&models, 5), &(2..4), &samples, &lab).unwrap();
+        for (at, sample) in samples.iter().enumerate() {
+            assert_eq!(told[sample], [((5 + at) % 3) as f32; 2], "{at}");
+        }
+        assert_eq!(told.len(), 7);
     }
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use self::distillation::{Student, Targets, ask, samples_of_nobody, source};
+use self::distillation::{Student, ask, ask_in_turn, samples_of_nobody};
 pub use self::memory::Asked;
 pub use self::roles::{Division, Drawn, REVIEWER, Rounding};
 use super::averaged::{
@@ -179,12 +179,7 @@ impl Cfed {
         let rows = self.trained_rows(model, view);
         let came_back = folded.kept.iter().map(|kept| &kept.update.parameters);
         let models: Vec<&ParameterSet> = came_back.chain([*before]).collect();
-        let mut targets = Targets::new();
-        for (number, parameters) in models.iter().enumerate() {
-            let is_its = |at: &usize| source(asked.0, *at, models.len()) == number;
-            let own = (0..samples.len()).filter(is_its).map(|at| samples[at]).collect();
-            targets.extend(ask(parameters, rows.clone(), &own, lab)?);
-        }
+        let targets = ask_in_turn((&models, asked.0), &rows, &samples, lab)?;
         asked.0 += samples.len() as u64;
         let plan = lab.in_round(round).training;
         let student = Student {

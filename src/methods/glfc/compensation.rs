@@ -176,4 +176,12 @@ mod tests {
             assert!((found - wanted).abs() < 1e-12);
         }
     }
+
+    #[test]
+    fn samples_that_surprise_nobody_weigh_alike() {
+        let found =
+            Balance::Learned.shares(&[0.0, 0.0, 0.2, 0.6], &[0, 0, 5, 5], &[(0, 0)].into(), 1);
+        let wanted = [1.0, 1.0, 0.5, 1.5];
+        assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
+    }
 }

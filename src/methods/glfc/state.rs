@@ -150,4 +150,15 @@ mod tests {
         assert_eq!(Learned::load(&memory.save()).unwrap(), memory);
         assert_eq!(memory.kept_bytes(), 3 * 64 + 6 * 4);
     }
+
+    /// Tasks of two rows each: the first row of a task is its own.
+    #[test]
+    fn learned_rows_are_of_the_task_that_brought_them() {
+        use crate::data::{ClassOrder, TaskSizes};
+        let curriculum = Curriculum::new(6, &ClassOrder::Native, &TaskSizes::Even(3)).unwrap();
+        let mut memory = Learned::default();
+        memory.rows.extend([0, 1, 2, 3, 5]);
+        let wanted = LearnedRows::from([(0, 0), (1, 0), (2, 1), (3, 1), (5, 2)]);
+        assert_eq!(memory.of_tasks(&curriculum), wanted);
+    }
 }

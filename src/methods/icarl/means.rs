@@ -307,4 +307,34 @@ mod tests {
         whole.save_into(&mut body);
         assert_eq!(Means::load_from(&body).unwrap().0, whole);
     }
+
+    /// Of rows 1 and 2 the second has no mean: where its output is the largest it answers, if the head may, and no mean
+    /// does; elsewhere cosines count. Row 0 is not asked about.
+    #[test]
+    fn a_class_without_a_mean_is_answered_by_the_head() {
+        use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
+        let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: 1, image: 2 }));
+        let mut head = ParameterSet::new();
+        let of = |shape: &[usize], values: &[f32]| Parameter {
+            shape: shape.to_vec(),
+            values: values.into(),
+        };
+        let weight = [9.0, 9.0, 9.0, 9.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0];
+        head.insert(LinearHead::WEIGHT, of(&[3, 4], &weight));
+        head.insert(LinearHead::BIAS, of(&[3], &[0.0; 3]));
+        let model = Arc::new(Classifier::frozen(&backbone, &head).unwrap());
+        let rows = [(0, vec![0.0, 0.0, 1.0, 0.0]), (1, vec![1.0, 0.0, 0.0, 0.0])];
+        let means = Means { rows: rows.into_iter().collect() };
+        let features = [[3.0f32, 4.0, 0.0, 0.0], [4.0, 3.0, 0.0, 0.0]];
+        let features = candle_core::Tensor::new(&features, &candle_core::Device::Cpu).unwrap();
+        let scores = |absent, rows: std::ops::Range<usize>| -> Vec<Vec<f32>> {
+            let nearest = NearestMean::new(Arc::clone(&model), means.clone(), absent);
+            let scores = nearest.scores_of(&features, &Scope::Task(rows)).unwrap();
+            scores.to_vec2().unwrap()
+        };
+        assert_eq!(scores(Absent::Head, 1..3), [[0.6, 2.0], [0.8, -1.0]]);
+        assert_eq!(scores(Absent::Lost, 1..3), [[0.6, -1.0], [0.8, -1.0]]);
+        // Everybody asked about has a mean.
+        assert_eq!(scores(Absent::Head, 0..2), [[0.0, 0.6], [0.0, 0.8]]);
+    }
 }

@@ -149,4 +149,30 @@ mod tests {
         }
         assert_eq!(sigmoid_targets(&[1], 3, None), [0.0, 1.0, 0.0]);
     }
+
+    /// The softmax form is the cross-entropy over seen outputs and, beside it, the cross-entropy with softened answers of
+    /// the previous network over old ones, at temperature 2 and without its square.
+    #[test]
+    fn a_previous_network_adds_to_the_loss() {
+        let z: Vec<f32> = (0..18).map(|i| (1.3 * i as f32).cos()).collect();
+        let old: Vec<f32> = (0..12).map(|i| (0.7 * i as f32).sin()).collect();
+        let logits = Tensor::from_slice(&z, (2, 9), &Device::Cpu).unwrap();
+        let loss = |told: Option<&[f32]>| {
+            let distilled = distilled(IcarlLoss::Softmax, Reduction::Sum);
+            let loss = distilled.of(&logits, &[6, 8], told).unwrap();
+            f64::from(loss.to_scalar::<f32>().unwrap())
+        };
+        let softmax = |row: &[f32]| -> Vec<f64> {
+            let powers: Vec<f64> = row.iter().map(|z| (f64::from(*z) / 2.0).exp()).collect();
+            let sum: f64 = powers.iter().sum();
+            powers.into_iter().map(|power| power / sum).collect()
+        };
+        let of = |(z, old): (&[f32], &[f32])| -> f64 {
+            let (own, told) = (softmax(&z[..6]), softmax(old));
+            -told.iter().zip(&own).map(|(t, p)| t * p.ln()).sum::<f64>()
+        };
+        let wanted = z.chunks(9).zip(old.chunks(6)).map(of).sum::<f64>() / 2.0;
+        let found = loss(Some(&old)) - loss(None);
+        assert!((found - wanted).abs() < 1e-5, "{found} {wanted}");
+    }
 }

@@ -303,4 +303,48 @@ mod tests {
             golden.assert_close_f32(name, &network);
         }
     }
+
+    /// With matrices of moments and with diagonals, and a task that nobody reported on.
+    #[test]
+    fn tasks_are_read_back_from_what_was_saved() {
+        let mut gram = Gram::new(3);
+        gram.add(&[1.0, 2.0, 3.0, 0.5, -1.0, 2.5]);
+        let full = Moments::Full(gram.finish());
+        let name = lora_name(0, LoraPlace::Proj, Factor::A);
+        let pair = |value: f32| {
+            let one = Parameter { shape: vec![1, 3], values: [value; 3].into() };
+            [(name.as_str(), one)].into_iter().collect::<ParameterSet>()
+        };
+        for moments in [full, Moments::Diagonal(vec![1.0, 4.0, 9.0])] {
+            let mut tasks = Tasks::default();
+            tasks.begins(0);
+            tasks.report([("w".to_owned(), vec![0.5, 0.25], moments)]);
+            tasks.finish(pair(2.0));
+            tasks.begins(1);
+            tasks.report(Vec::new());
+            tasks.finish(pair(3.0));
+            let mut body = Body::default();
+            tasks.save_into(&mut body);
+            let (read, _) = Tasks::load_from(&body).unwrap();
+            let mut again = Body::default();
+            read.save_into(&mut again);
+            assert_eq!(again.digest(), body.digest());
+            assert_eq!((read.total, read.products), (tasks.total, tasks.products));
+        }
+    }
+
+    /// `B` alone is scaled, whichever task it is of.
+    #[test]
+    fn a_stack_scales_what_goes_up_again() {
+        let [a, b] = [Factor::A, Factor::B].map(|factor| lora_name(0, LoraPlace::Proj, factor));
+        let pair = |value: f32| {
+            let of = |value| Parameter { shape: vec![1, 2], values: [value; 2].into() };
+            let both = [(a.as_str(), of(value)), (b.as_str(), of(10.0 * value))];
+            both.into_iter().collect::<ParameterSet>()
+        };
+        let stack = stacked(&[pair(1.0), pair(2.0)], 0.5).unwrap();
+        assert_eq!(stack.get(&a).unwrap().shape, [2, 1, 2]);
+        assert_eq!(stack.get(&a).unwrap().values[..], [1.0, 1.0, 2.0, 2.0]);
+        assert_eq!(stack.get(&b).unwrap().values[..], [5.0, 5.0, 10.0, 10.0]);
+    }
 }

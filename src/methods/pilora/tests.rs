@@ -191,3 +191,31 @@ fn pairs_that_are_not_passed_have_no_b() {
     }
     assert_eq!(current.passing(&set, 0), set);
 }
+
+/// Logits are divided by the temperature.
+#[test]
+fn a_higher_temperature_evens_what_competes() {
+    let loss = |temperature: f64| -> Option<f32> {
+        let mut found = None;
+        let plain = |method: &mut PiLora| {
+            (method.pull, method.orthogonality, method.sparsity) = (0.0, 0.0, 0.0);
+            method.temperature = temperature;
+        };
+        step(&method(plain), 0..10, |_, _, loss, logits| {
+            let labels = Golden::open("vit_tokens").unwrap().labels("labels");
+            let rows = logits.to_vec2::<f32>().unwrap();
+            let of = |(row, label): (&Vec<f32>, u32)| {
+                let scaled: Vec<f64> = row.iter().map(|z| f64::from(*z) / temperature).collect();
+                scaled.iter().map(|z| z.exp()).sum::<f64>().ln() - scaled[label as usize]
+            };
+            let mean: f64 = rows.iter().zip(labels).map(of).sum::<f64>() / rows.len() as f64;
+            let value = flat(loss)[0];
+            assert!((f64::from(value) - mean).abs() < 1e-4, "{temperature}: {value} {mean}");
+            found = Some(value);
+        })?;
+        found
+    };
+    if let (Some(one), Some(ten)) = (loss(1.0), loss(10.0)) {
+        assert!((one - ten).abs() > 1e-2, "{one} {ten}");
+    }
+}

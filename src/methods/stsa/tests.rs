@@ -366,6 +366,46 @@ fn empty_parts_of_a_client_count_among_all_units() {
     assert_eq!(of(&[(1, Some(9)), (2, Some(9))]), 20);
 }
 
+/// Two parts that have samples, of two clients that cut three each, count as two or as six.
+#[test]
+fn the_server_counts_units_as_it_is_told() {
+    use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+    use crate::model::{Backbone, PixelShape};
+    use crate::policy::{Lab, Method, Period, RoundContext};
+    let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
+    let lab = Lab::new(pixels, digits::embedded().unwrap(), curriculum);
+    let samples = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
+    let solved = |rule: Estimation, unit: Option<u32>| {
+        let (method, _) = stsa(Payload::F64, Variant::Estimated(rule));
+        let layout = method.statistics(1);
+        let sent = Arc::new(of_seed(9).unwrap());
+        let fold = |(at, samples): (usize, &Samples)| {
+            let found = Collected { unit: samples.units().remove(0), gram: Some(samples.gram()) };
+            let meta = UpMeta::timely(seat(at as u32, at as u32, unit), Round(0));
+            let update = upload(&layout, &found).unwrap();
+            Folded::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
+        };
+        let folded = samples.iter().enumerate().map(fold).reduce(Folded::merge);
+        let view = Arc::clone(&lab.curriculum.tasks[0]);
+        let round = RoundContext {
+            round: Round(0),
+            period: Period::of(view, 10),
+            phase: 0,
+            phase_name: "",
+            round_in_phase: 0,
+            rounds_in_phase: 1,
+            run_seed: 0,
+        };
+        let mut server = method.server(&lab, StreamKey::new(1, Domain::Init)).unwrap();
+        server.end_round(&round, folded, &lab).unwrap();
+        server.save().digest()
+    };
+    assert_ne!(solved(TOTAL, None), solved(TOTAL, Some(2)));
+    assert_eq!(solved(NONEMPTY, None), solved(NONEMPTY, Some(2)));
+    assert_eq!(solved(TOTAL, None), solved(NONEMPTY, None));
+}
+
 /// What an upload is sent as, and what the engine makes of two of them.
 #[test]
 fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {

@@ -76,6 +76,30 @@ fn what_asks_for_nothing_changes_nothing() {
     assert!(solved(&[1.0, 0.0, 0.0], &[&g, &back], 0.1).is_none());
 }
 
+/// In a plane the row in the middle lacks most, and the two outside ask for more: all three are active for a moment, one
+/// more than can be independent, and the middle one leaves.
+#[test]
+fn a_row_that_was_let_in_leaves_again() {
+    let towards = |degrees: f64| [degrees.to_radians().cos(), degrees.to_radians().sin()];
+    let rows = [towards(0.0), towards(30.0), towards(60.0)];
+    let rows: Vec<&[f64]> = rows.iter().map(|row| &row[..]).collect();
+    for g in [towards(210.0), towards(205.0), towards(217.0)] {
+        let (u, z) = solved(&g, &rows, 0.4).unwrap();
+        assert!(z[1] == 0.0 && z[0] > 0.0 && z[2] > 0.0, "{z:?}");
+        // Both outside are at their limit: 0.4 of the vector's length.
+        assert!(
+            (product(&u, rows[0]) - 0.4).abs() < 1e-9 && (product(&u, rows[2]) - 0.4).abs() < 1e-9
+        );
+    }
+}
+
+/// Three lengths and the vector's own, six products of pairs and three with the vector, three additions.
+#[test]
+fn what_a_program_of_three_rows_multiplies() {
+    assert_eq!(Program::multiplications(3), 4 + 6 + 3 + 3);
+    assert_eq!(Program::multiplications(1), 2 + 1 + 1 + 1);
+}
+
 proptest! {
     /// Card, invariant 2: feasible, idempotent, and as near as any other feasible vector.
     #[test]

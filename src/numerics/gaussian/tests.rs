@@ -277,7 +277,36 @@ fn golden_own_gaussians_of_two_clients() {
 #[test]
 fn what_is_added_to_a_variance_widens_it() {
     let point = Diagonal { count: 4, mean: vec![1.0], variance: vec![0.0] };
-    assert!(point.sampler(3.0, 0.25).is_ok());
+    let mut out = [0f32];
+    point.sampler(3.0, 0.25).unwrap().place(&[2.0], &mut out);
+    assert_eq!(out, [2.0]);
+}
+
+/// `mean + L noise`, where `L` is the factor of the covariance with what is added to its diagonal.
+#[test]
+fn a_feature_is_placed_by_the_lower_factor() {
+    let place = |full: &Full, inflation: f64, jitter: f64, noise: [f64; 2]| {
+        let mut out = [0f32; 2];
+        full.sampler(inflation, jitter).unwrap().place(&noise, &mut out);
+        out.map(f64::from)
+    };
+    let near = |a: [f64; 2], b: [f64; 2]| {
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?} is not {b:?}");
+    };
+    // The factor of ((4, 2), (2, 5)) is ((2, 0), (1, 2)); three times the covariance has sqrt(3) times the factor.
+    let full = Full { count: 9, mean: vec![10.0, 20.0], covariance: vec![4.0, 2.0, 2.0, 5.0] };
+    near(place(&full, 1.0, 0.0, [1.0, 0.0]), [12.0, 21.0]);
+    near(place(&full, 1.0, 0.0, [0.5, -1.0]), [11.0, 18.5]);
+    near(place(&full, 3.0, 0.0, [1.0, 0.0]), [10.0 + 12f64.sqrt(), 20.0 + 3f64.sqrt()]);
+    // Jitter counts in mean variances: a tenth of 4 is 0.4.
+    let singular = Full { covariance: vec![4.0; 4], ..full.clone() };
+    near(
+        place(&singular, 1.0, 0.1, [1.0, 0.0]),
+        [10.0 + 4.4f64.sqrt(), 20.0 + 4.0 / 4.4f64.sqrt()],
+    );
+    // Not positive: a hundredth is too little, the tenth that is tried next is enough.
+    let odd = Full { covariance: vec![1.0, 1.05, 1.05, 1.0], ..full };
+    near(place(&odd, 1.0, 0.01, [1.0, 0.0]), [10.0 + 1.1f64.sqrt(), 20.0 + 1.05 / 1.1f64.sqrt()]);
 }
 
 #[test]

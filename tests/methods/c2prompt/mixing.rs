@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fedcast::learning::OptimiserConfig;
 use fedcast::learning::evaluation::evaluate;
+use fedcast::learning::prompting::ComponentPart;
 use fedcast::methods::c2prompt::{C2PromptConfig, Scores};
 use fedcast::methods::powder::Powder;
-use fedcast::model::ParameterSet;
+use fedcast::model::{FrozenPart, ParameterSet};
 use fedcast::policy::*;
 use fedcast::quantity::ClientId;
 use fedcast::wire::{Kind, NamedTensor};
@@ -204,22 +206,52 @@ fn rows_of_sums_are_compared_as_they_are() {
     assert!(off(&kept(&run), &weights(&MATCHED, 0.3), &sent) > 1e-3);
 }
 
-/// A client's sums are its means times its samples of the class and the blocks, but for scores below 0.
+/// Scores by hand, where nothing moves: `cos(q * a, k)` of every sample of a class with each component, block by block.
+/// Means are those above 0, sums are of all, in each of two epochs.
 #[test]
 fn clients_report_means_or_sums_of_their_scores() {
-    let reported = |scores: Scores| {
+    for scores in [Scores::Means, Scores::Sums] {
         let mut run = crate::engine(mixing(|c| c.cpa_scores = scores), 3);
+        run.lab.training.optimiser = OptimiserConfig::sgd(0.0);
         let shards = deal(&run.lab, &run.view(0), 3);
         run.task(0, &shards, 1);
-        let train = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
-        let up = train.up.as_ref().unwrap();
-        let found = up.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
-        found.as_f32().unwrap().to_vec()
-    };
-    let (means, sums) = (reported(Scores::Means), reported(Scores::Sums));
-    assert!(means.iter().all(|mean| (0.0..=1.0).contains(mean)), "{means:?}");
-    assert!(sums.iter().any(|sum| *sum < 0.0) && sums.iter().any(|sum| sum.abs() > 1.0));
-    assert!(means.iter().zip(&sums).all(|(mean, sum)| *sum <= 1e-4 || *mean > 0.0));
+        for train in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {
+            let up = train.up.as_ref().unwrap();
+            let told = up.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
+            let sent = parameters_of(up).unwrap();
+            let loader = run.lab.statistics_loader(&shards[train.seat.client.index()]);
+            let batch = loader.in_order(1_000).next().unwrap().unwrap();
+            let pixels = run.lab.pixels(&batch).unwrap();
+            let queries = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+            let queries: Vec<Vec<f32>> = queries.to_vec2().unwrap();
+            let mut wanted = vec![0.0; 3 * 2];
+            for (query, label) in queries.iter().zip(batch.labels()) {
+                let of_class = batch.labels().iter().filter(|other| *other == label).count() as f64;
+                for (block, component) in (0..2).flat_map(|block| (0..3).map(move |c| (block, c))) {
+                    let row = |part: ComponentPart| -> Vec<f64> {
+                        let all = sent.get(&part.name(block)).unwrap();
+                        let row = all.cut(component..component + 1).unwrap();
+                        row.values.iter().map(|value| f64::from(*value)).collect()
+                    };
+                    let (key, attention) = (row(ComponentPart::Key), row(ComponentPart::Attention));
+                    let attended: Vec<f64> =
+                        query.iter().zip(&attention).map(|(q, a)| f64::from(*q) * a).collect();
+                    let dot =
+                        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+                    let lengths = (dot(&key, &key) * dot(&attended, &attended)).sqrt();
+                    let score = dot(&attended, &key) / lengths;
+                    wanted[2 * component + *label as usize] += match scores {
+                        Scores::Means => score.max(0.0) / (2.0 * of_class),
+                        Scores::Sums => 2.0 * score,
+                    };
+                }
+            }
+            let gap = |(told, wanted): (&f32, &f64)| (f64::from(*told) - wanted).abs();
+            let off = told.as_f32().unwrap().iter().zip(&wanted).map(gap).fold(0.0, f64::max);
+            assert!(off < 1e-4, "{scores:?}: {off} of {wanted:?}");
+            assert!(wanted.iter().any(|entry| entry.abs() > 0.02), "{wanted:?}");
+        }
+    }
 }
 
 /// What is mixed is what this round sent, and everybody begins the next round with it. After the last round slots are as

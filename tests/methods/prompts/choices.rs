@@ -362,3 +362,53 @@ fn without_the_contrast_fed_cprompt_is_coda_prompt_with_a_softmax() {
         assert!(*other != coda && !others[..place].contains(other));
     }
 }
+
+/// What the first batch of the second task loses, before anything moved. In the first task all of these move alike.
+fn first_loss(change: impl Fn(&mut FedCPrompt)) -> f64 {
+    let mut method = small_contrast(C2lForm::Off);
+    change(&mut method);
+    let mut run = engine(built(method, &facts()), 3);
+    (0..2).for_each(|at| task(&mut run, at));
+    let first = run.exchanges.iter().find(|exchange| exchange.task == 1).unwrap();
+    first.metrics.iter().find(|(name, _)| *name == "loss_first").unwrap().1
+}
+
+/// A wider margin adds itself where the hinge is active; a flat softmax adds `ln 2` and pulls nowhere.
+#[test]
+fn the_contrast_is_added_to_the_cross_entropy() {
+    let prompts =
+        |alpha| first_loss(|method| (method.c2l.form, method.c2l.alpha) = (C2lForm::Prompt, alpha));
+    assert!((prompts(60.0) - prompts(50.0) - 10.0).abs() < 1e-4);
+    let flat = |method: &mut FedCPrompt| {
+        (method.c2l.form, method.c2l.temperature) = (C2lForm::FeatureSoftmax, 1e12);
+    };
+    let contrast = first_loss(flat) - first_loss(|_| ());
+    assert!((contrast - std::f64::consts::LN_2).abs() < 1e-4, "{contrast}");
+}
+
+/// Tasks beyond the pool share the last expert: where a new one begins it starts as a copy, where the last goes on it stays.
+#[test]
+fn an_expert_that_is_shared_is_not_copied_again() {
+    let begun = |pool: u32| -> Vec<ParameterSet> {
+        let mut run =
+            engine(dual_of(|method| (method.pool, method.copy_previous) = (pool, true)), 3);
+        let mut begun = Vec::new();
+        for at in 0..3 {
+            task(&mut run, at);
+            let own = run.exchanges.iter().find(|exchange| exchange.task == at).unwrap();
+            begun.push(parameters_of(&own.down).unwrap());
+        }
+        begun
+    };
+    for pool in [2, 3] {
+        let begun = begun(pool);
+        let name = begun[0].iter().find(|(name, _)| name.ends_with(".expert")).unwrap().0.clone();
+        let expert = |task: usize, row: usize| rows(&begun[task], &name, row..row + 1).to_vec();
+        assert_eq!(expert(1, 1), expert(1, 0), "the second begins as the first ended");
+        assert_ne!(expert(1, 0), expert(0, 0), "which had learnt");
+        match pool {
+            2 => assert_ne!(expert(2, 1), expert(2, 0), "the last goes on"),
+            _ => assert_eq!(expert(2, 2), expert(2, 1), "the third begins as the second ended"),
+        }
+    }
+}

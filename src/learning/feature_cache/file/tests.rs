@@ -177,3 +177,14 @@ fn a_full_disk_is_an_error_and_no_block() {
     assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);
     assert_eq!(file.holds(&blocks(), 0), Held::Empty);
 }
+
+/// A header, a checksum a block, up to a page; then every value in four bytes.
+#[test]
+fn a_file_has_its_length_from_the_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = open(folder.path()).file;
+    let length = || std::fs::metadata(folder.path().join("a.features")).unwrap().len();
+    assert_eq!(length(), 4096 + 4 * 3 * 44);
+    file.put(&blocks(), 2, &values(2)).unwrap();
+    assert_eq!(length(), 4096 + 4 * 3 * 44);
+}

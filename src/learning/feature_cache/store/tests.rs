@@ -219,3 +219,29 @@ fn damaged_blocks_are_computed_again_and_counted() {
     assert_eq!(row(&again, 3), expected);
     assert!(cache.notices()[0].contains("were damaged"), "{:?}", cache.notices());
 }
+
+/// Who asks again gets what is there; whoever asks for anything else does not.
+#[test]
+fn what_was_asked_for_before_is_lent_again_and_nothing_else() {
+    let (one, other, cache) = (backbone(1), backbone(2), FeatureCache::default());
+    let halves = || {
+        let normalise = crate::data::Normalisation::Half;
+        Arc::new(Transform { normalise, ..Transform::default() })
+    };
+    let (split, few) = (split(), Arc::new(split().first_of_each_class(5).unwrap()));
+    let (whole, below) = (FrozenPart::Whole, FrozenPart::Below(1));
+    let ask = |backbone: &Arc<Backbone>, split: &Arc<Split>, transform, part| {
+        cache.store(backbone, split, &transform, part).unwrap().unwrap()
+    };
+    let first = ask(&one, &split, plain(), whole);
+    let others = [
+        ask(&other, &split, plain(), whole),
+        ask(&one, &few, plain(), whole),
+        ask(&one, &split, halves(), whole),
+        ask(&one, &split, plain(), below),
+    ];
+    assert!(others.iter().all(|other| !Arc::ptr_eq(other, &first)));
+    assert!(Arc::ptr_eq(&ask(&one, &split, plain(), whole), &first));
+    assert!(Arc::ptr_eq(&ask(&one, &split, halves(), whole), &others[2]));
+    assert!(Arc::ptr_eq(&ask(&other, &split, plain(), whole), &others[0]));
+}

@@ -66,3 +66,54 @@ fn perturbed(
     }
     Ok(image)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+    use crate::learning::OptimiserConfig;
+    use crate::model::{Backbone, LinearHead, PixelShape};
+    use crate::scenario::reader::defaults;
+
+    /// Two steps by hand upon a linear model of the pixels: each goes down the slope `sum_c (sigmoid(z_c) - t_c) w_c / n`
+    /// and the decay, at a tenth of the rate; classes that were not seen have no part.
+    #[test]
+    fn an_image_goes_down_its_loss_and_fades() {
+        let pixels = PixelShape { channels: 1, image: 8 };
+        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let lab = Lab::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
+        let mut training = lab.training.clone();
+        training.optimiser = OptimiserConfig::sgd(40.0);
+        let lab = Lab { training, ..lab };
+        let weight: Vec<f32> = (0..640).map(|i| (0.7 * i as f32).sin() * 0.3).collect();
+        let bias: Vec<f32> = (0..10).map(|i| 0.1 * i as f32 - 0.4).collect();
+        let mut head = ParameterSet::new();
+        let matrix = Parameter { shape: vec![10, 64], values: weight.clone().into() };
+        head.insert(LinearHead::WEIGHT, matrix);
+        head.insert(LinearHead::BIAS, Parameter { shape: vec![10], values: bias.clone().into() });
+        let model = Classifier::frozen(&lab.backbone, &head).unwrap();
+        let start: Vec<f32> = (0..64).map(|i| 100.0 * (0.3 * i as f32).cos()).collect();
+        let image = Tensor::from_slice(&start, (1, 1, 8, 8), &lab.device).unwrap();
+        let proxy = Proxy { perturbation: 2, ..defaults(|table| Proxy::read(table, "GLFC")) };
+        let moved = perturbed(&proxy, &model, (&image, 3, 5), &lab).unwrap();
+        let moved: Vec<f32> = moved.flatten_all().unwrap().to_vec1().unwrap();
+
+        let mut by_hand: Vec<f64> = start.iter().map(|value| f64::from(*value)).collect();
+        for _ in 0..2 {
+            let mut slope = vec![0.0; 64];
+            for class in 0..5 {
+                let row = &weight[64 * class..][..64];
+                let z: f64 = row.iter().zip(&by_hand).map(|(w, x)| f64::from(*w) * x).sum();
+                let share = 1.0 / (1.0 + (-z - f64::from(bias[class])).exp());
+                let pull = (share - f64::from(u8::from(class == 3))) / 5.0;
+                slope.iter_mut().zip(row).for_each(|(slope, w)| *slope += pull * f64::from(*w));
+            }
+            let step = |(x, slope): (&mut f64, &f64)| *x -= 4.0 * (slope + 1e-5 * *x);
+            by_hand.iter_mut().zip(&slope).for_each(step);
+        }
+        let far = |(a, b): (&f32, &f64)| (f64::from(*a) - b).abs();
+        let gap = moved.iter().zip(&by_hand).map(far).fold(0.0, f64::max);
+        let way = start.iter().zip(&by_hand).map(far).fold(0.0, f64::max);
+        assert!(gap < 1e-4 && way > 0.1, "{gap} after {way}");
+    }
+}

@@ -266,6 +266,92 @@ mod tests {
         );
     }
 
+    /// Noise that is short enough is taken as it is first drawn: scale by scale, times the radius.
+    #[test]
+    fn a_copy_is_a_feature_and_its_noise() {
+        let features = vec![vec![1.0f32, 20.0], vec![1.002, 20.003], vec![1.004, 20.006]];
+        let own: Vec<&Vec<f32>> = features.iter().collect();
+        let key = StreamKey::new(9, Domain::Init);
+        let augment = Augment { radius: 2.0, from_clients: false, scale: Scale::Deviation };
+        let (copied, _) = copies(&features, &[4, 4, 4], augment, key);
+        let mut rng = key.rng();
+        for (at, copy) in copied.iter().enumerate() {
+            let feature = &features[at / COPIES];
+            for (value, (mean, variance)) in copy.iter().zip(feature.iter().zip(variances(&own))) {
+                let noise = variance.sqrt() * standard_normal(&mut rng);
+                assert!((f64::from(value - mean) - 2.0 * noise).abs() < 4e-6, "{value} {mean}");
+            }
+        }
+    }
+
+    /// Features that lie far apart: no draw is short enough, and the last is cut to a tenth of the scales.
+    #[test]
+    fn noise_that_is_too_long_is_cut() {
+        let features: Vec<Vec<f32>> =
+            (0..3).map(|i| (0..6).map(|j| 20.0 * ((i * j) as f32).cos()).collect()).collect();
+        let own: Vec<&Vec<f32>> = features.iter().collect();
+        let most = 0.1 * variances(&own).into_iter().map(f64::sqrt).sum::<f64>();
+        let augment = Augment { radius: 3.0, from_clients: false, scale: Scale::Deviation };
+        let (copied, _) = copies(&features, &[1; 3], augment, StreamKey::new(3, Domain::Init));
+        for (copy, feature) in copied.iter().zip(own.iter().flat_map(|own| [own; COPIES])) {
+            let gaps = copy.iter().zip(feature.iter()).map(|(a, b)| f64::from(a - b).powi(2));
+            let length = gaps.sum::<f64>() / 9.0;
+            assert!((length - most).abs() < 1e-3 * most, "{length} {most}");
+        }
+    }
+
+    /// A model that says a picture is of the class whose pixel is brightest, and what clients say of features that are
+    /// pixels.
+    #[test]
+    fn scores_are_shares_and_traces_mean_variances() {
+        use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+        use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
+        let pixels = PixelShape { channels: 1, image: 8 };
+        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let lab = Lab::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
+        let mut weight = vec![0f32; 640];
+        (0..10).for_each(|class| weight[64 * class + class] = 1.0);
+        let mut head = ParameterSet::new();
+        let of = |shape: &[usize], values: Vec<f32>| Parameter {
+            shape: shape.to_vec(),
+            values: values.into(),
+        };
+        head.insert(LinearHead::WEIGHT, of(&[10, 64], weight));
+        head.insert(LinearHead::BIAS, of(&[10], vec![0.0; 10]));
+        // Four pictures of 2, 2, 4 and 0, of which the last looks like a 3.
+        let mut images = vec![0u8; 4 * 64];
+        [2, 2, 4, 3]
+            .into_iter()
+            .enumerate()
+            .for_each(|(at, bright)| images[64 * at + bright] = 200);
+        let (shape, labels) = ([1, 8, 8], vec![2, 2, 4, 0]);
+        let seen = Seen { images, shape, labels, ..Seen::default() };
+        let key = StreamKey::new(1, Domain::Init);
+        let score = |augment| super::of(&seen, &head, 5, augment, (key, &lab)).unwrap();
+        assert_eq!(score(None), 0.75);
+        // The noise of a class of one picture is nothing, and so is that of two alike.
+        let augment = Augment { radius: 1.0, from_clients: false, scale: Scale::Deviation };
+        assert_eq!(score(Some(augment)), 0.75);
+        assert_eq!(super::of(&Seen::default(), &head, 5, None, (key, &lab)).unwrap(), 0.0);
+
+        let shard: Shard = lab.dataset.train.by_class()[3][..9].to_vec().into();
+        let batch = lab.statistics_loader(&shard).in_order(9).next().unwrap().unwrap();
+        let rows = lab.pixels(&batch).unwrap().flatten_from(1).unwrap().to_vec2::<f32>().unwrap();
+        let spread = variances(&rows.iter().collect::<Vec<_>>());
+        let told = trace(&head, &shard, &lab).unwrap();
+        assert_eq!((told.len(), told[0].0, told[0].2), (1, 3, 9));
+        assert!((told[0].1 - spread.iter().sum::<f64>() / 64.0).abs() < 1e-6 && told[0].1 > 0.0);
+    }
+
+    #[test]
+    fn variances_are_around_the_mean_of_one_fewer() {
+        let features = [vec![1.0f32, 10.0], vec![3.0, 10.0], vec![8.0, 13.0]];
+        let own: Vec<&Vec<f32>> = features.iter().collect();
+        let found = variances(&own);
+        assert!(found.iter().zip([13.0, 3.0]).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
+        assert_eq!(variances(&own[..1]), [0.0, 0.0]);
+    }
+
     #[test]
     fn a_radius_is_the_root_of_the_mean_trace() {
         let augment = Augment { radius: 0.15, from_clients: true, scale: Scale::Deviation };

@@ -389,6 +389,12 @@ fn forms_differ() {
             found.push(consolidated(&config, &averaged, &clients, Some(&previous())));
         }
     }
+    // What label counts are divided by is a key, too, where there are weights.
+    let forms = [OmegaForm::Release, OmegaForm::Normalised].map(|omega| {
+        let config = Settings { weighting: Weighting::Omega, omega, ..config() };
+        consolidated(&config, &averaged, &clients, Some(&previous()))
+    });
+    assert_ne!(forms[0], forms[1]);
     for i in 0..4 {
         (0..i).for_each(|j| assert_ne!(found[i], found[j], "{i} {j}"));
     }

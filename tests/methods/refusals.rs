@@ -1,0 +1,122 @@
+//! Settings of methods that contradict each other, or what a scenario offers, are refused where they stand, and what is next to
+//! them is not.
+
+use std::path::Path;
+
+use fedcast::methods::Registry;
+use fedcast::scenario::{Override, Scenario};
+
+/// Ten digits in two tasks, and a transformer of two blocks.
+const SCENARIO: &str = r#"
+    schema = 1
+    data = { source = "digits", subset = 20 }
+    tasks = { count = 2 }
+    partition = { kind = "iid" }
+    backbone = { kind = "vit", weights = "embedded" }
+    federation = { clients = 5, rounds = 1 }
+    method = { name = "fedavg" }
+"#;
+
+fn read(overrides: &[&str]) -> Result<Scenario, String> {
+    let overrides: Vec<_> = overrides.iter().map(|text| Override::new(*text)).collect();
+    let read = Scenario::from_toml(SCENARIO, "s", Path::new("."), &overrides, &Registry::builtin());
+    read.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
+}
+
+fn refused(overrides: &[&str], why: &str) {
+    let told = read(overrides).expect_err(overrides[0]);
+    assert!(told.contains(why), "{overrides:?}: {told}");
+}
+
+fn read_well(overrides: &[&str]) {
+    if let Err(told) = read(overrides) {
+        panic!("{overrides:?}: {told}");
+    }
+}
+
+#[test]
+fn shares_and_weights_add_up_to_one_at_most() {
+    let auxiliary = "data.auxiliary={share=0.1}";
+    let apart = "method={name=\"cfed\",drawn=\"apart\",learners=0.7,reviewers=0.4}";
+    refused(&[apart, auxiliary], "more clients would learn and review than there are");
+    read_well(&["method={name=\"cfed\",drawn=\"apart\",learners=0.6,reviewers=0.4}", auxiliary]);
+    read_well(&["method={name=\"cfed\",learners=0.7,reviewers=0.4}", auxiliary]);
+    refused(&["method={name=\"fedlwf-2t\",alpha=0.7,beta=0.4}"], "leave less than nothing");
+    read_well(&["method={name=\"fedlwf-2t\",alpha=0.7,beta=0.3}"]);
+    read_well(&["method={name=\"fedlwf-2t\",alpha=0.7,beta=0.4,gamma=0.5}"]);
+}
+
+#[test]
+fn general_prefixes_leave_a_block_for_experts() {
+    refused(&["method={name=\"dualprompt\",g_blocks=6}"], "fill all 6 blocks");
+    read_well(&["method={name=\"dualprompt\",g_blocks=5}"]);
+}
+
+#[test]
+fn who_is_sent_one_expert_cannot_look_for_the_nearest() {
+    let method =
+        |features: &str| format!("method={{name=\"pip\",g_blocks=1,features=\"{features}\"}}");
+    let (matched, trained) = (method("matched"), method("trained"));
+    refused(&[&matched, "wire.form=\"lean\""], "cannot find the nearest");
+    read_well(&[&matched, "wire.form=\"full\""]);
+    read_well(&[&trained, "wire.form=\"lean\""]);
+}
+
+#[test]
+fn units_act_in_phases_that_a_method_has() {
+    let unit = |phase: &str| format!("federation.units={{count=2,phases=[\"{phase}\"]}}");
+    refused(&[&unit("dream"), "federation.clients=10"], "has no phase `dream`");
+    read_well(&[&unit("train"), "federation.clients=10"]);
+    read_well(&["federation.units={count=1,phases=[\"dream\"]}", "federation.clients=10"]);
+}
+
+/// A pool means nothing where every slot has components of its own, nor the other way round.
+#[test]
+fn what_says_nothing_of_components_is_refused() {
+    let slots =
+        ["tasks={count=2,arrival=\"powder\",slot_classes=4}", "partition={kind=\"slices\"}"];
+    let of =
+        |said: &str| format!("method={{name=\"coda-prompt\",ownership=\"slot\",n_blocks=1{said}}}");
+    let plain = of("");
+    read_well(&[&plain, slots[0], slots[1]]);
+    for (key, value) in [
+        ("pool", "5"),
+        ("mu", "0.1"),
+        ("attention_softmax", "true"),
+        ("orthogonal", "\"once\""),
+        ("components", "\"growing\""),
+        ("weights", "\"uniform\""),
+        ("head", "\"growing\""),
+    ] {
+        let said = of(&format!(",{key}={value}"));
+        refused(&[&said, slots[0], slots[1]], &format!("`{key}` has no meaning"));
+        let pool = if key == "pool" { "" } else { ",pool=20" };
+        let averaged = format!("method={{name=\"coda-prompt\",n_blocks=1,{key}={value}{pool}}}");
+        read_well(&[&averaged]);
+    }
+}
+
+/// What clients keep is of no use to clients that never come back; who keeps nothing may be fresh.
+#[test]
+fn clients_that_keep_something_come_back() {
+    let fresh = [
+        "participation={count=5,population=\"fresh\"}",
+        "partition={kind=\"ratios\",category=0.5,split=0.5,imbalance=0.2}",
+    ];
+    for (keeps, keeps_nothing) in [
+        ("name=\"er\"", "name=\"er\",buffer=0"),
+        ("name=\"der\"", "name=\"der\",buffer=0"),
+        ("name=\"icarl\"", "name=\"icarl\",budget=0"),
+        ("name=\"ewc\",site=\"client\"", "name=\"ewc\""),
+        ("name=\"fedlwf-2t\"", "name=\"fedlwf-2t\",first_teacher=\"server\""),
+        ("name=\"fedhaf\"", "name=\"fedhaf\",retention=0.0"),
+        ("name=\"scaffold\"", "name=\"fedavg\""),
+        ("name=\"feddc\"", "name=\"fedprox\""),
+    ] {
+        let sgd = "client.optimiser={kind=\"sgd\",lr=0.1}";
+        let of = |said: &str| format!("method={{{said}}}");
+        refused(&[&of(keeps), sgd, fresh[0], fresh[1]], "nobody comes back");
+        read_well(&[&of(keeps), sgd]);
+        read_well(&[&of(keeps_nothing), sgd, fresh[0], fresh[1]]);
+    }
+}
