@@ -22,6 +22,10 @@ pub enum HeadStart {
     ///
     /// The head that timm gives a vision transformer; it truncates at a hundred deviations.
     Normal,
+    /// Weight uniform on `±sqrt(3/dim)`, bias 0.
+    ///
+    /// Kaiming's uniform start with a gain of one, which the head of STSA's release has where it does not take cosines.
+    Kaiming,
 }
 
 impl Choice for HeadStart {}
@@ -29,17 +33,22 @@ impl Choice for HeadStart {}
 impl HeadStart {
     /// Start values of a linear head of `classes` rows upon `dim` features.
     pub fn parameters(self, classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
+        let mut weight = vec![0.0; classes * dim];
         match self {
-            HeadStart::Uniform => LinearHead::initial_parameters(classes, dim, key),
+            HeadStart::Uniform => return LinearHead::initial_parameters(classes, dim, key),
             HeadStart::Normal => {
-                let mut weight = vec![0.0; classes * dim];
                 fill_normal(&mut key.rng(), &mut weight);
                 weight.iter_mut().for_each(|value| *value *= 0.02);
-                let weight = Parameter { shape: vec![classes, dim], values: weight.into() };
-                let bias = Parameter { shape: vec![classes], values: vec![0.0; classes].into() };
-                [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
+            }
+            HeadStart::Kaiming => {
+                let bound = (3.0 / dim.max(1) as f64).sqrt();
+                let mut rng = key.rng();
+                weight.fill_with(|| uniform(&mut rng, -bound, bound) as f32);
             }
         }
+        let weight = Parameter { shape: vec![classes, dim], values: weight.into() };
+        let bias = Parameter { shape: vec![classes], values: vec![0.0; classes].into() };
+        [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
     }
 }
 
@@ -178,7 +187,7 @@ mod tests {
     use crate::numerics::streams::Domain;
 
     #[test]
-    fn a_head_starts_as_pytorch_or_as_timm_starts_it() {
+    fn a_head_starts_as_pytorch_timm_or_stsa_starts_it() {
         let key = StreamKey::new(1, Domain::Init);
         let moments = |values: &[f32]| {
             let n = values.len() as f64;
@@ -195,6 +204,13 @@ mod tests {
         assert!((moments(&uniform).1 / (1.0 / 192.0) - 1.0).abs() < 0.1);
         assert!(uniform.iter().all(|v| v.abs() <= 0.125));
         assert!(values(HeadStart::Uniform, LinearHead::BIAS).iter().any(|v| *v != 0.0));
+        let kaiming = values(HeadStart::Kaiming, LinearHead::WEIGHT);
+        // Of half width sqrt(3/64): a variance of 1/64.
+        let (mean, variance) = moments(&kaiming);
+        assert!(mean.abs() < 5e-3 && (variance * 64.0 - 1.0).abs() < 0.1, "{mean} {variance}");
+        let furthest = kaiming.iter().fold(0.0f32, |most, v| most.max(v.abs()));
+        assert!((0.21..=0.216_506_36).contains(&furthest), "{furthest}");
+        assert_eq!(values(HeadStart::Kaiming, LinearHead::BIAS), vec![0.0; 100]);
     }
 
     #[test]

@@ -21,10 +21,11 @@
 //! `federation.rounds` rounds. Every client has a task of its own in each, a *slot* of `slot_classes` classes, begins
 //! that of the first period, and moves to that of a later one if it is among the `moving` share of clients, rounded
 //! down, that is drawn as the period begins; the others go on with theirs, and their slots of that period are never
-//! begun. The slots of the first period draw their classes from all; a later one takes `u` of those of an earlier slot
-//! and the rest from the other classes, with `u` uniform from `overlap` to `slot_classes`. A class that comes again
-//! has another head row in every slot, so the head has `count * clients * slot_classes` rows for methods that know no
-//! slots as well. `partition` must be `slices`. Classes and moves are drawn from `seed.class_order`.
+//! begun. Slots get their classes client by client, all periods of one before the next client's: the very first slot
+//! draws from all classes; every other one takes `u` of those of a slot that has been drawn before, of any client, and
+//! the rest from the other classes, with `u` uniform from `overlap` to `slot_classes`. A class that comes again has
+//! another head row in every slot, so the head has `count * clients * slot_classes` rows for methods that know no slots
+//! as well. `partition` must be `slices`. Classes and moves are drawn from `seed.class_order`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

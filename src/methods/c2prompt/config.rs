@@ -4,7 +4,8 @@ use super::{Moments, Scores};
 use crate::methods::powder::PowderConfig;
 use crate::scenario::reader::{Param, TableReader, defaults};
 
-/// At which a component keeps about half of itself where nothing was mixed before.
+/// Between no mixing and the plain mean: over all rounds of the studies a component kept 0.35 (ViT-Tiny on CIFAR-100) to
+/// 0.84 (digits) of itself at it, and about half where nothing had been mixed before.
 ///
 /// Unit rows of the `N` components of a client, with a mean cosine `c` between them, leave a component
 /// `1 / (1 + (N - 1) exp(-(1 - c) / tau))`; rows of clients with other classes are orthogonal and take nothing at such

@@ -1,9 +1,14 @@
 //! Promise: what scenario files say was published is what the papers print. `expected.csv` beside this file is a copy of
-//! the papers' tables, number by number; a file that says otherwise, or says more or less, fails here.
+//! the papers' tables, number by number; a file that says otherwise, or says more or less, fails here. `points.csv` is a
+//! copy of rows and columns that one file has several of, by what is changed for them: the numbers of the file as it is,
+//! which must be those of its `[expected]`, and of the lines in its header.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::FILES;
+use fedcast::methods::Registry;
+use fedcast::scenario::{Override, Scenario};
+
+use super::{FILES, File, scenarios};
 
 /// A number in percent or points, and the table that it stands in.
 type Printed = (f64, String);
@@ -15,20 +20,25 @@ fn copied() -> BTreeMap<(String, String), Printed> {
     rows.map(|(table, file, metric, value)| ((file, metric), (value, table))).collect()
 }
 
+/// What a file says was published, by metric.
+fn told_by(file: &File) -> impl Iterator<Item = (&str, f64)> {
+    file.effective.iter().filter_map(|(key, value)| {
+        let metric = key.strip_prefix("expected.")?;
+        Some((metric, value.as_float().or(value.as_integer().map(|n| n as f64))?))
+    })
+}
+
+/// The table that a file says its numbers stand in.
+fn source(file: &File) -> &str {
+    file.effective.get("expected.source").and_then(|source| source.as_str()).unwrap_or_default()
+}
+
 /// What the files say.
 fn told() -> BTreeMap<(String, String), Printed> {
     let mut told = BTreeMap::new();
     for file in FILES.iter() {
-        let of = |key: &str| file.effective.get(&format!("expected.{key}"));
-        let source = of("source").and_then(|source| source.as_str()).unwrap_or_default();
-        let metrics = file.effective.iter().filter_map(|(key, value)| {
-            Some((
-                key.strip_prefix("expected.")?,
-                value.as_float().or(value.as_integer().map(|n| n as f64))?,
-            ))
-        });
-        for (metric, value) in metrics {
-            told.insert((file.name.clone(), metric.to_owned()), (value, source.to_owned()));
+        for (metric, value) in told_by(file) {
+            told.insert((file.name.clone(), metric.to_owned()), (value, source(file).to_owned()));
         }
     }
     told
@@ -52,4 +62,161 @@ fn published_numbers_are_those_of_the_papers() {
     wrong.extend(gone.map(|(file, metric)| format!("{file} no longer says {metric}")));
     assert!(wrong.is_empty(), "{} numbers are not as printed:\n{}", wrong.len(), wrong.join("\n"));
     assert!(copied.len() >= 400, "{} numbers", copied.len());
+}
+
+/// In which order several numbers of one point are printed.
+const ORDER: [&str; 8] = [
+    "average_incremental_micro",
+    "average_from_second_stage_micro",
+    "avg",
+    "faa",
+    "micro",
+    "aia",
+    "forgetting_from_best",
+    "forgetting_from_best_of_all",
+];
+
+/// What is changed of a file, each change as `--set` has it, and the numbers printed for that.
+#[derive(Clone, Debug, PartialEq)]
+struct Point {
+    changes: BTreeSet<String>,
+    printed: Vec<f64>,
+}
+
+/// Numbers with a decimal point, in the order in which a text has them.
+fn decimals(text: &str) -> Vec<f64> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+    words.map(|word| word.trim_matches('.')).filter(|word| word.contains('.')).map(parsed).collect()
+}
+
+fn parsed(number: &str) -> f64 {
+    number.parse().expect("a number")
+}
+
+/// The point of a line `#   --set KEY=VALUE --set KEY=VALUE   words, a / b / c` of a header. Numbers, but no words, may
+/// stand before the changes. Lines without changes or without numbers have none.
+fn point(line: &str) -> Option<Point> {
+    let mut pieces = line.strip_prefix('#')?.split("--set ");
+    let mut rest = pieces.next().filter(|before| !before.contains(char::is_alphabetic))?.to_owned();
+    let mut changes = BTreeSet::new();
+    for piece in pieces {
+        let (change, after) = match piece.strip_prefix('\'') {
+            Some(quoted) => quoted.split_once('\'')?,
+            None => piece.split_once(' ').unwrap_or((piece, "")),
+        };
+        changes.insert(change.to_owned());
+        rest.push_str(after);
+    }
+    let printed = decimals(&rest);
+    (!changes.is_empty() && !printed.is_empty()).then_some(Point { changes, printed })
+}
+
+/// Points of the header of a scenario file.
+fn header(file: &str) -> Vec<Point> {
+    let text = std::fs::read_to_string(scenarios().join(file)).expect("readable");
+    text.lines().filter_map(point).collect()
+}
+
+/// Points of the copy with the tables that they stand in, by file.
+fn points() -> BTreeMap<String, Vec<(String, Point)>> {
+    let mut reader = csv::Reader::from_reader(include_str!("points.csv").as_bytes());
+    let mut points: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for row in reader.deserialize::<(String, String, String, String)>() {
+        let (table, file, changes, printed) = row.expect("a row");
+        let changes = changes.split(' ').map(str::to_owned).collect();
+        let point = Point { changes, printed: decimals(&printed) };
+        points.entry(file).or_default().push((table, point));
+    }
+    points
+}
+
+#[test]
+fn points_of_headers_are_those_of_the_papers() {
+    let copied = points();
+    let mut wrong: Vec<String> = Vec::new();
+    let mut seen = 0;
+    for file in FILES.iter() {
+        let name = &file.name;
+        let lines = header(name);
+        let copy = copied.get(name).map(Vec::as_slice).unwrap_or_default();
+        seen += lines.len();
+        for line in &lines {
+            if !copy.iter().any(|(_, point)| point == line) {
+                wrong.push(format!("{name}: the header has {line:?}, which is not in the copy"));
+            }
+        }
+        let hash = |changes: &BTreeSet<String>| {
+            let sets: Vec<Override> = changes.iter().map(Override::new).collect();
+            let loaded = Scenario::load(&scenarios().join(name), &sets, &Registry::builtin());
+            loaded.unwrap_or_else(|error| panic!("{name}: {error}")).scenario.hash()
+        };
+        let as_it_is = hash(&BTreeSet::new());
+        let told: BTreeMap<&str, f64> = told_by(file).collect();
+        let own: Vec<f64> = ORDER.iter().filter_map(|metric| told.get(metric).copied()).collect();
+        let mut own_points = 0;
+        for (table, point) in copy {
+            if hash(&point.changes) != as_it_is {
+                if !lines.contains(point) {
+                    wrong.push(format!("{name}: the header has no {point:?}"));
+                }
+                continue;
+            }
+            own_points += 1;
+            if point.printed != own || table != source(file) {
+                wrong.push(format!("{name}: [expected] is {own:?}, not {point:?} ({table})"));
+            }
+        }
+        // A header that goes on with the table of the file's own numbers has them in the copy, too.
+        let table = copy.iter().any(|(table, _)| table == source(file));
+        if !own.is_empty() && table && own_points != 1 {
+            wrong.push(format!("{name}: {own_points} points of the copy are the file itself"));
+        }
+    }
+    let gone = copied.keys().filter(|file| FILES.iter().all(|there| there.name != **file));
+    wrong.extend(gone.map(|file| format!("{file} is not there")));
+    assert!(wrong.is_empty(), "{} points are not as printed:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(seen >= 100, "{seen} lines of headers");
+}
+
+/// A column that was copied twice, once as the file's own, shows here even if the copy has it so.
+#[test]
+fn no_line_of_a_header_repeats_what_its_file_expects() {
+    let mut wrong: Vec<String> = Vec::new();
+    for file in FILES.iter() {
+        let told: BTreeMap<&str, f64> = told_by(file).collect();
+        let own: Vec<f64> = ORDER.iter().filter_map(|metric| told.get(metric).copied()).collect();
+        let lines = header(&file.name);
+        let repeated = lines.iter().filter(|line| line.printed == own);
+        wrong.extend(repeated.map(|line| format!("{}: {line:?}", file.name)));
+        for (at, line) in lines.iter().enumerate() {
+            let twice = lines[..at].iter().any(|other| other.changes == line.changes);
+            wrong.extend(twice.then(|| format!("{}: {line:?} twice", file.name)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn lines_of_headers_are_read_as_they_are_written() {
+    let of = |changes: &[&str], printed: &[f64]| {
+        let changes = changes.iter().map(|change| (*change).to_owned()).collect();
+        Some(Point { changes, printed: printed.to_vec() })
+    };
+    let read = [
+        ("#   --set a.b=1.0   9.5 / 8.25 / 7.0", of(&["a.b=1.0"], &[9.5, 8.25, 7.0])),
+        (
+            "#   --set a=1 --set 'b=[\"x y\"]'   without b, 70.22; but",
+            of(&["a=1", "b=[\"x y\"]"], &[70.22]),
+        ),
+        ("#  100 %: 90.08 %   --set a.b=1.0", of(&["a.b=1.0"], &[90.08])),
+        ("#   --set a=5000   50.10 / 34.97, of Table 1", of(&["a=5000"], &[50.1, 34.97])),
+        ("#   --set a.b=1.0", None),
+        ("#   --set a.b=1.0   twice", None),
+        ("# 1.494 MiB with --set a=b", None),
+        ("# 90.08 %", None),
+        ("a = 1.5", None),
+    ];
+    for (line, wanted) in read {
+        assert_eq!(point(line), wanted, "{line}");
+    }
 }
