@@ -89,8 +89,8 @@ pub enum PartitionKind {
         category: f64,
         /// Beta: size of the last held class relative to the first; 1 is balanced. Default 1.
         imbalance: f64,
-        /// Whether `imbalance` applies to the label counts that clients report and not to what
-        /// they hold, but for classes of which they report none: as three of the four long tails of HePCo's release.
+        /// Whether `imbalance` applies to the label counts that clients report and not to what they hold, but for
+        /// classes of which they report none, as in three of the four long tails of HePCo's release. Default false.
         counts_only: bool,
     },
     /// Every client has consecutive slices of its own classes: for `tasks.arrival = "powder"`.
