@@ -70,7 +70,8 @@ pub enum EpochSchedule {
     Constant,
     /// Half a cosine: `lr/2 (1 + cos(pi e / epochs))` in epoch `e` from 0.
     Cosine,
-    /// Nearly a quarter of a cosine: `lr cos(99 pi e / (200 (epochs - 1)))`.
+    /// Nearly a quarter of a cosine: `lr cos(99 pi e / (200 (epochs - 1)))`, as CODA-Prompt's release and those built
+    /// upon it have it (Fed-CPrompt, HePCo).
     QuarterCosine,
 }
 
@@ -135,7 +136,10 @@ impl ClientSection {
             epochs: table.get(&epochs.source("HGP")),
             batch: table.get(&batch.source("HGP")),
             optimiser: table.table("optimiser", OptimiserSection::read),
-            epoch_schedule: table.get(&epoch_schedule.source("HePCo: quarter-cosine")),
+            epoch_schedule: table.get(
+                &epoch_schedule
+                    .source("releases of CODA-Prompt, Fed-CPrompt and HePCo: quarter-cosine"),
+            ),
             round_schedule: table.table("round_schedule", RoundSchedule::read),
             clip: table.optional(&clip.at_least(0.0)),
             augment: table.get(&augment),

@@ -89,8 +89,8 @@ pub enum PartitionKind {
         category: f64,
         /// Beta: size of the last held class relative to the first; 1 is balanced. Default 1.
         imbalance: f64,
-        /// Whether `imbalance` applies to the label counts that clients report and not to what
-        /// they hold, as in two classes of HePCo's release. Default false.
+        /// Whether `imbalance` applies to the label counts that clients report and not to what they hold, but for
+        /// classes of which they report none, as in three of the four long tails of HePCo's release. Default false.
         counts_only: bool,
     },
     /// Every client has consecutive slices of its own classes: for `tasks.arrival = "powder"`.
@@ -273,13 +273,17 @@ fn ratios(table: &mut TableReader<'_>) -> PartitionKind {
     let share = |name: &'static str, default: f64, what: &'static str| {
         Param::new(name, default, what).source("HePCo").above(0.0).at_most(1.0)
     };
-    let counts_only =
-        Param::new("counts_only", false, "thin out what clients report, not what they hold");
+    let counts_only = Param::new(
+        "counts_only",
+        false,
+        "thin out what clients report; who reports none of a class holds none",
+    );
     PartitionKind::Ratios {
         split: table.get(&share("split", 0.1, "share of each held class (gamma)")),
         category: table.get(&share("category", 0.6, "share of the classes held (kappa)")),
         imbalance: table.get(&share("imbalance", 1.0, "last held class against the first (beta)")),
-        counts_only: table.get(&counts_only.source("two classes of HePCo's release")),
+        counts_only: table
+            .get(&counts_only.source("three of the four long tails of HePCo's release")),
     }
 }
 

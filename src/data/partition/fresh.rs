@@ -33,7 +33,8 @@ pub enum FreshLaw {
         split: f64,
         /// Beta: the tail's size relative to the head's, 1 for balanced.
         imbalance: f64,
-        /// Whether `imbalance` thins out only what clients [report](FreshClients::reported).
+        /// Whether `imbalance` thins out only what clients [report](FreshClients::reported); who reports none of
+        /// a class holds none.
         counts_only: bool,
     },
 }
@@ -73,7 +74,8 @@ impl FreshClients {
     }
 
     /// What `client` says that it holds, where that is something else than [`Self::counts`]: HePCo's long
-    /// tail as two classes of its release have it, whose data stays balanced.
+    /// tail as three of the four data sets of its release that have one, whose reported classes keep the whole
+    /// share.
     pub fn reported(
         &self,
         view: &TaskView,
@@ -100,8 +102,12 @@ impl FreshClients {
         match self.law {
             FreshLaw::Dirichlet { beta, samples } => by_labels(rng, sizes, beta, samples),
             FreshLaw::Ratios { category, split, imbalance, counts_only } => {
-                let imbalance = if counts_only { 1.0 } else { imbalance };
-                by_ratios(rng, sizes, category, split, imbalance)
+                let mut counts = by_ratios(rng, sizes, category, split, imbalance);
+                if counts_only {
+                    let reported = counts.iter_mut().zip(sizes).filter(|(count, _)| **count > 0);
+                    reported.for_each(|(count, size)| *count = whole_share(*size as f64, split));
+                }
+                counts
             }
         }
     }
@@ -156,9 +162,14 @@ fn by_ratios(
             1.0 => sizes[class] as f64,
             _ => tail(i, held, average, imbalance).min(sizes[class] as f64),
         };
-        counts[class] = floor(split * available) as u32;
+        counts[class] = whole_share(available, split);
     }
     counts
+}
+
+/// So much of the available samples.
+fn whole_share(available: f64, split: f64) -> u32 {
+    floor(split * available) as u32
 }
 
 /// What the long tail leaves of the class at a place of the order, before the split.
@@ -283,8 +294,9 @@ mod tests {
         let fresh = FreshClients { law, seed: 9 };
         let held = per_class(&fresh.shard(&view, ClientId(3), &by_class));
         let said = fresh.reported(&view, ClientId(3), &[500; 20]).unwrap();
-        assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (300, 80));
-        assert!(held.iter().zip(&said).all(|(held, said)| said <= held));
+        assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (250, 80));
+        // The sixth class's share of the tail is less than one sample: nobody reports it, and nobody holds it.
+        assert!(held.iter().zip(&said).all(|(held, said)| *held == if *said > 0 { 50 } else { 0 }));
         let real =
             FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.01, counts_only: false };
         let real = FreshClients { law: real, seed: 9 };

@@ -133,8 +133,9 @@ impl AccuracyMatrix {
         mean((1..self.tasks()).map(|s| self.drop_at(s) / (s + 1) as f64))
     }
 
-    /// The same over the tasks that can be forgotten: `1/(s-1)` in place of `1/s`. As the releases of HePCo and of
-    /// CODA-Prompt compute it.
+    /// The same over the tasks that can be forgotten: `1/(s-1)` in place of `1/s`. Every task counts alike. So it is in
+    /// CODA-Prompt's release, which says that it assumes tasks of one size; HePCo's logs the accuracy on the test
+    /// images of all old tasks together, which is the same where tasks have as many of them.
     pub fn forgetting_consecutive_old(&self) -> f64 {
         mean((1..self.tasks()).map(|s| self.drop_at(s) / s as f64))
     }

@@ -337,6 +337,79 @@ fn an_image_is_answered_alike_whatever_stands_beside_it() {
     }
 }
 
+/// The public code's error, through the method: a neighbour's expert decides on an image's answer, which is its own
+/// expert's where it stands alone.
+#[test]
+fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
+    let run = |layout| engine(dual_of(|c| c.layout = layout), 3).run(1, 1);
+    let (mut own, mut dealt) = (run(ExpertLayout::Own), run(ExpertLayout::Reference));
+    let loader =
+        own.lab.queried(own.lab.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
+    let batch = loader.in_order(16).next().unwrap().unwrap();
+    let queries = batch.queries(&own.lab.device).unwrap().unwrap();
+    // Keys between which images are torn, and experts that are unlike each other.
+    let apart = queries.broadcast_sub(&queries.mean_keepdim(0).unwrap()).unwrap();
+    let keys = apart.narrow(0, 0, 3).unwrap();
+    let similar = prompts::cosines(&queries, &keys).unwrap();
+    let chosen = prompts::selection(&similar, 1).unwrap().concat();
+    let other = |than: &[u32]| chosen.iter().position(|expert| !than.contains(expert)).unwrap();
+    let image = 0;
+    let (alike, unlike) =
+        ((1..16).find(|at| chosen[*at] == chosen[image]).unwrap(), other(&[chosen[image]]));
+    let mut body = own.server.save();
+    let mut set = parameters_of(&body).unwrap();
+    set.insert(EXPERT_KEYS, Parameter::of(&keys).unwrap());
+    let Parameter { shape, values } = set.get(&expert_name(1)).unwrap();
+    let values: Vec<f32> = (0..values.len()).map(|i| (i as f32).sin()).collect();
+    let shape = shape.clone();
+    set.insert(expert_name(1), Parameter { shape, values: values.into() });
+    body.sections = fedcast::policy::parameter_sections(&set);
+    own.server.load(&body).unwrap();
+    dealt.server.load(&body).unwrap();
+    // The first image's features among these.
+    let features = |run: &Engine, images: &[usize]| -> Vec<f32> {
+        let shard = images.iter().map(|image| *image as u32).collect();
+        let batch = run.lab.statistics_loader(&shard).in_order(16).next().unwrap().unwrap();
+        let predictor = run.server.predictor(&run.lab).unwrap();
+        let all = predictor.features(&run.lab.pixels(&batch).unwrap()).unwrap();
+        all.to_vec2::<f32>().unwrap().remove(0)
+    };
+    let alone = features(&own, &[image]);
+    for beside in [alike, unlike] {
+        assert!(near(&alone, &features(&own, &[image, beside])), "{chosen:?}");
+    }
+    assert!(near(&alone, &features(&dealt, &[image])), "one image has its own key and value");
+    let [by_like, by_unlike] = [alike, unlike].map(|beside| features(&dealt, &[image, beside]));
+    assert!(!near(&alone, &by_like) && !near(&by_like, &by_unlike));
+    // Of more images the first has what is of the first two, whoever comes behind.
+    assert!(near(&by_unlike, &features(&dealt, &[image, unlike, 2, 3])));
+}
+
+/// The same in training: one image is taught as it is meant, a batch of several is not.
+#[test]
+fn the_public_codes_deal_changes_what_a_batch_teaches() {
+    let taught = |layout, batch| {
+        let mut run = engine(dual_of(|c| c.layout = layout), 3);
+        run.lab.training.batch = batch;
+        let shard = deal(&run.lab, &run.view(0), 1)[0].iter().copied().take(8).collect();
+        run.task(0, &[shard], 1);
+        let exchange = run.last();
+        [&exchange.down, exchange.up.as_ref().unwrap()].map(|body| parameters_of(body).unwrap())
+    };
+    let names = [expert_name(1), "head.weight".to_owned()];
+    for (batch, same) in [(1, true), (8, false)] {
+        let [own, dealt] =
+            [ExpertLayout::Own, ExpertLayout::Reference].map(|layout| taught(layout, batch));
+        assert_eq!(own[0], dealt[0], "they begin alike");
+        for name in &names {
+            let of = |set: &ParameterSet| set.get(name).unwrap().values.to_vec();
+            assert_ne!(of(&own[0]), of(&own[1]), "{name}");
+            let gap = far(&of(&own[1]), &of(&dealt[1]));
+            assert_eq!(gap < 1e-4, same, "{name}, batches of {batch}: {gap}");
+        }
+    }
+}
+
 /// Not neutral: a zero key takes attention, too.
 #[test]
 fn components_of_zeros_are_a_prefix_of_zeros() {

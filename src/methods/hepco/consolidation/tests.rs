@@ -244,13 +244,12 @@ fn distance(server: &ParameterSet, other: &ParameterSet, queries: &Tensor, label
     objective.value(queries, labels).unwrap().1.distance
 }
 
-/// A class is learnt from those who have it: one client has all samples of class 2 and the other all of class 3, and
-/// earlier classes are learnt from the previous server, whatever clients do to them.
-#[test]
-fn every_class_is_learnt_from_who_has_it() {
+/// By class, how much of its distance to the two clients' models and to the previous server's is left: one client has
+/// all samples of class 2 and the other all of class 3.
+fn distances_left(weighting: Weighting) -> [[f64; 3]; 4] {
     let (averaged, past) = (parameters(0), previous());
     let clients = [client(1, [40, 0]), client(2, [0, 40])];
-    let config = trained(|c| c.replay_ratio = 1.0);
+    let config = trained(|c| (c.replay_ratio, c.weighting) = (1.0, weighting));
     let settings = (&config, SHAPE);
     let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
     let made = made.unwrap().unwrap();
@@ -269,8 +268,15 @@ fn every_class_is_learnt_from_who_has_it() {
             at(&after) / at(&averaged)
         })
     };
+    [0, 1, 2, 3].map(of)
+}
+
+/// A class is learnt from those who have it, and earlier classes from the previous server, whatever clients do to them.
+#[test]
+fn every_class_is_learnt_from_who_has_it() {
+    let left = distances_left(Weighting::Omega);
     for (label, source) in [(0, 2), (1, 2), (2, 0), (3, 1)] {
-        let shares = of(label);
+        let shares = left[label];
         assert!(shares[source] < 0.2, "class {label}: {shares:?}");
         for other in (0..3).filter(|other| *other != source) {
             assert!(
@@ -278,6 +284,46 @@ fn every_class_is_learnt_from_who_has_it() {
                 "class {label}, model {other}: {shares:?}"
             );
         }
+    }
+}
+
+/// By the paper's sums clients teach about old classes, too: what is learnt of those lies between clients and the
+/// previous server, and not with the server alone.
+#[test]
+fn by_plain_sums_clients_teach_old_classes_too() {
+    let [plain, omega] = [Weighting::Plain, Weighting::Omega].map(distances_left);
+    for (label, (plain, omega)) in plain.iter().zip(&omega).take(2).enumerate() {
+        for client in 0..2 {
+            assert!(plain[client] < 0.75 * omega[client], "class {label}: {plain:?} {omega:?}");
+        }
+        assert!(plain[2] > 3.0 * omega[2], "class {label}: {plain:?} {omega:?}");
+    }
+}
+
+/// Who is asked what: by plain sums old pseudo-queries stand behind the new ones in the clients' lesson.
+#[test]
+fn lessons_are_of_who_teaches_them() {
+    let (averaged, past) = (parameters(0), previous());
+    let clients = [client(1, [3, 4]), client(2, [6, 1])];
+    let asked = |rows: usize, from: f32, label: u32| Asked {
+        queries: Tensor::full(from, (rows, SHAPE.dim), &candle_core::Device::Cpu).unwrap(),
+        labels: vec![label; rows],
+    };
+    for (weighting, of_clients) in [(Weighting::Omega, 5), (Weighting::Plain, 8)] {
+        let config = Settings { weighting, ..config() };
+        let settings = (&config, SHAPE);
+        let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
+        let made = made.unwrap().unwrap();
+        let lessons = made.lessons(asked(5, 2.0, 3), Some(asked(3, 1.0, 0))).unwrap();
+        let [new, old] = &lessons[..] else { panic!("clients and the previous server") };
+        assert_eq!((new.teachers.len(), old.teachers.len()), (2, 1));
+        assert_eq!((new.labels.len(), &old.labels[..]), (of_clients, &[0; 3][..]));
+        assert_eq!(new.labels[..5], [3; 5]);
+        assert!(new.labels[5..].iter().all(|label| *label == 0));
+        let first = |lesson: &Lesson| lesson.queries.get_on_dim(1, 0).unwrap().to_vec1::<f32>();
+        let values = [vec![2.0; 5], vec![1.0; 3]].concat();
+        assert_eq!(first(new).unwrap(), values[..of_clients]);
+        assert_eq!(first(old).unwrap(), [1.0; 3]);
     }
 }
 
