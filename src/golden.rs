@@ -11,9 +11,10 @@
 //! let Some(golden) = Golden::open("vit_prefix") else { return };
 //! golden.assert_close("loss", &[loss]);
 //! ```
-//! A small set of the same layout belongs to the package, `tests/vectors` (made by `tools/vectors.py`), so that a
-//! fresh clone proves numbers, too: [`Golden::own`]. That every vector of both sets is read by a test, or waits for
-//! a method that is not here yet, is tested by [`usage`].
+//! A small set of the same layout belongs to the package, `tests/vectors` (made by `tools/vectors.py`), so that a fresh
+//! clone proves numbers, too: [`Golden::own`]. Files `released_*` among them hold what released code answered
+//! (`tools/vectors_released.py`); their tests are named `golden_released_*`. That every vector of both sets is read by
+//! a test, or waits for a method that is not here yet, is tested by [`usage`].
 
 // A tool box: not every reader is used by a test of every build.
 #![allow(dead_code)]

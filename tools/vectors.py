@@ -7,7 +7,8 @@
 Inputs are drawn from a fixed seed and rounded to float32 (statistics stay float64); everything else is evaluated in
 float64 with PyTorch's own functions and autograd, never with a formula of the Rust code, and rounded once.
 `tolerances.json` allows |got - stored| <= atol: 1e-5 of the largest stored value for float32, 1e-10 for float64.
-The tests that read them are named golden_own_*; an entry that no test reads fails.
+The tests that read them are named golden_own_*; an entry that no test reads fails. Vectors of released code lie beside
+them (released_*), made by vectors_released.py.
 """
 
 import json
@@ -346,16 +347,22 @@ def hepco():
     v.expect("head.grad_bias", by_bias)
 
 
+def write(folder, metadata=None):
+    """Writes all files, and their tolerances beside those of files that were not made now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, vectors in FILES.items():
+        save_file(vectors.entries, folder / f"{name}.safetensors", metadata=(metadata or {}).get(name))
+    beside = folder / "tolerances.json"
+    tolerances = json.loads(beside.read_text()) if beside.exists() else {}
+    tolerances.update((name, vectors.tolerances) for name, vectors in FILES.items())
+    beside.write_text(json.dumps(tolerances, indent=0, sort_keys=True) + "\n")
+
+
 def main():
     folder = pathlib.Path(__file__).parent.parent / "tests" / "vectors"
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else folder
-    folder.mkdir(parents=True, exist_ok=True)
     for make in (losses, selection, statistics, hepco):
         make()
-    for name, vectors in FILES.items():
-        save_file(vectors.entries, folder / f"{name}.safetensors")
-    tolerances = {name: vectors.tolerances for name, vectors in FILES.items()}
-    (folder / "tolerances.json").write_text(json.dumps(tolerances, indent=0, sort_keys=True) + "\n")
+    write(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else folder)
 
 
 if __name__ == "__main__":

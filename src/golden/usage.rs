@@ -184,3 +184,30 @@ fn own_vectors_are_few_bytes() {
     let sizes = entries.map(|entry| entry.expect("an entry").metadata().expect("its size").len());
     assert!(sizes.sum::<u64>() < 200_000);
 }
+
+/// Each file says of which release at which commit it is; the tool that makes it and the guide say the same.
+#[test]
+fn vectors_of_released_code_say_whose_they_are() {
+    let read = |path: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    };
+    let (tool, guide) = (read("tools/vectors_released.py"), read("src/guide/testing.md"));
+    let mut releases = 0;
+    for file in stored(&own_folder()).keys().filter(|file| file.starts_with("released_")) {
+        let bytes =
+            std::fs::read(own_folder().join(format!("{file}.safetensors"))).expect("vectors");
+        let (_, header) = SafeTensors::read_metadata(&bytes).expect("a header");
+        let release = header.metadata().as_ref().and_then(|told| told.get("release"));
+        let release = release.unwrap_or_else(|| panic!("{file} is of no release"));
+        let (repository, commit) = release.split_once("/tree/").expect("a commit");
+        let repository = repository.strip_prefix("https://github.com/").expect("a repository");
+        assert!(tool.contains(&format!("(\"{repository}\", \"{commit}\")")), "{file}: {release}");
+        assert!(
+            guide.contains(&format!("| `{file}` | {repository} {commit} |")),
+            "{file}: {release}"
+        );
+        releases += 1;
+    }
+    assert_eq!(releases, 6);
+}

@@ -96,6 +96,7 @@ mod tests {
     use candle_core::Device;
 
     use super::*;
+    use crate::golden::Golden;
     use crate::numerics::streams::Domain;
 
     const SHAPE: PoolShape = PoolShape { blocks: 2, pool: 5, length: 4, dim: 8 };
@@ -132,6 +133,23 @@ mod tests {
         close(&prefixes(&pool(1, 1.0), 7.5), 1.0);
         close(&prefixes(&pool(1, 1.0), -1.0), -1.0);
         assert!(plain.iter().any(|v| v.abs() > 0.1));
+    }
+
+    /// HePCo's release, `L2P.forward`: the first half of rows are keys.
+    #[test]
+    fn golden_released_weighted_prompts() {
+        let golden = Golden::own("released_hepco");
+        let (keys, prompts) = (golden.tensor("server.keys"), golden.tensor("server.prompts"));
+        let named = (0..2).flat_map(|block| {
+            let prompts = prompts.get(block).unwrap().reshape((5, 2, 4)).unwrap();
+            [(keys_name(block), keys.get(block).unwrap()), (prompts_name(block), prompts)]
+        });
+        let tensors: PromptTensors = named.collect();
+        let queries = golden.tensor("z").narrow(0, 0, 3).unwrap();
+        let adapted = WeightedPool { blocks: 2 }.adapt(&tensors, &queries).unwrap();
+        let prefix = adapted.prefix[1].as_ref().expect("the second block has one");
+        golden.assert_tensor("prompt.keys", &prefix.keys);
+        golden.assert_tensor("prompt.values", &prefix.values);
     }
 
     #[test]

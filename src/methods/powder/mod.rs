@@ -50,6 +50,8 @@ mod server;
 mod shape;
 mod similarity;
 mod table;
+#[cfg(test)]
+mod vectors;
 
 use std::sync::Arc;
 

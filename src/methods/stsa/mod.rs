@@ -34,6 +34,8 @@ mod messages;
 mod server;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

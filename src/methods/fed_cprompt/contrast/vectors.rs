@@ -17,3 +17,17 @@ fn golden_own_contrastive_losses() {
     let loss = prompts(&now, &received, &[&before, &golden.tensor("c2l.near")], c2l).unwrap();
     golden.assert_loss("c2l.prompts", &loss, &now);
 }
+
+/// The release's `TripletLoss` and, in the first task, `positive_loss`.
+#[test]
+fn golden_released_contrastive_losses() {
+    let golden = Golden::own("released_fed_cprompt");
+    let (received, before) = (golden.tensor("received"), golden.tensor("before"));
+    let now = golden.variable("now");
+    golden.assert_loss("c2l", &hinge(&now, &received, Some(&before)).unwrap(), &now);
+    golden.assert_loss("c2l.first", &hinge(&now, &received, None).unwrap(), &now);
+    let close = (&received + (golden.tensor("step") * 1e-3).unwrap()).unwrap();
+    let nothing = hinge(&close, &received, Some(&before)).unwrap();
+    golden.assert_tensor("c2l.nothing", &nothing);
+    assert_eq!(nothing.to_scalar::<f32>().unwrap(), 0.0);
+}

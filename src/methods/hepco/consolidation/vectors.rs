@@ -1,4 +1,5 @@
-//! Terms, signs, weights and directions of the server's losses against the package's own vectors.
+//! Terms, signs, weights and directions of the server's losses against the package's own vectors, and the loops of the
+//! server against what the released code makes of the same models.
 
 use candle_core::{Tensor, Var};
 
@@ -111,4 +112,68 @@ fn golden_own_distillation_of_prompts_and_head() {
     let of = |variable: &Var| gradients.get(variable).unwrap().clone();
     golden.assert_tensor("head.grad_weight", &of(&head.weight));
     golden.assert_tensor("head.grad_bias", &of(&head.bias));
+}
+
+/// The release's `Trainer.train_generator` as a whole: shares of clients that also count classes nobody has, the divergence
+/// KL(client || server) and its sign, and a distance that has a value and no gradient.
+#[test]
+fn golden_released_training_of_generators() {
+    let golden = Golden::own("released_hepco");
+    let server = model(&golden, "server");
+    let counted = clients(&golden, shares(&golden, OmegaForm::Release));
+    let previous = previous(&golden);
+    let gradient = MseGradient::Detached;
+    let loss = GenerationLoss { kl: 0.7, mse: 0.3, gradient, form: KlForm::ClientServer };
+    for (name, teachers, z, labels) in [
+        ("generator", &counted[..], "z", "labels"),
+        ("generator_old", &previous[..], "z_old", "labels_old"),
+    ] {
+        let objective = Objective::new(&server, teachers, loss).unwrap();
+        let z = golden.variable(z);
+        golden.assert_loss(name, &objective.value(&z, &golden.labels(labels)).unwrap().0, &z);
+    }
+}
+
+/// The server before, which counts fully for what it has seen.
+fn previous(golden: &Golden) -> [Teacher; 1] {
+    let seen = |count: i64| if count > 0 { 1.0 } else { 0.0 };
+    let weights = golden.i64("counts_before").into_iter().map(seen).collect();
+    [Teacher { model: model(golden, "previous"), weights }]
+}
+
+/// The release's `Trainer.knowledge_distillation` as a whole: prompts, then the head, with a quarter of old queries.
+#[test]
+fn golden_released_distillation() {
+    let golden = Golden::own("released_hepco");
+    let server = model(&golden, "server");
+    let counted = clients(&golden, shares(&golden, OmegaForm::Release));
+    let previous = previous(&golden);
+    let z = golden.tensor("z");
+    let of = |what: &str| (golden.labels(what), golden.labels(&format!("{what}_old")));
+    let (labels, labels_old) = of("prompts.labels");
+    let z_old = golden.tensor("z_old").narrow(0, 0, labels_old.len()).unwrap();
+    assert_eq!((labels.len(), labels_old.len()), (64, 16));
+    let lessons = [
+        Lesson { queries: z.clone(), labels, teachers: &counted },
+        Lesson { queries: z_old.clone(), labels: labels_old, teachers: &previous },
+    ];
+    let mut student = Student::new(&server).unwrap();
+    let (loss, by_keys) = student.gradients(&lessons).unwrap();
+    golden.assert_close("distillation", &[loss]);
+    golden.assert_close("distillation.grad_keys", &by_keys.concat());
+    golden.assert_close("distillation.grad_prompts", &student.by_prompts.concat());
+
+    let head = HeadStudent::new(&server).unwrap();
+    let (labels, labels_old) = of("head.labels");
+    let all = Tensor::cat(&[&z, &z_old], 0).unwrap();
+    let loss = head.loss(&all, &[labels, labels_old].concat()).unwrap();
+    golden.assert_tensor("head", &loss);
+    let gradients = loss.backward().unwrap();
+    // Rows of classes that nobody has seen do not move.
+    let padded = |variable: &Var, width: usize| {
+        let own = gradients.get(variable).unwrap().flatten_all().unwrap().to_vec1::<f32>();
+        [own.unwrap(), vec![0.0; 2 * width]].concat()
+    };
+    golden.assert_close("head.grad_weight", &padded(&head.weight, 4));
+    golden.assert_close("head.grad_bias", &padded(&head.bias, 1));
 }

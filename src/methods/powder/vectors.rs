@@ -1,0 +1,122 @@
+//! Slots that are compared over three periods, against what the released code makes of the same scores.
+//!
+//! Its `updateweight_with_promptchoosing` numbers slots by task and client of three; here they are numbered as they begin,
+//! which is the same order.
+
+use candle_core::{Device, Var};
+
+use super::*;
+use crate::golden::Golden;
+use crate::numerics::streams::Domain;
+use crate::quantity::{ClientId, TaskId};
+
+const CLIENTS: u32 = 3;
+const CLASSES: usize = 3;
+const LIKENESS: Likeness = Likeness { blocks: 2, components: 2, exponent: 4 };
+const SHAPE: SlotShape =
+    SlotShape { blocks: 0..2, components: 2, length: 2, dim: 4, top: 3, form: SlotForm::Tokens };
+
+/// The classes of the samples that the release was asked about, within the first slot of each period.
+const TARGETS: [u32; 4] = [2, 0, 0, 1];
+
+fn key(slot: u32) -> SlotKey {
+    SlotKey { task: TaskId((slot / CLIENTS) as u16), client: ClientId(slot % CLIENTS) }
+}
+
+/// Every slot of the release, by its number there.
+struct Slots {
+    golden: Golden,
+    table: SlotTable,
+    known: Vec<u32>,
+}
+
+impl Slots {
+    fn place(&self, slot: u32) -> usize {
+        self.known.iter().position(|known| *known == slot).expect("a slot that began")
+    }
+
+    fn begin(&mut self, slot: u32) {
+        let (first, init) = (slot as usize * CLASSES, StreamKey::new(1, Domain::Init));
+        let place = self.table.begin(key(slot), first..first + CLASSES, &SHAPE, init);
+        if place == self.known.len() {
+            self.known.push(slot);
+        }
+    }
+
+    /// Somebody looks at a slot. The release leaves out slots that go on where it looks at one that is left; here they
+    /// are scored, too, and must not count.
+    fn look(&mut self, period: usize, slot: u32, left_out: &[u32]) {
+        let (name, all) = (format!("look{period}.{slot}"), self.known.len());
+        let kept: Vec<usize> = (0..all).filter(|at| !left_out.contains(&self.known[*at])).collect();
+        assert_eq!(self.golden.shape(&name), [CLASSES, LIKENESS.blocks, kept.len(), 2], "{name}");
+        let mut means = vec![9.0; CLASSES * LIKENESS.blocks * all * LIKENESS.components];
+        let stored = self.golden.f32(&name);
+        for (row, scores) in stored.chunks(kept.len() * LIKENESS.components).enumerate() {
+            for (at, scores) in kept.iter().zip(scores.chunks(LIKENESS.components)) {
+                let first = (row * all + at) * LIKENESS.components;
+                means[first..first + LIKENESS.components].copy_from_slice(scores);
+            }
+        }
+        let over = (0..all as u32).collect();
+        let place = self.place(slot);
+        let found = Attention { over, means, counts: vec![1; CLASSES] };
+        self.table.take(place, found, LIKENESS.blocks);
+    }
+
+    /// A period opens for these slots.
+    fn open(&mut self, period: usize, asked: &[u32]) {
+        let clients: Vec<u32> = asked.iter().map(|slot| slot % CLIENTS).collect();
+        let goes_on: Vec<u32> =
+            asked.iter().copied().filter(|slot| self.known.contains(slot)).collect();
+        let latest =
+            |client: &u32| self.known.iter().copied().rfind(|slot| slot % CLIENTS == *client);
+        let left = clients.iter().filter_map(latest).filter(|slot| !goes_on.contains(slot));
+        for slot in left.collect::<Vec<u32>>() {
+            self.look(period, slot, &goes_on);
+        }
+        asked.iter().for_each(|slot| self.begin(*slot));
+        asked.iter().for_each(|slot| self.look(period, *slot, &[]));
+        let places: Vec<usize> = asked.iter().map(|slot| self.place(*slot)).collect();
+        self.table.compare(&LIKENESS, Lend::Begun, &places);
+    }
+
+    fn shares(&self, slot: u32) -> Vec<f64> {
+        let alone = &self.table.slots()[self.place(slot)].class_shares;
+        batch_shares(TARGETS.iter().map(|class| alone[*class as usize]))
+    }
+}
+
+/// In the second period the first client goes on and the others move, in the third the second goes on.
+#[test]
+fn golden_released_comparison_of_slots() {
+    let golden = Golden::own("released_powder");
+    let mut slots = Slots { golden, table: SlotTable::default(), known: Vec::new() };
+    for period in 0..3 {
+        let name = |what: &str| format!("period{period}.{what}");
+        let asked = slots.golden.labels(&name("asked"));
+        slots.open(period, &asked);
+        let golden = &slots.golden;
+        assert_eq!(slots.known, golden.labels(&name("slots")));
+        let all: Vec<f64> =
+            (0..slots.known.len()).flat_map(|slot| slots.table.weights(slot)).collect();
+        golden.assert_close(&name("weights"), &all);
+        let own = |slot: &u32| slots.table.slots()[slots.place(*slot)].row.clone();
+        let rows: Vec<Vec<f64>> = asked.iter().map(own).collect();
+        golden.assert_close(&name("mixed"), &rows.concat());
+        let similar = rows.iter().flat_map(|row| most_similar(row, SHAPE.top));
+        let similar: Vec<u32> = similar.map(|place| slots.known[place]).collect();
+        golden.assert_close(&name("similar"), &similar);
+        // Shares of classes are kept in f32.
+        golden.assert_within(&name("shares"), &slots.shares(asked[0]), 1e-7);
+    }
+
+    let shares = slots.shares(slots.golden.labels("period2.asked")[0]);
+    let (student, teacher) =
+        (slots.golden.variable("ntd.student"), slots.golden.f32("ntd.teacher"));
+    let not_true =
+        NotTrue { teacher: &teacher, labels: &TARGETS, shares: &shares, temperature: 3.0 };
+    slots.golden.assert_loss("ntd", &not_true.loss(&student).unwrap(), &student);
+    // What the slots of other clients say of their classes is no part of it.
+    let same = Var::from_vec(teacher.clone(), (4, CLASSES), &Device::Cpu).unwrap();
+    assert_eq!(not_true.loss(&same).unwrap().to_scalar::<f32>().unwrap(), 0.0);
+}
