@@ -71,8 +71,11 @@ impl C2PromptConfig {
         let cpa = Param::new("cpa", true, "components are mixed by the classes that they match");
         let scores =
             Param::new("cpa_scores", Scores::Means, "how scores become rows that are compared");
-        let tau =
-            Param::new("cpa_temperature", TEMPERATURE, "temperature of the mixing; 1e9: plain mean");
+        let tau = Param::new(
+            "cpa_temperature",
+            TEMPERATURE,
+            "temperature of the mixing; 1e9: plain mean",
+        );
         let transfer =
             Param::new("cpa_transfer", false, "slots lend components as in Powder beside `cpa`");
         let last = Param::new("cpa_last", false, "mixes after the last round of a period, too");

@@ -50,7 +50,8 @@ impl Report {
     /// The count and the mean of a class, if the client has samples of it.
     fn of(&self, class: u32) -> Option<(u32, &[f32])> {
         let place = self.classes.iter().position(|other| *other == class)?;
-        let (count, dim) = (self.moments.counts[place], self.moments.means.len() / self.classes.len());
+        let (count, dim) =
+            (self.moments.counts[place], self.moments.means.len() / self.classes.len());
         (count > 0).then(|| (count, &self.moments.means[place * dim..(place + 1) * dim]))
     }
 }
@@ -245,7 +246,8 @@ mod tests {
         let begin = |classes: &[(u32, &[f32])]| report(classes);
         let (first, second) = (slot(0, 0), slot(0, 1));
         let same: (u32, &[f32]) = (4, &[1.0, 3.0]);
-        reports.take([(first, begin(&[same, (6, &[1.0])])), (second, begin(&[same]))], Moments::All);
+        reports
+            .take([(first, begin(&[same, (6, &[1.0])])), (second, begin(&[same]))], Moments::All);
         assert_eq!(reports.second_holders(TaskId(0)), Some(2.0 / 3.0));
         assert_eq!(reports.other_samples(TaskId(0)), Some(0.0));
         let later = begin(&[(4, &[1.0, 3.1]), (5, &[2.0; 3])]);

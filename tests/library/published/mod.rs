@@ -17,8 +17,7 @@ use toml::{Table, Value};
 const PAPERS: [&str; 9] =
     ["baselines", "c2prompt", "fedhaf", "glfc", "hepco", "hgp", "pilora", "prompts", "stsa"];
 
-/// Tables of a scenario that decide what is learnt from what by whom; `[method]` is looked at with its defaults, of the
-/// others what the file or its base writes.
+/// Tables of a scenario that decide what is learnt from what by whom, in what the file or its base writes.
 const DECIDING: [&str; 11] = [
     "backbone",
     "client",
@@ -33,15 +32,26 @@ const DECIDING: [&str; 11] = [
     "wire",
 ];
 
-/// What says where things lie, or what is written down.
-const PLACES: [&str; 6] = [
+/// Keys that are looked at where a file leaves them to the program, too: another default would be another experiment.
+const DEFAULTED: [&str; 14] = [
     "backbone.architecture",
+    "backbone.stem",
     "backbone.weights",
-    "backbone.vocabulary",
-    "data.path",
-    "data.source",
-    "data.nominal",
+    "client.clip",
+    "client.epoch_schedule",
+    "client.optimiser",
+    "client.round_schedule",
+    "data.statistics",
+    "data.test",
+    "data.train",
+    "method",
+    "participation",
+    "partition",
+    "tasks",
 ];
+
+/// What says where things lie.
+const PLACES: [&str; 2] = ["backbone.vocabulary", "data.path"];
 
 /// Constants with one source.
 #[derive(Deserialize)]
@@ -195,10 +205,15 @@ fn every_constant_of_a_paper_s_scenario_has_a_source() {
             .flat_map(|sourced| flat(&sourced.values).into_keys())
             .collect();
         let decides = |key: &&String| {
-            let table = key.split('.').next().unwrap_or_default();
-            let is_place = PLACES.iter().any(|place| key.starts_with(place));
-            let written = DECIDING.contains(&table) && written.contains(*key);
-            !is_place && (table == "method" || written)
+            let within = |tables: &[&str]| {
+                let is_in = |table: &&str| {
+                    key.strip_prefix(table)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                };
+                tables.iter().any(is_in)
+            };
+            let decides = within(&DEFAULTED) || within(&DECIDING) && written.contains(*key);
+            decides && !within(&PLACES)
         };
         for key in effective.keys().filter(decides).filter(|key| !sourced.contains(*key)) {
             unsourced.entry(format!("{key} = {}", effective[key])).or_default().push(file.clone());
