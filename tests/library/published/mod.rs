@@ -17,7 +17,8 @@ use toml::{Table, Value};
 const PAPERS: [&str; 9] =
     ["baselines", "c2prompt", "fedhaf", "glfc", "hepco", "hgp", "pilora", "prompts", "stsa"];
 
-/// Tables of a scenario that decide what is learnt from what by whom, in what the file or its base writes.
+/// Tables of a scenario that decide what is learnt from what by whom; `[method]` is looked at with its defaults, of the
+/// others what the file or its base writes, and what of [`LEFT`] is left to defaults.
 const DECIDING: [&str; 11] = [
     "backbone",
     "client",
@@ -32,26 +33,31 @@ const DECIDING: [&str; 11] = [
     "wire",
 ];
 
-/// Keys that are looked at where a file leaves them to the program, too: another default would be another experiment.
-const DEFAULTED: [&str; 14] = [
-    "backbone.architecture",
+/// Where things lie.
+const PLACES: [&str; 2] = ["backbone.vocabulary", "data.path"];
+
+/// Keys that files may leave to defaults, which papers and releases have values of.
+const LEFT: [&str; 19] = [
     "backbone.stem",
-    "backbone.weights",
     "client.clip",
     "client.epoch_schedule",
-    "client.optimiser",
-    "client.round_schedule",
-    "data.statistics",
-    "data.test",
-    "data.train",
-    "method",
-    "participation",
-    "partition",
-    "tasks",
+    "client.optimiser.betas",
+    "client.optimiser.eps",
+    "client.optimiser.weight_decay",
+    "client.round_schedule.kind",
+    "data.statistics.transform",
+    "data.test.normalise",
+    "data.train.interpolation",
+    "data.train.scale",
+    "participation.kind",
+    "partition.alpha",
+    "partition.by",
+    "partition.picks",
+    "partition.picks_beta",
+    "tasks.moving",
+    "tasks.order",
+    "tasks.overlap",
 ];
-
-/// What says where things lie.
-const PLACES: [&str; 2] = ["backbone.vocabulary", "data.path"];
 
 /// Constants with one source.
 #[derive(Deserialize)]
@@ -162,13 +168,37 @@ fn files() -> Vec<File> {
             let loaded = Scenario::load(&path, &[], &Registry::builtin());
             let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
             let effective: Table = scenario.to_effective_toml().parse().expect("TOML");
+            let effective = unabridged(flat(&effective));
             let name = path.file_name().expect("a file").to_string_lossy();
             let name = format!("{folder}/{name}");
-            all.push(File { name, written, effective: flat(&effective) });
+            all.push(File { name, written, effective });
         }
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
+}
+
+/// With what an effective scenario is silent about where it is as usual; a limit of gradients that is none is 0.
+fn unabridged(mut effective: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    let word = |effective: &BTreeMap<String, Value>, key: &str| {
+        effective.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let registry = Registry::builtin();
+    let method = registry.find(&word(&effective, "method.name")).expect("a method");
+    let mut usual = vec![
+        ("client.epoch_schedule", Value::from("constant")),
+        ("client.clip", Value::from(method.clip.unwrap_or(0.0))),
+    ];
+    if word(&effective, "backbone.kind") == "resnet18" {
+        usual.push(("backbone.stem", Value::from("small")));
+    }
+    for (key, value) in usual {
+        effective.entry(key.to_owned()).or_insert(value);
+    }
+    if word(&effective, "data.train.crop") != "random-resized" {
+        effective.remove("data.train.scale"); // Nothing uses it.
+    }
+    effective
 }
 
 #[test]
@@ -205,15 +235,14 @@ fn every_constant_of_a_paper_s_scenario_has_a_source() {
             .flat_map(|sourced| flat(&sourced.values).into_keys())
             .collect();
         let decides = |key: &&String| {
-            let within = |tables: &[&str]| {
-                let is_in = |table: &&str| {
-                    key.strip_prefix(table)
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                };
-                tables.iter().any(is_in)
+            let table = key.split('.').next().unwrap_or_default();
+            let is_place = PLACES.iter().any(|place| key.starts_with(place));
+            let written = DECIDING.contains(&table) && written.contains(*key);
+            let is_left = |left: &&str| {
+                key.strip_prefix(**left)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
-            let decides = within(&DEFAULTED) || within(&DECIDING) && written.contains(*key);
-            decides && !within(&PLACES)
+            !is_place && (table == "method" || written || LEFT.iter().any(|left| is_left(&left)))
         };
         for key in effective.keys().filter(decides).filter(|key| !sourced.contains(*key)) {
             unsourced.entry(format!("{key} = {}", effective[key])).or_default().push(file.clone());
@@ -222,6 +251,18 @@ fn every_constant_of_a_paper_s_scenario_has_a_source() {
     let list: Vec<String> =
         unsourced.iter().map(|(what, files)| format!("{what}: {}", files.join(" "))).collect();
     assert!(list.is_empty(), "{} constants have no source:\n{}", list.len(), list.join("\n"));
+}
+
+#[test]
+fn keys_that_are_left_to_defaults_are_keys_of_some_file() {
+    for left in LEFT {
+        let known = FILES.iter().any(|file| {
+            file.effective.keys().any(|key| {
+                key.strip_prefix(left).is_some_and(|rest| !rest.contains(char::is_alphanumeric))
+            })
+        });
+        assert!(known, "{left} is a key of no file");
+    }
 }
 
 #[test]
