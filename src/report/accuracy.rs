@@ -32,7 +32,7 @@ pub struct Accuracy {
     pub forgetting_from_best_of_all: Option<f64>,
     /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, F_N as HePCo's line prints it.
     pub forgetting_consecutive: Option<f64>,
-    /// The same with `1/(s-1)`, as its releases compute it.
+    /// The same with `1/(s-1)`, as CODA-Prompt's release computes it; HePCo's does where tasks have as many test images.
     pub forgetting_consecutive_old: Option<f64>,
 }
 

@@ -150,7 +150,7 @@ const SUMMARY: &[Column] = &[
     float(
         "accuracy.forgetting_consecutive_old",
         "share",
-        "the same over old tasks only, as HePCo's releases compute it",
+        "the same over old tasks only, which count alike, as in CODA-Prompt's release",
     ),
     int("slots.points[].begun", "", "slots begun by the end of a period"),
     int("slots.points[].finished", "", "slots finished then"),
