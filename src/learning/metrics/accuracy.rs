@@ -87,7 +87,7 @@ impl AccuracyMatrix {
     }
 
     /// The same of the micro accuracies. FedHAF's tables print nine values of ten tasks, of which the first already
-    /// depends on losses that the first task has not: so they begin after the second.
+    /// depends on losses that the first task has not: so they are read as beginning after the second.
     pub fn average_from_second_stage_micro(&self) -> f64 {
         mean((1..self.tasks()).map(|j| self.micro(j)))
     }
