@@ -145,6 +145,9 @@ fn points_of_headers_are_those_of_the_papers() {
                 wrong.push(format!("{name}: the header has {line:?}, which is not in the copy"));
             }
         }
+        if copy.is_empty() {
+            continue;
+        }
         let hash = |changes: &BTreeSet<String>| {
             let sets: Vec<Override> = changes.iter().map(Override::new).collect();
             let loaded = Scenario::load(&scenarios().join(name), &sets, &Registry::builtin());
