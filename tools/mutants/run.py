@@ -62,8 +62,8 @@ def is_test(file):
     return False
 
 
-def build(work, files):
-    """Writes the copy with as many mutants as compile, and builds its tests. Mutants by number: file, line, exchange."""
+def build(work, files, is_chosen):
+    """Writes the copy with as many chosen mutants as compile, and builds its tests. Mutants by number: file, line, exchange."""
     copy, left_out = work / "copy", work / "left-out"
     copy.mkdir(parents=True, exist_ok=True)
     for name in ["src", "tests", "benches", "tools", "scenarios"]:
@@ -78,14 +78,22 @@ def build(work, files):
     tool = ["cargo", "build", "--quiet", "--release", "--manifest-path", HERE / "Cargo.toml"]
     subprocess.run(tool, check=True, env={**os.environ, "CARGO_TARGET_DIR": str(tool_target)})
     environment = {**os.environ, "CARGO_TARGET_DIR": str(work / "target")}
-    skipped = set()
-    while True:
+
+    def write(unswitched):
+        """Writes the files anew with a switch for every mutant but some."""
         for file in files:
             shutil.copy(PROJECT / "src" / file, copy / "src" / file)
         (copy / "src/lib.rs").write_text(library)
-        left_out.write_text("".join(f"{number}\n" for number in sorted(skipped)))
+        left_out.write_text("".join(f"{number}\n" for number in sorted(unswitched)))
         command = [tool_target / "release/mutants", copy / "src", left_out, *files]
-        listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        return {int(number): (file, int(at), what) for number, file, at, what in (line.split("\t") for line in lines)}
+
+    everything = write(set())
+    unwanted = {number for number, mutant in everything.items() if not is_chosen(number, *mutant)}
+    skipped = set()
+    while True:
+        mutants = write(unwanted | skipped)
         command = ["cargo", "check", "--lib", "--message-format=json", "--quiet"]
         checked = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
         wrong = culprits(copy, checked.stdout)
@@ -104,10 +112,6 @@ def build(work, files):
         message = json.loads(line)
         if message.get("executable") and message["target"]["kind"] != ["bin"]:
             programs["methods" if message["target"]["kind"] == ["test"] else "lib"] = message["executable"]
-    mutants = {}
-    for line in listed.splitlines():
-        number, file, at, what = line.split("\t")
-        mutants[int(number)] = (file, int(at), what)
     return programs, mutants
 
 
@@ -115,28 +119,30 @@ SWITCH = """
 /// Which mutant is in force.
 #[doc(hidden)]
 pub mod mutant {
-    static CHOSEN: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
-        std::env::var("MUTANT").ok().and_then(|number| number.parse().ok()).unwrap_or(0)
-    });
-    static REACHED: std::sync::LazyLock<Option<std::sync::Mutex<std::collections::BTreeSet<u32>>>> =
-        std::sync::LazyLock::new(|| std::env::var_os("MUTANTS_REACHED").map(|_| Default::default()));
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    static CHOSEN: LazyLock<u32> =
+        LazyLock::new(|| std::env::var("MUTANT").ok().and_then(|number| number.parse().ok()).unwrap_or(0));
+    static REACHED: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os("MUTANTS_REACHED"));
+    static SEEN: [AtomicBool; 1 << 16] = [const { AtomicBool::new(false) }; 1 << 16];
 
     #[doc(hidden)]
     pub fn is(number: u32) -> bool {
-        if let Some(reached) = &*REACHED {
-            note(number, reached);
+        if let Some(path) = &*REACHED
+            && !SEEN[number as usize].load(Relaxed)
+            && !SEEN[number as usize].swap(true, Relaxed)
+        {
+            note(number, path);
         }
         *CHOSEN == number
     }
 
     #[cold]
-    fn note(number: u32, reached: &std::sync::Mutex<std::collections::BTreeSet<u32>>) {
+    fn note(number: u32, path: &std::ffi::OsStr) {
         use std::io::Write;
-        if reached.lock().unwrap_or_else(|held| held.into_inner()).insert(number) {
-            let path = std::env::var_os("MUTANTS_REACHED").unwrap_or_default();
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            file.and_then(|mut file| writeln!(file, "{number}")).expect("the file can be written");
-        }
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(format!("{number}\n").as_bytes())).expect("the file can be written");
     }
 }
 """
@@ -245,11 +251,9 @@ def main():
     files, known = sources(options.paths), listed(HERE / "known.tsv")
     lines = {file: (PROJECT / "src" / file).read_text().splitlines() for file in files}
     place = lambda file, line, what: (f"src/{file}", what, " ".join(lines[file][line - 1].split()))
-    programs, mutants = build(options.work, files)
-    chosen = {number: mutant for number, mutant in mutants.items() if number % options.every == 0}
-    if options.again:
-        again = listed(options.again)
-        chosen = {number: mutant for number, mutant in chosen.items() if place(*mutant) in again}
+    again = options.again and listed(options.again)
+    is_chosen = lambda number, *mutant: number % options.every == 0 and (not again or place(*mutant) in again)
+    programs, chosen = build(options.work, files, is_chosen)
     trials = Trials(programs, options.work)
     counts, missed, explained = {}, [], 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -258,7 +262,7 @@ def main():
         running = {pool.submit(trials.missed, number): number for number in chosen}
         for done in concurrent.futures.as_completed(running):
             number = running[done]
-            file, line, what = mutants[number]
+            file, line, what = chosen[number]
             tried, left = counts.get(file, (0, 0))
             is_known = done.result() and place(file, line, what) in known
             explained += is_known

@@ -114,7 +114,9 @@ fn missing(image: PathBuf, part: &Part, line: &Line) -> DataError {
     DataError::Missing {
         path: image,
         expected: format!("the image that {} names", part.place(line).display()),
-        advice: "Check data.path and whether all of the data set is unpacked there".to_owned(),
+        advice: "Check data.path, where the paths of the list or their ends are looked for, and \
+                 whether all of the data set is unpacked there"
+            .to_owned(),
     }
 }
 
