@@ -17,7 +17,9 @@ use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::Kind;
 
 use crate::engine;
-use crate::powder::{Sent, context, on_imagenet_r, pack_and_alone, payload, small, table};
+use crate::powder::messages::{on_imagenet_r, payload};
+use crate::powder::packs::{Sent, pack_and_alone};
+use crate::powder::{context, small, table};
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts};
 

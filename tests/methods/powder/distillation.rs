@@ -1,0 +1,73 @@
+//! What is distilled, when, and how much of which sample.
+
+use std::sync::Arc;
+
+use fedcast::data::Shard;
+use fedcast::methods::powder::{Powder, SlotDown};
+use fedcast::policy::{Member, Method};
+use fedcast::quantity::{ClientId, Round};
+
+use super::{context, downs, powder_with, small, task, uploads, values};
+use crate::toys::facts;
+use crate::{engine, far};
+
+/// What arrives teaches in every round but the run's first, also a new slot that nobody has trained.
+#[test]
+fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
+    let runs = [1.0, 0.0].map(|weight| {
+        // Three classes a task: two of them can be wrong.
+        let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
+        task(&mut run, 0, 1, 1);
+        task(&mut run, 1, 1, 1);
+        let taught = downs(&run, "train").map(|down| SlotDown::read(&down).unwrap().teaches);
+        assert_eq!(taught.collect::<Vec<_>>(), [false, true]);
+        uploads(&run)
+    });
+    assert_eq!(runs[0][0], runs[1][0]);
+    assert_ne!(runs[0][1], runs[1][1]);
+    let runs = [1.0, 0.0, 1e-9].map(|weight| {
+        let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
+        task(&mut run, 0, 1, 2);
+        uploads(&run)
+    });
+    assert_eq!(runs[0][0], runs[1][0]);
+    assert_ne!(runs[0][1], runs[1][1]);
+    // Little of it is little.
+    let [whole, none, little] = runs.map(|run| values(&run[1], "prompt.00.key").to_vec());
+    assert!(far(&little, &none) < 0.01 * far(&whole, &none));
+}
+
+/// Samples of classes with relatives are distilled more, where anything teaches at all.
+#[test]
+fn shares_of_classes_weigh_their_own_samples() {
+    let mut run = engine(powder_with(|_| ()), 2);
+    task(&mut run, 0, 1, 1);
+    let down = downs(&run, "train").next().unwrap();
+    let shape = Powder::new(small(), &facts()).shape;
+    let (view, phase) = (run.view(0), 1);
+    let seats = run.method.seats(&context(&run, 0, phase), &[ClientId(0)]);
+    // Of the slot's three classes the client has two.
+    let by_class = run.lab.dataset.train.by_class();
+    let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
+    let shard: Shard = two.copied().collect();
+    let learnt = |teaches: bool, class_shares: [f32; 3]| {
+        let down = SlotDown::read(&down).unwrap();
+        let down = SlotDown { teaches, class_shares: class_shares.into(), ..down };
+        let mut member = Member {
+            phase,
+            down: Arc::new(down.write(&shape).unwrap()),
+            state: Default::default(),
+            shard: shard.clone(),
+            key: seats[0].key(5, Round(9)),
+            missed: Vec::new(),
+            seat: seats[0].clone(),
+        };
+        let members = std::slice::from_mut(&mut member);
+        run.method.train(members, &run.lab).remove(0).unwrap().up.body().digest()
+    };
+    let even = learnt(true, [1.0; 3]);
+    let (first, second) = (learnt(true, [0.3, 1.0, 1.0]), learnt(true, [1.0, 0.3, 1.0]));
+    assert!(even != first && even != second && first != second);
+    assert_eq!(learnt(true, [1.0, 1.0, 0.3]), even);
+    assert_eq!(learnt(false, [0.3, 1.0, 1.0]), learnt(false, [1.0; 3]));
+}

@@ -1,0 +1,156 @@
+//! How many bytes travel, and what is refused of what arrives.
+
+use std::sync::Arc;
+
+use fedcast::data::{ClassOrder, TaskView};
+use fedcast::methods::powder::{
+    Attention, Downlink, Looks, Powder, PowderConfig, Similarity, SlotDown,
+};
+use fedcast::model::VitConfig;
+use fedcast::policy::{
+    ClassCounts, Layout, Message, Method, ModelFacts, Period, SketchFacts, UpSize, WireForm,
+};
+use fedcast::quantity::TaskId;
+use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
+
+use super::{powder_with, small, task};
+use crate::engine;
+use crate::toys::watched::Engine;
+use crate::toys::{facts, lab};
+
+/// What is sent down and up.
+pub struct Sizes {
+    pub down: BodySketch,
+    pub up: Layout,
+}
+
+/// An exchange of a phase on ViT-B/16, for a slot of so many classes among 25.
+pub fn on_imagenet_r<M: Method>(
+    classes: usize,
+    phase: usize,
+    method: impl Fn(&ModelFacts) -> M,
+) -> Sizes {
+    let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
+    let form = WireForm::Full;
+    let model = ModelFacts {
+        backbone: vit.into(),
+        classes: 25 * classes,
+        tasks: 5,
+        clients: 5,
+        form,
+        auxiliary: None,
+    };
+    let rows = classes..2 * classes;
+    let ids = rows.clone().map(|row| row as u32).collect();
+    let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
+    let counts = ClassCounts::new();
+    let facts = SketchFacts {
+        model: &model,
+        view: &view,
+        period: view.task,
+        phase,
+        round_in_phase: 0,
+        role: Default::default(),
+        counts: &counts,
+    };
+    let method = method(&model);
+    Sizes { down: method.down(&facts).body(), up: method.up(&facts) }
+}
+
+pub fn payload(sketch: &BodySketch) -> u64 {
+    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+}
+
+/// Card, section 4 and invariant 6.
+#[test]
+fn powder_sends_the_bytes_of_its_card() {
+    let method = |facts: &ModelFacts| Powder::new(PowderConfig::default(), facts);
+    let of = |classes, phase| on_imagenet_r(classes, phase, method);
+    assert_eq!(payload(&of(20, 1).up.body()), 983_120); // 245,780 floats
+    assert_eq!(payload(&of(35, 2).up.body()), 1_029_260);
+    // The slot as it is; closeness of its classes beside it.
+    assert_eq!(payload(&of(20, 1).down), 983_120 + 4 * 20);
+    // And three sums over other slots, with two shares each.
+    let needed = 4 * (4 * 230_400 + 15_380);
+    assert_eq!(payload(&of(20, 2).down), needed + 4 * 20 + 4 * 2 * 3);
+    assert_eq!(of(20, 2).up.size, UpSize::Static);
+    // All 25 slots: 24.58 MB; three rows of W beside them.
+    let table = |facts: &ModelFacts| {
+        let config = PowderConfig { downlink: Downlink::Table, ..PowderConfig::default() };
+        Powder::new(config, facts)
+    };
+    let down = on_imagenet_r(20, 2, table).down;
+    assert_eq!(payload(&down), 24_578_000 + 4 * 20 + 4 + 3 * 25 * 8);
+    // Keys and attention of the five slots of the first period, and mean scores by class.
+    let looks = of(20, 3);
+    assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
+    assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
+    assert_eq!(looks.up.size, UpSize::FromValues);
+    // All of that is of a kind of its own, for the release sends nothing for it.
+    let kinds = |body: &BodySketch| body.sections.iter().map(|of| of.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&looks.down), [Kind::Similarity]);
+    assert_eq!(kinds(&looks.up.body()), [Kind::Similarity]);
+    assert!(!kinds(&of(20, 2).down).contains(&Kind::Similarity));
+    // A server that sees images needs no such phase.
+    let rounds = |similarity, task: u16| {
+        let config = PowderConfig { similarity, ..PowderConfig::default() };
+        let view = Arc::new(TaskView { task: TaskId(task), rows: 0..2, classes: vec![0, 1] });
+        let phases = Powder::new(config, &facts()).phases(&Period::of(view, 5), 3);
+        phases.iter().map(|phase| phase.rounds).collect::<Vec<_>>()
+    };
+    assert_eq!(rounds(Similarity::Clients, 0), [1, 0, 3, 1]);
+    assert_eq!(rounds(Similarity::Clients, 4), [1, 0, 3, 0]);
+    assert_eq!(rounds(Similarity::Server, 0), [0, 0, 3, 0]);
+}
+
+#[test]
+fn messages_that_are_something_else_are_refused() {
+    let lab = lab(3, ClassOrder::Native);
+    let mut run = Engine::new(powder_with(|_| ()), facts(), lab);
+    task(&mut run, 0, 1, 1);
+    let slot_down = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+    let sent = Message::from_body(&slot_down.down, &[]).unwrap();
+    assert!(SlotDown::read(&sent).is_ok() && Looks::read(&sent).is_err());
+    let mut longer = sent.clone();
+    longer.control.push(7);
+    assert!(SlotDown::read(&longer).is_err());
+    assert!(SlotDown::read(&Message { control: Vec::new(), ..sent }).is_err());
+}
+
+/// Attention is as long as what was learnt; what does not fit the classes of its slot is refused, and nobody else is.
+#[test]
+fn attention_of_another_width_is_refused() {
+    let method = powder_with(|_| ());
+    let mut run = engine(Arc::clone(&method), 3);
+    task(&mut run, 0, 2, 1);
+    let look = run.exchanges.iter().rfind(|exchange| exchange.phase == "look").unwrap();
+    let up = Message::from_body(look.up.as_ref().unwrap(), &[]).unwrap();
+    let (model, counts) = (facts(), ClassCounts::new());
+    let (view, shape) = (run.view(0), Powder::new(small(), &model).shape);
+    let lift = |update: &Message, phase: usize| {
+        let facts = SketchFacts {
+            model: &model,
+            view: &view,
+            period: view.task,
+            phase,
+            round_in_phase: 0,
+            role: Default::default(),
+            counts: &counts,
+        };
+        method.lift(&facts, &Message::default(), update.clone()).map_err(|error| error.to_string())
+    };
+    assert!(lift(&up, 3).is_ok());
+    let found = Attention::read(&up).unwrap();
+    assert_eq!(found.over, [0, 1]);
+    let spoilt = Attention { over: vec![0], ..found.clone() };
+    let kept = Message { control: Attention::layout(&shape, 2, &[0]).control, ..up.clone() };
+    assert_eq!(Attention::read(&kept).unwrap(), spoilt);
+    let why = lift(&kept, 3).unwrap_err();
+    assert_eq!(why, "24 mean scores of 2 classes, where 2 classes have 6 each");
+    let fewer = Attention { counts: vec![5], means: found.means[..12].to_vec(), ..found };
+    assert!(lift(&fewer.write(&shape).unwrap(), 3).is_err());
+    // A slot is no attention.
+    let slot = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+    let slot = Message::from_body(slot.up.as_ref().unwrap(), &[]).unwrap();
+    assert!(lift(&slot, 1).is_ok() && lift(&slot, 3).is_err());
+}
