@@ -133,6 +133,13 @@ pub(super) const KNOWN: &[Known] = {
             Lower,
             Summary("/accuracy/forgetting_consecutive_old"),
         ),
+        of(
+            "forgetting_consecutive_old_micro",
+            "forgetting from task to task, old tasks (micro)",
+            Points,
+            Lower,
+            Summary("/accuracy/forgetting_consecutive_old_micro"),
+        ),
         of("avg", "slots: mean accuracy at the end", Share, Higher, Summary("/slots/own/avg")),
         of("aia", "slots: mean accuracy over periods", Share, Higher, Summary("/slots/own/aia")),
         of("fm", "slots: forgetting since best", Points, Lower, Summary("/slots/own/fm")),
