@@ -30,10 +30,12 @@ pub struct Accuracy {
     pub forgetting_from_best: Option<f64>,
     /// The same over all tasks, `(1/T) sum_i`, as FedHAF says it.
     pub forgetting_from_best_of_all: Option<f64>,
-    /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, F_N as HePCo's line prints it.
+    /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, the formula that CODA-Prompt's paper prints.
     pub forgetting_consecutive: Option<f64>,
-    /// The same with `1/(s-1)`, as CODA-Prompt's release computes it; HePCo's does where tasks have as many test images.
+    /// The same with `1/(s-1)`, as CODA-Prompt's release computes it.
     pub forgetting_consecutive_old: Option<f64>,
+    /// Of the accuracy on all samples of old tasks together (micro): HePCo's F_N, as its release computes it.
+    pub forgetting_consecutive_old_micro: Option<f64>,
 }
 
 impl Accuracy {
@@ -60,6 +62,7 @@ impl Accuracy {
             forgetting_from_best_of_all: Some(stages.forgetting_from_best_of_all()),
             forgetting_consecutive: Some(stages.forgetting_consecutive()),
             forgetting_consecutive_old: Some(stages.forgetting_consecutive_old()),
+            forgetting_consecutive_old_micro: Some(stages.forgetting_consecutive_old_micro()),
             matrix,
         }
     }
@@ -134,6 +137,19 @@ mod tests {
         assert!((fell.forgetting_from_best.unwrap() - 0.3).abs() < 1e-12);
         assert!((fell.forgetting_from_best_of_all.unwrap() - 0.15).abs() < 1e-12);
         assert_eq!(Accuracy::of(&scores(&[&[(8, 10)]])).average_from_second_stage, None);
+    }
+
+    /// Three tasks of 10, 30 and 20 samples, by hand: the first goes from 8 to 4 to 6, the second from 24 to 9.
+    #[test]
+    fn consecutive_drops_by_samples_of_old_tasks() {
+        let rows: [&[(u64, u64)]; 3] =
+            [&[(8, 10)], &[(4, 10), (24, 30)], &[(6, 10), (9, 30), (20, 20)]];
+        let accuracy = Accuracy::of(&scores(&rows));
+        // 8 to 4 of 10 are 0.4; 28 to 15 of 40 are 0.325. Tasks alike it would be 0.4 and (-0.2 + 0.5)/2.
+        let by_samples = accuracy.forgetting_consecutive_old_micro.unwrap();
+        assert!((by_samples - (0.4 + 0.325) / 2.0).abs() < 1e-12, "{by_samples}");
+        let alike = accuracy.forgetting_consecutive_old.unwrap();
+        assert!((alike - (0.4 + 0.15) / 2.0).abs() < 1e-12, "{alike}");
     }
 
     /// Three tasks of ten samples, by hand: the first falls from 9 to 7 to 6, the second from 8 to 5.

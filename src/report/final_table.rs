@@ -147,7 +147,8 @@ fn accuracies(summary: &Summary) -> String {
          forgetting since best (mean over old tasks)         {:>6} points\n\
          forgetting since best (mean over all tasks)         {:>6} points\n\
          forgetting from task to task (of all tasks)         {:>6} points\n\
-         forgetting from task to task (of old tasks)         {:>6} points\n",
+         forgetting from task to task (of old tasks)         {:>6} points\n\
+         forgetting from task to task (of old tasks, micro)  {:>6} points\n",
         percent(accuracy.faa),
         if on_validation(summary) {
             "accuracy on all held-out samples (micro)"
@@ -164,6 +165,7 @@ fn accuracies(summary: &Summary) -> String {
         percent(accuracy.forgetting_from_best_of_all),
         percent(accuracy.forgetting_consecutive),
         percent(accuracy.forgetting_consecutive_old),
+        percent(accuracy.forgetting_consecutive_old_micro),
     )
 }
 

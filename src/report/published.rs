@@ -102,6 +102,7 @@ fn measured(
         ExpectedMetric::ForgettingFromBestOfAll => accuracy.forgetting_from_best_of_all,
         ExpectedMetric::ForgettingConsecutive => accuracy.forgetting_consecutive,
         ExpectedMetric::ForgettingConsecutiveOld => accuracy.forgetting_consecutive_old,
+        ExpectedMetric::ForgettingConsecutiveOldMicro => accuracy.forgetting_consecutive_old_micro,
         ExpectedMetric::Avg => slots.map(|slots| slots.avg),
         ExpectedMetric::Aia => slots.map(|slots| slots.aia),
         ExpectedMetric::Fm => slots.map(|slots| slots.fm),

@@ -17,8 +17,8 @@ pub(super) enum Source {
     Wasted,
     /// Share of the seats whose uploads were not aggregated.
     Silent,
-    /// Mean over rounds of what the server said of one, by its name.
-    Figure(String),
+    /// Mean over the events of one type in the journal of a figure that they tell, by its name.
+    Told(&'static str, String),
     /// Sum of a column of `clients.csv`.
     Clients(&'static str),
     /// Distinct clients that were sampled.
@@ -133,6 +133,13 @@ pub(super) const KNOWN: &[Known] = {
             Lower,
             Summary("/accuracy/forgetting_consecutive_old"),
         ),
+        of(
+            "forgetting_consecutive_old_micro",
+            "forgetting from task to task, old tasks (micro)",
+            Points,
+            Lower,
+            Summary("/accuracy/forgetting_consecutive_old_micro"),
+        ),
         of("avg", "slots: mean accuracy at the end", Share, Higher, Summary("/slots/own/avg")),
         of("aia", "slots: mean accuracy over periods", Share, Higher, Summary("/slots/own/aia")),
         of("fm", "slots: forgetting since best", Points, Lower, Summary("/slots/own/fm")),
@@ -197,8 +204,12 @@ pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
 pub(super) const BY_KIND: [(&str, &str, &str); 2] =
     [("bytes_down_", "down", "bytes to clients"), ("bytes_up_", "up", "bytes to the server")];
 
-/// Prefix of metrics that average what the server says of its rounds.
-pub(super) const FIGURE: &str = "figure";
+/// Prefixes of metrics that average a figure of the journal, the type of the events that tell it, and over what the mean
+/// is: the server tells of its rounds, a client of its training in one.
+pub(super) const TOLD: [(&str, &str, &str); 2] = [
+    ("figure", "round_closed", "mean over rounds"),
+    ("client", "trained", "mean over trainings of clients"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -213,6 +224,9 @@ mod tests {
         }
         for (prefix, ..) in UNTIL {
             assert!(metrics.contains(&format!("`{prefix}:A`")), "{prefix}");
+        }
+        for (prefix, ..) in TOLD {
+            assert!(metrics.contains(&format!("`{prefix}:NAME`")), "{prefix}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::ResultsError;
-use super::catalogue::{BY_KIND, FIGURE, KNOWN, Source, UNTIL};
+use super::catalogue::{BY_KIND, KNOWN, Source, TOLD, UNTIL};
 use crate::scenario::reader::nearest;
 
 /// Which way a metric is better.
@@ -98,15 +98,16 @@ impl Metric {
                 source: Source::Until(*cost, share),
             });
         }
-        if let Some(figure) = name.split_once(':').filter(|(prefix, _)| *prefix == FIGURE)
-            && !figure.1.is_empty()
+        if let Some((prefix, figure)) =
+            name.split_once(':').filter(|(_, figure)| !figure.is_empty())
+            && let Some((_, event, mean)) = TOLD.iter().find(|told| told.0 == prefix)
         {
             return Ok(Metric {
                 name: name.to_owned(),
-                title: format!("{}, mean over rounds", figure.1.replace('_', " ")),
+                title: format!("{}, {mean}", figure.replace('_', " ")),
                 unit: Unit::Number,
                 better: Better::Neither,
-                source: Source::Figure(figure.1.to_owned()),
+                source: Source::Told(event, figure.to_owned()),
             });
         }
         Metric::of_kind(name).ok_or_else(|| unknown(name))
@@ -229,7 +230,7 @@ fn unknown(name: &str) -> ResultsError {
         None => {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             format!(
-                "there are {}, bytes_up_KIND, bytes_down_KIND, figure:NAME for what the server says of its rounds, and rounds_to:A, bytes_to:A and virtual_s_to:A for an accuracy A",
+                "there are {}, bytes_up_KIND, bytes_down_KIND, figure:NAME for what the server says of its rounds, client:NAME for what clients say of their training, and rounds_to:A, bytes_to:A and virtual_s_to:A for an accuracy A",
                 names.join(", ")
             )
         }
@@ -255,6 +256,10 @@ mod tests {
         assert_eq!(until.title(), "rounds until accuracy 80 %");
         let kind = Metric::parse("bytes_up_prompt").unwrap();
         assert_eq!(kind.source, Source::Kind("up", "prompt".into()));
+        let of_clients = Metric::parse("client:ce_plain").unwrap();
+        assert_eq!(of_clients.title(), "ce plain, mean over trainings of clients");
+        let of_server = Metric::parse("figure:ce_plain").unwrap();
+        assert_eq!(of_server.title(), "ce plain, mean over rounds");
         for (typo, hint) in [
             ("rounds_to:80", "above 0 and at most 1"),
             ("rounds_to:", "above 0 and at most 1"),
@@ -262,6 +267,7 @@ mod tests {
             ("forgeting", "`forgetting`"),
             ("average_accuracy", "`faa`"),
             ("happiness", "there are faa"),
+            ("happiness:loss", "client:NAME"),
         ] {
             let told = Metric::parse(typo).unwrap_err().to_string();
             assert!(told.contains(hint), "{typo}: {told}");

@@ -134,7 +134,7 @@ impl RunRecord {
                 let share = rounds.sum("aggregated")? / rounds.sum("seats")?;
                 share.is_finite().then_some(1.0 - share)
             }
-            Source::Figure(name) => self.of_rounds(name),
+            Source::Told(event, name) => self.told(event, name),
             Source::ClientsSampled => clients_sampled(tables.clients()?),
             Source::Passes => *self.passes.get_or_init(|| self.planned_passes()),
             Source::Wall => self.manifest.cost.wall_s.or_else(|| self.number("/wall/total_s")),
@@ -171,15 +171,15 @@ impl RunRecord {
         (sent > 0.0).then(|| 1.0 - delivered / sent)
     }
 
-    /// Mean over the rounds whose server said it.
-    fn of_rounds(&self, name: &str) -> Option<f64> {
+    /// Mean over the events of a type that tell the figure; each counts alike.
+    fn told(&self, event: &str, name: &str) -> Option<f64> {
         let journal = files::open(&self.path.join(names::EVENTS), Kind::Journal).ok()?;
         let lines = BufReader::new(journal).lines().map_while(Result::ok);
         let said = lines.filter(|line| line.contains(name)).filter_map(|line| {
             let entry: Value = serde_json::from_str(&line).ok()?;
-            let closed = entry.pointer("/event/type")? == "round_closed";
+            let meant = entry.pointer("/event/type")? == event;
             let figure = entry.pointer("/numbers/metrics")?.get(name)?.as_f64();
-            figure.filter(|_| closed)
+            figure.filter(|_| meant)
         });
         Spread::of(&said.collect::<Vec<_>>()).map(|spread| spread.mean)
     }

@@ -60,6 +60,8 @@ pub enum ExpectedMetric {
     ForgettingConsecutive,
     /// The same over old tasks.
     ForgettingConsecutiveOld,
+    /// The same over the test samples of old tasks.
+    ForgettingConsecutiveOldMicro,
     /// Of slots, which are known at test: mean accuracy at the end.
     Avg,
     /// Mean of that over periods.
@@ -113,6 +115,11 @@ impl ExpectedMetric {
                 "forgetting_consecutive_old",
                 ForgettingConsecutiveOld,
                 "forgetting from task to task (of old tasks), points",
+            ),
+            (
+                "forgetting_consecutive_old_micro",
+                ForgettingConsecutiveOldMicro,
+                "forgetting from task to task (of old tasks, micro), points",
             ),
             ("avg", Avg, "Avg of slots (known at test), %"),
             ("aia", Aia, "AIA of slots (known at test), %"),

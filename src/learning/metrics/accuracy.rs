@@ -1,8 +1,8 @@
 //! The accuracy matrix and everything that is read from it.
 //!
 //! Definitions follow the HGP benchmark (`protocol-hgp.md`, section 6) and, for forgetting, also Chaudhry
-//! et al. (2018), the STSA release and the prompt line of HePCo. With uneven test sets macro and micro differ: macro averages
-//! tasks, micro averages samples.
+//! et al. (2018), the STSA release and the prompt line of CODA-Prompt and HePCo. With uneven test sets macro and
+//! micro differ: macro averages tasks, micro averages samples.
 //!
 //! ```
 //! use fedcast::learning::AccuracyMatrix;
@@ -59,9 +59,14 @@ impl AccuracyMatrix {
 
     /// Mean over the test samples seen after task `after`.
     pub fn micro(&self, after: usize) -> f64 {
-        let weights = &self.test_counts[..=after];
+        self.micro_of_first(after + 1, after)
+    }
+
+    /// Mean over the test samples of the first `tasks` tasks after task `after`.
+    fn micro_of_first(&self, tasks: usize, after: usize) -> f64 {
+        let weights = &self.test_counts[..tasks];
         let total: u64 = weights.iter().sum();
-        let sum: f64 = self.stage(after).iter().zip(weights).map(|(a, &n)| a * n as f64).sum();
+        let sum: f64 = self.stages[after].iter().zip(weights).map(|(a, &n)| a * n as f64).sum();
         if total == 0 { 0.0 } else { sum / total as f64 }
     }
 
@@ -127,17 +132,23 @@ impl AccuracyMatrix {
         mean((0..=last).map(|i| self.best(i, last + 1) - self.stages[last][i]))
     }
 
-    /// Mean consecutive drop, as HePCo and CODA-Prompt print its formula:
+    /// Mean consecutive drop by the formula that CODA-Prompt's paper prints:
     /// `1/(T-1) sum_{s=2..T} 1/s sum_{i<s} (a_{s-1,i} - a_{s,i})`, `s` from 1: over all tasks, the new one too.
     pub fn forgetting_consecutive(&self) -> f64 {
         mean((1..self.tasks()).map(|s| self.drop_at(s) / (s + 1) as f64))
     }
 
     /// The same over the tasks that can be forgotten: `1/(s-1)` in place of `1/s`. Every task counts alike. So it is in
-    /// CODA-Prompt's release, which says that it assumes tasks of one size; HePCo's logs the accuracy on the test
-    /// images of all old tasks together, which is the same where tasks have as many of them.
+    /// CODA-Prompt's release, which says that it assumes tasks of one size.
     pub fn forgetting_consecutive_old(&self) -> f64 {
         mean((1..self.tasks()).map(|s| self.drop_at(s) / s as f64))
+    }
+
+    /// HePCo's F_N as its release computes it: what the accuracy on the test samples of all old tasks together loses with
+    /// each new task. A task counts by its test samples, so it is
+    /// [`forgetting_consecutive_old`](AccuracyMatrix::forgetting_consecutive_old) where tasks have as many of them.
+    pub fn forgetting_consecutive_old_micro(&self) -> f64 {
+        mean((1..self.tasks()).map(|s| self.micro(s - 1) - self.micro_of_first(s, s)))
     }
 
     /// What a task (from 0) takes from those before it, all together.
@@ -235,6 +246,26 @@ mod tests {
         assert!((a.forgetting_from_best_of_all() - 40.0 / 3.0).abs() < 1e-12);
     }
 
+    /// The second task has nine times the test samples of the first, and the third more than both.
+    #[test]
+    fn consecutive_drops_count_alike_or_by_test_samples() {
+        let mut a = AccuracyMatrix::new(vec![10, 90, 300]);
+        a.push_stage(&[90.0]);
+        a.push_stage(&[70.0, 80.0]);
+        a.push_stage(&[60.0, 50.0, 40.0]);
+        // Task 1 falls by 20, then tasks 1 and 2 by 10 and 30.
+        // Of all tasks: (20/2 + 40/3)/2 = 35/3. Of old tasks alike: (20/1 + 40/2)/2 = 20.
+        assert!((a.forgetting_consecutive() - 35.0 / 3.0).abs() < 1e-12);
+        assert!((a.forgetting_consecutive_old() - 20.0).abs() < 1e-12);
+        // Of old samples: 90 - 70 = 20 over 10 of them; (700 + 7200)/100 - (600 + 4500)/100 = 79 - 51 = 28 over 100.
+        // Stages count alike: (20 + 28)/2 = 24.
+        assert!((a.forgetting_consecutive_old_micro() - 24.0).abs() < 1e-12);
+        // Of tasks of one size both forms of old tasks are one.
+        let mut same = AccuracyMatrix::new(vec![7, 7, 7]);
+        (0..3).for_each(|after| same.push_stage(a.stage(after)));
+        assert!((same.forgetting_consecutive_old_micro() - 20.0).abs() < 1e-12);
+    }
+
     #[test]
     fn an_empty_matrix_has_no_opinion() {
         let matrix = AccuracyMatrix::new(vec![1]);
@@ -246,5 +277,6 @@ mod tests {
             (matrix.faa(), matrix.forgetting(), matrix.forgetting_from_best()),
             (0.0, 0.0, 0.0)
         );
+        assert_eq!(matrix.forgetting_consecutive_old_micro(), 0.0);
     }
 }

@@ -145,12 +145,17 @@ const SUMMARY: &[Column] = &[
     float(
         "accuracy.forgetting_consecutive",
         "share",
-        "mean over stages of what each task lost since the stage before, F_N as HePCo prints it",
+        "mean over stages of what each task lost since the stage before: the formula that CODA-Prompt's paper prints",
     ),
     float(
         "accuracy.forgetting_consecutive_old",
         "share",
         "the same over old tasks only, which count alike, as in CODA-Prompt's release",
+    ),
+    float(
+        "accuracy.forgetting_consecutive_old_micro",
+        "share",
+        "the same of the accuracy on all test samples of old tasks together (micro): HePCo's F_N",
     ),
     int("slots.points[].begun", "", "slots begun by the end of a period"),
     int("slots.points[].finished", "", "slots finished then"),

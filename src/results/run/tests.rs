@@ -29,8 +29,21 @@ fn directory(folder: &Path) {
             "{{\"event\":{{\"type\":\"round_closed\"}},\"numbers\":{{\"metrics\":{{\"loss\":{loss}}}}}}}\n"
         )
     };
-    let trained = closed(100.0).replace("round_closed", "trained");
-    let events = [closed(0.5), trained, closed(1.0)].concat();
+    let trained = |client: u32, samples: u32, figure: &str| {
+        format!(
+            "{{\"event\":{{\"type\":\"trained\",\"client\":{client},\"samples\":{samples}}},\"numbers\":{{\"metrics\":{{{figure}}}}}}}\n"
+        )
+    };
+    // The loss of two trainings of one client and one of another; a third did not say its own.
+    let events = [
+        closed(0.5),
+        trained(0, 30, "\"loss\":100.0"),
+        trained(4, 10, "\"loss\":10.0"),
+        closed(1.0),
+        trained(0, 30, "\"loss\":40.0"),
+        trained(5, 20, "\"loss_before\":7.0"),
+    ]
+    .concat();
     let clients = "client,kind,rounds_sampled,samples_trained\n\
                    0,client,3,30\n4,client,1,12\n5,client,0,0\n9,load,3,0\n";
     for (name, text) in [
@@ -94,6 +107,8 @@ fn figures_come_from_their_places() {
         ("wasted_up", 1.0),
         ("silent_seats", 0.25),
         ("figure:loss", 0.75),
+        // 150 of three trainings; by samples it would be 4300 / 70, client by client 40.
+        ("client:loss", 50.0),
         ("bytes_up_prompt", 0.0),
         ("seats", 24.0),
         ("clients_sampled", 2.0),
@@ -110,6 +125,9 @@ fn figures_come_from_their_places() {
     }
     for absent in ["micro", "rounds_to:0.95", "peak_memory_mb", "client_memory", "sample_passes"] {
         assert_eq!(figure(&run, absent), None, "{absent}");
+    }
+    for unsaid in ["figure:gain", "client:gain", "figure:loss_before"] {
+        assert_eq!(figure(&run, unsaid), None, "{unsaid}");
     }
     assert_eq!(run.kinds("down"), ["head", "prompt"]);
     // What the manifest adds up of all processes goes before the last one's clock.

@@ -194,6 +194,45 @@ fn teachers_answer_a_trained_generator_as_it_was_asked() {
     assert!(after.iter().all(|share| *share > 0.97), "{after:?}");
 }
 
+/// What came of a common model in other hands.
+fn descended(seed: u32) -> ParameterSet {
+    parameters(1).zipped(&parameters(seed), |common, own| 0.7 * common + 0.3 * own)
+}
+
+/// The same by the published losses, with teachers that disagree as far as those who began as one model: with a factor of
+/// 1 their disagreement with the server grows, and they still answer. It has no bound, and in the end outweighs the
+/// labels; the published number of steps at this rate ends before that.
+#[test]
+fn teachers_that_disagree_answer_as_they_were_asked_by_the_published_losses() {
+    let local =
+        |seed, counts| Local { parameters: Arc::new(descended(seed)), ..client(seed, counts) };
+    let clients = [local(2, [3, 4]), local(3, [6, 1])];
+    let averaged = descended(2).zipped(&descended(3), |one, other| 0.5 * (one + other));
+    let past = Previous { parameters: descended(4), ..previous() };
+    let published = Settings::default();
+    assert_eq!((published.lambda_kl, published.generator_steps), (1.0, 100));
+    let heads = |lambda_kl, server_lr| {
+        let config = Settings {
+            lambda_kl,
+            server_lr,
+            generator_steps: published.generator_steps,
+            old_steps_per_task: 0,
+            server_batch: 32,
+            ..config()
+        };
+        let settings = (&config, SHAPE);
+        let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
+        let made = made.unwrap().unwrap().generators().unwrap();
+        [made.new_value, made.old.unwrap().1].map(|value| value.heads)
+    };
+    let (untrained, plain) = (heads(published.lambda_kl, 0.0), heads(0.0, 5e-3));
+    for (place, trained) in heads(published.lambda_kl, 5e-3).iter().enumerate() {
+        let before = untrained[place].accuracy();
+        assert!(before < 0.9 && trained.accuracy() > 0.95, "{before} {trained:?}");
+        assert!(trained.divergence > 1.02 * plain[place].divergence, "{plain:?} {trained:?}");
+    }
+}
+
 /// A consolidation with long training, of the clients as they are.
 fn trained(change: impl Fn(&mut Settings)) -> Settings {
     let mut config = Settings {
