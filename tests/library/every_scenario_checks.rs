@@ -266,6 +266,22 @@ fn the_hash_knows_content_from_form() {
     assert_ne!(listed("/a/one.json"), listed("/a/two.json"));
 }
 
+/// Epochs of a schedule are read, counted in the hash and written out; where the rate is constant there is nothing to stretch.
+#[test]
+fn a_schedule_may_have_more_epochs_than_a_round() {
+    let with = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        read(BASE, "/folder", &sets)
+    };
+    let cosine = "client.epoch_schedule=quarter-cosine";
+    let fifty = with(&[cosine, "client.schedule_epochs=50"]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(fifty.scenario.client.schedule_epochs, Some(50));
+    assert_ne!(fifty.scenario.hash(), hash(BASE, &[cosine]));
+    assert_eq!(reread(&fifty.scenario, &AnyMethod), fifty.scenario);
+    assert!(with(&["client.schedule_epochs=50"]).is_err());
+    assert!(with(&[cosine, "client.schedule_epochs=0"]).is_err());
+}
+
 #[test]
 fn every_key_is_described() {
     let keys = Scenario::keys();
