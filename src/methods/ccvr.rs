@@ -187,7 +187,7 @@ impl Averaged for Ccvr {
         Closing { folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        memory.take(&folded, self.memory)?;
+        memory.take(&folded, self.memory, round.period.view.rows.clone())?;
         memory.keep_rows(self.calibration.over.rows(&round.period.view));
         if !self.is_due(round) {
             return Ok(Vec::new());

@@ -17,6 +17,9 @@ pub struct ClientSection {
     /// The learning rate from epoch to epoch of a round. Default constant.
     #[serde(skip_serializing_if = "EpochSchedule::is_constant")]
     pub epoch_schedule: EpochSchedule,
+    /// Epochs that `epoch_schedule` takes as a whole, of which a round has the beginning. Unset: those of the round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_epochs: Option<u32>,
     /// The learning rate from round to round of a task. Default constant.
     pub round_schedule: RoundSchedule,
     /// Largest global norm of the gradient; 0 is off. Unset: the method decides.
@@ -79,6 +82,21 @@ impl EpochSchedule {
     fn is_constant(&self) -> bool {
         *self == EpochSchedule::Constant
     }
+
+    /// With the epochs that it takes, where these are not those of a round.
+    fn read(table: &mut TableReader<'_>) -> (EpochSchedule, Option<u32>) {
+        let doc = "the rate from epoch to epoch";
+        let schedule = Param::new("epoch_schedule", EpochSchedule::Constant, doc)
+            .source("releases of CODA-Prompt, Fed-CPrompt and HePCo: quarter-cosine");
+        let schedule = table.get(&schedule);
+        if schedule.is_constant() {
+            table.foreign(&["schedule_epochs"], "epoch_schedule = \"constant\"");
+            return (schedule, None);
+        }
+        let doc = "epochs of the whole schedule, of which a round has the first; its own if unset";
+        let over = Param::unset("schedule_epochs", doc).source("release of Powder: 50");
+        (schedule, table.optional(&over.at_least(1.0)))
+    }
 }
 
 impl Choice for EpochSchedule {}
@@ -129,17 +147,16 @@ impl ClientSection {
         let epochs = Param::new("epochs", 5, "passes over the shard per round").at_least(1.0);
         let batch = Param::new("batch", 16, "samples of a step").at_least(1.0);
         let clip = Param::unset("clip", "largest global norm of the gradient, 0 is off");
-        let epoch_schedule =
-            Param::new("epoch_schedule", EpochSchedule::Constant, "the rate from epoch to epoch");
         let augment = Param::new("augment", true, "train on [data.train], not on [data.test]");
+        let (epochs, batch) = (table.get(&epochs.source("HGP")), table.get(&batch.source("HGP")));
+        let optimiser = table.table("optimiser", OptimiserSection::read);
+        let (epoch_schedule, schedule_epochs) = EpochSchedule::read(table);
         ClientSection {
-            epochs: table.get(&epochs.source("HGP")),
-            batch: table.get(&batch.source("HGP")),
-            optimiser: table.table("optimiser", OptimiserSection::read),
-            epoch_schedule: table.get(
-                &epoch_schedule
-                    .source("releases of CODA-Prompt, Fed-CPrompt and HePCo: quarter-cosine"),
-            ),
+            epochs,
+            batch,
+            optimiser,
+            epoch_schedule,
+            schedule_epochs,
             round_schedule: table.table("round_schedule", RoundSchedule::read),
             clip: table.optional(&clip.at_least(0.0)),
             augment: table.get(&augment),

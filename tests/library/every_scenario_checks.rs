@@ -129,35 +129,71 @@ fn paper_scenarios_differ_from_each_other() {
     }
 }
 
+/// What a line of a header offers, `--set a=b --set 'c={d="e"}'   remark`; `...` is for the reader to fill in.
+fn offered_by(line: &str) -> Vec<Override> {
+    let sets = line.split("--set ").skip(1).filter(|set| !set.contains("..."));
+    let words = sets.map(|set| match set.strip_prefix('\'') {
+        Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
+        None => set.split_whitespace().next().unwrap_or_default(),
+    });
+    words.map(Override::new).collect()
+}
+
+/// Lines of a file's comments that offer something, with what they do. None goes on in the next line.
+fn offers(file: &Path) -> Vec<(String, Vec<Override>)> {
+    let text = std::fs::read_to_string(file).expect("scenario files are readable");
+    let comments = text.lines().filter(|line| line.starts_with('#'));
+    let mut offers = Vec::new();
+    for line in comments {
+        assert!(!line.trim_end().ends_with("--set"), "{}: {line} is cut short", file.display());
+        let sets = offered_by(line);
+        if !sets.is_empty() {
+            offers.push((line.to_owned(), sets));
+        }
+    }
+    offers
+}
+
 /// The comparisons that the header comments offer.
 #[test]
 fn advertised_overrides_work() {
     let mut offered = 0;
     for file in scenario_files() {
-        let text = std::fs::read_to_string(&file).expect("scenario files are readable");
-        for line in text.lines().filter(|line| line.starts_with('#')) {
-            // `--set a=b --set 'c={d="e"}'   remark`; those with `...` are for the reader to fill in.
-            let sets: Vec<Override> = line
-                .split("--set ")
-                .skip(1)
-                .filter(|set| !set.contains("..."))
-                .map(|set| match set.strip_prefix('\'') {
-                    Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
-                    None => set.split_whitespace().next().unwrap_or_default(),
-                })
-                .map(Override::new)
-                .collect();
-            if !sets.is_empty() {
-                // A line with the whole command may be about another file.
-                let named = line.split_whitespace().find(|word| word.starts_with("scenarios/"));
-                let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-                let file = named.map_or(file.clone(), |named| root.join(named));
-                assert_ne!(load(&file, &sets).hash(), load(&file, &[]).hash(), "{line}");
-                offered += 1;
-            }
+        for (line, sets) in offers(&file) {
+            // A line with the whole command may be about another file.
+            let named = line.split_whitespace().find(|word| word.starts_with("scenarios/"));
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let file = named.map_or(file.clone(), |named| root.join(named));
+            assert_ne!(load(&file, &sets).hash(), load(&file, &[]).hash(), "{line}");
+            offered += 1;
         }
     }
-    assert!(offered >= 528, "only {offered} lines with overrides");
+    assert!(offered >= 564, "only {offered} lines with overrides");
+}
+
+/// Whether a file extends a base, itself or by a base of its own.
+fn has_base(file: &Path, base: &Path) -> bool {
+    base_of(file).is_some_and(|nearest| nearest == base || has_base(&nearest, base))
+}
+
+/// What a base offers its scenarios, each line one of them at least: a key of one method is no key of the others.
+#[test]
+fn overrides_that_bases_advertise_work_for_a_scenario_of_theirs() {
+    let scenarios = scenario_files();
+    let mut offered = 0;
+    for base in all_files().into_iter().filter(|file| is_base(file)) {
+        let base = base.canonicalize().expect("it was found");
+        for (line, sets) in offers(&base) {
+            let changes = |file: &PathBuf| {
+                let changed = Scenario::load(file, &sets, &Registry::builtin());
+                changed.is_ok_and(|read| read.scenario.hash() != load(file, &[]).hash())
+            };
+            let works = scenarios.iter().filter(|file| has_base(file, &base)).any(changes);
+            assert!(works, "{}: {line}", base.display());
+            offered += 1;
+        }
+    }
+    assert!(offered >= 33, "only {offered} lines of bases with overrides");
 }
 
 #[test]
@@ -228,6 +264,22 @@ fn the_hash_knows_content_from_form() {
     };
     assert_eq!(listed("/a/one.json"), listed("/b/one.json"));
     assert_ne!(listed("/a/one.json"), listed("/a/two.json"));
+}
+
+/// Epochs of a schedule are read, counted in the hash and written out; where the rate is constant there is nothing to stretch.
+#[test]
+fn a_schedule_may_have_more_epochs_than_a_round() {
+    let with = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        read(BASE, "/folder", &sets)
+    };
+    let cosine = "client.epoch_schedule=quarter-cosine";
+    let fifty = with(&[cosine, "client.schedule_epochs=50"]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(fifty.scenario.client.schedule_epochs, Some(50));
+    assert_ne!(fifty.scenario.hash(), hash(BASE, &[cosine]));
+    assert_eq!(reread(&fifty.scenario, &AnyMethod), fifty.scenario);
+    assert!(with(&["client.schedule_epochs=50"]).is_err());
+    assert!(with(&[cosine, "client.schedule_epochs=0"]).is_err());
 }
 
 #[test]

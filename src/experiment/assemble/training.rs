@@ -3,7 +3,7 @@
 use crate::learning::optimiser::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
-use crate::scenario::{EpochSchedule, OptimiserSection, RoundSchedule, Scenario};
+use crate::scenario::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule, Scenario};
 
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
@@ -30,11 +30,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         steps: None,
         batch: section.batch as usize,
         optimiser,
-        schedule: match section.epoch_schedule {
-            EpochSchedule::Constant => Schedule::Constant,
-            EpochSchedule::Cosine => Schedule::Cosine,
-            EpochSchedule::QuarterCosine => Schedule::QuarterCosine,
-        },
+        schedule: epoch_schedule(section),
         round_schedule: match &section.round_schedule {
             RoundSchedule::Constant => Schedule::Constant,
             RoundSchedule::Cosine => Schedule::Cosine,
@@ -46,5 +42,34 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         round: None,
         // 0 is off, also where the method clips by default.
         clip: section.clip.or(own).filter(|limit| *limit > 0.0),
+    }
+}
+
+/// The rates of a round's epochs, of which a longer schedule has more.
+fn epoch_schedule(section: &ClientSection) -> Schedule {
+    let schedule = match section.epoch_schedule {
+        EpochSchedule::Constant => Schedule::Constant,
+        EpochSchedule::Cosine => Schedule::Cosine,
+        EpochSchedule::QuarterCosine => Schedule::QuarterCosine,
+    };
+    match section.schedule_epochs {
+        None => schedule,
+        Some(over) => Schedule::Stretched { schedule: Box::new(schedule), over },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_takes_the_epochs_of_a_round_or_those_that_are_said() {
+        let quarter = EpochSchedule::QuarterCosine;
+        let section = ClientSection { epochs: 10, epoch_schedule: quarter, ..Default::default() };
+        assert_eq!(epoch_schedule(&section), Schedule::QuarterCosine);
+        let longer = ClientSection { schedule_epochs: Some(50), ..section };
+        let wanted = Schedule::Stretched { schedule: Box::new(Schedule::QuarterCosine), over: 50 };
+        assert_eq!(epoch_schedule(&longer), wanted);
+        assert_eq!(epoch_schedule(&ClientSection::default()), Schedule::Constant);
     }
 }

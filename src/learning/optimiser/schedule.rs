@@ -28,6 +28,14 @@ pub enum Schedule {
         /// What it is multiplied with.
         factor: f64,
     },
+    /// The beginning of another schedule, however many epochs there are (Powder's code: ten epochs of a quarter of a
+    /// cosine that takes fifty). After its last epoch the rate stays.
+    Stretched {
+        /// Of which the beginning is followed.
+        schedule: Box<Schedule>,
+        /// Epochs that it takes as a whole.
+        over: u32,
+    },
 }
 
 impl Schedule {
@@ -46,6 +54,9 @@ impl Schedule {
             Schedule::MultiStep { milestones, factor } => {
                 let passed = milestones.iter().filter(|&&m| epoch >= m).count();
                 base * libm::pow(*factor, passed as f64)
+            }
+            Schedule::Stretched { schedule, over } => {
+                schedule.rate(base, epoch.min(over.saturating_sub(1)), *over)
             }
         }
     }

@@ -114,6 +114,22 @@ fn golden_optimisers_schedules() {
     rates(steps, 0.1, "lr.multistep");
 }
 
+/// Ten epochs of Powder's `CosineSchedule(K=50)`, `cos(99 pi e / (200 * 49))`; what is counted in is the fifty.
+#[test]
+fn a_stretched_schedule_is_the_beginning_of_a_longer_one() {
+    let powder = Schedule::Stretched { schedule: Box::new(Schedule::QuarterCosine), over: 50 };
+    for (epoch, share) in [(0, 1.0), (1, 0.999_496_440), (9, 0.959_484_763), (49, 0.015_707_317)] {
+        let got = powder.rate(0.005, epoch, 10);
+        assert!((got - 0.005 * share).abs() < 1e-11, "epoch {epoch}: {got}");
+    }
+    // Over: the last rate is kept, where the cosine would go on below zero.
+    assert_eq!(powder.rate(0.005, 60, 100), powder.rate(0.005, 49, 10));
+    let cosine = Schedule::Stretched { schedule: Box::new(Schedule::Cosine), over: 4 };
+    let rates = [0, 1, 2, 3, 4].map(|epoch| cosine.rate(2.0, epoch, 2));
+    let wanted = [2.0, 1.707_106_781, 1.0, 0.292_893_219, 0.292_893_219];
+    assert!(rates.iter().zip(wanted).all(|(rate, one)| (rate - one).abs() < 1e-9), "{rates:?}");
+}
+
 #[test]
 fn a_variable_without_a_gradient_is_an_error_and_nothing_moves() {
     let x = Var::new(&[1f32, 2.0], &Device::Cpu).unwrap();

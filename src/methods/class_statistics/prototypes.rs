@@ -16,14 +16,17 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, WireError};
 
 /// How long the server keeps a client's Gaussian of the current task.
 ///
-/// Either way a class that nobody describes in a round keeps what was said of it before. (The public code throws away all
-/// Gaussians of the task in every round, and would draw no such class; with full participation there is none.)
+/// A class that nobody describes in a round keeps what was said of it before, but for `cohort`, as in the public code, which
+/// throws away all Gaussians of the task in every round and draws no such class. With full participation there is none, and
+/// `round` and `cohort` are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KeptFor {
     /// Until anybody describes the class anew.
     Round,
     /// Until the same client describes the class anew.
     Task,
+    /// Until the next round, whose cohort says all that is known of the task.
+    Cohort,
 }
 
 impl Choice for KeptFor {}
@@ -52,16 +55,24 @@ impl Prototypes {
         }
     }
 
-    /// Takes in what uploads say that were kept whole.
+    /// Takes in what uploads say that were kept whole, in a round of the task whose rows these are.
     ///
     /// # Errors
     /// When one says something else.
-    pub fn take(&mut self, folded: &Folded, kept: KeptFor) -> Result<(), WireError> {
+    pub fn take(
+        &mut self,
+        folded: &Folded,
+        kept: KeptFor,
+        task: Range<usize>,
+    ) -> Result<(), WireError> {
         let said = folded
             .kept
             .iter()
             .map(|upload| Ok((upload.meta.seat.client, messages::said(&upload.update)?)))
             .collect::<Result<Vec<_>, WireError>>()?;
+        if kept == KeptFor::Cohort {
+            self.cells.retain(|row, _| !task.contains(&(*row as usize)));
+        }
         self.update(&said, kept == KeptFor::Round);
         Ok(())
     }

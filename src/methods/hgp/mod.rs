@@ -115,7 +115,7 @@ impl Averaged for Hgp {
         Closing { folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        memory.take(&folded, self.memory)?;
+        memory.take(&folded, self.memory, round.period.view.rows.clone())?;
         self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
         Ok(Vec::new())
     }

@@ -1,7 +1,7 @@
 //! Promise: what scenario files say was published is what the papers print. `expected.csv` beside this file is a copy of
-//! the papers' tables, number by number; a file that says otherwise, or says more or less, fails here. `points.csv` is a
-//! copy of rows and columns that one file has several of, by what is changed for them: the numbers of the file as it is,
-//! which must be those of its `[expected]`, and of the lines in its header.
+//! the papers' tables, number by number and with their deviations; a file that says otherwise, or says more or less, fails
+//! here. `points.csv` is a copy of rows and columns that one file has several of, by what is changed for them: the numbers
+//! of the file as it is, which must be those of its `[expected]`, and of the lines in its header.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,28 @@ use fedcast::scenario::{Override, Scenario};
 
 use super::{FILES, File, scenarios};
 
-/// A number in percent or points, and the table that it stands in.
-type Printed = (f64, String);
+/// A number in percent or points.
+#[derive(Clone, Debug, PartialEq)]
+struct Printed {
+    value: f64,
+    /// Its deviation over runs, where one is printed.
+    deviation: Option<f64>,
+    /// The table that it stands in.
+    table: String,
+}
+
+/// A line of the copy: table, file, metric, number, deviation.
+type Row = (String, String, String, f64, Option<f64>);
 
 /// Numbers of the copy, by file and metric.
 fn copied() -> BTreeMap<(String, String), Printed> {
     let mut reader = csv::Reader::from_reader(include_str!("expected.csv").as_bytes());
-    let rows = reader.deserialize::<(String, String, String, f64)>().map(|row| row.expect("a row"));
-    rows.map(|(table, file, metric, value)| ((file, metric), (value, table))).collect()
+    let rows = reader.deserialize::<Row>();
+    let number = |row: csv::Result<Row>| {
+        let (table, file, metric, value, deviation) = row.expect("a row");
+        ((file, metric), Printed { value, deviation, table })
+    };
+    rows.map(number).collect()
 }
 
 /// What a file says was published, by metric.
@@ -28,17 +42,30 @@ fn told_by(file: &File) -> impl Iterator<Item = (&str, f64)> {
     })
 }
 
+/// A text of a file's `[expected]`.
+fn text<'a>(file: &'a File, key: &str) -> &'a str {
+    file.effective.get(key).and_then(|text| text.as_str()).unwrap_or_default()
+}
+
 /// The table that a file says its numbers stand in.
 fn source(file: &File) -> &str {
-    file.effective.get("expected.source").and_then(|source| source.as_str()).unwrap_or_default()
+    text(file, "expected.source")
+}
+
+/// The deviation in a note like `+- 0.24, mean of 3 runs`, which is that of the file's one number.
+fn deviation(note: &str) -> Option<f64> {
+    let (_, after) = note.split_once("+-")?;
+    Some(parsed(after.split(',').next().unwrap_or(after).trim()))
 }
 
 /// What the files say.
 fn told() -> BTreeMap<(String, String), Printed> {
     let mut told = BTreeMap::new();
     for file in FILES.iter() {
+        let deviation = deviation(text(file, "expected.note"));
         for (metric, value) in told_by(file) {
-            told.insert((file.name.clone(), metric.to_owned()), (value, source(file).to_owned()));
+            let printed = Printed { value, deviation, table: source(file).to_owned() };
+            told.insert((file.name.clone(), metric.to_owned()), printed);
         }
     }
     told
@@ -48,20 +75,26 @@ fn told() -> BTreeMap<(String, String), Printed> {
 fn published_numbers_are_those_of_the_papers() {
     let (copied, told) = (copied(), told());
     let mut wrong: Vec<String> = Vec::new();
-    for (of @ (file, metric), (value, table)) in &told {
+    for (of @ (file, metric), said) in &told {
         match copied.get(of) {
-            Some((printed, from)) if printed == value && from == table => {}
-            Some((printed, from)) => {
-                wrong
-                    .push(format!("{file}: {metric} is {value} ({table}), not {printed} ({from})"));
-            }
-            None => wrong.push(format!("{file}: {metric} {value} is not in the copy")),
+            Some(printed) if printed == said => {}
+            Some(printed) => wrong.push(format!("{file}: {metric} is {said:?}, not {printed:?}")),
+            None => wrong.push(format!("{file}: {metric} {said:?} is not in the copy")),
         }
     }
     let gone = copied.keys().filter(|of| !told.contains_key(of));
     wrong.extend(gone.map(|(file, metric)| format!("{file} no longer says {metric}")));
     assert!(wrong.is_empty(), "{} numbers are not as printed:\n{}", wrong.len(), wrong.join("\n"));
     assert!(copied.len() >= 400, "{} numbers", copied.len());
+    let deviations = copied.values().filter(|printed| printed.deviation.is_some()).count();
+    assert!(deviations >= 234, "{deviations} deviations");
+}
+
+#[test]
+fn a_deviation_is_what_a_note_begins_with() {
+    assert_eq!(deviation("+- 0.24, mean of 3 runs"), Some(0.24));
+    assert_eq!(deviation("+- 1.5"), Some(1.5));
+    assert_eq!(deviation("mean of 3 runs"), None);
 }
 
 /// In which order several numbers of one point are printed.

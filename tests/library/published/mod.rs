@@ -37,7 +37,7 @@ const DECIDING: [&str; 11] = [
 const PLACES: [&str; 2] = ["backbone.vocabulary", "data.path"];
 
 /// Keys that files may leave to defaults, which papers and releases have values of.
-const LEFT: [&str; 19] = [
+const LEFT: [&str; 22] = [
     "backbone.stem",
     "client.clip",
     "client.epoch_schedule",
@@ -46,8 +46,11 @@ const LEFT: [&str; 19] = [
     "client.optimiser.weight_decay",
     "client.round_schedule.kind",
     "data.statistics.transform",
+    "data.store",
+    "data.test.interpolation",
     "data.test.normalise",
     "data.train.interpolation",
+    "data.train.ratio",
     "data.train.scale",
     "participation.kind",
     "partition.alpha",
@@ -195,10 +198,28 @@ fn unabridged(mut effective: BTreeMap<String, Value>) -> BTreeMap<String, Value>
     for (key, value) in usual {
         effective.entry(key.to_owned()).or_insert(value);
     }
-    if word(&effective, "data.train.crop") != "random-resized" {
-        effective.remove("data.train.scale"); // Nothing uses it.
+    for key in unused(&effective) {
+        effective.retain(|name, _| name != key && !name.starts_with(&format!("{key}.")));
     }
     effective
+}
+
+/// Keys that an effective scenario has though nothing uses them: of crops that are not drawn, of test images that keep
+/// their size, of images that are no files.
+fn unused(effective: &BTreeMap<String, Value>) -> Vec<&'static str> {
+    let is = |key: &str, word: &str| effective.get(key).and_then(Value::as_str) == Some(word);
+    let has = |key: &str| effective.contains_key(key);
+    let mut unused = Vec::new();
+    if !is("data.train.crop", "random-resized") {
+        unused.extend(["data.train.scale", "data.train.ratio"]);
+    }
+    if !has("data.test.resize") && !has("data.test.squash") {
+        unused.push("data.test.interpolation");
+    }
+    if !is("data.source", "folder") && !is("data.source", "parquet") {
+        unused.push("data.store");
+    }
+    unused
 }
 
 #[test]
