@@ -17,9 +17,10 @@ use fedcast::model::{Adaptation, LinearHead, ParameterSet, ops};
 use fedcast::policy::{Message, Method, Period, RoundContext, Service, parameters_of, refusal};
 use fedcast::quantity::{ClientId, Round};
 
+use self::messages::payload;
 use crate::gradients::every_variable_has_a_gradient;
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab};
+use crate::toys::{deal, facts};
 use crate::{engine, far};
 
 /// Tokens in both blocks, or in the last one alone.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::Shard;
 use fedcast::methods::powder::{Powder, SlotDown};
-use fedcast::policy::{Member, Method};
+use fedcast::policy::Member;
 use fedcast::quantity::{ClientId, Round};
 
 use super::{context, downs, powder_with, small, task, uploads, values};

@@ -7,7 +7,7 @@ use fedcast::methods::powder::{
 };
 use fedcast::model::{FrozenPart, ParameterSet};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Member, Method, Period, parameters_of};
+use fedcast::policy::{Member, Period, parameters_of};
 use fedcast::quantity::{ClientId, Round, TaskId};
 
 use super::{context, downs, powder_with, small, table, task, uploads, values};

@@ -7,7 +7,7 @@ use fedcast::methods::powder::{Powder, PowderConfig, SlotDown};
 use fedcast::model::ParameterSet;
 use fedcast::policy::ModelFacts;
 
-use super::{downs, table, task, uploads};
+use super::{downs, small, table, task, uploads};
 use crate::engine;
 use crate::toys::facts;
 use crate::toys::watched::Engine;
