@@ -6,14 +6,16 @@
 
 A copy of the project is compiled once, with all mutants in it and a number in the environment that chooses one (`main.rs`
 beside this file). Then every unit test and every test of `tests/methods` runs once and says which mutants it comes upon, and each
-mutant is held against the tests that do, the quickest first, until one fails. What fails to end in time counts as noticed, what no
-test comes upon does not. The copy and everything compiled lie in target/mutants/all, missed mutants in missed.tsv there.
+mutant is held against the tests that do, first those that noticed others of its file, then those that are nearest by name, then
+the quickest, until one fails or a minute of tests is over. What fails to end in time counts as noticed, what no test comes upon does not. The copy
+and everything compiled lie in target/mutants/all, with missed mutants in missed.tsv; `--go-on` takes up there what was broken off.
 
 Missed mutants that were looked at are listed in known.tsv beside this file, each with the reason why no test tells it: file,
 exchange, the line of code as it stands. They are counted and not named again.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
@@ -33,6 +35,8 @@ def arguments():
     parser.add_argument("paths", nargs="+", help="files or folders below src")
     parser.add_argument("--every", type=int, default=1, help="only every n-th mutant")
     parser.add_argument("--again", type=Path, help="only mutants that such a table says were missed")
+    parser.add_argument("--seconds", type=float, default=60, help="tests that are held against a mutant take so long without it")
+    parser.add_argument("--go-on", action="store_true", help="go on with what the last call built, and leave out what it tried")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants tried at a time")
     parser.add_argument("--work", type=Path, default=PROJECT / "target/mutants/all", help="where it is built")
     return parser.parse_args()
@@ -189,11 +193,11 @@ def closing(text, opening):
 
 
 class Trials:
-    """The tests of the copy, how long each takes, and which mutants it comes upon."""
+    """The tests of the copy, how long each takes, which mutants it comes upon, and how many of each file it noticed."""
 
-    def __init__(self, programs, work):
-        self.programs, self.copy = programs, work / "copy"
-        self.reached, self.seconds, self.by_mutant = work / "reached", {}, {}
+    def __init__(self, programs, work, budget):
+        self.programs, self.copy, self.budget = programs, work / "copy", budget
+        self.reached, self.seconds, self.by_mutant, self.noticed = work / "reached", {}, {}, collections.Counter()
         self.reached.mkdir(exist_ok=True)
 
     def run(self, program, names, limit=None, **environment):
@@ -213,7 +217,7 @@ class Trials:
         path = self.reached / "-".join(test).replace(":", "_")
         path.unlink(missing_ok=True)
         began = time.monotonic()
-        if failure := self.run(test[0], [test[1]], MUTANTS_REACHED=str(path)):
+        if failure := self.run(*split(test), MUTANTS_REACHED=str(path)):
             sys.exit(f"{failure}\n{test} fails without a mutant")
         self.seconds[test] = time.monotonic() - began
         return test, [int(line) for line in path.read_text().split()] if path.exists() else []
@@ -222,23 +226,36 @@ class Trials:
         tests = []
         for program, path in self.programs.items():
             listed = subprocess.run([path, "--list"], cwd=self.copy, capture_output=True, text=True, check=True).stdout
-            tests += [(program, line.removesuffix(": test")) for line in listed.splitlines() if line.endswith(": test")]
+            tests += [f"{program} {line.removesuffix(': test')}" for line in listed.splitlines() if line.endswith(": test")]
         for test, numbers in pool.map(self.explore, tests):
             for number in numbers:
                 self.by_mutant.setdefault(number, []).append(test)
 
-    def missed(self, number):
-        tests = sorted(self.by_mutant.get(number, []), key=lambda test: (test[0], self.seconds[test]))
-        while tests:
+    def missed(self, number, file):
+        """Whether no test notices a mutant of a file."""
+        words = {*Path(file).with_suffix("").parts[1:]} - {"mod"}
+        nearness = lambda test: len(words.intersection(test.replace(" ", "::").split("::")))
+        urgency = lambda test: (-self.noticed[file, test], -nearness(test), self.seconds[test])
+        tests, spent, at_once = sorted(self.by_mutant.get(number, []), key=urgency), 0.0, 0.5
+        while tests and spent < self.budget:
             # Those of one program that take a few seconds together; one process has no more to begin than one test.
-            program, count, seconds = tests[0][0], 0, 0.0
-            while count < len(tests) and tests[count][0] == program and (count == 0 or seconds < 4.0):
+            program, count, seconds = tests[0].split()[0], 0, 0.0
+            while count < len(tests) and tests[count].startswith(program) and (count == 0 or seconds < at_once):
                 seconds += self.seconds[tests[count]]
                 count += 1
-            if self.run(program, [name for _, name in tests[:count]], 20 + 5 * seconds, MUTANT=str(number)):
+            names = [split(test)[1][0] for test in tests[:count]]
+            if failure := self.run(program, names, 20 + 5 * seconds, MUTANT=str(number)):
+                failed = [test for test, name in zip(tests, names) if f"test {name} ... FAILED" in failure]
+                self.noticed.update((file, test) for test in failed)
                 return False
-            tests = tests[count:]
+            tests, spent, at_once = tests[count:], spent + seconds, min(4.0, 2 * at_once)
         return True
+
+
+def split(test):
+    """A test's program, and its name there."""
+    program, name = test.split(" ", 1)
+    return program, [name]
 
 
 def listed(table):
@@ -253,29 +270,42 @@ def main():
     place = lambda file, line, what: (f"src/{file}", what, " ".join(lines[file][line - 1].split()))
     again = options.again and listed(options.again)
     is_chosen = lambda number, *mutant: number % options.every == 0 and (not again or place(*mutant) in again)
-    programs, chosen = build(options.work, files, is_chosen)
-    trials = Trials(programs, options.work)
-    counts, missed, explained = {}, [], 0
+    state, outcomes = options.work / "state.json", options.work / "outcomes.tsv"
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        trials.explore_all(pool)
+        if options.go_on:
+            kept = json.loads(state.read_text())
+            chosen = {int(number): tuple(mutant) for number, mutant in kept["mutants"].items()}
+            trials = Trials(kept["programs"], options.work, options.seconds)
+            trials.seconds = kept["seconds"]
+            trials.by_mutant = {int(number): tests for number, tests in kept["by_mutant"].items()}
+        else:
+            programs, chosen = build(options.work, files, is_chosen)
+            trials = Trials(programs, options.work, options.seconds)
+            trials.explore_all(pool)
+            kept = {"programs": programs, "mutants": chosen, "seconds": trials.seconds, "by_mutant": trials.by_mutant}
+            state.write_text(json.dumps(kept))
+            outcomes.write_text("")
         print(f"{len(chosen)} mutants, of which {len(chosen.keys() - trials.by_mutant)} no test comes upon", flush=True)
-        running = {pool.submit(trials.missed, number): number for number in chosen}
+        results = {int(number): outcome == "missed" for number, outcome in map(str.split, outcomes.read_text().splitlines())}
+        left = [number for number in chosen if number not in results]
+        running = {pool.submit(trials.missed, number, chosen[number][0]): number for number in left}
         for done in concurrent.futures.as_completed(running):
             number = running[done]
-            file, line, what = chosen[number]
-            tried, left = counts.get(file, (0, 0))
-            is_known = done.result() and place(file, line, what) in known
-            explained += is_known
-            counts[file] = (tried + 1, left + (done.result() and not is_known))
-            if done.result() and not is_known:
-                missed.append((file, line, what))
+            results[number] = done.result()
+            with open(outcomes, "a") as table:
+                table.write(f"{number}\t{'missed' if done.result() else 'noticed'}\n")
+            if done.result() and place(*chosen[number]) not in known:
+                file, line, what = chosen[number]
                 unseen = "" if number in trials.by_mutant else " (no test comes upon it)"
                 print(f"missed: src/{file}:{line}: {what}{unseen}", flush=True)
+    missed = sorted(chosen[number] for number, is_missed in results.items() if is_missed)
+    unexplained = [mutant for mutant in missed if place(*mutant) not in known]
     with open(options.work / "missed.tsv", "w") as table:
-        table.writelines("\t".join([*place(*mutant), str(mutant[1])]) + "\n" for mutant in sorted(missed))
-    for file, (tried, left) in sorted(counts.items()):
-        print(f"{tried:5} mutants, {left:3} missed  src/{file}")
-    print(f"{len(chosen)} mutants, {len(missed)} missed and {explained} known")
+        table.writelines("\t".join([*place(*mutant), str(mutant[1])]) + "\n" for mutant in unexplained)
+    tried, left = (collections.Counter(mutant[0] for mutant in mutants) for mutants in [chosen.values(), unexplained])
+    for file in sorted(tried):
+        print(f"{tried[file]:5} mutants, {left[file]:3} missed  src/{file}")
+    print(f"{len(chosen)} mutants, {len(unexplained)} missed and {len(missed) - len(unexplained)} known")
 
 
 main()
