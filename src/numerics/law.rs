@@ -243,6 +243,15 @@ mod tests {
         }
     }
 
+    /// Far out the share of values above is zero.
+    #[test]
+    fn the_last_value_is_the_largest() {
+        assert_eq!(Law::empirical(vec![1.0, 2.0, 6.0]).expect("values").at_normal(40.0), 6.0);
+        assert_eq!(Law::zipf(3, 1.0).at_normal(40.0), 3.0);
+        let uniform = Law::new(Shape::Uniform { low: 1.0, high: 3.0 });
+        assert_eq!((uniform.at_normal(40.0), uniform.at_normal(-40.0)), (3.0, 1.0));
+    }
+
     #[test]
     fn means_are_those_of_the_laws() {
         let mean = |law: Law| sorted(&law, 20_000).iter().sum::<f64>() / 20_000.0;

@@ -67,7 +67,12 @@ fn methods_say_what_they_ignore_before_anybody_writes_a_scenario() {
     let folder = tempfile::tempdir().unwrap();
     for (method, must) in [
         ("stsa", "ignores         [participation]: every holder of a task's data takes part in"),
+        ("stsa", "clients are sampled for `train` of the first task only"),
         ("stsa", "ignores         federation.rounds: it holds in the first task only"),
+        (
+            "stsa",
+            "ignores         [client]: it holds in the first task only; later clients train nothing",
+        ),
         ("hgp", "clients keep    nothing between rounds"),
         ("icarl", "clients keep    state between rounds"),
         ("oracle", "needs           one site: federation.clients = 1"),

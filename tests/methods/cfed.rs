@@ -222,6 +222,16 @@ fn a_server_distils_what_came_back() {
 }
 
 /// Shares and forms change what they name; of two clients one reviews only where shares are rounded up.
+/// The old model that is reviewed is of one task; where nobody reviews, clients may be of several.
+#[test]
+fn only_where_somebody_reviews_all_clients_are_of_one_task() {
+    let refused = |reviewers: f64| {
+        let method = built(small(|c| c.division.reviewers = reviewers), &known());
+        refusal(&*method, &known(), Service::Mixed).is_some()
+    };
+    assert_eq!([0.0, 0.4].map(refused), [false, true]);
+}
+
 #[test]
 fn every_key_of_cfed_counts() {
     let of = |change: fn(&mut Cfed)| digest(&run(change, 2, 2));

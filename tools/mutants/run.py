@@ -236,7 +236,8 @@ class Trials:
         words = {*Path(file).with_suffix("").parts[1:]} - {"mod"}
         nearness = lambda test: len(words.intersection(test.replace(" ", "::").split("::")))
         urgency = lambda test: (-self.noticed[file, test], -nearness(test), self.seconds[test])
-        tests, spent, at_once = sorted(self.by_mutant.get(number, []), key=urgency), 0.0, 0.5
+        tests = [test for test in self.by_mutant.get(number, []) if self.seconds[test] <= self.budget]
+        tests, spent, at_once = sorted(tests, key=urgency), 0.0, 0.5
         while tests and spent < self.budget:
             # Those of one program that take a few seconds together; one process has no more to begin than one test.
             program, count, seconds = tests[0].split()[0], 0, 0.0
@@ -287,7 +288,9 @@ def main():
             outcomes.write_text("")
         print(f"{len(chosen)} mutants, of which {len(chosen.keys() - trials.by_mutant)} no test comes upon", flush=True)
         results = {int(number): outcome == "missed" for number, outcome in map(str.split, outcomes.read_text().splitlines())}
-        left = [number for number in chosen if number not in results]
+        untried = {number for number in chosen if (place(*chosen[number]) in again if again else number not in results)}
+        # Scattered over the files, so that what is broken off has tried some of each.
+        left = sorted(untried, key=lambda number: number * 2654435761 % 2**32)
         running = {pool.submit(trials.missed, number, chosen[number][0]): number for number in left}
         for done in concurrent.futures.as_completed(running):
             number = running[done]

@@ -49,6 +49,17 @@ fn loss(
     total / y.len() as f64
 }
 
+/// Two samples on the last two of three rows: `w x + b` by hand.
+#[test]
+fn logits_are_of_the_rows_that_are_asked() {
+    let weight = vec![9.0, 9.0, 1.0, 2.0, -1.0, 0.5];
+    let head = Head { weight, bias: vec![9.0, 0.1, 0.2] };
+    let logits = head.logits(&[1.0, 1.0, 2.0, -4.0], 1..3);
+    let wanted = [3.1, -0.3, -5.9, -3.8];
+    assert_eq!(logits.len(), 4);
+    assert!(logits.iter().zip(wanted).all(|(one, of)| (one - of).abs() < 1e-6), "{logits:?}");
+}
+
 #[test]
 fn gradients_are_finite_differences() {
     let (head, h, rows) = (head(7, 5), normal(3, 6 * 5), 2..6);

@@ -78,6 +78,12 @@ mod tests {
     use crate::golden::Golden;
 
     #[test]
+    fn who_always_answers_alike_has_no_entropy_of_either_sign() {
+        let told = response_entropy(&[vec![0, 5, 0]]);
+        assert_eq!(told.nats[0].to_bits(), 0f64.to_bits());
+    }
+
+    #[test]
     fn golden_metrics_of_bias() {
         let Some(golden) = Golden::open("metrics") else { return };
         let classes = golden.shape("entropy.hist")[1];

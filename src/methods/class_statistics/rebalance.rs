@@ -242,11 +242,11 @@ mod tests {
         let config = Rebalancing { samples_per_class: 256, ..Rebalancing::default() };
         let key = StreamKey::new(4, Domain::Rebalance);
         let mut drawn = start();
-        config.run((&points(), SCALE), &mut drawn, &view(), key).unwrap().unwrap();
+        let told = config.run((&points(), SCALE), &mut drawn, &view(), key).unwrap().unwrap();
         // The expectation of a batch: every class with the same share.
         let mut exact = start();
         let training = HeadTraining::default();
-        training
+        let losses = training
             .run(&mut exact, 0..4, 4, 4, |_, _, features, labels| {
                 for (row, feature) in features.chunks_exact_mut(3).enumerate() {
                     feature.iter_mut().zip(MEANS[row]).for_each(|(f, m)| *f = m as f32);
@@ -263,6 +263,10 @@ mod tests {
         let length = exact.iter().map(|v| v * v).sum::<f32>().sqrt();
         let gap = drawn.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt();
         assert!(length > 0.05 && gap < 0.1 * length, "moved {length}, apart {gap}");
+        // What is told is the mean over the last epoch.
+        let last =
+            losses[losses.len() - 4..].iter().map(|loss| f64::from(*loss)).sum::<f64>() / 4.0;
+        assert!((told - last).abs() < 0.05 * last, "told {told}, expected {last}");
     }
 
     #[test]

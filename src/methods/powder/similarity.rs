@@ -208,6 +208,14 @@ mod tests {
         assert_eq!(known.with(&of(&[3], 0.0), 2), of(&[0, 2, 3, 5], 0.0));
         assert_eq!(of(&[2], 0.0).with(&of(&[2], 0.5), 2), of(&[2], 0.5));
         assert_eq!(known.without(&[2], 2), of(&[0, 5], 0.0));
+        // Of one class in two blocks, two components of a slot stay together.
+        let one = |slot, means: [f32; 4]| Attention {
+            over: vec![slot],
+            means: means.into(),
+            counts: vec![1],
+        };
+        let both = one(0, [1.0, 2.0, 3.0, 4.0]).with(&one(1, [5.0, 6.0, 7.0, 8.0]), 2);
+        assert_eq!(both.means, [1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0]);
         // The first class and the third, each as much as the other: the second has no samples.
         assert_eq!(known.class(2), [200.0, 202.0, 205.0, 210.0, 212.0, 215.0]);
         assert_eq!(known.all(), [200.0, 204.0, 210.0, 220.0, 224.0, 230.0]);

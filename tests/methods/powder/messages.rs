@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, TaskView};
 use fedcast::methods::powder::{
-    Attention, Downlink, Looks, Powder, PowderConfig, Similarity, SlotDown,
+    Attention, Downlink, Looks, Powder, PowderConfig, SharedTable, Similarity, SlotDown,
 };
 use fedcast::model::VitConfig;
 use fedcast::policy::{
@@ -115,6 +115,22 @@ fn messages_that_are_something_else_are_refused() {
     longer.control.push(7);
     assert!(SlotDown::read(&longer).is_err());
     assert!(SlotDown::read(&Message { control: Vec::new(), ..sent }).is_err());
+}
+
+/// A table has as many slots as its heads have rows for.
+#[test]
+fn a_slot_beyond_the_table_is_refused() {
+    let mut run = engine(powder_with(|c| c.downlink = Downlink::Table), 3);
+    task(&mut run, 0, 1, 1);
+    let train = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+    let sent = SlotDown::read(&Message::from_body(&train.down, &[]).unwrap()).unwrap();
+    let shape = Powder::new(small(), &facts()).shape;
+    let slots = sent.table.as_ref().unwrap().weights.len() / shape.top;
+    let at = |slot: usize| {
+        let table = sent.table.clone().map(|table| SharedTable { slot: slot as u32, ..table });
+        SlotDown::read(&SlotDown { table, ..sent.clone() }.write(&shape).unwrap())
+    };
+    assert!(at(slots - 1).is_ok() && at(slots).is_err());
 }
 
 /// Attention is as long as what was learnt; what does not fit the classes of its slot is refused, and nobody else is.
