@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::Shard;
 use fedcast::methods::powder::{Powder, SlotDown};
+use fedcast::model::LinearHead;
 use fedcast::policy::Member;
 use fedcast::quantity::{ClientId, Round};
 
@@ -35,6 +36,21 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
     // Little of it is little.
     let [whole, none, little] = runs.map(|run| values(&run[1], "prompt.00.key").to_vec());
     assert!(far(&little, &none) < 0.01 * far(&whole, &none));
+}
+
+/// It holds a slot near what it was: what is learnt in a round moves scores of wrong classes less the more it weighs.
+#[test]
+fn distillation_holds_a_slot_where_it_was() {
+    let moved = [0.0, 2.0, 8.0].map(|weight| {
+        let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
+        task(&mut run, 0, 1, 2);
+        let [before, after] = [0, 1].map(|round| {
+            let sent = &uploads(&run)[round];
+            values(sent, LinearHead::WEIGHT).to_vec()
+        });
+        after.iter().zip(&before).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt()
+    });
+    assert!(moved[2] < moved[1] && moved[1] < moved[0], "{moved:?}");
 }
 
 /// Samples of classes with relatives are distilled more, where anything teaches at all.
