@@ -47,6 +47,22 @@ fn shares_and_weights_add_up_to_one_at_most() {
 }
 
 #[test]
+fn samples_that_belong_to_nobody_are_where_they_are_needed() {
+    let distils = "method={name=\"cfed\",server_distils=true}";
+    refused(&[distils, "data.auxiliary={share=0.1}"], "the server distils on samples");
+    read_well(&[distils, "data.auxiliary={share=0.1,server=true}"]);
+    let sent = "method={name=\"cfed\",surrogate=\"sent\"}";
+    read_well(&[sent, "data.auxiliary={share=0.1}"]);
+    // Each has its own size.
+    let crop = "{crop=\"centre\",size=8}";
+    let images = format!(
+        "data={{source=\"folder\",path=\"x\",store=\"original\",auxiliary={{share=0.1}},train={crop},test={crop}}}"
+    );
+    refused(&[sent, &images], "only images of one size can be sent");
+    read_well(&["method={name=\"cfed\"}", &images]);
+}
+
+#[test]
 fn general_prefixes_leave_a_block_for_experts() {
     refused(&["method={name=\"dualprompt\",g_blocks=6}"], "fill all 6 blocks");
     read_well(&["method={name=\"dualprompt\",g_blocks=5}"]);

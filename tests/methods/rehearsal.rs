@@ -9,7 +9,7 @@ use fedcast::methods::er::Er;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::icarl::{Answers, Exemplars, Icarl, IcarlLoss, Keeps, Reduction};
 use fedcast::methods::replay::{Buffer, Memory};
-use fedcast::policy::{ClientState, Method, Service, parameters_of, refusal};
+use fedcast::policy::{ClientState, Method, Scope, Service, parameters_of, refusal};
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::Engine;
@@ -225,6 +225,20 @@ fn a_task_of_icarl_ends_with_means() {
     assert_eq!(again.tally(CLASSES).accuracy(0..CLASSES), run.accuracy(CLASSES));
 }
 
+/// Before anybody has exemplars there is no mean that an image could be near to.
+#[test]
+fn the_head_of_icarl_answers_until_there_are_means() {
+    let answers = |answers| {
+        let fresh = engine(icarl(|c| c.classifier = answers), 3);
+        let images = (0..10).collect();
+        let batch = fresh.lab.statistics_loader(&images).in_order(10).next().unwrap().unwrap();
+        let predictor = fresh.server.predictor(&fresh.lab).unwrap();
+        let scores = predictor.batch_scores(&batch, &fresh.lab.device, &Scope::Seen(CLASSES));
+        scores.unwrap().to_vec2::<f32>().unwrap()
+    };
+    assert_eq!(answers(Answers::NearestMean), answers(Answers::Head));
+}
+
 /// Every loss learns, and the plain head answers without the exchange at the end.
 #[test]
 fn variants_of_icarl_differ_where_they_should() {
@@ -237,7 +251,12 @@ fn variants_of_icarl_differ_where_they_should() {
     let head = run(icarl(|c| c.classifier = Answers::Head), 2, 1);
     assert!(head.exchanges.iter().all(|exchange| exchange.phase == "train"));
     // What was to be chosen from at the end is chosen from when the client is next asked.
-    let state = head.states.values().next().unwrap();
-    assert_eq!(Exemplars::of(state).unwrap().by_class.classes(), 3);
+    let classes = |run: &Engine| {
+        let state = run.states.values().next().unwrap();
+        Exemplars::of(state).unwrap().by_class.classes()
+    };
+    assert_eq!(classes(&head), 3);
+    // A second round of a task is no next task.
+    assert_eq!(classes(&run(icarl(|c| c.classifier = Answers::Head), 2, 2)), 3);
     assert!(Body::default().meta.is_empty());
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
-use fedcast::model::FrozenPart;
-use fedcast::policy::{Method, Staged};
+use fedcast::model::{FrozenPart, ParameterSet};
+use fedcast::policy::{Method, Staged, parameters_of};
 
 use crate::adapter::adapter;
 use crate::toys::watched::Engine;
@@ -75,6 +75,20 @@ fn after_the_first_task_no_parameter_changes_whatever_was_first() {
     }
     hashes.dedup();
     assert_eq!(hashes.len(), 5, "each first method leaves another network");
+}
+
+/// What is first learns what it learns without a second: its components begin, too.
+#[test]
+fn the_first_task_is_that_of_the_first_method_alone() {
+    let first = || Arc::clone(&crate::prompts::packable()[2]);
+    let uploads = |mut engine: Engine| -> Vec<ParameterSet> {
+        task(&mut engine, 0);
+        let trained = engine.exchanges.iter().filter(|exchange| exchange.phase != "statistics");
+        trained.map(|exchange| parameters_of(exchange.up.as_ref().unwrap()).unwrap()).collect()
+    };
+    let alone = uploads(Engine::new(first(), facts(), lab(3, ClassOrder::Native)));
+    assert_eq!(alone.len(), 3 * 2);
+    assert!(uploads(engine(first(), stsa())) == alone);
 }
 
 /// Every sample is passed through the adapted network once, also where its estimate is compared with

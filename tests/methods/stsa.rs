@@ -11,7 +11,7 @@ use fedcast::model::FrozenPart;
 use fedcast::numerics::projection::Projection;
 use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::symmetric::{Gram, Symmetric};
-use fedcast::policy::Method;
+use fedcast::policy::{Method, Scope};
 use fedcast::wire::{Body, Kind};
 
 use crate::gaussians::apart;
@@ -272,6 +272,20 @@ fn the_backbone_s_own_width_switches_the_layer_off() {
     let head = ridge(&gram, &sums, Penalty::Relative(1e-3), 0).unwrap().weights;
     assert!(far(&values(&saved, "weights"), &head) < 1e-9);
     assert!(sums.iter().filter(|sum| **sum < 0.0).count() > sums.len() / 10, "no ReLU");
+}
+
+/// Rows of a task are some of all; rows that no task had are refused.
+#[test]
+fn the_head_answers_for_the_rows_that_it_has() {
+    let done = run(exact(), PartitionKind::Iid, 2);
+    let predictor = done.server.predictor(&done.lab).unwrap();
+    let images: Shard = (0..10).collect();
+    let batch = done.lab.statistics_loader(&images).in_order(10).next().unwrap().unwrap();
+    let scores = |scope: Scope| predictor.batch_scores(&batch, &done.lab.device, &scope);
+    let of = |scope| scores(scope).unwrap().to_vec2::<f32>().unwrap();
+    let (first, all) = (of(Scope::Task(0..3)), of(Scope::Seen(CLASSES)));
+    assert!(first.iter().zip(&all).all(|(first, all)| first[..] == all[..3]));
+    assert!(scores(Scope::Seen(CLASSES + 1)).is_err());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, lab};
 use crate::{built, far, fedavg_of};
 use fedcast::data::ClassOrder;
+use fedcast::learning::TrainingPlan;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::{MethodEntry, Registry};
 use fedcast::policy::Around;
@@ -38,6 +39,14 @@ fn state_stays_with_its_client_from_round_to_round() {
     // Three tasks of two rounds: every client's count is the number of the round.
     assert_eq!(totals[..], [4, 8, 12, 16, 20, 24]);
     assert_eq!(run.states.len(), 4);
+}
+
+/// A method that does not say what it computes passes every sample once in every epoch.
+#[test]
+fn what_a_method_computes_is_samples_times_epochs_unless_it_says_so() {
+    let run = engine(Arc::new(Visits));
+    let plan = TrainingPlan { epochs: 3, ..TrainingPlan::default() };
+    assert_eq!(Visits.work(&run.view(0), 0, 7, &plan), 21.0);
 }
 
 #[test]

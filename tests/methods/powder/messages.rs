@@ -24,10 +24,19 @@ pub struct Sizes {
     pub up: Layout,
 }
 
-/// An exchange of a phase on ViT-B/16, for a slot of so many classes among 25.
+/// An exchange of a phase of the first period on ViT-B/16, for a slot of so many classes among 25.
 pub fn on_imagenet_r<M: Method>(
     classes: usize,
     phase: usize,
+    method: impl Fn(&ModelFacts) -> M,
+) -> Sizes {
+    in_period(0, (classes, phase), method)
+}
+
+/// The same of any period.
+fn in_period<M: Method>(
+    period: u16,
+    (classes, phase): (usize, usize),
     method: impl Fn(&ModelFacts) -> M,
 ) -> Sizes {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
@@ -47,7 +56,7 @@ pub fn on_imagenet_r<M: Method>(
     let facts = SketchFacts {
         model: &model,
         view: &view,
-        period: view.task,
+        period: TaskId(period),
         phase,
         round_in_phase: 0,
         role: Default::default(),
@@ -84,6 +93,8 @@ fn powder_sends_the_bytes_of_its_card() {
     // Keys and attention of the five slots of the first period, and mean scores by class.
     let looks = of(20, 3);
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
+    // In the third period everybody may have moved twice.
+    assert_eq!(payload(&in_period(2, (20, 3), method).down), 3 * payload(&looks.down));
     assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
     assert_eq!(looks.up.size, UpSize::FromValues);
     // All of that is of a kind of its own, for the release sends nothing for it.

@@ -436,6 +436,14 @@ fn without_the_contrast_fed_cprompt_is_coda_prompt_with_a_softmax() {
     }
 }
 
+/// There is no earlier task to be away from: the softmax has one term, and its loss is 0.
+#[test]
+fn in_the_first_task_a_softmax_contrasts_nothing() {
+    let of = |form| saved(&engine(contrast_of(form), 3).tasks(1, 2, 2)).digest();
+    assert_eq!(of(C2lForm::FeatureSoftmax), of(C2lForm::Off));
+    assert_ne!(of(C2lForm::FeatureHinge), of(C2lForm::Off));
+}
+
 /// What the first batch of the second task loses, before anything moved. In the first task all of these move alike.
 fn first_loss(change: impl Fn(&mut FedCPrompt)) -> f64 {
     let mut method = small_contrast(C2lForm::Off);
