@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes};
+use fedcast::learning::Classifier;
 use fedcast::methods::HeadForm;
+use fedcast::methods::averaged::Averaged;
 use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::pip::{Features, Injection, Merge, Pip, Weighing};
 use fedcast::model::VitConfig;
@@ -14,7 +16,7 @@ use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts};
-use crate::{built, engine, head};
+use crate::{built, engine, far, head};
 
 fn base() -> DualPrompt {
     DualPrompt { pool: 3, g_len: 2, g_blocks: 1, e_len: 2, e_blocks: 1, ..DualPrompt::default() }
@@ -189,6 +191,36 @@ fn a_down_has_the_classes_that_are_known() {
     none.task(0, &shards, 2);
     let [first, later] = [0, 2].map(|at| &none.exchanges[at].down);
     assert_eq!((bytes(later), later.meta.last()), (bytes(first), Some(&0)));
+}
+
+/// What is told of a class is the mean of its features, behind the expert that was just trained or the one that images choose.
+#[test]
+fn prototypes_are_behind_the_expert_that_the_key_says() {
+    for (features, given) in [(Features::Trained, true), (Features::Matched, false)] {
+        let run = engine(pip(|c| c.features = features), 3).tasks(2, 1, 1);
+        let up = run.last().up.as_ref().unwrap();
+        let prompting = base().prompting(&facts(), 1, given);
+        let trained = parameters_of(up).unwrap();
+        let local = Classifier::frozen_with(&run.lab.backbone, &trained, prompting).unwrap();
+        let (view, mut classes) = (run.view(1), [vec![], vec![]]);
+        let loader = run.lab.statistics_loader(&deal(&run.lab, &view, 1)[0]);
+        let loader = run.lab.queried(loader, base().prompted.query).unwrap();
+        for batch in loader.in_order(16) {
+            let batch = batch.unwrap();
+            let found = local.batch_features(&batch, &run.lab.device).unwrap();
+            for (feature, label) in found.to_vec2::<f32>().unwrap().into_iter().zip(batch.labels())
+            {
+                classes[*label as usize - view.rows.start].push(feature);
+            }
+        }
+        let mean = |class: &Vec<Vec<f32>>| {
+            let sum = |at: usize| class.iter().map(|feature| feature[at]).sum::<f32>();
+            (0..16).map(|at| sum(at) / class.len() as f32).collect::<Vec<f32>>()
+        };
+        let means: Vec<f32> = classes.iter().flat_map(mean).collect();
+        let told: Vec<f32> = table(up, "means").into_iter().map(|mean| mean as f32).collect();
+        assert!(far(&means, &told) < 1e-4, "{features:?}: {}", far(&means, &told));
+    }
 }
 
 /// Keys change what they name.

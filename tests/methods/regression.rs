@@ -173,6 +173,34 @@ fn what_nobody_sees_is_a_matter_of_the_key() {
     }
 }
 
+/// What is added up of a factor: of A answers to what enters the layer, `(rank, inputs)`, of B answers to what A makes of it,
+/// `(outputs, rank)`.
+#[test]
+fn lorm_adds_answers_to_what_enters_each_factor() {
+    let (model, counts) = (facts(), ClassCounts::new());
+    let (method, run) = (built(lorm(|_| ()), &model), engine(built(lorm(|_| ()), &model), 3));
+    let view = run.view(0);
+    let shapes = |round_in_phase| -> Vec<Vec<usize>> {
+        let period = view.task;
+        let (phase, role) = (0, Default::default());
+        let sketch = SketchFacts {
+            model: &model,
+            view: &view,
+            period,
+            phase,
+            round_in_phase,
+            role,
+            counts: &counts,
+        };
+        let extra = method.folded(&sketch).extra;
+        let of_pairs = extra.iter().filter(|place| place.shape.contains(&2));
+        of_pairs.map(|place| place.shape.to_vec()).collect()
+    };
+    let (b, a) = (shapes(0), shapes(1));
+    assert!(!a.is_empty() && a.iter().all(|shape| shape[0] == 2 && shape[1] >= 16), "{a:?}");
+    assert!(!b.is_empty() && b.iter().all(|shape| shape[1] == 2), "{b:?}");
+}
+
 /// LoRM card, invariants 2 and 6: rounds take turns, one client's factor is the server's, and a task begins with B = 0.
 #[test]
 fn lorm_trains_one_factor_a_round() {

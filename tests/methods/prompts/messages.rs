@@ -177,3 +177,29 @@ fn tasks_weigh_clients_by_samples_or_alike() {
     };
     assert_ne!(of(Weights::Uniform), of(Weights::BySamples));
 }
+
+/// Who was sent the expert that it trains, and not the others, cannot answer for all classes.
+#[test]
+fn a_client_has_a_model_of_its_own_where_it_was_sent_all_of_it() {
+    let has_one = |form| {
+        let [_, dual, ..] = in_form(form, HeadForm::Fixed, PoolForm::Fixed);
+        let facts = ModelFacts { form, ..facts() };
+        let mut run = Engine::new(dual, facts.clone(), lab(3, ClassOrder::Native));
+        (0..2).for_each(|at| task(&mut run, at));
+        let (view, counts) = (run.view(1), ClassCounts::new());
+        let sketch = SketchFacts {
+            model: &facts,
+            view: &view,
+            period: view.task,
+            phase: 0,
+            round_in_phase: 0,
+            role: Default::default(),
+            counts: &counts,
+        };
+        let exchange = run.last();
+        let sent = Message::from_body(&exchange.down, &exchange.assets).unwrap();
+        let own = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
+        run.method.own_model(&sketch, &sent, &own, &run.lab).unwrap().is_some()
+    };
+    assert_eq!([WireForm::Full, WireForm::Lean].map(has_one), [true, false]);
+}
