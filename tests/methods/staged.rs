@@ -80,7 +80,7 @@ fn after_the_first_task_no_parameter_changes_whatever_was_first() {
 /// What is first learns what it learns without a second: its components begin, too.
 #[test]
 fn the_first_task_is_that_of_the_first_method_alone() {
-    let first = || Arc::clone(&crate::prompts::packable()[2]);
+    let first = crate::prompts::beginning;
     let uploads = |mut engine: Engine| -> Vec<ParameterSet> {
         task(&mut engine, 0);
         let trained = engine.exchanges.iter().filter(|exchange| exchange.phase != "statistics");

@@ -82,6 +82,11 @@ fn contrast_of(form: C2lForm) -> Arc<dyn Method> {
     built(small_contrast(form), &facts())
 }
 
+/// One whose components begin with their task, so that there is nothing to train before.
+pub fn beginning() -> Arc<dyn Method> {
+    coda_of(|_| ())
+}
+
 /// With something to train from the start, for tests that ask no server to begin a task.
 pub fn packable() -> [Arc<dyn Method>; 4] {
     [
