@@ -14,7 +14,7 @@ use fedcast::policy::{ClassCounts, ClientState, Method, SketchFacts, parameters_
 use fedcast::wire::{Body, Kind, Section};
 
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{CLASSES, deal, facts, lab, plan};
+use crate::toys::{CLASSES, deal, facts, first_exchange, lab, plan};
 use crate::{built, engine, far, head, values};
 
 fn base(train: Train) -> FedAvg {
@@ -380,15 +380,7 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
         assert_eq!(asset.version as usize, exchange.task - 1);
         let (view, counts) = (several.view(exchange.task), ClassCounts::new());
         let (model, phase, round_in_phase) = (&several.facts, 0, 0);
-        let facts = SketchFacts {
-            model,
-            view: &view,
-            period: view.task,
-            phase,
-            round_in_phase,
-            role: Default::default(),
-            counts: &counts,
-        };
+        let facts = SketchFacts { phase, round_in_phase, ..first_exchange(model, &view, &counts) };
         assert_eq!(asset.body.sketch(), several.method.down(&facts).assets[0].body);
     }
     let saved = several.server.save();

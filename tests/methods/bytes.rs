@@ -27,7 +27,7 @@ use fedcast::policy::{ClassCounts, Holdings, Method, ModelFacts, SketchFacts, Wi
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
-use crate::toys::{facts, lab};
+use crate::toys::{facts, first_exchange, lab};
 use crate::{built, small};
 
 fn payload(sketch: &BodySketch) -> u64 {
@@ -74,15 +74,7 @@ fn in_round_on(round: u32, model: &ModelFacts, task: usize, method: impl Average
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
-    let facts = SketchFacts {
-        model,
-        view,
-        period: view.task,
-        phase: 0,
-        round_in_phase: round,
-        role: Default::default(),
-        counts: &counts,
-    };
+    let facts = SketchFacts { round_in_phase: round, ..first_exchange(model, view, &counts) };
     let method = built(method, model);
     let (down, up) = (method.down(&facts), method.up(&facts).body());
     let assets = down.assets.iter().map(|asset| asset.body.clone()).collect();
@@ -230,15 +222,7 @@ fn ewc_sends_the_bytes_of_its_card() {
         let view = &curriculum.tasks[task - 1];
         let counts = ClassCounts::new();
         let (model, period, counts) = (&model, view.task, &counts);
-        let facts = SketchFacts {
-            model,
-            view,
-            period,
-            phase,
-            round_in_phase: 0,
-            role: Default::default(),
-            counts,
-        };
+        let facts = SketchFacts { period, phase, ..first_exchange(model, view, counts) };
         let (down, up) = (method.down(&facts), method.up(&facts));
         let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
         (payload(&down.body()) + assets, payload(&up.body()))
@@ -429,15 +413,7 @@ fn lorm_sends_the_bytes_of_its_card() {
         classes: (10..20).collect(),
     });
     let counts: ClassCounts = (10..20).map(|row| (row, 50)).collect();
-    let facts = SketchFacts {
-        model: &vit,
-        view: &view,
-        period: view.task,
-        phase: 1,
-        round_in_phase: 0,
-        role: Default::default(),
-        counts: &counts,
-    };
+    let facts = SketchFacts { phase: 1, ..first_exchange(&vit, &view, &counts) };
     assert_eq!(payload(&method.up(&facts).body()), 258_048);
     // The server keeps no network: pairs of ten tasks and of now, and the head; A's products of ten tasks and the blocks'
     // moments; the moments, the pair and the head of a round.

@@ -21,7 +21,7 @@ use crate::powder::messages::{on_imagenet_r, payload};
 use crate::powder::packs::{Sent, pack_and_alone};
 use crate::powder::{context, small, table};
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts};
+use crate::toys::{deal, facts, first_exchange};
 
 fn c2prompt_with(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn Method> {
     let mut config = C2PromptConfig { powder: small(), ..C2PromptConfig::default() };
@@ -343,15 +343,7 @@ fn an_upload_answers_what_was_asked() {
     assert_eq!(ups.len(), phases.len());
     for phase in phases.iter().copied() {
         for (sent, up) in phases.iter().copied().zip(&ups) {
-            let facts = SketchFacts {
-                model: &model,
-                view: &view,
-                period: view.task,
-                phase,
-                round_in_phase: 0,
-                role: Default::default(),
-                counts: &counts,
-            };
+            let facts = SketchFacts { phase, ..first_exchange(&model, &view, &counts) };
             let lifted = method.lift(&facts, &Message::default(), up.clone());
             // A slot is taken for a slot by whoever checks its layout.
             let look_for_slot = is(phase, "train") && is(sent, "look");

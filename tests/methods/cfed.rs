@@ -221,7 +221,6 @@ fn a_server_distils_what_came_back() {
     }
 }
 
-/// Shares and forms change what they name; of two clients one reviews only where shares are rounded up.
 /// The old model that is reviewed is of one task; where nobody reviews, clients may be of several.
 #[test]
 fn only_where_somebody_reviews_all_clients_are_of_one_task() {
@@ -232,6 +231,7 @@ fn only_where_somebody_reviews_all_clients_are_of_one_task() {
     assert_eq!([0.0, 0.4].map(refused), [false, true]);
 }
 
+/// Shares and forms change what they name; of two clients one reviews only where shares are rounded up.
 #[test]
 fn every_key_of_cfed_counts() {
     let of = |change: fn(&mut Cfed)| digest(&run(change, 2, 2));

@@ -12,14 +12,14 @@ use fedcast::methods::fedprox::{FedProx, Prox};
 use fedcast::methods::scaffold::{Renewal, Scaffold};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{
-    ClientState, Folded, Member, Method, ModelFacts, Period, RoundContext, SketchFacts, UpMeta,
-    WireForm, one_seat_each, parameters_of, vectors_of,
+    ClientState, Folded, Member, Method, ModelFacts, Period, RoundContext, UpMeta, WireForm,
+    one_seat_each, parameters_of, vectors_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::Body;
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab, plan};
+use crate::toys::{deal, facts, first_exchange, lab, plan};
 use crate::{built, engine, far, head, values};
 use fedcast::data::ClassOrder;
 
@@ -361,15 +361,7 @@ fn a_lost_upload_parts_a_client_from_its_server() {
             let outcome = method.train(std::slice::from_mut(&mut member), &lab).remove(0).unwrap();
             states.push(member.state);
             let (model, counts) = (facts(), lab.held_counts(&member.shard));
-            let facts = SketchFacts {
-                model: &model,
-                view: &view,
-                period: view.task,
-                phase: 0,
-                round_in_phase: 0,
-                role: Default::default(),
-                counts: &counts,
-            };
+            let facts = first_exchange(&model, &view, &counts);
             let (sent, said) = (method.down(&facts), method.up(&facts));
             let meta = UpMeta::timely(seat.clone(), Round(0));
             // The upload of the second is lost.

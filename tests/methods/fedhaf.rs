@@ -12,14 +12,14 @@ use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
     ClassCounts, Member, Message, Method, MissedTask, ModelFacts, Period, Predictor, Scope,
-    SketchFacts, WireForm, parameters_of,
+    WireForm, parameters_of,
 };
 use fedcast::quantity::TaskId;
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::gaussians::apart;
 use crate::toys::watched::{Engine, SEED, through_the_wire};
-use crate::toys::{TRAIN_PER_CLASS, deal, facts, lab, plan};
+use crate::toys::{TRAIN_PER_CLASS, deal, facts, first_exchange, lab, plan};
 use crate::{built, engine, far, values};
 
 fn fedhaf_with(change: impl Fn(&mut FedHaf)) -> Arc<dyn Method> {
@@ -58,15 +58,7 @@ fn messages_have_the_bytes_of_the_card() {
     let both = 5_966_736 + 4 * 2_816;
     for (task, view) in curriculum.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
-        let facts = SketchFacts {
-            model: &model,
-            view,
-            period: view.task,
-            phase: 0,
-            round_in_phase: 0,
-            role: Default::default(),
-            counts: &counts,
-        };
+        let facts = first_exchange(&model, view, &counts);
         let (down, up) = (method.down(&facts), method.up(&facts));
         assert_eq!((payload(&down.body()), payload(&up.body())), (both, both + 4));
         let assets = down.assets;
@@ -85,15 +77,7 @@ fn the_previous_model_is_an_asset() {
         assert_eq!(asset.version as usize, exchange.task - 1);
         let view = run.view(exchange.task);
         let counts = ClassCounts::new();
-        let facts = SketchFacts {
-            model: &run.facts,
-            view: &view,
-            period: view.task,
-            phase: 0,
-            round_in_phase: 0,
-            role: Default::default(),
-            counts: &counts,
-        };
+        let facts = first_exchange(&run.facts, &view, &counts);
         assert_eq!(asset.body.sketch(), run.method.down(&facts).assets[0].body);
     }
     // What the first round of a task sends is what the last one left, and that is what is distilled from.

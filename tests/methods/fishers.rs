@@ -18,7 +18,7 @@ use fedcast::policy::{
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab, plan};
+use crate::toys::{deal, facts, first_exchange, lab, plan};
 use crate::{built, engine, far, head, values};
 
 fn base(train: Train) -> FedAvg {
@@ -329,15 +329,7 @@ fn what_ewc_allows() {
     let run = run(method, 2, 2, 1);
     let (view, counts) = (run.view(1), ClassCounts::new());
     let model = &run.facts;
-    let facts = SketchFacts {
-        model,
-        view: &view,
-        period: view.task,
-        phase: 0,
-        round_in_phase: 0,
-        role: Default::default(),
-        counts: &counts,
-    };
+    let facts = first_exchange(model, &view, &counts);
     assert_eq!(run.method.down(&facts).control.len(), 16);
     let closing = SketchFacts { phase: 1, ..facts };
     assert!(

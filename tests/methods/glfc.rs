@@ -19,7 +19,7 @@ use fedcast::policy::{
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, deal, facts, plan};
+use crate::toys::{CLASSES, deal, facts, first_exchange, plan};
 use crate::{built, engine};
 
 fn fedavg(train: Train) -> FedAvg {
@@ -385,15 +385,7 @@ fn glfc_sends_the_bytes_of_its_card() {
     let first = {
         let view = &curriculum.tasks[0];
         let counts: ClassCounts = (0..6).map(|row| (row, 500)).collect();
-        let facts = SketchFacts {
-            model: &model,
-            view,
-            period: view.task,
-            phase: 0,
-            round_in_phase: 0,
-            role: Default::default(),
-            counts: &counts,
-        };
+        let facts = first_exchange(&model, view, &counts);
         let method = built(Glfc::default(), &model);
         let down = method.down(&facts);
         (payload(&down.body()), down.assets.len(), payload(&method.up(&facts).body()))

@@ -6,11 +6,11 @@ use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::fedavg::Train;
 use fedcast::methods::hgp::{Hgp, Learns};
-use fedcast::policy::{ClassCounts, Message, SketchFacts};
+use fedcast::policy::{ClassCounts, Message};
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::{Engine, tally};
-use crate::toys::{CLASSES, deal, facts, lab};
+use crate::toys::{CLASSES, deal, facts, first_exchange, lab};
 use crate::{engine, far, fedavg_of, head, hgp_with, values};
 
 /// Invariant 3: without rebalancing and prompt, HGP is FedAvg on a linear probe.
@@ -136,15 +136,7 @@ fn a_client_predicts_with_what_it_sent() {
     let last = run.last();
     let (view, counts) = (run.view(last.task), ClassCounts::new());
     let model = &run.facts;
-    let facts = SketchFacts {
-        model,
-        view: &view,
-        period: view.task,
-        phase: 0,
-        round_in_phase: 0,
-        role: Default::default(),
-        counts: &counts,
-    };
+    let facts = first_exchange(model, &view, &counts);
     let sent = Message::from_body(&last.down, &last.assets).unwrap();
     let up = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
     let own = method.own_model(&facts, &sent, &up, &run.lab).unwrap().unwrap();

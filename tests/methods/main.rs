@@ -50,13 +50,13 @@ use fedcast::methods::hgp::Hgp;
 use fedcast::methods::joint::Joint;
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::policy::{
-    ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Place, SketchFacts, UpMeta,
-    one_seat_each, parameters_of,
+    ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Place, UpMeta, one_seat_each,
+    parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Kind, Values};
 use toys::watched::Engine;
-use toys::{facts, lab, rows_of};
+use toys::{facts, first_exchange, lab, rows_of};
 
 /// A method that averages, for a model of these dimensions.
 fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn Method> {
@@ -89,15 +89,7 @@ fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
 fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
     let (model, counts) = (facts(), ClassCounts::new());
     let view = Arc::clone(&lab(3, ClassOrder::Native).curriculum.tasks[0]);
-    let facts = SketchFacts {
-        model: &model,
-        view: &view,
-        period: view.task,
-        phase: 0,
-        round_in_phase: 0,
-        role: Default::default(),
-        counts: &counts,
-    };
+    let facts = first_exchange(&model, &view, &counts);
     let (down, up) = (method.down(&facts), method.up(&facts));
     let filled = |layout: &Layout, value: f32| -> ParameterSet {
         let of = |place: &Place| {

@@ -18,7 +18,7 @@ use fedcast::policy::{ClassCounts, Message, Method, Predictor, SketchFacts, para
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{deal, facts, plan};
+use crate::toys::{deal, facts, first_exchange, plan};
 use crate::{built, engine};
 
 fn set(saved: &Body) -> ParameterSet {
@@ -181,17 +181,7 @@ fn lorm_adds_answers_to_what_enters_each_factor() {
     let (method, run) = (built(lorm(|_| ()), &model), engine(built(lorm(|_| ()), &model), 3));
     let view = run.view(0);
     let shapes = |round_in_phase| -> Vec<Vec<usize>> {
-        let period = view.task;
-        let (phase, role) = (0, Default::default());
-        let sketch = SketchFacts {
-            model: &model,
-            view: &view,
-            period,
-            phase,
-            round_in_phase,
-            role,
-            counts: &counts,
-        };
+        let sketch = SketchFacts { round_in_phase, ..first_exchange(&model, &view, &counts) };
         let extra = method.folded(&sketch).extra;
         let of_pairs = extra.iter().filter(|place| place.shape.contains(&2));
         of_pairs.map(|place| place.shape.to_vec()).collect()
@@ -384,15 +374,7 @@ fn facts_of<'a>(
     view: &'a Arc<TaskView>,
     counts: &'a ClassCounts,
 ) -> SketchFacts<'a> {
-    SketchFacts {
-        model: &run.facts,
-        view,
-        period: view.task,
-        phase: 0,
-        round_in_phase: 0,
-        role: Default::default(),
-        counts,
-    }
+    first_exchange(&run.facts, view, counts)
 }
 
 /// LoRM card, invariants 6 and 7: after one task it answers by that task's update, as a second begins by half of it, and

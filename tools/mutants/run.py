@@ -214,10 +214,11 @@ class Trials:
 
     def explore(self, test):
         """Runs a test as it is."""
-        path = self.reached / "-".join(test).replace(":", "_")
+        path = self.reached / test.replace(" ", "-").replace(":", "_")
         path.unlink(missing_ok=True)
         began = time.monotonic()
-        if failure := self.run(*split(test), MUTANTS_REACHED=str(path)):
+        program, name = test.split(" ")
+        if failure := self.run(program, [name], MUTANTS_REACHED=str(path)):
             sys.exit(f"{failure}\n{test} fails without a mutant")
         self.seconds[test] = time.monotonic() - began
         return test, [int(line) for line in path.read_text().split()] if path.exists() else []
@@ -240,23 +241,17 @@ class Trials:
         tests, spent, at_once = sorted(tests, key=urgency), 0.0, 0.5
         while tests and spent < self.budget:
             # Those of one program that take a few seconds together; one process has no more to begin than one test.
-            program, count, seconds = tests[0].split()[0], 0, 0.0
+            program, count, seconds = tests[0].split(" ")[0], 0, 0.0
             while count < len(tests) and tests[count].startswith(program) and (count == 0 or seconds < at_once):
                 seconds += self.seconds[tests[count]]
                 count += 1
-            names = [split(test)[1][0] for test in tests[:count]]
+            names = [test.split(" ")[1] for test in tests[:count]]
             if failure := self.run(program, names, 20 + 5 * seconds, MUTANT=str(number)):
                 failed = [test for test, name in zip(tests, names) if f"test {name} ... FAILED" in failure]
                 self.noticed.update((file, test) for test in failed)
                 return False
             tests, spent, at_once = tests[count:], spent + seconds, min(4.0, 2 * at_once)
         return True
-
-
-def split(test):
-    """A test's program, and its name there."""
-    program, name = test.split(" ", 1)
-    return program, [name]
 
 
 def listed(table):

@@ -16,7 +16,7 @@ use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 use super::{powder_with, small, task};
 use crate::engine;
 use crate::toys::watched::Engine;
-use crate::toys::{facts, lab};
+use crate::toys::{facts, first_exchange, lab};
 
 /// What is sent down and up.
 pub struct Sizes {
@@ -53,15 +53,8 @@ fn in_period<M: Method>(
     let ids = rows.clone().map(|row| row as u32).collect();
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
     let counts = ClassCounts::new();
-    let facts = SketchFacts {
-        model: &model,
-        view: &view,
-        period: TaskId(period),
-        phase,
-        round_in_phase: 0,
-        role: Default::default(),
-        counts: &counts,
-    };
+    let facts =
+        SketchFacts { period: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
     let method = method(&model);
     Sizes { down: method.down(&facts).body(), up: method.up(&facts) }
 }
@@ -155,15 +148,7 @@ fn attention_of_another_width_is_refused() {
     let (model, counts) = (facts(), ClassCounts::new());
     let (view, shape) = (run.view(0), Powder::new(small(), &model).shape);
     let lift = |update: &Message, phase: usize| {
-        let facts = SketchFacts {
-            model: &model,
-            view: &view,
-            period: view.task,
-            phase,
-            round_in_phase: 0,
-            role: Default::default(),
-            counts: &counts,
-        };
+        let facts = SketchFacts { phase, ..first_exchange(&model, &view, &counts) };
         method.lift(&facts, &Message::default(), update.clone()).map_err(|error| error.to_string())
     };
     assert!(lift(&up, 3).is_ok());

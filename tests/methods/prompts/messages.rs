@@ -187,15 +187,7 @@ fn a_client_has_a_model_of_its_own_where_it_was_sent_all_of_it() {
         let mut run = Engine::new(dual, facts.clone(), lab(3, ClassOrder::Native));
         (0..2).for_each(|at| task(&mut run, at));
         let (view, counts) = (run.view(1), ClassCounts::new());
-        let sketch = SketchFacts {
-            model: &facts,
-            view: &view,
-            period: view.task,
-            phase: 0,
-            round_in_phase: 0,
-            role: Default::default(),
-            counts: &counts,
-        };
+        let sketch = first_exchange(&facts, &view, &counts);
         let exchange = run.last();
         let sent = Message::from_body(&exchange.down, &exchange.assets).unwrap();
         let own = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();

@@ -32,13 +32,13 @@ use fedcast::model::{
 };
 use fedcast::policy::{
     ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Predictor, RoundContext,
-    SketchFacts, Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
+    Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
 };
 use fedcast::quantity::{ClientId, Round};
 
 use crate::hepco::fedavg_prompt;
 use crate::toys::watched::{Engine, SEED};
-use crate::toys::{deal, facts, lab};
+use crate::toys::{deal, facts, first_exchange, lab};
 use crate::{built, engine, far, fedavg_of};
 
 fn with<A: Averaged>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn Method> {
@@ -161,15 +161,7 @@ fn first_round(period: &Period) -> RoundContext {
 /// The layouts of a Down and of an Up of a task.
 fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -> [Layout; 2] {
     let (view, counts) = (run.view(task), ClassCounts::new());
-    let facts = SketchFacts {
-        model,
-        view: &view,
-        period: view.task,
-        phase: 0,
-        round_in_phase: 0,
-        role: Default::default(),
-        counts: &counts,
-    };
+    let facts = first_exchange(model, &view, &counts);
     [method.down(&facts), method.up(&facts)]
 }
 

@@ -16,7 +16,7 @@ use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::distributions::{standard_normal, uniform};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, ModelFacts, WireForm};
+use fedcast::policy::{ClassCounts, Lab, ModelFacts, SketchFacts, WireForm};
 
 pub const CLASSES: usize = 6;
 pub const TRAIN_PER_CLASS: usize = 24;
@@ -44,6 +44,23 @@ pub fn facts() -> ModelFacts {
         clients: 2,
         form: WireForm::Full,
         auxiliary: None,
+    }
+}
+
+/// An exchange of a task's first phase, in its first round.
+pub fn first_exchange<'a>(
+    model: &'a ModelFacts,
+    view: &'a Arc<TaskView>,
+    counts: &'a ClassCounts,
+) -> SketchFacts<'a> {
+    SketchFacts {
+        model,
+        view,
+        period: view.task,
+        phase: 0,
+        round_in_phase: 0,
+        role: Default::default(),
+        counts,
     }
 }
 
