@@ -15,6 +15,6 @@ pub mod robust;
 pub mod share;
 pub mod streams;
 pub mod symmetric;
-pub mod vectors;
-#[allow(unsafe_code)]
-pub(crate) mod wide;
+
+pub use fedcast_arithmetic::vectors;
+pub(crate) use fedcast_arithmetic::{products, wide};

@@ -9,6 +9,8 @@
 //! FEDCAST_FROZEN=record cargo test --test library frozen          # runs every case and writes the table anew
 //! FEDCAST_FROZEN='record corrupt' cargo test --test library frozen   # the rows of cases whose name contains this word
 //! FEDCAST_FROZEN='l2p lean' cargo test --test library frozen      # cases whose name contains these words
+//! FEDCAST_FROZEN_WORKERS=3 cargo test --test library frozen       # with another number of workers
+//! FEDCAST_ARITHMETIC=portable cargo test --test library frozen    # with other kernels
 //! ```
 //!
 //! A case is a line of `methods.txt` with a line of `services.txt`, put as overrides over `base.toml`; both files say
