@@ -1,6 +1,5 @@
-use super::super::matrix::Precision;
+use super::super::matrix::{MatrixMut, Precision};
 use super::*;
-use crate::model::ops::matrix::{MatrixMut, Precision};
 use crate::numerics::vectors::Vectors;
 
 /// Values of both signs over a few magnitudes.
