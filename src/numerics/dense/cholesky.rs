@@ -79,7 +79,7 @@ impl Cholesky {
     }
 }
 
-/// Columns of a block from its diagonal on, `(rows, count)`, from which all earlier columns were subtracted.
+/// Columns of a block from its diagonal on, `(rows, count)`, less the products of earlier ones.
 struct Panel<'a> {
     panel: &'a mut [f64],
     count: usize,

@@ -1,6 +1,6 @@
 //! Dot products and sums of scaled vectors with a fixed order of operations.
 //!
-//! To be called from a [`Work`](crate::numerics::wide::Work) only: elsewhere `mul_add` may be a function call.
+//! They are for a [`Work`](crate::numerics::wide::Work): elsewhere `mul_add` may be a function call.
 
 /// Lanes of a sum, as many as the widest vectors have.
 pub(super) const LANES: usize = 8;
@@ -39,11 +39,8 @@ pub(super) fn dot(x: &[f64], y: &[f64]) -> f64 {
     let (xs, ys) = (x.chunks_exact(SUMS * LANES), y.chunks_exact(SUMS * LANES));
     let (x_rest, y_rest) = (xs.remainder(), ys.remainder());
     for (x, y) in xs.zip(ys) {
-        for sum in 0..SUMS {
-            for lane in 0..LANES {
-                let at = sum * LANES + lane;
-                sums[sum][lane] = x[at].mul_add(y[at], sums[sum][lane]);
-            }
+        for (sum, at) in sums.iter_mut().zip((0..).step_by(LANES)) {
+            *sum = fused(lanes_of(x, at), lanes_of(y, at), *sum);
         }
     }
     for (at, (x, y)) in x_rest.iter().zip(y_rest).enumerate() {
@@ -73,7 +70,7 @@ pub(super) fn add_two_scaled(y: &mut [f64], (a, x): (f64, &[f64]), (b, z): (f64,
     }
 }
 
-/// Adds the rows of `rows`, each times its factor, to `sum` in their order.
+/// Adds rows, each times its factor, to `sum` in their order.
 #[inline(always)]
 pub(super) fn add_rows<'a>(
     sum: &mut [f64],

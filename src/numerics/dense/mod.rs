@@ -1,7 +1,8 @@
-//! Dense linear algebra of symmetric matrices in f64: Cholesky factors, solutions, eigenvalues and eigenvectors.
+//! Dense algebra of symmetric matrices in f64: Cholesky factors, solutions, eigenvectors.
 //!
-//! All is built upon the crate's own products and loops whose order of operations is fixed: results have the same bits
-//! on every CPU, whatever its vectors, caches and number of cores.
+//! Built on products and loops with a fixed order of operations: results have the same bits on every CPU, whatever its
+//! vectors, caches and number of cores. Eigenvalues are accurate to a few units of rounding of the largest one, and
+//! eigenvectors are orthogonal to 1e-13.
 //!
 //! ```
 //! use fedcast::numerics::dense::{Cholesky, Eigen};

@@ -28,17 +28,10 @@ fn indefinite(order: usize) -> Symmetric {
 }
 
 fn diagonal(values: &[f64]) -> Symmetric {
-    let mut matrix = Symmetric::zeros(0);
-    matrix = Symmetric::from_packed(values.len(), {
-        let mut packed = matrix.packed().to_vec();
-        for (i, value) in values.iter().enumerate() {
-            packed.extend(vec![0.0; i]);
-            packed.push(*value);
-        }
-        packed
-    })
-    .unwrap();
-    matrix
+    let order = values.len();
+    let mut full = vec![0.0; order * order];
+    values.iter().enumerate().for_each(|(i, value)| full[i * order + i] = *value);
+    Symmetric::from_full(order, &full).unwrap()
 }
 
 /// Rows of `width` times each other: `a b^T`, in plain loops.

@@ -106,7 +106,7 @@ impl Work for Decomposition<'_> {
     }
 }
 
-/// Powers of two that bring the largest entry near one and back, so that no square overflows or vanishes.
+/// Powers of two that bring the largest entry near one, and back.
 struct Scale {
     down: f64,
     up: f64,

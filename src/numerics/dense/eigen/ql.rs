@@ -1,15 +1,16 @@
-//! Eigenvalues of a tridiagonal matrix by the QL algorithm with implicit shifts (Bowdler et al. 1968; `imtql2` of
-//! EISPACK).
+//! QL algorithm with implicit shifts for tridiagonal matrices.
+//!
+//! Source: Bowdler, Martin, Reinsch and Wilkinson 1968; `imtql2` of EISPACK.
 
 use super::rotations::Rotated;
 
 /// Sweeps that one eigenvalue may take; two are usual.
 const MAX_SWEEPS: usize = 60;
 
-/// Makes `diagonal` the eigenvalues, in no order, of the matrix that has `below` beside its diagonal, and turns rows
-/// of `rotated` into eigenvectors. Returns false if an eigenvalue does not converge.
+/// Replaces `diagonal` by the eigenvalues, in no order, and rotates the rows of `rotated` along.
 ///
-/// `below` has the length of the diagonal; its last entry is not used.
+/// `below` holds the entries beside the diagonal and one more, which is not used. Returns false if an eigenvalue does
+/// not converge.
 #[inline(always)]
 pub(super) fn ql(
     diagonal: &mut [f64],
@@ -53,8 +54,8 @@ fn norm(diagonal: &[f64], below: &[f64]) -> f64 {
 
 /// Returns the last row of the block from row `l` on that no negligible entry divides.
 ///
-/// Entries are compared with the whole matrix: beside small diagonal entries, as those of a rank-deficient matrix, the
-/// rounding of each sweep would keep them from ever being negligible.
+/// Entries are compared with the norm of the whole matrix. Against small neighbors, as in a rank-deficient matrix, the
+/// rounding of every sweep would keep them from ever being negligible.
 #[inline(always)]
 fn block_end(l: usize, below: &[f64], negligible: f64) -> usize {
     let last = below.len() - 1;

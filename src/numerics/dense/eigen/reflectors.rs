@@ -9,14 +9,16 @@ const BLOCK: usize = 32;
 /// Reflectors `H_k = I - tau_k v_k v_k^T`, where `v_k` begins with a one at `k + 1`.
 pub(super) struct Reflectors {
     pub(super) order: usize,
-    /// Row `k` of a square matrix holds `v_k` from column `k + 1` on; what is before has no meaning.
+    /// Square matrix, row-major: row `k` holds `v_k` from column `k + 1` on; entries before are unused.
     pub(super) vectors: Vec<f64>,
-    /// `tau_k`, 0 where nothing is reflected.
+    /// `tau_k`, 0 for the identity.
     pub(super) scales: Vec<f64>,
 }
 
 impl Reflectors {
-    /// Returns `H_last ... H_1 H_0`, row-major, in blocks `I - V^T T^T V` (compact WY form, Schreiber and Van Loan 1989).
+    /// Returns `H_last ... H_1 H_0`, `(order, order)`, row-major.
+    ///
+    /// Blocks of reflectors are applied as `I - V^T T^T V` (compact WY form, Schreiber and Van Loan 1989).
     #[inline(always)]
     pub(super) fn product(&self) -> Vec<f64> {
         let n = self.order;
@@ -52,7 +54,9 @@ impl Reflectors {
         }
     }
 
-    /// Returns the upper triangle `T` of a block, `(count, count)`: `H_first H_(first + 1) ... = I - V^T T V`.
+    /// Returns the upper triangle `T` of a block, `(count, count)`.
+    ///
+    /// `H_first H_(first + 1) ... = I - V^T T V`.
     #[inline(always)]
     fn factor(&self, first: usize, count: usize, v: &[f64]) -> Vec<f64> {
         let m = self.order - first - 1;

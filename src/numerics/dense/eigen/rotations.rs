@@ -1,14 +1,14 @@
 //! Givens rotations of neighboring rows, several sweeps at a time.
 //!
-//! A sweep rotates rows `(i, i + 1)` for descending `i`. Four sweeps are applied in one pass as a wavefront: once the
-//! first has left a row, the second may take it, and a row is loaded and stored once for four rotations. Columns are
-//! independent of each other, so neither panels nor passes show in a result.
+//! A sweep rotates rows `(i, i + 1)` for descending `i`. Several sweeps are applied in one pass as a wavefront: once the
+//! first has left a row, the second may take it, and a row is loaded and stored once for all (Van Zee, van de Geijn and
+//! Quintana-Orti 2014). Columns are independent of each other, so neither panels nor passes show in a result.
 
 /// Columns of a panel: one or two registers a row.
 const WIDTH: usize = 8;
 /// Sweeps of one pass.
 const DEPTH: usize = 3;
-/// Passes that are collected before they are applied to one panel after the other.
+/// Passes that are collected and then applied to one panel after the other.
 const PASSES: usize = 8;
 /// Rows of zeros before and behind a panel, for a wavefront that begins or ends beside it.
 const MARGIN: usize = DEPTH - 1;

@@ -1,7 +1,7 @@
-//! A symmetric matrix to a tridiagonal one by Householder reflectors, in panels of columns.
+//! Reduction of a symmetric matrix to a tridiagonal one by Householder reflectors.
 //!
-//! Within a panel the matrix stays as it is and `A - V W^T - W V^T` is kept instead; behind the panel the change is
-//! one product (Dongarra, Sorensen and Hammarling 1989; `dsytrd` of LAPACK).
+//! Columns are reduced in panels. Within a panel the matrix is left alone and stands for `A - V W^T - W V^T`; after it
+//! the change is one product (Dongarra, Sorensen and Hammarling 1989; `dsytrd` of LAPACK).
 
 use super::reflectors::Reflectors;
 use crate::numerics::dense::lanes::{
@@ -12,7 +12,7 @@ use crate::numerics::products::{Matrix, Target};
 /// Columns of a panel.
 const PANEL: usize = 32;
 
-/// Squares of a column that sum to less than this are rounding: their length would be too inexact for a reflector.
+/// Sum of squares below which a column counts as zero: a smaller one is too inexact for a reflector.
 const NEGLIGIBLE: f64 = f64::MIN_POSITIVE / f64::EPSILON;
 
 /// `T` of `A = Q T Q^T`, and the reflectors `Q = H_0 H_1 ...`.
@@ -24,8 +24,9 @@ pub(super) struct Tridiagonal {
     pub(super) reflectors: Reflectors,
 }
 
-/// Reduces a matrix `(order, order)`, row-major, of which the lower triangle is read. Entries should be of size one or
-/// less.
+/// Reduces a matrix `(order, order)`, row-major, of which the lower triangle is read.
+///
+/// The largest entry should be near one, so that squares neither overflow nor vanish.
 #[inline(always)]
 pub(super) fn tridiagonal(order: usize, mut a: Vec<f64>) -> Tridiagonal {
     let n = order;
@@ -129,7 +130,7 @@ fn multiply(a: &[f64], stride: usize, v: &[f64], w: &mut [f64]) {
     }
 }
 
-/// Adds what `R` rows from row `i` on contribute: themselves times `v`, and as columns above the diagonal.
+/// Adds the share of `R` rows from row `i` on, and of their mirror images above the diagonal.
 #[inline(always)]
 fn multiply_rows<const R: usize>(a: &[f64], stride: usize, i: usize, v: &[f64], w: &mut [f64]) {
     let rows: [&[f64]; R] = std::array::from_fn(|r| &a[r * stride..][..i + r + 1]);
