@@ -34,7 +34,7 @@ pub fn wide<W: Work>(work: W) -> W::Answer {
     match Vectors::in_use() {
         // SAFETY: the machine has the features.
         Vectors::Avx512 | Vectors::Avx512Bf16 => return unsafe { in_avx512(work) },
-        // SAFETY: the machine has the feature.
+        // SAFETY: the machine has the features.
         Vectors::Avx2 => return unsafe { in_avx2(work) },
         Vectors::Baseline => {}
     }
@@ -48,7 +48,7 @@ fn in_avx512<W: Work>(work: W) -> W::Answer {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn in_avx2<W: Work>(work: W) -> W::Answer {
     work.run()
 }

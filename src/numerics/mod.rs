@@ -1,9 +1,10 @@
 //! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
-//! features, symmetric matrices, ridge regression, robust means, affinities, L-BFGS,
+//! features, symmetric matrices, their factors and eigenvalues, ridge regression, robust means, affinities, L-BFGS,
 //! shares of whole numbers, and loops in wide vectors.
 pub mod affinity;
 pub mod alias;
 pub mod cone;
+pub mod dense;
 pub mod distributions;
 pub mod gaussian;
 pub mod law;
