@@ -26,7 +26,7 @@ fn composed(x: &Tensor) -> Result<Tensor> {
     const INVERSE_SQRT_2_PI: f64 = 0.398_942_280_401_432_7;
     let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
     let kept = x.detach();
-    let value = stock::gelu(&kept.to_dtype(wide)?)?.to_dtype(dtype)?;
+    let value = kept.to_dtype(wide)?.gelu_erf()?.to_dtype(dtype)?;
     with_gradient(x, value, move |g| {
         let x = kept.to_dtype(wide)?;
         let below = (((&x * FRAC_1_SQRT_2)?.erf()? + 1.0)? * 0.5)?;

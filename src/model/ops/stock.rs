@@ -24,11 +24,6 @@ pub(super) fn log(x: &Tensor) -> Result<Tensor> {
     x.log()
 }
 
-/// Computes the exact GELU of every entry.
-pub(super) fn gelu(x: &Tensor) -> Result<Tensor> {
-    x.gelu_erf()
-}
-
 /// Turns rows of scores into probabilities.
 pub(super) fn softmax(x: &Tensor) -> Result<Tensor> {
     candle_nn::ops::softmax(x, D::Minus1)
