@@ -11,7 +11,7 @@ use super::{ModelError, Place};
 /// Named tensors that never change. A copy shares them.
 #[derive(Clone, Debug)]
 pub(super) struct FrozenWeights {
-    /// On the CPU in `f32`; a network that computes there shares their storage.
+    /// On the CPU in `f32`; layers that compute there share their storage.
     named: Arc<BTreeMap<Arc<str>, Tensor>>,
     /// Once asked for.
     digest: Arc<OnceLock<blake3::Hash>>,

@@ -13,7 +13,10 @@
 //! # Ok::<(), fedcast::study::StudyError>(())
 //! ```
 
-#![allow(clippy::disallowed_methods, reason = "drawings are for people: no result passes through them")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "drawings are for people: no result passes through them"
+)]
 
 mod axes;
 mod content;

@@ -74,7 +74,8 @@ impl Encoder {
                 norm: of("output.LayerNorm")?,
             })
         };
-        let layers = (0..config.layers).map(layer).collect::<std::result::Result<_, ModelError>>()?;
+        let layers =
+            (0..config.layers).map(layer).collect::<std::result::Result<_, ModelError>>()?;
         Ok(Encoder { embeddings, layers })
     }
 

@@ -109,7 +109,7 @@ impl Bert {
             );
             return Err(ModelError::Input { reason });
         }
-        let sequences = Sequences::new(&tokens.to_vec2()?, None);
+        let sequences = Sequences::new(&tokens.to_vec2::<u32>()?, None);
         let hidden = self.hidden_states(&sequences)?;
         let each = sequences.tokens.iter().map(|tokens| {
             let own = hidden.narrow(0, tokens.start, tokens.len())?;

@@ -157,7 +157,8 @@ fn products_in_bf16_agree_with_those_in_f32() {
 fn the_list_names_every_public_op() {
     // Halves of frozen blocks give nothing where no kernel of ours serves: `frozen/tests.rs`.
     let others = ["without_kernels", "frozen", "frozen_attention", "frozen_perceptron"];
-    let modules = ["pub", "use", "affine", "by_row", "elementary", "groups", "matrix", "storage", "sums"];
+    let modules =
+        ["pub", "use", "affine", "by_row", "elementary", "groups", "matrix", "storage", "sums"];
     let exported: Vec<&str> = include_str!("mod.rs")
         .lines()
         .filter(|line| line.starts_with("pub use"))

@@ -5,7 +5,10 @@
 //! ([`Place::cpu`](crate::model::Place::cpu)); what comes here is a GPU's, or a test's that compares the two paths.
 //! Sums over a dimension that is not the last are the exception: candle adds them in the order of the index everywhere.
 
-#![expect(clippy::disallowed_methods, reason = "the one place that forwards to candle's arithmetic")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one place that forwards to candle's arithmetic"
+)]
 
 use candle_core::{D, Result, Tensor};
 
