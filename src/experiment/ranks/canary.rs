@@ -4,6 +4,8 @@
 //! ranks compute the same products, activations, normalisations and solutions as training does, forward and backward,
 //! and compare a digest.
 
+#![allow(clippy::disallowed_methods, reason = "it is here to see machines differ")]
+
 use std::sync::OnceLock;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
