@@ -10,6 +10,7 @@
 //! number of lanes, so vector width never shows in a result. The exponential is
 //! ours because the platform's is scalar and differs between platforms.
 
+#[cfg(target_arch = "x86_64")]
 use super::vectors::Vectors;
 
 /// Lanes of every sum: fixed, so that the order of additions is.
