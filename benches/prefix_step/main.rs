@@ -11,7 +11,11 @@
 //! With `FEDCAST_WEIGHTS` a safetensors file of a ViT-Tiny is used, else random weights; the
 //! time is the same. Forward and backward are timed, not the optimiser.
 
-#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "benches compare with other arithmetic"
+)]
 
 mod stock;
 

@@ -6,7 +6,11 @@
 //! ```
 //! Forward and backward are timed, not the optimiser. It takes a minute, half of it one step of candle's.
 
-#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "benches compare with other arithmetic"
+)]
 
 mod stock;
 
