@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod alias;
 pub mod cone;
+pub mod denormals;
 pub mod distributions;
 pub mod gaussian;
 pub mod law;

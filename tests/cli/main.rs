@@ -3,6 +3,7 @@
 //! Every run is a process of its own in a temporary folder of its own, so tests do not disturb each other, except
 //! in how long they take: nothing here may depend on how fast a machine is or on who else is busy.
 
+mod arithmetic;
 mod arms;
 mod backbones;
 mod bias;
