@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --bench codecs`
 
+#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

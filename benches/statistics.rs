@@ -1,5 +1,5 @@
-//! What STSA costs after its features are there: the Gram matrix against the machine's peak, and
-//! projection, Gram and solve against the extraction of the features they are made of.
+//! Costs of algebra in f64: Gram matrices against a plain product, factors, solutions and eigenvectors by order, and
+//! STSA's projection, Gram matrix and solution against the extraction of the features they are made of.
 //!
 //! One thread, best of several; ratios are taken within one run.
 //! ```text
@@ -10,13 +10,12 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use candle_core::{DType, Device, Tensor};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, Par};
 use fedcast::model::{Adaptation, Vit, VitConfig};
+use fedcast::numerics::dense::{Cholesky, Eigen, eigenvalues};
 use fedcast::numerics::projection::Projection;
 use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::numerics::symmetric::Gram;
+use fedcast::numerics::symmetric::{Gram, Symmetric};
 
 /// Rows multiplied at once, as a client does.
 const BLOCK: usize = 256;
@@ -35,18 +34,17 @@ fn rows(count: usize, width: usize) -> Vec<f64> {
     (0..count * width).map(|k| ((k * 7919) % 1013) as f64 / 1013.0 - 0.5).collect()
 }
 
-/// Useful operations per second of a product of two square matrices in f64.
-fn peak() -> f64 {
+/// Useful operations per second of a product of two square matrices in f64; what ReLU takes beside it is a thousandth.
+fn product_rate() -> f64 {
     let n = 1_024;
-    let (a, b) = (Mat::from_fn(n, n, |i, j| (i + j) as f64), Mat::from_fn(n, n, |i, _| i as f64));
-    let mut product = Mat::<f64>::zeros(n, n);
-    let seconds = best(7, || matmul(&mut product, Accum::Replace, &a, &b, 1.0, Par::Seq));
-    2.0 * (n as f64).powi(3) / seconds
+    let layer = Projection::from_weights(n, n, rows(n, n)).expect("a square of weights");
+    let features = rows(n, n);
+    2.0 * (n as f64).powi(3) / best(7, || layer.apply(&features))
 }
 
 fn main() {
-    let peak = peak();
-    println!("f64 product of 1024 x 1024 matrices    {:7.1} GFLOP/s", peak / 1e9);
+    let rate = product_rate();
+    println!("f64 product of 1024 x 1024 matrices    {:7.1} GFLOP/s", rate / 1e9);
     for width in [1_250, 5_000] {
         let block = rows(BLOCK, width);
         let mut gram = Gram::new(width);
@@ -56,10 +54,35 @@ fn main() {
         println!(
             "Gram of {BLOCK} rows at D = {width}          {:7.1} GFLOP/s, {:.0} % of it",
             useful / 1e9,
-            100.0 * useful / peak
+            100.0 * useful / rate
         );
     }
+    algebra();
     against_extraction();
+}
+
+/// Milliseconds of what is done with a Gram matrix, by its order.
+fn algebra() {
+    println!("\nms at order         192       768      1250");
+    let matrices = [192, 768, 1_250].map(|order| {
+        let mut gram = Gram::new(order);
+        gram.add(&rows(order + 300, order));
+        let mut matrix = gram.finish();
+        matrix.add_to_diagonal(1.0);
+        matrix
+    });
+    let line = |name: &str, work: &dyn Fn(&Symmetric) -> f64| {
+        let seconds = matrices.each_ref().map(|matrix| 1e3 * work(matrix));
+        println!("{name:14} {:8.3}  {:8.3}  {:8.3}", seconds[0], seconds[1], seconds[2]);
+    };
+    line("Cholesky", &|matrix| best(5, || Cholesky::of(matrix).expect("a factor")));
+    line("solve, 100", &|matrix| {
+        let factor = Cholesky::of(matrix).expect("a factor");
+        let right = rows(100, matrix.order());
+        best(5, || factor.solve(&right))
+    });
+    line("eigenvalues", &|matrix| best(3, || eigenvalues(matrix).expect("eigenvalues")));
+    line("eigenvectors", &|matrix| best(3, || Eigen::of(matrix).expect("eigenvectors")));
 }
 
 /// A task of 1,000 samples at D = 1250 upon a ViT-Tiny at 224 pixels.

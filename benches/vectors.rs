@@ -8,6 +8,8 @@
 //! cargo bench --bench vectors
 //! ```
 
+#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+
 #[path = "figures/mod.rs"]
 mod figures;
 

@@ -8,6 +8,8 @@
 //! `tools/gpu-check.sh` runs it with everything else there is to check. Where the device cannot be had
 //! it says so and ends with 20, the exit code of fedcast for devices.
 
+#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+
 mod gemm;
 mod hgp;
 

@@ -11,6 +11,8 @@
 //! cargo bench --bench hgp
 //! ```
 
+#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+
 mod arithmetic;
 #[path = "../figures/mod.rs"]
 mod figures;

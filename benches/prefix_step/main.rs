@@ -11,6 +11,8 @@
 //! With `FEDCAST_WEIGHTS` a safetensors file of a ViT-Tiny is used, else random weights; the
 //! time is the same. Forward and backward are timed, not the optimiser.
 
+#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+
 mod stock;
 
 use std::hint::black_box;

@@ -6,6 +6,8 @@
 //! ```
 //! Forward and backward are timed, not the optimiser. It takes a minute, half of it one step of candle's.
 
+#![allow(clippy::disallowed_methods, reason = "benches compare with other arithmetic")]
+
 mod stock;
 
 use std::hint::black_box;

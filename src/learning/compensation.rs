@@ -6,6 +6,8 @@
 
 use candle_core::{Result, Tensor, bail};
 
+use crate::model::ops;
+
 /// What keeps variances away from zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whitening {
@@ -57,7 +59,7 @@ pub fn compensation_losses(features: &Tensor, mean: &Tensor, precision: &Tensor)
             precision.shape()
         );
     }
-    ((features - mean)?.sqr()? * precision)?.sum(1)? * 0.5
+    ops::sum(&((features - mean)?.sqr()? * precision)?, 1)? * 0.5
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl InputMoments {
         let inputs = x.dim(candle_core::D::Minus1)?;
         let rows = x.detach().reshape(((), inputs))?.to_dtype(DType::F32)?;
         let own = match self.form {
-            MomentForm::Diagonal => rows.to_dtype(DType::F64)?.sqr()?.sum(0)?,
+            MomentForm::Diagonal => ops::sum(&rows.to_dtype(DType::F64)?.sqr()?, 0)?,
             MomentForm::Full => {
                 let columns = rows.t()?.contiguous()?;
                 ops::linear(&columns, &columns, None)?.to_dtype(DType::F64)?

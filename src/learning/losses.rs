@@ -39,6 +39,7 @@ pub use sigmoid::{
 pub use stored_logits::stored_logits;
 
 use super::optimiser::lend;
+use crate::model::ops;
 use crate::scenario::reader::Choice;
 
 /// The scalar `f(x)` whose gradient is what `f` returns beside its value, row-major and of `x`'s length.
@@ -56,7 +57,7 @@ pub fn closed_form(x: &Tensor, f: impl FnOnce(&[f32]) -> (f64, Vec<f32>)) -> Res
         return x.apply_op1(ClosedForm { value, slope });
     }
     // Elsewhere: a linear function with the right slope, moved to the right value.
-    let linear = (x * slope.to_dtype(x.dtype())?)?.sum_all()?;
+    let linear = ops::sum_all(&(x * slope.to_dtype(x.dtype())?)?)?;
     let offset = (linear.detach().affine(-1.0, f64::from(value)))?;
     linear + offset
 }

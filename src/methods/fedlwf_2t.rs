@@ -295,7 +295,7 @@ impl Objective for Taught {
         let columns = self.columns.clone();
         // A product with zero is cut out of candle's graph, and a client may have nobody else to learn from.
         let mut loss = match self.share {
-            0.0 => logits.sub(&logits)?.sum_all()?,
+            0.0 => ops::sum_all(&logits.sub(&logits)?)?,
             1.0 => ops::cross_entropy(&logits, batch.labels(), columns)?,
             share => (ops::cross_entropy(&logits, batch.labels(), columns)? * share)?,
         };

@@ -19,9 +19,6 @@ pub struct CosineHead {
     pub sigma: Tensor,
 }
 
-/// Squared length below which a vector is no longer divided by its length.
-const SHORTEST: f64 = 1e-24;
-
 impl CosineHead {
     /// Name of the weight in parameter sets, as a linear head's.
     pub const WEIGHT: &'static str = LinearHead::WEIGHT;
@@ -93,8 +90,7 @@ impl CosineHead {
     /// # Errors
     /// When the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
-        let cosines = ops::linear(&directions(features)?, &directions(&self.weight)?, None)?;
-        Ok(cosines.broadcast_mul(&self.sigma)?)
+        self.pack_logits(features, &Groups::one(features.dim(0)?))
     }
 
     /// [`CosineHead::logits`] for the members of a pack.
@@ -102,19 +98,13 @@ impl CosineHead {
     /// # Errors
     /// When the features have another width, or there is not one head per member.
     pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
-        let weight = directions(&self.weight)?;
-        let cosines = ops::grouped_linear(&directions(features)?, &weight, None, members)?;
+        let weight = ops::unit_rows(&self.weight)?;
+        let cosines = ops::grouped_linear(&ops::unit_rows(features)?, &weight, None, members)?;
         // By sample, so that each member's gradient adds up as it does alone.
         let sigma =
             self.sigma.flatten_all()?.index_select(&members.index(features.device())?, 0)?;
-        Ok(cosines.broadcast_mul(&sigma.unsqueeze(1)?)?)
+        Ok(ops::scale_rows(&cosines, &sigma)?)
     }
-}
-
-/// Rows divided by their lengths; a row of zeros stays as it is.
-fn directions(rows: &Tensor) -> candle_core::Result<Tensor> {
-    let squares = rows.sqr()?.sum_keepdim(D::Minus1)?;
-    rows.broadcast_div(&squares.maximum(SHORTEST)?.sqrt()?)
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
-//! The weights of an extractor that nobody trains, held by name: what candle's ready networks are built of, and what
-//! they are known by.
+//! The weights of an extractor that nobody trains, held by name: what its layers are built of, and what it is known by.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use candle_core::Tensor;
-use candle_nn::VarBuilder;
 
 use super::parameters::{Parameter, ParameterSet};
 use super::{ModelError, Place};
@@ -13,7 +11,7 @@ use super::{ModelError, Place};
 /// Named tensors that never change. A copy shares them.
 #[derive(Clone, Debug)]
 pub(super) struct FrozenWeights {
-    /// On the CPU in `f32`; a network that computes there shares their storage.
+    /// On the CPU in `f32`; layers that compute there share their storage.
     named: Arc<BTreeMap<Arc<str>, Tensor>>,
     /// Once asked for.
     digest: Arc<OnceLock<blake3::Hash>>,
@@ -38,17 +36,12 @@ impl FrozenWeights {
         Ok(FrozenWeights { named: Arc::new(named), digest: Arc::default() })
     }
 
-    /// Copies for a network that computes at a place.
+    /// Returns the tensor of a name that was read, at a place and in the type that it computes in.
     ///
     /// # Errors
     /// When the device has no room.
-    pub fn at(&self, place: &Place) -> Result<VarBuilder<'static>, ModelError> {
-        let there = |(name, tensor): (&Arc<str>, &Tensor)| {
-            Ok((name.to_string(), tensor.to_device(&place.device)?))
-        };
-        // Looked up by name, never walked through.
-        let tensors = self.named.iter().map(there).collect::<Result<_, ModelError>>()?;
-        Ok(VarBuilder::from_tensors(tensors, place.compute, &place.device))
+    pub fn tensor(&self, name: &str, place: &Place) -> Result<Tensor, ModelError> {
+        Ok(self.named[name].to_device(&place.device)?.to_dtype(place.compute)?)
     }
 
     /// Copies all of them.

@@ -4,6 +4,7 @@
 use candle_core::{Device, Result, Tensor};
 use clap::ValueEnum;
 
+use crate::model::ops;
 use crate::scenario::reader::Choice;
 
 /// Tokens for every sample, and what becomes of them.
@@ -99,8 +100,8 @@ impl PromptTokens {
     pub(super) fn pool(&self, outputs: &Tensor) -> Result<Tensor> {
         match self.pooling {
             Pooling::Cls => outputs.narrow(1, 0, 1)?.squeeze(1),
-            Pooling::ClsAndPrompts => outputs.mean(1),
-            Pooling::Prompts => outputs.narrow(1, 1, outputs.dim(1)? - 1)?.mean(1),
+            Pooling::ClsAndPrompts => ops::mean(outputs, 1),
+            Pooling::Prompts => ops::mean(&outputs.narrow(1, 1, outputs.dim(1)? - 1)?, 1),
         }
     }
 }

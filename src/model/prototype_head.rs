@@ -88,13 +88,13 @@ impl PrototypeHead {
     /// When the features have another width, or there is neither one head nor one per member.
     pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
         let products = ops::grouped_linear(features, &self.prototypes, None, members)?;
-        let own = features.sqr()?.sum_keepdim(1)?;
-        let squares = self.prototypes.sqr()?.sum(D::Minus1)?;
+        let own = ops::sum(&features.sqr()?, 1)?;
+        let squares = ops::sum(&self.prototypes.sqr()?, D::Minus1)?;
         let squares = match squares.rank() {
-            1 => squares.unsqueeze(0)?,
+            1 => squares.broadcast_as(products.shape())?,
             _ => squares.index_select(&members.index(features.device())?, 0)?,
         };
-        let squares = own.broadcast_add(&squares)?.sub(&(products * 2.0)?)?;
+        let squares = ops::shift_rows(&squares, &own)?.sub(&(products * 2.0)?)?;
         let width = 1.0 / features.dim(1)? as f64;
         Ok(squares.maximum(NEAREST)?.affine(width, 0.0)?.sqrt()?.neg()?)
     }

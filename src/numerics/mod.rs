@@ -1,10 +1,10 @@
 //! Numbers without learning: streams of randomness, distributions, alias tables, Gaussians, random
-//! features, symmetric matrices, ridge regression, robust means, affinities, L-BFGS,
+//! features, symmetric matrices, their factors and eigenvalues, ridge regression, robust means, affinities, L-BFGS,
 //! shares of whole numbers, and loops in wide vectors.
 pub mod affinity;
 pub mod alias;
 pub mod cone;
-pub mod denormals;
+pub mod dense;
 pub mod distributions;
 pub mod gaussian;
 pub mod law;
@@ -16,6 +16,6 @@ pub mod robust;
 pub mod share;
 pub mod streams;
 pub mod symmetric;
-pub mod vectors;
-#[allow(unsafe_code)]
-pub(crate) mod wide;
+
+pub use fedcast_arithmetic::{denormals, vectors};
+pub(crate) use fedcast_arithmetic::{products, wide};

@@ -1,8 +1,7 @@
 //! Random features: `h = ReLU(f W)` with a fixed matrix of standard normals that nobody sends.
 //!
-//! Server and clients draw the same bits from the same seed, row by row, each row from a stream of its
-//! own. Products are in f64, so that what is computed from a sample does not depend on
-//! the samples beside it beyond the last bit.
+//! Server and clients draw the same bits from the same seed, row by row, each row from its own stream.
+//! Features of a sample have the same bits whatever samples are beside it.
 //!
 //! ```
 //! use fedcast::numerics::projection::Projection;
@@ -13,10 +12,8 @@
 //! assert_eq!(Projection::draw(7, 3, 3).apply(&[0.5, -1.0, 2.0]), [0.5, -1.0, 2.0]); // switched off
 //! ```
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
-
 use super::distributions::fill_normal;
+use super::products::{Matrix, Target};
 use super::streams::{Domain, StreamKey};
 
 /// A random ReLU layer from features of one width to features of another.
@@ -68,10 +65,10 @@ impl Projection {
         }
         let rows = features.len() / self.inputs.max(1);
         let mut out = vec![0.0; rows * self.width];
-        let product = MatMut::from_row_major_slice_mut(&mut out, rows, self.width);
-        let features = MatRef::from_row_major_slice(features, rows, self.inputs);
-        let weights = MatRef::from_row_major_slice(&self.weights, self.inputs, self.width);
-        matmul(product, Accum::Replace, features, weights, 1.0, Par::Seq);
+        assert_eq!(features.len(), rows * self.inputs, "rows of `inputs` values");
+        let features = Matrix::dense(features, rows, self.inputs);
+        let weights = Matrix::dense(&self.weights, self.inputs, self.width);
+        Target::dense(&mut out, rows, self.width).set(1.0, features, weights);
         // Not `max`, for which what is not a number is nothing.
         out.iter_mut().filter(|value| **value < 0.0).for_each(|value| *value = 0.0);
         out
@@ -112,6 +109,15 @@ mod tests {
         assert!(mean.abs() < 5.0 / n.sqrt() && (square - 1.0).abs() < 8.0 / n.sqrt());
         let fewer = Projection::draw(3, 50, 101);
         assert_eq!(fewer.weights, layer.weights[..50 * 101]);
+    }
+
+    #[test]
+    fn features_of_a_row_do_not_depend_on_its_neighbors() {
+        let layer = Projection::draw(5, 37, 70);
+        let rows: Vec<f64> =
+            (0..37 * 23).map(|k| ((k * 7_919) % 101) as f64 / 50.0 - 1.0).collect();
+        let each: Vec<f64> = rows.chunks(37).flat_map(|row| layer.apply(row)).collect();
+        assert!(layer.apply(&rows) == each);
     }
 
     #[test]

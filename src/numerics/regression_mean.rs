@@ -18,8 +18,8 @@
 //! # Ok::<(), fedcast::numerics::regression_mean::NotFinite>(())
 //! ```
 
-use faer::{Mat, MatRef, Side};
-
+use super::dense::Eigen;
+use super::products::{Matrix, Target};
 use super::symmetric::Symmetric;
 
 /// Eigenvalues below this share of the largest one count as none, times the order of the matrix: what rounding in f64
@@ -79,7 +79,7 @@ impl Moments {
                 let energies = diagonal.iter().cycle();
                 weights.iter().zip(energies).map(|(weight, energy)| weight * energy).collect()
             }
-            Moments::Full(matrix) => product(weights, full(matrix).as_ref()),
+            Moments::Full(matrix) => product(weights, square(&matrix.full(), matrix.order())),
         }
     }
 
@@ -87,9 +87,9 @@ impl Moments {
     /// layers behind a common `A`, as LoRM needs it: `B = (sum_m B_m A G_m A^T) (A G A^T)^+`.
     pub fn through(&self, a: &[f64]) -> Moments {
         let inputs = self.order();
-        let a_rows = MatRef::from_row_major_slice(a, a.len() / inputs.max(1), inputs);
-        let through = product(&self.after(a), a_rows.transpose());
-        let matrix = Symmetric::from_full(a_rows.nrows(), &through);
+        let rank = a.len() / inputs.max(1);
+        let through = product(&self.after(a), Matrix::dense(a, rank, inputs).t());
+        let matrix = Symmetric::from_full(rank, &through);
         Moments::Full(matrix.expect("a square matrix of the rank"))
     }
 
@@ -154,7 +154,10 @@ pub fn regression_mean(
             let inverses = inverse.iter().cycle();
             Ok(numerator.iter().zip(inverses).map(|(sum, inverse)| sum * inverse).collect())
         }
-        Moments::Full(matrix) => Ok(product(numerator, pseudo_inverse(matrix, rounding)?.as_ref())),
+        Moments::Full(matrix) => {
+            let inverse = pseudo_inverse(matrix, rounding)?;
+            Ok(product(numerator, square(&inverse, matrix.order())))
+        }
     }
 }
 
@@ -163,32 +166,36 @@ fn least(values: impl Iterator<Item = f64>, order: usize) -> f64 {
     values.fold(0.0, f64::max) * CUT_OFF * order as f64
 }
 
-fn pseudo_inverse(matrix: &Symmetric, rounding: f64) -> Result<Mat<f64>, NotFinite> {
+/// Returns `G^+`, `(order, order)`, row-major.
+fn pseudo_inverse(matrix: &Symmetric, rounding: f64) -> Result<Vec<f64>, NotFinite> {
     let order = matrix.order();
-    let eigen = matrix.lower().self_adjoint_eigen(Side::Lower).map_err(|_| NotFinite)?;
-    let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
+    let Eigen { values, vectors } = Eigen::of(matrix).map_err(|_| NotFinite)?;
     let least = least(values.iter().map(|value| value.abs()), order).max(rounding);
-    let vectors = eigen.U();
-    let scaled = Mat::from_fn(order, order, |i, k| match values[k] > least {
-        true => vectors[(i, k)] / values[k],
-        false => 0.0,
-    });
-    Ok(scaled * vectors.transpose())
+    let mut scaled = vectors.clone();
+    for (vector, value) in scaled.chunks_exact_mut(order.max(1)).zip(&values) {
+        let inverse = |entry: f64| if *value > least { entry / value } else { 0.0 };
+        vector.iter_mut().for_each(|entry| *entry = inverse(*entry));
+    }
+    Ok(rows_of(square(&scaled, order).t(), square(&vectors, order)))
 }
 
-fn full(matrix: &Symmetric) -> Mat<f64> {
-    Mat::from_fn(matrix.order(), matrix.order(), |i, j| matrix.at(i, j))
+/// Lends a square matrix, row-major.
+fn square(full: &[f64], order: usize) -> Matrix<'_, f64> {
+    Matrix::dense(full, order, order)
 }
 
 /// Rows `(out, n)`, row-major, times an `(n, m)` matrix.
-fn product(rows: &[f64], matrix: MatRef<'_, f64>) -> Vec<f64> {
-    let inner = matrix.nrows();
-    let rows = MatRef::from_row_major_slice(rows, rows.len() / inner.max(1), inner);
-    rows_of((rows * matrix).as_ref())
+fn product(rows: &[f64], matrix: Matrix<'_, f64>) -> Vec<f64> {
+    let inner = matrix.rows();
+    rows_of(Matrix::dense(rows, rows.len() / inner.max(1), inner), matrix)
 }
 
-fn rows_of(matrix: MatRef<'_, f64>) -> Vec<f64> {
-    matrix.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect()
+/// Returns `a b`, row-major.
+fn rows_of(a: Matrix<'_, f64>, b: Matrix<'_, f64>) -> Vec<f64> {
+    let (rows, columns) = (a.rows(), b.columns());
+    let mut result = vec![0.0; rows * columns];
+    Target::dense(&mut result, rows, columns).set(1.0, a, b);
+    result
 }
 
 #[cfg(test)]

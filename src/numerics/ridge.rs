@@ -9,9 +9,7 @@
 //! # Ok::<(), fedcast::numerics::ridge::RidgeError>(())
 //! ```
 
-use faer::prelude::Solve;
-use faer::{Mat, MatRef, Side};
-
+use super::dense::Cholesky;
 use super::symmetric::Symmetric;
 
 /// What is added to the diagonal.
@@ -91,7 +89,6 @@ pub fn ridge(
     if order == 0 || !correlation.len().is_multiple_of(order) {
         return Err(RidgeError::Shape { order, got: correlation.len() });
     }
-    let right = MatRef::from_row_major_slice(correlation, correlation.len() / order, order);
     for (name, values) in [("the Gram matrix", gram.packed()), ("the correlation", correlation)] {
         if values.iter().any(|value| !value.is_finite()) {
             return Err(RidgeError::NotFinite(name));
@@ -102,11 +99,10 @@ pub fn ridge(
         if raised > 0 {
             penalty = 10.0 * penalty.max(1e-12 * mean_diagonal(gram));
         }
-        let mut shifted = gram.lower();
-        (0..order).for_each(|i| shifted[(i, i)] += penalty);
-        let Ok(factor) = shifted.llt(Side::Lower) else { continue };
-        let solved: Mat<f64> = factor.solve(right.transpose());
-        let weights: Vec<f64> = solved.col_iter().flat_map(|row| row.iter().copied()).collect();
+        let mut shifted = gram.clone();
+        shifted.add_to_diagonal(penalty);
+        let Ok(factor) = Cholesky::of(&shifted) else { continue };
+        let weights = factor.solve(correlation);
         if weights.iter().all(|weight| weight.is_finite()) {
             return Ok(Ridge { weights, penalty, raised });
         }

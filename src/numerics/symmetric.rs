@@ -10,8 +10,7 @@
 //! assert_eq!(gram.trace(), 30.0);
 //! ```
 
-use faer::linalg::matmul::triangular::{BlockStructure, matmul};
-use faer::{Accum, Mat, MatRef, Par};
+use super::products::{Matrix, Target};
 
 /// A symmetric matrix, in f64.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,10 +97,21 @@ impl Symmetric {
         self.packed.iter_mut().zip(&other.packed).for_each(|(a, b)| *a += scale * b);
     }
 
-    /// The lower triangle in a square matrix; zeros above it.
-    pub fn lower(&self) -> Mat<f64> {
-        let at = |i, j| if j <= i { self.at(i, j) } else { 0.0 };
-        Mat::from_fn(self.order, self.order, at)
+    /// Adds a number to every entry of the diagonal.
+    pub fn add_to_diagonal(&mut self, value: f64) {
+        (0..self.order).for_each(|i| self.packed[i * (i + 1) / 2 + i] += value);
+    }
+
+    /// Returns the lower triangle in a square matrix, row-major, with zeros above it.
+    pub fn lower(&self) -> Vec<f64> {
+        let mut lower = vec![0.0; self.order * self.order];
+        let mut packed = self.packed.as_slice();
+        for i in 0..self.order {
+            let (row, rest) = packed.split_at(i + 1);
+            lower[i * self.order..][..=i].copy_from_slice(row);
+            packed = rest;
+        }
+        lower
     }
 }
 
@@ -114,39 +124,33 @@ pub fn packed_len(order: usize) -> usize {
 /// thread, at the speed of a matrix product where rows come in blocks of a few hundred.
 #[derive(Clone, Debug)]
 pub struct Gram {
-    lower: Mat<f64>,
+    order: usize,
+    /// `(order, order)`, row-major; entries above the diagonal are undefined.
+    lower: Vec<f64>,
 }
 
 impl Gram {
     /// The sum of no products of vectors of `order` entries.
     pub fn new(order: usize) -> Gram {
-        Gram { lower: Mat::zeros(order, order) }
+        Gram { order, lower: vec![0.0; order * order] }
     }
 
     /// Adds the products of rows of `order` entries, row-major. Panics where the last row is cut
     /// short.
     pub fn add(&mut self, rows: &[f64]) {
-        let order = self.lower.nrows();
-        let rows = MatRef::from_row_major_slice(rows, rows.len() / order.max(1), order);
-        matmul(
-            self.lower.as_mut(),
-            BlockStructure::TriangularLower,
-            Accum::Add,
-            rows.transpose(),
-            BlockStructure::Rectangular,
-            rows,
-            BlockStructure::Rectangular,
-            1.0,
-            Par::Seq,
-        );
+        let order = self.order;
+        let count = rows.len() / order.max(1);
+        assert_eq!(rows.len(), count * order, "rows of `order` entries");
+        let rows = Matrix::dense(rows, count, order);
+        Target::dense(&mut self.lower, order, order).add_lower(1.0, rows.t(), rows);
     }
 
     /// The sum.
     pub fn finish(self) -> Symmetric {
-        let order = self.lower.nrows();
+        let order = self.order;
         let mut packed = Vec::with_capacity(packed_len(order));
         for i in 0..order {
-            packed.extend((0..=i).map(|j| self.lower[(i, j)]));
+            packed.extend_from_slice(&self.lower[i * order..][..=i]);
         }
         Symmetric { order, packed }
     }
@@ -182,6 +186,15 @@ mod tests {
         assert!(Symmetric::from_packed(1, vec![f64::NAN]).unwrap().norm().is_nan());
         assert_eq!(Symmetric::from_packed(3, vec![0.0; 5]), None);
         assert_eq!(Symmetric::from_full(3, &[0.0; 8]), None);
+    }
+
+    #[test]
+    fn lower_triangle_is_square_and_its_diagonal_can_be_raised() {
+        let mut matrix = Symmetric::from_packed(3, vec![1.0, 2.0, 4.0, 3.0, 5.0, 6.0]).unwrap();
+        assert_eq!(matrix.lower(), [1.0, 0.0, 0.0, 2.0, 4.0, 0.0, 3.0, 5.0, 6.0]);
+        matrix.add_to_diagonal(-0.5);
+        assert_eq!(matrix.packed(), [0.5, 2.0, 3.5, 3.0, 5.0, 5.5]);
+        assert!(Symmetric::zeros(0).lower().is_empty());
     }
 
     #[test]

@@ -13,6 +13,11 @@
 //! # Ok::<(), fedcast::study::StudyError>(())
 //! ```
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "drawings are for people: no result passes through them"
+)]
+
 mod axes;
 mod content;
 mod html;

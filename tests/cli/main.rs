@@ -3,6 +3,8 @@
 //! Every run is a process of its own in a temporary folder of its own, so tests do not disturb each other, except
 //! in how long they take: nothing here may depend on how fast a machine is or on who else is busy.
 
+#![allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")]
+
 mod arithmetic;
 mod arms;
 mod backbones;

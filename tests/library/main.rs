@@ -6,6 +6,8 @@
 //! Nothing here runs `fedcast` itself, which is `cli`'s: a process that starts others while a run directory is
 //! locked hands the lock on to them for a moment.
 
+#![allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")]
+
 mod arrivals;
 mod asynchronous;
 mod crash_points;

@@ -282,6 +282,9 @@ fn gaussians_are_of_everybody_who_ever_held_the_class() {
         let shares = run.figures.iter().filter_map(|f| f.get("lcdc_second_holders").copied());
         let expected = if moments == Moments::All { [1.0, 1.0] } else { [1.0, 0.0] };
         assert_eq!(shares.collect::<Vec<_>>(), expected);
+        // Whoever has the class has samples of its own.
+        let others = run.figures.iter().filter_map(|f| f.get("lcdc_other_samples").copied());
+        assert_eq!(others.collect::<Vec<_>>(), expected);
     }
 }
 

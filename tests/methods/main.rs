@@ -3,6 +3,8 @@
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
 
+#![allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")]
+
 mod adapter;
 mod baselines;
 mod bytes;

@@ -5,6 +5,7 @@
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
 use crate::learning::optimiser::lend;
+use crate::model::ops;
 
 /// The linear term `<w, c>` of every member, whose gradient is `c` whatever `w` is: what moves a descent into another
 /// direction. It is made once for all steps of a training.
@@ -33,7 +34,8 @@ impl Linear {
             bail!("a linear term of {:?} for {:?}", self.slope.shape(), w.shape());
         }
         if !is_here(w) {
-            return (w * &self.slope)?.reshape((members, w.elem_count() / members.max(1)))?.sum(1);
+            let products = (w * &self.slope)?;
+            return ops::sum(&products.reshape((members, w.elem_count() / members.max(1)))?, 1);
         }
         let values = lend(&self.slope, |slope| {
             lend(w, |w| {
@@ -90,7 +92,8 @@ fn by_member(w: &Tensor, values: Vec<f32>, slope: Tensor) -> Result<Tensor> {
         return w.apply_op1(ByMember { values, slope });
     }
     // Elsewhere: a linear function with the right slope, moved to the right values.
-    let linear = (w * slope)?.reshape((members, w.elem_count() / members))?.sum(1)?;
+    let products = (w * slope)?.reshape((members, w.elem_count() / members))?;
+    let linear = ops::sum(&products, 1)?;
     let values = Tensor::from_vec(values, members, w.device())?.to_dtype(w.dtype())?;
     let offset = (values - linear.detach())?;
     linear + offset

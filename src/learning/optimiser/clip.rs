@@ -56,14 +56,14 @@ pub(crate) fn squares_there(
     let rows = vars.iter().enumerate().map(|(i, var)| {
         let own = var.elem_count() / members.max(1);
         let gradient = gradient(gradients, i, var)?.contiguous()?.reshape((members, own))?;
-        Ok(gradient.to_dtype(DType::F32)?.sqr()?.sum(1)?)
+        Ok(ops::sum(&gradient.to_dtype(DType::F32)?.sqr()?, 1)?)
     });
     Ok(Tensor::stack(&rows.collect::<Result<Vec<_>, LearningError>>()?, 0)?)
 }
 
 /// [`clip_factor`] of each member, `(members)`, from [`squares_there`].
 pub(crate) fn clip_factors(squares: &Tensor, limit: f64) -> Result<Tensor, LearningError> {
-    let norms = squares.sum(0)?.sqrt()?;
+    let norms = ops::sum(squares, 0)?.sqrt()?;
     Ok(((norms + 1e-6)?.recip()? * limit)?.minimum(1f64)?)
 }
 

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use candle_core::{D, Tensor};
+use candle_core::Tensor;
 
 use super::{PromptTensors, Prompting};
-use crate::model::{Adaptation, ModelError, Prefix, prompts};
+use crate::model::{Adaptation, ModelError, Prefix, ops, prompts};
 
 /// What a component consists of in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Components {
     ) -> Result<Tensor, ModelError> {
         let mut attention = self.rows(pool, ComponentPart::Attention, block)?;
         if self.softmax {
-            attention = candle_nn::ops::softmax(&attention, D::Minus1)?;
+            attention = ops::softmax(&attention)?;
         }
         let keys = self.rows(pool, ComponentPart::Key, block)?;
         Ok(prompts::attended_cosines(queries, &keys, &attention)?)

@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::{PromptTensors, Prompting};
-use crate::model::{Adaptation, ModelError, Prefix, prompts};
+use crate::model::{Adaptation, ModelError, Prefix, ops, prompts};
 use crate::scenario::reader::Choice;
 
 /// `(experts, d)`.
@@ -144,7 +144,7 @@ impl Prompting for Experts {
             Expert::Given(expert) if self.pull > 0.0 => {
                 let key = pool.get(EXPERT_KEYS)?.narrow(0, *expert, 1)?;
                 let similar = prompts::cosines(queries, &key)?;
-                Ok(Some((similar.mean_all()? * -self.pull)?))
+                Ok(Some((ops::mean_all(&similar)? * -self.pull)?))
             }
             _ => Ok(None),
         }

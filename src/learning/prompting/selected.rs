@@ -5,7 +5,7 @@ use std::ops::Range;
 use candle_core::{DType, Tensor};
 
 use super::{PromptTensors, Prompting};
-use crate::model::{Adaptation, ModelError, Pooling, PromptPosition, PromptTokens, prompts};
+use crate::model::{Adaptation, ModelError, Pooling, PromptPosition, PromptTokens, ops, prompts};
 
 /// `(prompts, length, d)`.
 pub const POOL: &str = "prompt.pool";
@@ -67,7 +67,7 @@ impl Prompting for SelectedPrompts {
             chosen.iter().for_each(|column| mask[row * count + *column as usize] = 1.0);
         }
         let mask = Tensor::from_vec(mask, (samples, count), similar.device())?;
-        let pulled = (similar.to_dtype(DType::F32)? * mask)?.sum_all()?;
+        let pulled = ops::sum_all(&(similar.to_dtype(DType::F32)? * mask)?)?;
         Ok(Some((pulled * (-self.pull / samples as f64))?))
     }
 }

@@ -11,7 +11,7 @@ use super::state::Prompts;
 use crate::data::{Batch, Shard};
 use crate::learning::compensation::{Whitening, compensation_losses};
 use crate::learning::{LearningError, TrainingPlan, TrainingReport, train};
-use crate::model::{Adaptation, FrozenPart, Parameter};
+use crate::model::{Adaptation, FrozenPart, Parameter, ops};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, PolicyError, Seat};
@@ -106,7 +106,7 @@ fn misalignment(
     (means, precisions): (&Tensor, &Tensor),
 ) -> candle_core::Result<Tensor> {
     let of = |rows: &Tensor| rows.index_select(classes, 0);
-    compensation_losses(features, &of(means)?, &of(precisions)?)?.mean_all()
+    ops::mean_all(&compensation_losses(features, &of(means)?, &of(precisions)?)?)
 }
 
 /// Head rows as classes of a slot.

@@ -32,15 +32,17 @@
 //!   that mixing nobody looks at keys of other slots either, and the distillation weighs all samples of a batch alike.
 //! * Components are not mixed after the last round of a period, unless `cpa_last`: what is tested then, and what stays
 //!   of slots whose owners move on, are heads tuned to unmixed prompts. With one round in a period nothing is mixed.
-//! * Gaussians are of everybody who has reported a class so far (`moments = "all"`). Most classes have one holder in a
+//! * Gaussians are of everybody who has reported a class so far (`moments = "all"`). Many classes have one holder in a
 //!   period, and where slots of a period share a class they may have the same images (Powder's release), so that
 //!   with `moments = "period"` there is little to compensate, or nothing: tokens chosen by the true label then pull
 //!   features to the client's own class mean.
 //! * A coin is tossed for every batch of a client. So clients that toss are not packed; the teacher sees the same input.
-//! * A client that goes on with a slot keeps its compensation prompts, trained for the Gaussians known as it began.
+//! * A client that goes on with a slot keeps its compensation prompts, trained for the Gaussians known as it began. It
+//!   takes part in round 0 all the same, as it need not have been sampled when the slot began, and says what it said before.
 //!
 //! # In the journal
-//! Round 0: `lcdc_second_holders`, the share of the classes of slots that begin which another client has reported, too.
+//! Round 0: `lcdc_second_holders`, the share of the classes of slots that begin which another client has reported, too,
+//! and `lcdc_other_samples`, the share of which another client has other samples: of the others a Gaussian is the client's own.
 //! Where components are mixed: `cpa_own_weight`, the mean weight that components leave to themselves; `cpa_kept_rows`,
 //! how many match no class and keep themselves; `cpa_cosine_within` and `cpa_cosine_between`, mean cosines of mixed
 //! components' tokens of one client and of two. With `cpa_accuracy` also `cpa_accuracy_before` and
@@ -79,7 +81,7 @@ use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
-    Period, Phase, PolicyError, Server, SketchFacts,
+    Period, Phase, PolicyError, RoundContext, Seat, Server, SketchFacts,
 };
 use crate::wire::{Body, WireError};
 
@@ -195,6 +197,23 @@ impl Method for C2Prompt {
             Some(phase) => self.powder.work(view, phase, samples, plan),
             None if C2Prompt::asks(phase) => samples as f64 / 3.0,
             None => samples as f64 * f64::from(self.config.compensation_epochs),
+        }
+    }
+
+    /// Charges nothing for the compensation prompts of a client that goes on with a client task, as it keeps them.
+    ///
+    /// Under partial participation this is too little for a client that was not sampled when its task began: it trains
+    /// its prompts in the first round that asks for them.
+    fn seat_work(
+        &self,
+        seat: &Seat,
+        round: &RoundContext,
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        match round.phase == COMPENSATE && seat.view.task != round.period.task {
+            true => 0.0,
+            false => self.work(&seat.view, round.phase, samples, plan),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What clients reported of their classes, and which of it Gaussians are pooled from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 
@@ -46,6 +46,24 @@ impl Report {
         let counts = self.classes.iter().zip(&self.moments.counts);
         counts.filter(|(_, count)| **count > 0).map(|(class, _)| *class)
     }
+
+    /// The count and the mean of a class, if the client has samples of it.
+    fn of(&self, class: u32) -> Option<(u32, &[f32])> {
+        let place = self.classes.iter().position(|other| *other == class)?;
+        let (count, dim) =
+            (self.moments.counts[place], self.moments.means.len() / self.classes.len());
+        (count > 0).then(|| (count, &self.moments.means[place * dim..(place + 1) * dim]))
+    }
+}
+
+/// Whether counts and means of a class are of the same samples: those of others differ by more than a thousandth.
+fn same_samples((count, mean): (u32, &[f32]), (other_count, other): (u32, &[f32])) -> bool {
+    let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
+        values.map(|value| f64::from(value).powi(2)).sum()
+    };
+    let apart = square(&mut mean.iter().zip(other).map(|(a, b)| a - b));
+    let size = square(&mut mean.iter().copied()) + square(&mut other.iter().copied());
+    count == other_count && apart <= 1e-6 * size
 }
 
 impl Reports {
@@ -73,19 +91,32 @@ impl Reports {
         Ok(slots.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
     }
 
-    /// Of the classes of slots that begin in a period, the share that another client has reported, too. Where nobody
-    /// else has, a class's Gaussian is the client's own, and there is nothing to compensate. None where no slot begins.
+    /// Of the classes of slots that begin in a period, the share that another client has reported, too. None where no
+    /// slot begins.
     pub fn second_holders(&self, period: TaskId) -> Option<f64> {
-        let mut holders: BTreeMap<u32, BTreeSet<ClientId>> = BTreeMap::new();
-        for (slot, report) in &self.slots {
-            report.held().for_each(|class| {
-                holders.entry(class).or_default().insert(slot.client);
-            });
-        }
+        self.share_of_begun(period, |_, _| true)
+    }
+
+    /// Of the same classes the share of which another client has reported other samples. Where nobody has, a class's
+    /// Gaussian is the client's own, and there is nothing to compensate: slots of a period may have the same images.
+    pub fn other_samples(&self, period: TaskId) -> Option<f64> {
+        self.share_of_begun(period, |own, other| !same_samples(own, other))
+    }
+
+    /// Of the classes of slots that begin in a period, the share that another client has reported such that `counts`.
+    fn share_of_begun(
+        &self,
+        period: TaskId,
+        counts: impl Fn((u32, &[f32]), (u32, &[f32])) -> bool,
+    ) -> Option<f64> {
         let begins = self.slots.iter().filter(|(slot, _)| slot.task == period);
         let shared: Vec<bool> = begins
-            .flat_map(|(_, report)| report.held())
-            .map(|class| holders[&class].len() > 1)
+            .flat_map(|(slot, report)| report.held().map(move |class| (slot.client, report, class)))
+            .filter_map(|(client, report, class)| Some((client, report.of(class)?, class)))
+            .map(|(client, own, class)| {
+                let others = self.slots.iter().filter(|(slot, _)| slot.client != client);
+                others.filter_map(|(_, other)| other.of(class)).any(|other| counts(own, other))
+            })
             .collect();
         let count = shared.iter().filter(|shared| **shared).count();
         (!shared.is_empty()).then(|| count as f64 / shared.len() as f64)
@@ -205,5 +236,25 @@ mod tests {
             Moments::All,
         );
         assert_eq!(alone.second_holders(TaskId(1)), Some(0.0));
+    }
+
+    /// Class 4: clients 0 and 1 begin with the same two samples, client 2 has as many with another mean; class 5: one sample
+    /// more of the same mean; class 6: nobody else.
+    #[test]
+    fn who_has_the_same_samples_has_nothing_to_compensate() {
+        let mut reports = Reports::default();
+        let begin = |classes: &[(u32, &[f32])]| report(classes);
+        let (first, second) = (slot(0, 0), slot(0, 1));
+        let same: (u32, &[f32]) = (4, &[1.0, 3.0]);
+        reports
+            .take([(first, begin(&[same, (6, &[1.0])])), (second, begin(&[same]))], Moments::All);
+        assert_eq!(reports.second_holders(TaskId(0)), Some(2.0 / 3.0));
+        assert_eq!(reports.other_samples(TaskId(0)), Some(0.0));
+        let later = begin(&[(4, &[1.0, 3.1]), (5, &[2.0; 3])]);
+        reports.take([(slot(1, 2), later), (slot(1, 0), begin(&[(5, &[2.0; 2])]))], Moments::All);
+        assert_eq!(reports.other_samples(TaskId(1)), Some(1.0));
+        // What comes later counts for those who began before.
+        assert_eq!(reports.other_samples(TaskId(0)), Some(2.0 / 3.0));
+        assert_eq!(reports.other_samples(TaskId(2)), None);
     }
 }

@@ -45,8 +45,12 @@ impl C2PromptServer {
         let kept = folded.into_iter().flat_map(|folded| folded.kept);
         let reported = kept.map(report).collect::<Result<Vec<_>, _>>()?;
         self.reports.take(reported, self.method.config.moments);
-        let share = self.reports.second_holders(round.period.task);
-        self.figures.extend(share.map(|share| ("lcdc_second_holders", share)));
+        let period = round.period.task;
+        let shares = [
+            ("lcdc_second_holders", self.reports.second_holders(period)),
+            ("lcdc_other_samples", self.reports.other_samples(period)),
+        ];
+        self.figures.extend(shares.into_iter().filter_map(|(name, share)| Some((name, share?))));
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ const MARGIN: f64 = 1.0;
 /// `ReLU(sum_b [1e3 |z - z_g|^2 - 1e1 |z - z_prev|^2] + 1)` of features `(b, d)`; in the first task, without a
 /// previous model, `ReLU(sum_b 1e3 |z - z_g|^2)`. The form of the released code.
 pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result<Tensor> {
-    let squared = |other: &Tensor| (now - other)?.sqr()?.sum_all();
+    let squared = |other: &Tensor| ops::sum_all(&(now - other)?.sqr()?);
     let near = (squared(global)? * POSITIVE)?;
     match previous {
         None => ops::relu(&near),
@@ -31,14 +31,14 @@ pub fn softmax(
     previous: Option<&Tensor>,
     temperature: f64,
 ) -> Result<Tensor> {
-    let Some(previous) = previous else { return now.zeros_like()?.sum_all() };
+    let Some(previous) = previous else { return ops::sum_all(&now.zeros_like()?) };
     let cosine = |other: &Tensor| -> Result<Tensor> {
-        let products = (now * other)?.sum(1)?;
-        products / norm(&(now.sqr()?.sum(1)? * other.sqr()?.sum(1)?)?)?
+        let inner = |a: &Tensor, b: &Tensor| ops::sum(&(a * b)?, 1);
+        inner(now, other)? / norm(&(inner(now, now)? * inner(other, other)?)?)?
     };
     // -ln(e^a / (e^a + e^b)) = ln(1 + e^(b - a)); cosines keep the exponent small.
     let gap = ((cosine(previous)? - cosine(global)?)? / temperature)?;
-    (gap.exp()? + 1.0)?.log()?.mean_all()
+    ops::mean_all(&ops::log(&(ops::exp(&gap)? + 1.0)?)?)
 }
 
 /// `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task, those received and those of
@@ -46,7 +46,7 @@ pub fn softmax(
 /// tasks start as orthonormal rows, `sqrt(2 n)` apart where a task has `n` in all blocks: under a smaller margin
 /// nothing acts until they come near.
 pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> Result<Tensor> {
-    let distance = |other: &Tensor| norm(&(now - other)?.sqr()?.sum_all()?);
+    let distance = |other: &Tensor| norm(&ops::sum_all(&(now - other)?.sqr()?)?);
     let near = distance(global)?;
     let mut least: Option<Tensor> = None;
     for other in earlier {

@@ -75,7 +75,7 @@ fn select(x: &Tensor, places: &[u32]) -> Result<Tensor> {
 
 /// Zero that still depends on `of`; a product with zero is cut out of candle's graph.
 fn zero(of: &Tensor) -> Result<Tensor> {
-    of.sub(of)?.sum_all()
+    ops::sum_all(&of.sub(of)?)
 }
 
 /// The loss of the head: cross-entropy, and distillation from `previous`.
@@ -158,13 +158,13 @@ pub(super) fn of_module(
     if let Some(previous) = previous.filter(|_| config.lambda_fd > 0.0 && !old.is_empty()) {
         let told = before(previous, seen, &old, |previous, x| previous.adjust(x, None))?;
         let gap = (select(adjusted, &old)? - told)?;
-        let fd = (gap.sqr()?.sum_all()? / (old.len() as f64 * entries))?;
+        let fd = (ops::sum_all(&gap.sqr()?)? / (old.len() as f64 * entries))?;
         loss = (loss + (fd * config.lambda_fd)?)?;
     }
     if let Some(shares) = balance(seen).filter(|_| config.lambda_fb > 0.0) {
-        let norms = ((adjusted.sqr()?.sum(1)? / entries)? + SMALLEST)?.sqrt()?;
+        let norms = ((ops::sum(&adjusted.sqr()?, 1)? / entries)? + SMALLEST)?.sqrt()?;
         let shares = Tensor::new(shares.as_slice(), adjusted.device())?;
-        let fb = (norms * shares)?.sum_all()?.sqr()?;
+        let fb = ops::sum_all(&(norms * shares)?)?.sqr()?;
         loss = (loss + (fb * config.lambda_fb)?)?;
     }
     Ok(loss)

@@ -138,18 +138,18 @@ impl<'o> OfPrototypes<'o> {
                     _ => variable.get(member)?,
                 };
                 if decay > 0.0 {
-                    terms.push((own.sqr()?.sum_all()? * (0.5 * decay))?);
+                    terms.push((ops::sum_all(&own.sqr()?)? * (0.5 * decay))?);
                 }
                 if Factor::of(name) != Some(Factor::A) {
                     continue;
                 }
                 if sparsity > 0.0 {
-                    terms.push((own.abs()?.sum_all()? * sparsity)?);
+                    terms.push((ops::sum_all(&own.abs()?)? * sparsity)?);
                 }
                 let earlier = self.earlier.get(&**name).filter(|_| orthogonality > 0.0);
                 for other in earlier.into_iter().flatten() {
                     let products = ops::linear(&own, other, None)?;
-                    terms.push((products.abs()?.sum_all()? * orthogonality)?);
+                    terms.push((ops::sum_all(&products.abs()?)? * orthogonality)?);
                 }
             }
             let Some(first) = terms.first().cloned() else { return Ok(None) };
@@ -182,8 +182,9 @@ impl Objective for OfPrototypes<'_> {
         if self.method.pull > 0.0 {
             let column = Tensor::from_vec(own, (batch.len(), 1), pass.device)?;
             let distances = outputs.logits.gather(&column, 1)?.squeeze(1)?.neg()?;
-            let pull =
-                pass.by_member(|run| Ok(distances.narrow(0, run.start, run.len())?.mean_all()?))?;
+            let pull = pass.by_member(|run| {
+                Ok(ops::mean_all(&distances.narrow(0, run.start, run.len())?)?)
+            })?;
             losses = (losses + (pull * self.method.pull)?)?;
         }
         match self.of_parameters(pass.model)? {

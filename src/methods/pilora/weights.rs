@@ -25,7 +25,7 @@ pub fn heuristic_weights(
     let range = near.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
     let score = |near: &f64| match range > 0.0 {
         // The largest exponent is 0.
-        true => (sharpness * ((near - least) / range - 1.0)).exp(),
+        true => libm::exp(sharpness * ((near - least) / range - 1.0)),
         false => 1.0,
     };
     let scores: Vec<f64> = near.iter().map(score).collect();

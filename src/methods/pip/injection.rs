@@ -166,16 +166,11 @@ impl Objective for Injecting {
     }
 }
 
-/// A head of one member over all columns, for tests.
-#[cfg(test)]
-fn linear(weight: &Tensor, bias: &Tensor, features: &Tensor) -> candle_core::Result<Tensor> {
-    features.matmul(&weight.t()?)?.broadcast_add(bias)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::golden::Golden;
+    use crate::model::ops::linear;
     use candle_core::{Device, Var};
 
     fn narrow(values: Vec<f64>) -> Vec<f32> {
@@ -209,7 +204,7 @@ mod tests {
         };
         let [f, w, b] = ["f", "W", "b"].map(var);
         let head = |features: &Tensor, _: &Groups| {
-            Ok(linear(&w, &b, features)?.narrow(1, 2, 4)?.contiguous()?)
+            Ok(linear(features, &w, Some(&b))?.narrow(1, 2, 4)?.contiguous()?)
         };
         let labels = golden.labels("labels");
         let loss = losses(&f, &labels, &Groups::one(4), &[injected], (2, head)).unwrap();

@@ -14,9 +14,8 @@
 //! ```
 //! Corollary 3.4 compares with a true `W` of a noisy linear model, which real features do not have.
 
-use faer::Side;
-
 use super::class_sums::ClassSums;
+use crate::numerics::dense::eigenvalues;
 use crate::numerics::ridge::Ridge;
 use crate::numerics::symmetric::{Gram, Symmetric};
 
@@ -62,8 +61,7 @@ pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> HeadErr
 }
 
 fn smallest_eigenvalue(matrix: &Symmetric) -> f64 {
-    let values = matrix.lower().self_adjoint_eigenvalues(Side::Lower);
-    values.ok().and_then(|values| values.first().copied()).unwrap_or(f64::NEG_INFINITY)
+    eigenvalues(matrix).ok().and_then(|values| values.first().copied()).unwrap_or(f64::NEG_INFINITY)
 }
 
 fn apart(a: &[f64], b: &[f64]) -> f64 {

@@ -4,13 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 
 use super::config::HeadMode;
 use super::features::{Frozen, doubles};
 use crate::data::Batch;
 use crate::model::FrozenPart;
+use crate::numerics::products::{Matrix, Target};
 use crate::numerics::projection::Projection;
 use crate::policy::{Lab, PolicyError, Predictor, Scope};
 
@@ -51,10 +50,9 @@ impl Scorer {
         let (n, classes) = (hidden.len() / width, rows.len());
         let weights = &self.weights[rows.start * width..rows.end * width];
         let mut scores = vec![0.0; n * classes];
-        let product = MatMut::from_row_major_slice_mut(&mut scores, n, classes);
-        let hidden = MatRef::from_row_major_slice(&hidden, n, width);
-        let weights = MatRef::from_row_major_slice(weights, classes, width);
-        matmul(product, Accum::Replace, hidden, weights.transpose(), 1.0, Par::Seq);
+        let hidden = Matrix::dense(&hidden, n, width);
+        let weights = Matrix::dense(weights, classes, width);
+        Target::dense(&mut scores, n, classes).set(1.0, hidden, weights.t());
         scores
     }
 }

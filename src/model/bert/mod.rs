@@ -1,11 +1,13 @@
-//! BERT (Devlin et al. 2019) as a frozen encoder of token sequences, with Hugging Face's names. The network itself
-//! is candle's; its layer norms cut gradients, so it can be asked for features and nothing in it can be trained.
+//! BERT (Devlin et al. 2019) as a frozen encoder of token sequences, with Hugging Face's names: it is asked for features, and
+//! nothing in it trains.
 
 mod config;
+mod encoder;
 #[cfg(test)]
 mod golden;
 mod initialise;
 mod network;
+mod sequences;
 
 pub use config::{BertConfig, Pooling};
 pub use network::Bert;

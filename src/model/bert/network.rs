@@ -1,26 +1,24 @@
-//! The network: candle's layers over tensors that we hold by name.
+//! The network as others use it: weights in, tokens to features.
 
 use std::fmt;
 use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
-use candle_transformers::models::bert::{BertModel, Config, HiddenAct};
 
+use super::encoder::Encoder;
+use super::sequences::Sequences;
 use super::{BertConfig, Pooling};
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::ParameterSet;
 use crate::model::weights_file::{OpenWeights, WeightsSource};
-use crate::model::{ModelError, Place};
+use crate::model::{ModelError, Place, ops};
 use crate::weights::Network;
-
-/// As every published BERT.
-const EPS: f64 = 1e-12;
 
 /// A frozen BERT.
 #[derive(Clone)]
 pub struct Bert {
     config: BertConfig,
-    network: Arc<BertModel>,
+    encoder: Arc<Encoder>,
     weights: FrozenWeights,
     place: Place,
 }
@@ -55,8 +53,8 @@ impl Bert {
         config.validate()?;
         let place = Place::cpu();
         let weights = FrozenWeights::read(file, config.parameter_shapes(), set)?;
-        let network = Arc::new(assemble(&config, &weights, &place)?);
-        Ok(Bert { config, network, weights, place })
+        let encoder = Arc::new(Encoder::new(&config, &weights, &place)?);
+        Ok(Bert { config, encoder, weights, place })
     }
 
     /// A copy at another place.
@@ -64,8 +62,8 @@ impl Bert {
     /// # Errors
     /// When the device has no room.
     pub fn at(&self, place: &Place) -> Result<Bert, ModelError> {
-        let network = Arc::new(assemble(&self.config, &self.weights, place)?);
-        Ok(Bert { network, place: place.clone(), ..self.clone() })
+        let encoder = Arc::new(Encoder::new(&self.config, &self.weights, place)?);
+        Ok(Bert { encoder, place: place.clone(), ..self.clone() })
     }
 
     /// Where it computes. Between tokens and features it does so in the type of the place.
@@ -94,16 +92,6 @@ impl Bert {
         self.weights.digest()
     }
 
-    /// The hidden states `(b, n, d)` of `tokens` `(b, n)`; those of padding mean nothing.
-    ///
-    /// # Errors
-    /// When the tokens do not fit.
-    pub fn hidden_states(&self, tokens: &Tensor, types: &Tensor) -> Result<Tensor, ModelError> {
-        let mask = tokens.ne(BertConfig::PADDING)?;
-        let hidden = self.network.forward(tokens, types, Some(&mask))?;
-        Ok(hidden.to_dtype(DType::F32)?)
-    }
-
     /// `tokens` `(b, n)` to features `(b, d)`.
     ///
     /// # Errors
@@ -113,7 +101,7 @@ impl Bert {
             let reason = "a BERT reads text, and was given images; set `data.source = \"play\"`";
             return Err(ModelError::Input { reason: reason.to_owned() });
         }
-        let (samples, length) = tokens.dims2()?;
+        let (_, length) = tokens.dims2()?;
         if length > self.config.positions {
             let reason = format!(
                 "sequences of {length} tokens exceed the {} positions of the network",
@@ -121,55 +109,125 @@ impl Bert {
             );
             return Err(ModelError::Input { reason });
         }
-        let hidden = self.hidden_states(tokens, &tokens.zeros_like()?)?;
-        // One row of weights per sample: which hidden states its feature is the sum of.
-        let rows = tokens.to_vec2::<u32>()?;
-        let weights = rows.iter().flat_map(|row| shares(row, self.config.pooling));
-        let weights = Tensor::from_vec(weights.collect(), (samples, 1, length), tokens.device())?;
-        Ok(weights.matmul(&hidden)?.squeeze(1)?)
+        let sequences = Sequences::new(&tokens.to_vec2::<u32>()?, None);
+        let hidden = self.hidden_states(&sequences)?;
+        let each = sequences.tokens.iter().map(|tokens| {
+            let own = hidden.narrow(0, tokens.start, tokens.len())?;
+            pooled(&own, self.config.pooling)
+        });
+        Ok(Tensor::cat(&each.collect::<candle_core::Result<Vec<_>>>()?, 0)?)
+    }
+
+    /// Computes the last hidden states of all tokens, `(tokens, d)`.
+    pub(super) fn hidden_states(&self, sequences: &Sequences) -> Result<Tensor, ModelError> {
+        Ok(self.encoder.hidden_states(sequences)?.to_dtype(DType::F32)?)
     }
 }
 
-/// How much each token's hidden state counts in the feature.
-fn shares(tokens: &[u32], pooling: Pooling) -> Vec<f32> {
-    let filled = tokens.iter().filter(|token| **token != BertConfig::PADDING).count().max(1);
-    let share = |at: usize| match pooling {
-        Pooling::Cls => f32::from(u8::from(at == 0)),
-        Pooling::Last => f32::from(u8::from(at == filled.saturating_sub(2))),
-        Pooling::Mean if tokens[at] == BertConfig::PADDING => 0.0,
-        Pooling::Mean => 1.0 / filled as f32,
-    };
-    (0..tokens.len()).map(share).collect()
-}
-
-fn assemble(
-    config: &BertConfig,
-    weights: &FrozenWeights,
-    place: &Place,
-) -> Result<BertModel, ModelError> {
-    let of_candle = Config {
-        vocab_size: config.vocabulary,
-        hidden_size: config.hidden,
-        num_hidden_layers: config.layers,
-        num_attention_heads: config.heads,
-        intermediate_size: config.intermediate,
-        hidden_act: HiddenAct::Gelu,
-        max_position_embeddings: config.positions,
-        layer_norm_eps: EPS,
-        ..Config::default()
-    };
-    Ok(BertModel::load(weights.at(place)?, &of_candle)?)
+/// The feature `(1, d)` of a sequence with these hidden states `(tokens, d)`.
+fn pooled(hidden: &Tensor, pooling: Pooling) -> candle_core::Result<Tensor> {
+    match pooling {
+        Pooling::Cls => hidden.narrow(0, 0, 1),
+        // The last token is the separator.
+        Pooling::Last => hidden.narrow(0, hidden.dim(0)?.saturating_sub(2), 1),
+        Pooling::Mean => ops::mean(hidden, 0)?.unsqueeze(0),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numerics::streams::{Domain, StreamKey};
+    use candle_core::Device;
+    use candle_nn::VarBuilder;
+    use candle_transformers::models::bert::{BertModel, Config, HiddenAct};
+
+    const CONFIG: BertConfig = BertConfig {
+        vocabulary: 50,
+        hidden: 48,
+        layers: 3,
+        heads: 4,
+        intermediate: 80,
+        positions: 16,
+        length: 9,
+        pooling: Pooling::Mean,
+    };
+
+    fn weights() -> ParameterSet {
+        let set = Bert::initial_parameters(&CONFIG, StreamKey::new(5, Domain::Init));
+        // Biases and norms of their own, which start values do not have.
+        let moved = |(name, mut parameter): (Arc<str>, crate::model::Parameter)| {
+            let mut values = parameter.values.to_vec();
+            values.iter_mut().enumerate().for_each(|(i, v)| *v += 0.1 * (i as f32 * 0.7).sin());
+            parameter.values = values.into();
+            (name, parameter)
+        };
+        set.iter().map(|(name, parameter)| moved((name.clone(), parameter.clone()))).collect()
+    }
 
     #[test]
-    fn poolings_leave_padding_out() {
-        let of = |pooling| shares(&[2, 5, 7, 0], pooling);
-        assert_eq!(of(Pooling::Cls), [1.0, 0.0, 0.0, 0.0]);
-        assert_eq!(of(Pooling::Last), [0.0, 1.0, 0.0, 0.0]);
-        assert_eq!(of(Pooling::Mean), [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 0.0]);
+    fn poolings_take_their_tokens() -> candle_core::Result<()> {
+        let hidden = Tensor::new(&[[1f32, 2.0], [3.0, 5.0], [8.0, -1.0]], &Device::Cpu)?;
+        let of = |hidden: &Tensor, pooling| pooled(hidden, pooling).unwrap().to_vec2::<f32>();
+        assert_eq!(of(&hidden, Pooling::Cls)?, [[1.0, 2.0]]);
+        assert_eq!(of(&hidden, Pooling::Last)?, [[3.0, 5.0]]);
+        assert_eq!(of(&hidden, Pooling::Mean)?, [[4.0, 2.0]]);
+        assert_eq!(of(&hidden.narrow(0, 0, 1)?, Pooling::Last)?, [[1.0, 2.0]]);
+        Ok(())
+    }
+
+    /// Another implementation of the architecture agrees, with padding masked rather than left out.
+    #[test]
+    fn hidden_states_are_those_of_candle_transformers() -> Result<(), ModelError> {
+        let (set, device) = (weights(), Device::Cpu);
+        let words = [vec![2, 7, 9, 41, 3, 0, 0], vec![2, 3, 0, 0, 0, 0, 0], vec![4; 7]];
+        let segments = [vec![0, 0, 1, 1, 1, 0, 0], vec![0, 1, 0, 0, 0, 0, 0], vec![1; 7]];
+        let sequences = Sequences::new(&words, Some(&segments));
+        let ours = Bert::from_parameters(CONFIG, &set)?.hidden_states(&sequences)?;
+        let ours = ours.to_vec2::<f32>()?;
+
+        let tensors = set.iter().map(|(name, p)| Ok((name.to_string(), p.tensor(&device)?)));
+        let tensors = tensors.collect::<Result<_, ModelError>>()?;
+        let config = Config {
+            vocab_size: CONFIG.vocabulary,
+            hidden_size: CONFIG.hidden,
+            num_hidden_layers: CONFIG.layers,
+            num_attention_heads: CONFIG.heads,
+            intermediate_size: CONFIG.intermediate,
+            hidden_act: HiddenAct::Gelu,
+            max_position_embeddings: CONFIG.positions,
+            layer_norm_eps: 1e-12,
+            ..Config::default()
+        };
+        let builder = VarBuilder::from_tensors(tensors, DType::F32, &device);
+        let candle = BertModel::load(builder, &config)?;
+        let table = |rows: &[Vec<u32>]| Tensor::from_vec(rows.concat(), (3, 7), &device);
+        let (ids, types) = (table(&words)?, table(&segments)?);
+        let theirs = candle.forward(&ids, &types, Some(&ids.ne(0u32)?))?.to_vec3::<f32>()?;
+        for (sample, tokens) in sequences.tokens.iter().enumerate() {
+            for (ours, theirs) in ours[tokens.clone()].iter().zip(&theirs[sample]) {
+                let off = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(off < 1e-5, "sample {sample} is off by {off}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn features_do_not_depend_on_their_batch() -> Result<(), ModelError> {
+        let bert = Bert::from_parameters(CONFIG, &weights())?;
+        let rows = [[2u32, 7, 9, 3, 0], [2, 3, 0, 0, 0], [2, 8, 7, 6, 3]];
+        let together = bert.features(&Tensor::new(&rows, &Device::Cpu)?)?.to_vec2::<f32>()?;
+        for (row, feature) in rows.iter().zip(&together) {
+            // Without the padding, too.
+            let filled: Vec<u32> = row.iter().copied().filter(|word| *word != 0).collect();
+            for alone in [row.to_vec(), filled] {
+                let alone = Tensor::from_slice(&alone, (1, alone.len()), &Device::Cpu)?;
+                let alone = bert.features(&alone)?.to_vec2::<f32>()?;
+                let off = alone[0].iter().zip(feature).map(|(a, b)| (a - b).abs());
+                assert!(off.fold(0.0, f32::max) < 1e-6);
+            }
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! ResNet-50 and ResNet-152 (He et al. 2016) as frozen extractors: pretrained on ImageNet, with torchvision's
-//! names. The network itself is candle's; its batch norms always use their running statistics, so it can be
-//! asked for features and nothing in it can be trained.
+//! names. Batch norms always use their running statistics, so it can be asked for features and nothing in it trains.
 
+mod bottleneck;
 mod config;
 #[cfg(test)]
 mod golden;

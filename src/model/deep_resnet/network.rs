@@ -1,21 +1,22 @@
-//! The network: candle's layers over tensors that we hold by name.
+//! The network: stem, stages of bottlenecks, global average.
+
+use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
-use candle_nn::{Func, Module};
-use candle_transformers::models::resnet;
 
-use super::{DeepResNetConfig, Depth};
+use super::DeepResNetConfig;
+use super::bottleneck::{Bottleneck, Unit};
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::ParameterSet;
 use crate::model::weights_file::{OpenWeights, WeightsSource};
-use crate::model::{ModelError, Place};
+use crate::model::{ModelError, Place, ops};
 use crate::weights::Network;
 
 /// A frozen residual network with torchvision's parameters.
 #[derive(Clone, Debug)]
 pub struct DeepResNet {
     config: DeepResNetConfig,
-    network: Func<'static>,
+    layers: Arc<Layers>,
     weights: FrozenWeights,
     place: Place,
 }
@@ -50,8 +51,8 @@ impl DeepResNet {
     ) -> Result<DeepResNet, ModelError> {
         let place = Place::cpu();
         let weights = FrozenWeights::read(file, config.parameter_shapes(), set)?;
-        let network = assemble(config, &weights, &place)?;
-        Ok(DeepResNet { config, network, weights, place })
+        let layers = Arc::new(Layers::new(config, &weights, &place)?);
+        Ok(DeepResNet { config, layers, weights, place })
     }
 
     /// A copy at another place.
@@ -59,8 +60,8 @@ impl DeepResNet {
     /// # Errors
     /// When the device has no room.
     pub fn at(&self, place: &Place) -> Result<DeepResNet, ModelError> {
-        let network = assemble(self.config, &self.weights, place)?;
-        Ok(DeepResNet { network, place: place.clone(), ..self.clone() })
+        let layers = Arc::new(Layers::new(self.config, &self.weights, place)?);
+        Ok(DeepResNet { layers, place: place.clone(), ..self.clone() })
     }
 
     /// Where it computes. Between pixels and features it does so in the type of the place.
@@ -99,19 +100,96 @@ impl DeepResNet {
             let reason = format!("the network takes images of 3 channels, got {channels}");
             return Err(ModelError::Input { reason });
         }
-        let features = self.network.forward(&pixels.to_dtype(self.place.compute)?)?;
-        Ok(features.to_dtype(DType::F32)?)
+        // Channels last from here on, as the convolutions want them.
+        let x = pixels.to_dtype(self.place.compute)?.permute((0, 2, 3, 1))?.contiguous()?;
+        let x = self.layers.forward(&x)?.to_dtype(DType::F32)?;
+        Ok(ops::mean(&x.flatten(1, 2)?, 1)?)
     }
 }
 
-fn assemble(
-    config: DeepResNetConfig,
-    weights: &FrozenWeights,
-    place: &Place,
-) -> Result<Func<'static>, ModelError> {
-    let tensors = weights.at(place)?;
-    Ok(match config.depth {
-        Depth::Fifty => resnet::resnet50_no_final_layer(tensors)?,
-        Depth::HundredFiftyTwo => resnet::resnet152_no_final_layer(tensors)?,
-    })
+/// The convolutions, in the order of the network.
+#[derive(Debug)]
+struct Layers {
+    stem: Unit,
+    blocks: Vec<Bottleneck>,
+}
+
+impl Layers {
+    fn new(
+        config: DeepResNetConfig,
+        weights: &FrozenWeights,
+        place: &Place,
+    ) -> Result<Layers, ModelError> {
+        let unit = |convolution: &str, norm: &str, stride| {
+            Unit::new((weights, place), convolution, norm, stride)
+        };
+        let mut blocks = Vec::new();
+        for (stage, count) in config.depth.blocks().into_iter().enumerate() {
+            for block in 0..count {
+                let name = |layer: &str| format!("layer{}.{block}.{layer}", stage + 1);
+                let stride = if stage > 0 && block == 0 { 2 } else { 1 };
+                blocks.push(Bottleneck {
+                    first: unit(&name("conv1"), &name("bn1"), 1)?,
+                    second: unit(&name("conv2"), &name("bn2"), stride)?,
+                    third: unit(&name("conv3"), &name("bn3"), 1)?,
+                    downsample: match block {
+                        0 => Some(unit(&name("downsample.0"), &name("downsample.1"), stride)?),
+                        _ => None,
+                    },
+                });
+            }
+        }
+        Ok(Layers { stem: unit("conv1", "bn1", 2)?, blocks })
+    }
+
+    /// Pixels `(b, h, w, 3)` to what the last stage sees, `(b, h / 32, w / 32, 2048)`.
+    fn forward(&self, pixels: &Tensor) -> candle_core::Result<Tensor> {
+        let stem = self.stem.forward(pixels, None, true)?;
+        let start = ops::max_pool(&stem, 3, 2, 1)?;
+        self.blocks.iter().try_fold(start, |x, block| block.forward(&x))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::deep_resnet::Depth;
+    use crate::model::ops::testing::draw;
+    use crate::model::{Parameter, ParameterSet};
+    use candle_core::Device;
+    use candle_nn::{Module, VarBuilder};
+    use candle_transformers::models::resnet::resnet50_no_final_layer;
+
+    /// Another implementation of the architecture agrees.
+    #[test]
+    fn features_are_those_of_candle_transformers() -> Result<(), ModelError> {
+        let (config, device) = (DeepResNetConfig { depth: Depth::Fifty, image: 64 }, Device::Cpu);
+        let filled = |(name, shape): (String, Vec<usize>)| -> Result<_, ModelError> {
+            let inputs = shape.iter().skip(1).product::<usize>() as f64;
+            let values = draw(&name, shape.clone());
+            let values = match shape.len() {
+                1 if name.ends_with(".running_mean") || name.ends_with(".bias") => values * 0.1,
+                // The last norm of a block, so that sixteen of them do not add up.
+                1 if name.ends_with("bn3.weight") => values * 0.2,
+                1 => (values * 0.1)? + 1.0,
+                _ => values * (2.0 / inputs.sqrt()),
+            };
+            let values = values?.flatten_all()?.to_vec1::<f32>()?.into();
+            Ok((name, Parameter { shape, values }))
+        };
+        let set = config.parameter_shapes().into_iter().map(filled);
+        let set = set.collect::<Result<ParameterSet, ModelError>>()?;
+        let pixels = draw("pixels", (2, 3, 64, 64));
+        let ours = DeepResNet::from_parameters(config, &set)?.features(&pixels)?;
+
+        let tensors = set.iter().map(|(name, p)| Ok((name.to_string(), p.tensor(&device)?)));
+        let tensors = tensors.collect::<Result<_, ModelError>>()?;
+        let candle =
+            resnet50_no_final_layer(VarBuilder::from_tensors(tensors, DType::F32, &device))?;
+        let theirs = candle.forward(&pixels)?;
+        let largest = |t: &Tensor| t.abs()?.max_all()?.to_scalar::<f32>();
+        let (off, size) = (largest(&(ours - &theirs)?)?, largest(&theirs)?);
+        assert!(size > 0.1 && off < 1e-5 * size, "off by {off} of {size}");
+        Ok(())
+    }
 }

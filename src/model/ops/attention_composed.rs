@@ -8,6 +8,7 @@
 use candle_core::{D, Result, Tensor, bail};
 
 use super::attention_kernel::Geometry;
+use super::stock::{self, exp, product, sum_of_rows};
 use super::storage::wide_type;
 use super::with_gradient::{with_gradient, with_gradients};
 
@@ -21,7 +22,7 @@ pub(super) fn composed(
     let detached = prefix.map(|(keys, values)| (keys.detach(), values.detach()));
     let operands = Operands { packed: packed.detach(), prefix: detached, geometry };
     let heads = operands.heads()?;
-    let value = operands.merge(&heads.probabilities()?.matmul(&heads.v)?)?;
+    let value = operands.merge(&product(&heads.probabilities()?, &heads.v)?)?;
     let Some((keys, values)) = prefix else {
         let gradient = move |g: &Tensor| {
             let [by_packed, ..] = operands.gradients(g, [true, false, false])?;
@@ -54,10 +55,10 @@ impl Heads {
     /// In the type of the queries, `(b, h, q, L + n)`.
     fn probabilities(&self) -> Result<Tensor> {
         let dtype = self.q.dtype();
-        let scores = self.q.matmul(&self.k.t()?.contiguous()?)?.to_dtype(wide_type(dtype))?;
+        let scores = product(&self.q, &self.k.t()?.contiguous()?)?.to_dtype(wide_type(dtype))?;
         let scores = (scores * self.scale()?)?;
-        let shifted = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
-        shifted.broadcast_div(&shifted.sum_keepdim(D::Minus1)?)?.to_dtype(dtype)
+        let shifted = exp(&scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?)?;
+        shifted.broadcast_div(&sum_of_rows(&shifted)?)?.to_dtype(dtype)
     }
 }
 
@@ -103,14 +104,14 @@ impl Operands {
         let wide = wide_type(dtype);
         let probabilities = heads.probabilities()?;
         let g = self.split(g)?;
-        let by_v = probabilities.t()?.contiguous()?.matmul(&g)?;
-        let slope = g.matmul(&heads.v.t()?.contiguous()?)?.to_dtype(wide)?;
+        let by_v = product(&probabilities.t()?.contiguous()?, &g)?;
+        let slope = product(&g, &heads.v.t()?.contiguous()?)?.to_dtype(wide)?;
         let probabilities = probabilities.to_dtype(wide)?;
-        let mean = (&slope * &probabilities)?.sum_keepdim(D::Minus1)?;
+        let mean = sum_of_rows(&(&slope * &probabilities)?)?;
         let scores = ((slope.broadcast_sub(&mean)? * probabilities)? * heads.scale()?)?;
         let scores = scores.to_dtype(dtype)?;
-        let by_q = scores.matmul(&heads.k)?;
-        let by_k = scores.t()?.contiguous()?.matmul(&heads.q)?;
+        let by_q = product(&scores, &heads.k)?;
+        let by_k = product(&scores.t()?.contiguous()?, &heads.q)?;
         Ok([
             want[0].then(|| self.of_packed(&by_q, &by_k, &by_v)).transpose()?,
             want[1].then(|| self.of_prefix(&by_k)).transpose()?,
@@ -132,7 +133,7 @@ impl Operands {
         let Geometry { prefix, ref members, .. } = self.geometry;
         let by = self.merge(&by.narrow(2, 0, prefix)?)?.to_dtype(keys.dtype())?;
         match members.members() {
-            1 => by.sum(0)?.reshape(keys.shape()),
+            1 => stock::sum(&by, 0)?.reshape(keys.shape()),
             // By index, not by a product: one member's NaN must not reach the others.
             _ => keys.zeros_like()?.index_add(&members.index(by.device())?, &by, 0),
         }

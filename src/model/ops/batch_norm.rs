@@ -11,6 +11,7 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tenso
 
 use super::channel_moments::ChannelMoments;
 use super::relu::{below, relu};
+use super::stock;
 use super::storage::{lend, served, tensor_like, values, wide_type};
 
 /// What `x` is normalised with.
@@ -97,8 +98,8 @@ fn composition(
         }
         Statistics::Batch(_) => {
             let rows = broad.reshape(((), weight.elem_count()))?;
-            let mean = rows.mean(0)?;
-            let variance = rows.broadcast_sub(&mean)?.sqr()?.mean(0)?;
+            let mean = stock::mean(&rows, 0)?;
+            let variance = stock::mean(&rows.broadcast_sub(&mean)?.sqr()?, 0)?;
             (mean, variance)
         }
     };

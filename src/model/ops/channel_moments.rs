@@ -2,6 +2,7 @@
 
 use candle_core::{D, Device, Result, Tensor, bail};
 
+use super::stock;
 use super::storage::{lend, served, wide_type};
 use crate::numerics::wide::add_rows;
 
@@ -40,8 +41,8 @@ pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
 
 fn composition(x: &Tensor, channels: usize, rows: usize) -> Result<ChannelMoments> {
     let x = x.detach().reshape((rows, channels))?.to_dtype(wide_type(x.dtype()))?;
-    let mean = x.mean(0)?;
-    let variance = x.broadcast_sub(&mean)?.sqr()?.mean(0)?;
+    let mean = stock::mean(&x, 0)?;
+    let variance = stock::mean(&x.broadcast_sub(&mean)?.sqr()?, 0)?;
     Ok(ChannelMoments { mean, variance, rows })
 }
 

@@ -10,6 +10,7 @@ use std::ops::Range;
 use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor, bail};
 
 use super::groups::Groups;
+use super::stock::{self, log, sum_of_rows};
 use super::storage::{lend, served, tensor_like, values};
 use crate::numerics::wide::{Work, exp, largest, sum_of, wide};
 
@@ -24,7 +25,7 @@ pub fn cross_entropy(logits: &Tensor, labels: &[u32], columns: Range<usize>) -> 
     check(logits, labels, &columns, &groups)?;
     match served(&[logits]) {
         true => logits.contiguous()?.apply_op1(CrossEntropy::new(labels, columns, groups, ())),
-        false => composition(logits, labels, columns, &groups)?.sum_all(),
+        false => composition(logits, labels, columns, &groups)?.reshape(()),
     }
 }
 
@@ -73,10 +74,10 @@ fn composition(
     let shifted: Vec<u32> = labels.iter().map(|y| y - columns.start as u32).collect();
     let labels = Tensor::from_vec(shifted, (labels.len(), 1), logits.device())?;
     let centred = slice.broadcast_sub(&slice.max_keepdim(D::Minus1)?.detach())?;
-    let log_sum = centred.exp()?.sum_keepdim(D::Minus1)?.log()?;
+    let log_sum = log(&sum_of_rows(&stock::exp(&centred)?)?)?;
     let each = (log_sum - centred.contiguous()?.gather(&labels, 1)?)?.squeeze(1)?;
     if groups.members() == 1 {
-        return each.mean_all()?.reshape(1);
+        return stock::mean(&each, 0)?.reshape(1);
     }
     // Added up by index: a product with a table of zeros and ones would let one member's NaN reach
     // the others.

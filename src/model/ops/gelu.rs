@@ -8,6 +8,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
+use super::stock;
 use super::storage::{lend, served, tensor_like, values, wide_type};
 use super::with_gradient::with_gradient;
 use crate::numerics::wide::{PIECE, Work, appended, exp, wide};
@@ -29,7 +30,7 @@ fn composed(x: &Tensor) -> Result<Tensor> {
     with_gradient(x, value, move |g| {
         let x = kept.to_dtype(wide)?;
         let below = (((&x * FRAC_1_SQRT_2)?.erf()? + 1.0)? * 0.5)?;
-        let bell = ((x.sqr()? * -0.5)?.exp()? * INVERSE_SQRT_2_PI)?;
+        let bell = (stock::exp(&(x.sqr()? * -0.5)?)? * INVERSE_SQRT_2_PI)?;
         let slope = (below + (x * bell)?)?;
         Ok(Some((g.to_dtype(wide)? * slope)?.to_dtype(dtype)?))
     })

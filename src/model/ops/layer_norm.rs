@@ -6,6 +6,7 @@
 
 use candle_core::{CpuStorage, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
 
+use super::stock::{self, mean_of_rows};
 use super::storage::{lend, served, tensor_like, values, wide_type};
 use super::with_gradient::with_gradients;
 use crate::numerics::wide::{Work, appended, sum_of, sum_of_pairs, wide};
@@ -45,11 +46,11 @@ fn composed(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tens
         let Standard { z, rstd } = standardise(&x_kept, eps)?;
         let g = g.to_dtype(wide)?;
         let width = g.dim(D::Minus1)?;
-        let over_rows = |t: &Tensor| t.contiguous()?.reshape(((), width))?.sum(0);
+        let over_rows = |t: &Tensor| stock::sum(&t.contiguous()?.reshape(((), width))?, 0);
         let by_x = || -> Result<Tensor> {
             let u = g.broadcast_mul(&broad)?;
-            let mean_uz = (&u * &z)?.mean_keepdim(D::Minus1)?;
-            let centred = u.broadcast_sub(&u.mean_keepdim(D::Minus1)?)?;
+            let mean_uz = mean_of_rows(&(&u * &z)?)?;
+            let centred = u.broadcast_sub(&mean_of_rows(&u)?)?;
             (centred - z.broadcast_mul(&mean_uz)?)?.broadcast_mul(&rstd)?.to_dtype(dtype)
         };
         let by_weight = || over_rows(&(&g * &z)?)?.to_dtype(affine_types[0]);
@@ -70,8 +71,8 @@ struct Standard {
 
 fn standardise(x: &Tensor, eps: f64) -> Result<Standard> {
     let x = x.to_dtype(wide_type(x.dtype()))?;
-    let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
-    let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
+    let centred = x.broadcast_sub(&mean_of_rows(&x)?)?;
+    let variance = mean_of_rows(&centred.sqr()?)?;
     let rstd = (variance + eps)?.sqrt()?.recip()?;
     Ok(Standard { z: centred.broadcast_mul(&rstd)?, rstd })
 }

@@ -10,6 +10,7 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tenso
 use super::few_rows;
 use super::groups::Groups;
 use super::matrix::{Factor, Matrix, MatrixMut, Precision, append_product};
+use super::stock::{self, product};
 use super::storage::{lend, served, tensor_like, values};
 use super::with_gradient::with_gradients;
 use crate::numerics::wide::add_rows;
@@ -122,7 +123,7 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
     }
     let flat = x.detach().contiguous()?.reshape((rows, inputs))?;
     let narrow = weight.detach().to_dtype(x.dtype())?;
-    let value = flat.matmul(&narrow.t()?)?;
+    let value = product(&flat, &narrow.t()?)?;
     let value = match bias {
         Some(bias) => value.broadcast_add(&bias.detach().to_dtype(x.dtype())?)?,
         None => value,
@@ -134,9 +135,9 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
     let (weight_type, bias_type) = (weight.dtype(), bias.dtype());
     with_gradients([x, weight, bias], value.reshape(shape)?, move |g| {
         let g = g.contiguous()?.reshape((rows, outputs))?;
-        let by_x = || g.matmul(&narrow)?.reshape(&x_shape);
-        let by_weight = || g.t()?.contiguous()?.matmul(&flat)?.to_dtype(weight_type);
-        let by_bias = || g.to_dtype(bias_type)?.sum(0);
+        let by_x = || product(&g, &narrow)?.reshape(&x_shape);
+        let by_weight = || product(&g.t()?.contiguous()?, &flat)?.to_dtype(weight_type);
+        let by_bias = || stock::sum(&g.to_dtype(bias_type)?, 0);
         Ok([
             want[0].then(by_x).transpose()?,
             want[1].then(by_weight).transpose()?,
@@ -160,7 +161,7 @@ fn grouped_composed(
         }
         let rows = x.elem_count() / (members * inputs).max(1);
         let weight = weight.to_dtype(x.dtype())?.transpose(1, 2)?.contiguous()?;
-        let y = x.contiguous()?.reshape((members, rows, inputs))?.matmul(&weight)?;
+        let y = product(&x.contiguous()?.reshape((members, rows, inputs))?, &weight)?;
         return match bias {
             Some(bias) => y.broadcast_add(&bias.to_dtype(x.dtype())?.unsqueeze(1)?)?.reshape(shape),
             None => y.reshape(shape),
@@ -433,7 +434,7 @@ mod tests {
         }
     }
 
-    /// Forward and all gradients, also where a member alone would take another path through gemm.
+    /// Forward and all gradients, also where a member alone has a single row.
     #[test]
     fn a_member_gets_the_bits_it_gets_alone() -> Result<()> {
         let (x, groups) = (draw("x", (8, 64)), Groups::new([1, 5, 2]));

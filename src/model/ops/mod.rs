@@ -2,7 +2,8 @@
 //!
 //! candle's fused layer norm and softmax silently cut the gradient, its `matmul` always
 //! computes the gradient of both operands (also of frozen weights), and its backward pass
-//! copies and transposes a lot. The ops here have their own backward:
+//! copies and transposes a lot. Its products, sums over the last dimension, exponentials and logarithms have other bits on
+//! another CPU; every op here has the same bits on all of them. The ops have their own backward:
 //!
 //! | op | computes | gradients |
 //! |---|---|---|
@@ -15,6 +16,11 @@
 //! | [`max_pool()`] | largest value of every window of channels-last images | `x` |
 //! | [`batch_norm()`] | normalised channels, affine, residual, rectified | `x`, residual, and the affine where it is a variable |
 //! | [`cross_entropy()`] | mean softmax cross-entropy on a slice of columns | logits |
+//! | [`softmax()`] | rows of scores to probabilities | scores |
+//! | [`exp()`], [`log()`] | elementary functions of every entry | `x` |
+//! | [`sum()`], [`mean()`], [`sum_all()`], [`mean_all()`] | sums and means over one dimension or all | `x` |
+//! | [`unit_rows()`] | rows over their lengths | `x` |
+//! | [`scale_rows()`], [`shift_rows()`] | rows times a number each, or plus one | `x` and the numbers |
 //!
 //! Each is **one function**. On the CPU in `f32` it runs our kernel; on any other device or
 //! type it is composed of candle's tensor operations, with sums and exponentials in `f32`
@@ -54,9 +60,11 @@ mod attention_composed;
 mod attention_kernel;
 mod batch_norm;
 mod bf16;
+mod by_row;
 mod channel_moments;
 mod conv2d;
 mod cross_entropy;
+mod elementary;
 #[cfg(test)]
 mod everywhere;
 mod few_rows;
@@ -69,19 +77,25 @@ mod linear;
 pub(crate) mod matrix;
 mod max_pool;
 mod relu;
+mod softmax;
+mod stock;
 mod storage;
+mod sums;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unfold;
+mod unit_rows;
 mod winograd;
 mod with_gradient;
 
 pub use affine::Affine;
 pub use attention::{attention, attention_at, grouped_attention, grouped_attention_at};
 pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
+pub use by_row::{scale_rows, shift_rows};
 pub use channel_moments::{ChannelMoments, channel_moments};
 pub use conv2d::conv2d;
 pub use cross_entropy::{cross_entropy, grouped_cross_entropy};
+pub use elementary::{exp, log};
 pub use frozen::{Attended, frozen_attention, frozen_perceptron};
 pub use gelu::gelu;
 pub use groups::Groups;
@@ -90,5 +104,8 @@ pub use linear::{grouped_linear, grouped_linear_at, linear, linear_at};
 pub use matrix::Precision;
 pub use max_pool::max_pool;
 pub use relu::relu;
+pub use softmax::softmax;
 pub(crate) use storage::served;
 pub use storage::without_kernels;
+pub use sums::{mean, mean_all, sum, sum_all};
+pub use unit_rows::unit_rows;

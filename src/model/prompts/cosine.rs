@@ -1,16 +1,11 @@
 //! Cosines between queries and keys, and sums that they weight.
 
-use candle_core::{D, Result, Tensor};
+use candle_core::{Result, Tensor};
 
 use crate::model::ops;
 
 /// A norm below it counts as this.
 const LEAST_NORM: f64 = 1e-12;
-
-/// Rows divided by their norms, `(n, d)`.
-fn normalised(rows: &Tensor) -> Result<Tensor> {
-    rows.broadcast_div(&norm(&rows.sqr()?.sum_keepdim(D::Minus1)?)?)
-}
 
 /// The root of a squared norm. The floor is inside, where the slope of the root is finite.
 fn norm(squared: &Tensor) -> Result<Tensor> {
@@ -22,7 +17,7 @@ fn norm(squared: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// When widths differ.
 pub fn cosines(queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
-    ops::linear(&normalised(queries)?, &normalised(keys)?, None)
+    ops::linear(&ops::unit_rows(queries)?, &ops::unit_rows(keys)?, None)
 }
 
 /// `cos(q_i * a_j, k_j)`, the product of query and attention taken entry by entry: queries `(b, d)`, keys
@@ -32,7 +27,7 @@ pub fn cosines(queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
 /// When shapes differ.
 pub fn attended_cosines(queries: &Tensor, keys: &Tensor, attention: &Tensor) -> Result<Tensor> {
     // q . (a k / |k|) over the root of q^2 . a^2: no tensor of b x n x d.
-    let products = ops::linear(queries, &(attention * normalised(keys)?)?, None)?;
+    let products = ops::linear(queries, &(attention * ops::unit_rows(keys)?)?, None)?;
     let squares = ops::linear(&queries.sqr()?, &attention.sqr()?, None)?;
     products / norm(&squares)?
 }

@@ -44,7 +44,7 @@ pub fn orthogonality(rows: &Tensor) -> Result<Tensor> {
     let rows = rows.flatten_from(1)?;
     let gram = ops::linear(&rows, &rows, None)?;
     let identity = Tensor::eye(rows.dim(0)?, gram.dtype(), gram.device())?;
-    (gram - identity)?.sqr()?.mean_all()
+    ops::mean_all(&(gram - identity)?.sqr()?)
 }
 
 #[cfg(test)]

@@ -262,7 +262,7 @@ impl ResNet {
         for block in &self.blocks {
             x = block.forward(&x)?;
         }
-        Ok(x.to_dtype(DType::F32)?.flatten(1, 2)?.mean(1)?)
+        Ok(ops::mean(&x.to_dtype(DType::F32)?.flatten(1, 2)?, 1)?)
     }
 }
 

@@ -26,11 +26,10 @@ mod histogram;
 #[cfg(test)]
 mod tests;
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par};
-
 pub use cosines::{MeanCosines, mean_cosines};
 pub use histogram::{ClassHistogram, Counting};
+
+use super::products::{Matrix, Target};
 
 /// What becomes of the rows of `H` before they are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,18 +126,21 @@ impl Affinity {
     /// `W P` for components of `width` values, one behind the other. Sums in f64; a component that stays alone keeps
     /// every bit.
     pub fn mix(&self, components: &[f32], width: usize) -> Vec<f32> {
-        let weights = MatRef::from_row_major_slice(&self.weights, self.size, self.size);
+        let weights = Matrix::dense(&self.weights, self.size, self.size);
+        let (mut part, mut product) = (Vec::new(), vec![0.0; self.size * COLUMNS.min(width)]);
         let mut mixed = vec![0f32; components.len()];
         for first in (0..width).step_by(COLUMNS) {
             let columns = COLUMNS.min(width - first);
-            let value = |row: usize, column: usize| components[row * width + first + column];
-            let part =
-                Mat::from_fn(self.size, columns, |row, column| f64::from(value(row, column)));
-            let mut product = Mat::<f64>::zeros(self.size, columns);
-            matmul(&mut product, Accum::Replace, weights, &part, 1.0, Par::Seq);
-            for row in 0..self.size {
-                let into = &mut mixed[row * width + first..][..columns];
-                into.iter_mut().zip(0..).for_each(|(m, column)| *m = product[(row, column)] as f32);
+            part.clear();
+            for row in components.chunks_exact(width) {
+                part.extend(row[first..][..columns].iter().map(|value| f64::from(*value)));
+            }
+            let product = &mut product[..self.size * columns];
+            let part = Matrix::dense(&part, self.size, columns);
+            Target::dense(product, self.size, columns).set(1.0, weights, part);
+            for (row, sums) in mixed.chunks_exact_mut(width).zip(product.chunks_exact(columns)) {
+                let into = &mut row[first..][..columns];
+                into.iter_mut().zip(sums).for_each(|(mixed, sum)| *mixed = *sum as f32);
             }
         }
         for alone in (0..self.size).filter(|component| self.is_alone(*component)) {

@@ -1,9 +1,9 @@
 //! A Gaussian with a full covariance.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatRef, Par, Side};
-
 use super::{Diagonal, GaussianError, Sampler};
+use crate::numerics::dense::Cholesky;
+use crate::numerics::products::{Matrix, Target};
+use crate::numerics::symmetric::Symmetric;
 
 /// A Gaussian with a full covariance. For 768 dimensions it takes 4.7 MB.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,17 +21,18 @@ impl Full {
     /// centred rows on this thread.
     pub fn fit<T: Copy + Into<f64>>(dim: usize, rows: &[impl AsRef<[T]>]) -> Full {
         let Diagonal { count, mean, .. } = Diagonal::fit(dim, rows.iter().map(AsRef::as_ref));
-        let centred =
-            Mat::from_fn(rows.len(), dim, |i, j| Into::<f64>::into(rows[i].as_ref()[j]) - mean[j]);
-        let mut product = Mat::<f64>::zeros(dim, dim);
+        let mut centered = Vec::with_capacity(rows.len() * dim);
+        for row in rows.iter().map(AsRef::as_ref) {
+            centered.extend(row.iter().zip(&mean).map(|(x, mean)| Into::<f64>::into(*x) - mean));
+        }
+        let centered = Matrix::dense(&centered, rows.len(), dim);
         let scale = 1.0 / count.saturating_sub(1).max(1) as f64;
-        let (left, right) = (centred.as_ref().transpose(), centred.as_ref());
-        matmul(&mut product, Accum::Replace, left, right, scale, Par::Seq);
         let mut covariance = vec![0.0; dim * dim];
+        let lower = Target::dense(&mut covariance, dim, dim);
+        lower.add_lower(scale, centered.t(), centered);
         for i in 0..dim {
-            for j in 0..=i {
-                covariance[i * dim + j] = product[(i, j)];
-                covariance[j * dim + i] = product[(i, j)];
+            for j in 0..i {
+                covariance[j * dim + i] = covariance[i * dim + j];
             }
         }
         Full { count, mean, covariance }
@@ -95,16 +96,16 @@ impl Full {
         if level == 0.0 {
             return Sampler::diagonal(&self.mean, vec![0.0; dim]); // all samples are equal
         }
-        let matrix = MatRef::from_row_major_slice(&self.covariance, dim, dim);
         let mut added = jitter.max(1e-15) * level;
         loop {
-            let shifted = Mat::from_fn(dim, dim, |i, j| {
-                inflation * (matrix[(i, j)] + if i == j { added } else { 0.0 })
-            });
-            if let Ok(factor) = shifted.llt(Side::Lower) {
-                let lower = factor.L();
-                let packed = (0..dim).flat_map(|i| (0..=i).map(move |j| lower[(i, j)])).collect();
-                return Ok(Sampler::factor(&self.mean, packed));
+            let shifted = Symmetric::from_packed(dim, self.packed());
+            let mut shifted = shifted.expect("a lower triangle");
+            shifted.add_to_diagonal(added);
+            let mut inflated = Symmetric::zeros(dim);
+            inflated.add_scaled(inflation, &shifted);
+            if let Ok(factor) = Cholesky::of(&inflated) {
+                let row = |i: usize| factor.lower()[i * dim..][..=i].iter().copied();
+                return Ok(Sampler::factor(&self.mean, (0..dim).flat_map(row).collect()));
             }
             if added >= level {
                 let (count, jitter) = (self.count, added);

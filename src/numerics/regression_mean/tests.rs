@@ -78,7 +78,7 @@ fn golden_factors_and_tasks() {
     let (a, b) = (golden.f64("lorm.A"), golden.f64("lorm.B"));
     let (a0, b0) = (golden.f64("lorm.A0"), golden.f64("lorm.B0"));
     assert_eq!(b0.len(), 12, "the common B cancels");
-    let times = |b: &[f64], a: &[f64]| product(b, MatRef::from_row_major_slice(a, 2, 8));
+    let times = |b: &[f64], a: &[f64]| product(b, Matrix::dense(a, 2, 8));
     for (name, gamma, dead) in [("", 1.0, false), ("_diag", 0.0, false), ("_dead", 0.0, true)] {
         let moments = clients(&golden, gamma, dead);
         let of = |weights: &dyn Fn(usize) -> Vec<f64>| -> Vec<(Vec<f64>, Moments)> {

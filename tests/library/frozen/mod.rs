@@ -9,14 +9,18 @@
 //! FEDCAST_FROZEN=record cargo test --test library frozen          # runs every case and writes the table anew
 //! FEDCAST_FROZEN='record corrupt' cargo test --test library frozen   # the rows of cases whose name contains this word
 //! FEDCAST_FROZEN='l2p lean' cargo test --test library frozen      # cases whose name contains these words
+//! FEDCAST_FROZEN_WORKERS=3 cargo test --test library frozen       # with another number of workers
+//! FEDCAST_ARITHMETIC=portable cargo test --test library frozen    # with other kernels
 //! ```
 //!
 //! A case is a line of `methods.txt` with a line of `services.txt`, put as overrides over `base.toml`; both files say
-//! which of them run by default. Events, bytes and numbers are the same on every machine, so the table is compared and
-//! recorded on any. Numbers of another arithmetic than the one that the head of the table names are not compared: whoever
-//! raises the name records the table.
+//! which of them run by default. All columns are the same on every machine, so the table is recorded and compared on any.
+//! Its head names the arithmetic of its numbers; a program of another one says `not checked`, and whoever raises the name
+//! records the table anew.
 //!
-//! Whoever means to change a result records the table anew and says in the commit which rows moved, and why.
+//! A right correction is never held back by this table. To change a result, record the rows that moved, on whatever
+//! machine is there, and say in the commit which rows moved and why. A program of another arithmetic records events and
+//! bytes and leaves `-` for numbers, which says `not checked` until the table's own arithmetic records the row again.
 
 pub mod cases;
 pub mod outcome;
@@ -24,13 +28,13 @@ mod table;
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::sync::{Mutex, Once};
+use std::sync::Mutex;
 
 use cases::Case;
 use fedcast::experiment::ARITHMETIC;
 use fedcast::methods::Registry;
 use outcome::Outcome;
-use table::{Table, differences};
+use table::{Table, differences, lacks_numbers};
 
 /// What the variable `FEDCAST_FROZEN` asks for.
 enum Mode {
@@ -117,11 +121,11 @@ static WRITING: Mutex<()> = Mutex::new(());
 fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>) {
     let _writing = WRITING.lock().expect("nobody panics while writing");
     let mut table = Table::read();
-    // Numbers of another arithmetic do not stand beside ours: the other families write theirs, too.
-    if !table.holds_here() {
-        assert!(words.is_empty(), "the table is of {}; record all of it", table.arithmetic);
+    // The whole table may change its arithmetic; single rows never stand beside numbers of another one.
+    if !table.holds_here() && words.is_empty() {
         table = Table { arithmetic: ARITHMETIC.to_owned(), ..Table::default() };
     }
+    let same_arithmetic = table.holds_here();
     let again = |case: &&Case| case.family == family && case.name().contains(words);
     for case in cases::all().iter().filter(again) {
         table.rows.remove(&case.name());
@@ -129,7 +133,7 @@ fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>
     let mut failed = Vec::new();
     for (outcome, case) in found {
         match outcome {
-            Ok(outcome) => drop(table.rows.insert(case.name(), outcome)),
+            Ok(outcome) => drop(table.rows.insert(case.name(), outcome.recorded(same_arithmetic))),
             Err(error) => failed.push(format!("{}: {error}", case.name())),
         }
     }
@@ -137,11 +141,10 @@ fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>
     assert!(failed.is_empty(), "not recorded:\n{}", failed.join("\n"));
 }
 
-/// Says once, past the capture of the output of tests that pass, that something cannot be compared.
-fn not_checked(what: &str) {
-    static SAID: Once = Once::new();
+/// Says something past the capture of the output of tests that pass.
+fn say(line: &str) {
     // Nobody can be told when even this fails.
-    SAID.call_once(|| _ = std::io::stderr().write_all(format!("not checked: {what}\n").as_bytes()));
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Compares what was found with the table.
@@ -150,7 +153,15 @@ pub fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
     let same_arithmetic = table.holds_here();
     if !same_arithmetic {
         let recorded = &table.arithmetic;
-        not_checked(&format!("numbers of the frozen table (of {recorded}, not {ARITHMETIC})"));
+        say(&format!(
+            "not checked: frozen numbers (N): they hold for {recorded}, not {ARITHMETIC}"
+        ));
+    }
+    let unrecorded = |case: &&Case| table.rows.get(&case.name()).is_some_and(lacks_numbers);
+    let open: Vec<String> =
+        found.iter().map(|(_, case)| case).filter(unrecorded).map(Case::name).collect();
+    if same_arithmetic && !open.is_empty() {
+        say(&how_to_record(&open));
     }
     let mut told = Vec::new();
     for (outcome, case) in &found {
@@ -165,6 +176,16 @@ pub fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
     }
     let count = told.len();
     assert!(told.is_empty(), "{count} of {} cases changed:\n{}", found.len(), told.join("\n"));
+}
+
+/// Text that names cases without recorded numbers and the command that records them here.
+fn how_to_record(cases: &[String]) -> String {
+    format!(
+        "not checked: frozen numbers (N) of {} cases, recorded under another arithmetic; here \
+         `FEDCAST_FROZEN='record {}' cargo test --test library frozen` records the first",
+        cases.len(),
+        cases[0]
+    )
 }
 
 /// A case that is not in the table is not held, and a row without a case says nothing.
@@ -219,4 +240,22 @@ fn differences_name_their_column() {
     assert_eq!(differences(&was, &figures("x", "c"), false), ["E was a, is x"]);
     assert_eq!(differences(&was, &Outcome::Refused, true), ["ran, and is refused"]);
     assert_eq!(differences(&Outcome::Refused, &was, true), ["was refused, and runs"]);
+}
+
+#[test]
+fn numbers_recorded_elsewhere_are_open_and_hold_nothing_back() {
+    let figures = |events: &str, numbers: &str| {
+        let (down, up) = ("0 frames: control 0".to_string(), "0 frames: control 0".to_string());
+        let (events, numbers) = (events.to_string(), numbers.to_string());
+        Outcome::Ran(outcome::Figures { events, numbers, down, up })
+    };
+    let found = figures("a", "b");
+    assert!(!lacks_numbers(&found.clone().recorded(true)));
+    let elsewhere = found.clone().recorded(false);
+    assert!(lacks_numbers(&elsewhere) && !lacks_numbers(&Outcome::Refused));
+    assert!(differences(&elsewhere, &found, true).is_empty(), "open numbers agree with any");
+    assert_eq!(differences(&elsewhere, &figures("x", "b"), true), ["E was a, is x"]);
+    let text = how_to_record(&["hgp plain".to_string(), "hgp lean".to_string()]);
+    assert!(text.starts_with("not checked: ") && text.contains("of 2 cases"), "{text}");
+    assert!(text.contains("FEDCAST_FROZEN='record hgp plain' cargo test --test library frozen"));
 }

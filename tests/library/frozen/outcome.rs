@@ -47,12 +47,18 @@ pub fn of(case: &Case) -> Result<Outcome, String> {
     by(case, None)
 }
 
+/// Number of workers that `FEDCAST_FROZEN_WORKERS` asks for; none leaves it to the scenario.
+fn asked_workers() -> Option<u32> {
+    let asked = std::env::var("FEDCAST_FROZEN_WORKERS").ok()?;
+    Some(asked.parse().expect("FEDCAST_FROZEN_WORKERS is a number of workers"))
+}
+
 /// Runs a case with other ranks, where there are some.
 ///
 /// # Errors
 /// What ended a run that had begun.
 pub fn by(case: &Case, ranks: Option<Ranks>) -> Result<Outcome, String> {
-    let run = AssertUnwindSafe(|| run(case, &Crew { workers: None, ranks }));
+    let run = AssertUnwindSafe(|| run(case, &Crew { workers: asked_workers(), ranks }));
     catch_unwind(run).unwrap_or_else(|_| Err("it panicked".into()))
 }
 

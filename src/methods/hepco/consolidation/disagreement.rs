@@ -14,6 +14,7 @@ use candle_core::{Result, Tensor};
 
 use super::models::{Model, Teacher};
 use crate::learning::losses::closed_form;
+use crate::model::ops;
 use crate::model::ops::matrix::{Matrix, MatrixMut};
 use crate::model::prompts::cosines;
 
@@ -78,7 +79,7 @@ impl Disagreement {
         }
         match total {
             Some(total) => Ok(total),
-            None => queries.zeros_like()?.sum_all(),
+            None => ops::sum_all(&queries.zeros_like()?),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::models::{Model, Teacher};
 use crate::learning::losses::closed_form;
 use crate::learning::optimiser::lend;
 use crate::learning::{LearningError, Optimiser};
+use crate::model::ops;
 use crate::model::ops::matrix::{Matrix, MatrixMut};
 use crate::model::prompts::cosines;
 
@@ -71,7 +72,7 @@ impl Student {
         self.by_prompts.iter_mut().for_each(|gradient| gradient.fill(0.0));
         let (mut total, mut by_keys) = (0.0, Vec::with_capacity(self.keys.len()));
         for block in 0..self.keys.len() {
-            let mut sum = self.keys[block].zeros_like()?.sum_all()?;
+            let mut sum = ops::sum_all(&self.keys[block].zeros_like()?)?;
             for lesson in lessons {
                 let (value, loss) = self.block(block, lesson)?;
                 total += value;

@@ -51,7 +51,8 @@ pub(super) fn across(pairs: &mut [u32], upper: &[f32], lower: Option<&[f32]>) {
 
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(super) fn down(pairs: &mut [u32], matrix: Matrix<'_>, first: usize) {
-    let Matrix { data, rows, columns, column_stride, .. } = matrix;
+    let (data, rows, columns) = (matrix.data(), matrix.rows(), matrix.columns());
+    let column_stride = matrix.column_stride();
     let mut lines = [_mm512_setzero_si512(); STRIP];
     for top in (0..rows.div_ceil(2)).step_by(LANES) {
         for (column, line) in (first..columns).zip(&mut lines) {

@@ -18,7 +18,7 @@ pub(super) const COLUMNS: usize = 48;
 const LANES: usize = 16;
 
 /// Where a tile goes: `values = scale * sums + onto`.
-pub(super) struct Target<'a> {
+pub(super) struct TileTarget<'a> {
     /// From the tile's first value on.
     pub values: &'a mut [MaybeUninit<f32>],
     pub row_stride: usize,
@@ -30,7 +30,8 @@ pub(super) struct Target<'a> {
 }
 
 /// Writes the product of the rows of `a` from `top` on and a panel.
-pub(super) type Multiply = fn(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut Target<'_>);
+pub(super) type Multiply =
+    fn(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>);
 
 /// The fastest one at hand.
 pub(super) fn multiply() -> Multiply {
@@ -62,7 +63,7 @@ fn by_instruction<const VECTORS: usize>(
     a: &Narrowed<'_>,
     top: usize,
     b: &Panel<'_>,
-    target: &mut Target<'_>,
+    target: &mut TileTarget<'_>,
 ) {
     use std::arch::x86_64::{
         __m512, __m512bh, __m512i, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_loadu_si512,
@@ -132,18 +133,18 @@ fn rows<'a>(a: &Narrowed<'a>, top: usize) -> &'a [u32] {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,fma")]
-fn in_avx512(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut Target<'_>) {
+fn in_avx512(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>) {
     step_by_step(a, top, b, target);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn in_avx2(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut Target<'_>) {
+fn in_avx2(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>) {
     step_by_step(a, top, b, target);
 }
 
 #[inline(always)]
-fn step_by_step(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut Target<'_>) {
+fn step_by_step(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>) {
     let rows = rows(a, top);
     for row in 0..target.rows {
         let mut totals = [0f32; COLUMNS];

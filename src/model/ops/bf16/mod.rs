@@ -3,7 +3,7 @@
 //! CPUs with AVX512-BF16 multiply twice as many such factors per second as `f32` ones. Elsewhere the same instruction
 //! is computed step by step, **to the same bits**: an element of the result is one chain of additions along
 //! its row and column, two products at a time, whatever vectors the machine has and wherever the
-//! element lies in the matrix. (A product in `f32` has neither property: its order depends on shape and machine.)
+//! element lies in the matrix.
 //!
 //! ```text
 //! a (rows, k) ──narrowed──▶ blocks of rows ─┐
@@ -23,8 +23,9 @@ mod panels;
 
 use std::cell::RefCell;
 
-use super::matrix::{Matrix, MatrixMut, Onto};
-use kernel::{ROWS, Target};
+use super::matrix::{Matrix, Onto};
+use crate::numerics::products::Target;
+use kernel::{ROWS, TileTarget};
 use narrowed::Narrowed;
 use narrowing::{Narrowing, STRIP};
 pub(super) use panels::Panels;
@@ -54,7 +55,7 @@ fn room(buffer: &mut Vec<u32>, numbers: usize) -> &mut [u32] {
 
 /// `target = scale * a b + onto`, of matrices that fit.
 pub(super) fn multiply(
-    target: MatrixMut<'_>,
+    target: Target<'_>,
     onto: Onto<'_>,
     scale: f32,
     a: Matrix<'_>,
@@ -70,32 +71,38 @@ pub(super) fn multiply(
 
 /// [`multiply`] with a right factor that was packed before.
 pub(super) fn multiply_packed(
-    target: MatrixMut<'_>,
+    target: Target<'_>,
     onto: Onto<'_>,
     scale: f32,
     a: Matrix<'_>,
     panels: &Panels<'_>,
 ) {
-    let MatrixMut { data, rows, columns, row_stride, .. } = target;
-    assert!(panels.fits(a.columns, columns), "a factor of another shape");
+    let (rows, columns) = (target.rows(), target.columns());
+    assert!(a.rows() == rows && panels.fits(a.columns(), columns), "a factor of another shape");
+    match onto {
+        Onto::Nothing => {}
+        Onto::Itself => assert!(target.is_written(), "there are no values to be added to"),
+        Onto::Row(row) => assert_eq!(row.len(), columns, "a row of another width"),
+    }
+    let (data, row_stride) = target.into_memory();
     if rows == 0 || columns == 0 {
         return;
     }
     let (narrowing, multiply) = (Narrowing::at_hand(), kernel::multiply());
-    let block = (BLOCK / a.columns.max(1)).max(1).next_multiple_of(ROWS);
+    let block = (BLOCK / a.columns().max(1)).max(1).next_multiple_of(ROWS);
     LEFT.with_borrow_mut(|left| {
         for first in (0..rows).step_by(block) {
             let end = rows.min(first + block);
-            let narrowed = Narrowed::of(a.rows(first, end - first), narrowing, left);
+            let narrowed = Narrowed::of(a.rows_from(first, end - first), narrowing, left);
             for group in panels.groups(GROUP) {
                 for top in (first..end).step_by(ROWS) {
                     for panel in group.clone() {
                         let panel = panels.panel(panel);
-                        let mut target = Target {
+                        let mut target = TileTarget {
                             values: &mut data[top * row_stride + panel.left..],
                             row_stride,
                             rows: ROWS.min(end - top),
-                            onto: onto.from(panel.left),
+                            onto: onto.columns_from(panel.left),
                             scale,
                         };
                         multiply(&narrowed, top - first, &panel, &mut target);

@@ -19,23 +19,24 @@ pub(super) struct Narrowed<'a> {
 impl<'a> Narrowed<'a> {
     /// `buffer` is where it may lie.
     pub fn of(matrix: Matrix<'_>, by: Narrowing, buffer: &'a mut Vec<u32>) -> Narrowed<'a> {
-        let (rows, pairs) = (matrix.rows.next_multiple_of(ROWS), matrix.columns.div_ceil(2));
+        let (rows, pairs) = (matrix.rows().next_multiple_of(ROWS), matrix.columns().div_ceil(2));
         let values = room(buffer, rows * pairs);
-        let Matrix { data, row_stride, column_stride, .. } = matrix;
+        let (data, row_stride) = (matrix.data(), matrix.row_stride());
+        let column_stride = matrix.column_stride();
         if pairs == 0 {
             return Narrowed { values, row_stride: 0, pair_stride: 0, pairs };
         }
         if column_stride == 1 {
             // Upwards, so that what spills over a row's end is written over.
-            for row in 0..matrix.rows {
-                let from = &data[row * row_stride..][..matrix.columns];
+            for row in 0..matrix.rows() {
+                let from = &data[row * row_stride..][..matrix.columns()];
                 (by.along)(&mut values[row * pairs..], from);
             }
             return Narrowed { values, row_stride: pairs, pair_stride: 1, pairs };
         }
-        let column = |at: usize| &data[at * column_stride..][..matrix.rows];
+        let column = |at: usize| &data[at * column_stride..][..matrix.rows()];
         for pair in 0..pairs {
-            let odd = (2 * pair + 1 < matrix.columns).then(|| column(2 * pair + 1));
+            let odd = (2 * pair + 1 < matrix.columns()).then(|| column(2 * pair + 1));
             (by.across)(&mut values[pair * rows..], column(2 * pair), odd);
         }
         Narrowed { values, row_stride: 1, pair_stride: rows, pairs }

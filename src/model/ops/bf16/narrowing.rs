@@ -126,7 +126,9 @@ impl Work for Down<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Down { pairs, matrix: Matrix { data, rows, columns, column_stride, .. }, first } = self;
+        let Down { pairs, matrix, first } = self;
+        let (data, rows, columns) = (matrix.data(), matrix.rows(), matrix.columns());
+        let column_stride = matrix.column_stride();
         for column in first..columns.min(first + STRIP) {
             let (twos, odd) = data[column * column_stride..][..rows].as_chunks::<2>();
             let mut to = pairs[column - first..].iter_mut().step_by(COLUMNS);

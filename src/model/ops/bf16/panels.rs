@@ -23,14 +23,15 @@ impl<'a> Panels<'a> {
     /// `buffer` is where they may lie.
     pub fn pack(matrix: Matrix<'_>, buffer: &'a mut Vec<u32>) -> Panels<'a> {
         let by = Narrowing::at_hand();
-        let Matrix { data, rows, columns, row_stride, column_stride } = matrix;
+        let (rows, columns) = (matrix.rows(), matrix.columns());
+        let (data, row_stride) = (matrix.data(), matrix.row_stride());
         let (pairs, panels) = (rows.div_ceil(2), columns.div_ceil(COLUMNS));
         let values = room(buffer, panels * pairs * COLUMNS);
         if pairs > 0 {
             for (panel, values) in values.chunks_exact_mut(pairs * COLUMNS).enumerate() {
                 let left = panel * COLUMNS;
                 let width = COLUMNS.min(columns - left);
-                if column_stride == 1 {
+                if matrix.column_stride() == 1 {
                     let row = |at: usize| &data[at * row_stride + left..][..width];
                     for (to, at) in values.chunks_exact_mut(COLUMNS).zip((0..rows).step_by(2)) {
                         (by.across)(to, row(at), (at + 1 < rows).then(|| row(at + 1)));

@@ -1,4 +1,4 @@
-use super::super::matrix::Precision;
+use super::super::matrix::{MatrixMut, Precision};
 use super::*;
 use crate::numerics::vectors::Vectors;
 
@@ -19,7 +19,7 @@ fn product(
     let stride = columns + 3;
     let mut target = vec![0.5; rows * stride];
     let view = MatrixMut::strided(&mut target, rows, columns, stride).at(Precision::Bf16);
-    assert_eq!((a.columns, b.rows), (inner, inner));
+    assert_eq!((a.columns(), b.rows()), (inner, inner));
     if accumulate {
         view.add(0.25, a, b)
     } else {
@@ -60,7 +60,7 @@ fn each_layout(shape: [usize; 3], mut visit: impl FnMut(&str, Matrix<'_>, Matrix
 }
 
 fn at(matrix: Matrix<'_>, row: usize, column: usize) -> f32 {
-    matrix.data[row * matrix.row_stride + column * matrix.column_stride]
+    matrix.data()[row * matrix.row_stride() + column * matrix.column_stride()]
 }
 
 #[test]

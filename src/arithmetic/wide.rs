@@ -16,10 +16,10 @@ use super::vectors::Vectors;
 const LANES: usize = 16;
 
 /// Values that are copied and then changed in place while they are in the cache.
-pub(crate) const PIECE: usize = 1024;
+pub const PIECE: usize = 1024;
 
 /// What [`wide`] runs.
-pub(crate) trait Work {
+pub trait Work {
     /// What it answers.
     type Answer;
 
@@ -29,12 +29,12 @@ pub(crate) trait Work {
 
 /// Runs `work` compiled for the best instruction set at hand.
 #[inline(always)]
-pub(crate) fn wide<W: Work>(work: W) -> W::Answer {
+pub fn wide<W: Work>(work: W) -> W::Answer {
     #[cfg(target_arch = "x86_64")]
     match Vectors::in_use() {
         // SAFETY: the machine has the features.
         Vectors::Avx512 | Vectors::Avx512Bf16 => return unsafe { in_avx512(work) },
-        // SAFETY: the machine has the feature.
+        // SAFETY: the machine has the features.
         Vectors::Avx2 => return unsafe { in_avx2(work) },
         Vectors::Baseline => {}
     }
@@ -48,14 +48,14 @@ fn in_avx512<W: Work>(work: W) -> W::Answer {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn in_avx2<W: Work>(work: W) -> W::Answer {
     work.run()
 }
 
 /// `change` of each of `mine` and its partner among `theirs`. To be short, and to own what it captures.
 #[inline(always)]
-pub(crate) fn each<A, B>(mine: &mut [A], theirs: &[B], change: impl Fn(&mut A, &B)) {
+pub fn each<A, B>(mine: &mut [A], theirs: &[B], change: impl Fn(&mut A, &B)) {
     wide(Each { mine, theirs, change });
 }
 
@@ -79,7 +79,7 @@ impl<A, B, F: Fn(&mut A, &B)> Work for Each<'_, A, B, F> {
 
 /// `join` of all pairs. To be short, as for [`each`].
 #[inline(always)]
-pub(crate) fn joined(xs: &[f32], ys: &[f32], join: impl Fn(f32, f32) -> f32) -> Vec<f32> {
+pub fn joined(xs: &[f32], ys: &[f32], join: impl Fn(f32, f32) -> f32) -> Vec<f32> {
     wide(Joined { xs, ys, join })
 }
 
@@ -106,7 +106,7 @@ impl<F: Fn(f32, f32) -> f32> Work for Joined<'_, F> {
 }
 
 /// Adds all rows of a matrix, in their order, to `sums`.
-pub(crate) fn add_rows(sums: &mut [f32], rows: &[f32]) {
+pub fn add_rows(sums: &mut [f32], rows: &[f32]) {
     wide(AddRows { sums, rows });
 }
 
@@ -131,7 +131,7 @@ impl Work for AddRows<'_> {
 
 /// Copies `values` behind `all` and lends the copies: how a vector is filled without being zeroed first.
 #[inline(always)]
-pub(crate) fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f32] {
+pub fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f32] {
     let from = all.len();
     all.extend_from_slice(values);
     &mut all[from..]
@@ -140,7 +140,7 @@ pub(crate) fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f3
 /// `e^x` to about one unit in the last place (Cephes' polynomial); NaN stays NaN, results
 /// saturate at `e^-87` and `e^88`.
 #[inline(always)]
-pub(crate) fn exp(x: f32) -> f32 {
+pub fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
@@ -177,7 +177,7 @@ fn fold(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
 
 /// `sum f(x_i)` in fixed order.
 #[inline(always)]
-pub(crate) fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+pub fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];
     let chunks = xs.chunks_exact(LANES);
     let rest = chunks.remainder();
@@ -194,7 +194,7 @@ pub(crate) fn sum_of(xs: &[f32], f: impl Fn(f32) -> f32) -> f32 {
 
 /// `sum f(x_i, y_i)` in fixed order.
 #[inline(always)]
-pub(crate) fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
+pub fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];
     let (xs, ys) = (&xs[..xs.len().min(ys.len())], &ys[..xs.len().min(ys.len())]);
     let (x_chunks, y_chunks) = (xs.chunks_exact(LANES), ys.chunks_exact(LANES));
@@ -212,7 +212,7 @@ pub(crate) fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) 
 
 /// The largest value; NaN is skipped (it shows up in whatever is computed next).
 #[inline(always)]
-pub(crate) fn largest(xs: &[f32]) -> f32 {
+pub fn largest(xs: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if b > a { b } else { a };
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let chunks = xs.chunks_exact(LANES);
@@ -230,7 +230,7 @@ pub(crate) fn largest(xs: &[f32]) -> f32 {
 
 /// Turns a row of scores into probabilities.
 #[inline(always)]
-pub(crate) fn softmax(row: &mut [f32]) {
+pub fn softmax(row: &mut [f32]) {
     let top = largest(row);
     for x in row.iter_mut() {
         *x = exp(*x - top);

@@ -53,7 +53,7 @@ impl Vectors {
 
     /// What kernels in this thread use.
     #[inline]
-    pub(crate) fn in_use() -> Vectors {
+    pub fn in_use() -> Vectors {
         Vectors::of_machine().min(LIMIT.get())
     }
 
