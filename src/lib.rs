@@ -90,9 +90,10 @@
 //! # Levels of sameness
 //! | level | identical | holds for |
 //! |---|---|---|
-//! | E | cohorts, order, virtual times, outcomes, bytes | any machine and worker count |
-//! | N | E plus every metric and weight, bit for bit | same binary and CPU class, any worker count, any pack |
-//! | T | E plus metrics within a tolerance | other CPUs |
+//! | E | cohorts, order, virtual times, outcomes, bytes | any machine, any number of workers |
+//! | N | E and every metric and weight, bit for bit | the same, but for GPUs |
+//!
+//! On GPUs numbers agree with those of a CPU within a tolerance; the same GPU and build give the same twice.
 
 // Named kernels, the allocator and the CUDA driver have their exceptions where they stand.
 #![deny(unsafe_code)]

@@ -13,6 +13,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod denormals;
 #[allow(unsafe_code)]
 pub mod products;
 pub mod vectors;

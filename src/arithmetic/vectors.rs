@@ -1,7 +1,14 @@
-//! Which vector instructions kernels use: the widest that the machine has, or fewer where a test asks for it.
+//! Vector instructions that kernels use: the widest that the machine has, or fewer where somebody asks for it.
+//!
+//! The choice is a matter of speed alone: every path gives the same bits.
+
+mod environment;
 
 use std::cell::Cell;
+use std::fmt;
 use std::sync::LazyLock;
+
+pub use environment::{ArithmeticError, VARIABLE};
 
 /// Instruction sets that kernels are compiled for, each with all that comes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,10 +32,23 @@ impl Vectors {
     pub const ALL: [Vectors; 4] =
         [Vectors::Baseline, Vectors::Avx2, Vectors::Avx512, Vectors::Avx512Bf16];
 
-    /// The widest that the machine has.
+    /// Returns the widest that the machine has, or what [`VARIABLE`] asks for; read once per process.
+    ///
+    /// A value that cannot be followed counts as none: programs refuse it by [`from_environment`](Vectors::from_environment)
+    /// before they compute.
     pub fn of_machine() -> Vectors {
-        static FOUND: LazyLock<Vectors> = LazyLock::new(Vectors::detect);
+        static FOUND: LazyLock<Vectors> = LazyLock::new(|| {
+            Vectors::from_environment().unwrap_or_else(|_| Vectors::of_hardware())
+        });
         *FOUND
+    }
+
+    /// Reads [`VARIABLE`]; without it returns the widest that the machine has.
+    ///
+    /// # Errors
+    /// A word that names no path, or names one that is wider than the machine.
+    pub fn from_environment() -> Result<Vectors, ArithmeticError> {
+        environment::chosen(std::env::var_os(VARIABLE).as_deref(), Vectors::of_hardware())
     }
 
     /// What kernels in this thread use.
@@ -49,8 +69,9 @@ impl Vectors {
         work()
     }
 
+    /// Returns the widest that the machine has, whatever [`VARIABLE`] asks for.
     #[cfg(target_arch = "x86_64")]
-    fn detect() -> Vectors {
+    pub fn of_hardware() -> Vectors {
         use std::is_x86_feature_detected as has;
         if !(has!("avx2") && has!("fma")) {
             return Vectors::Baseline;
@@ -61,9 +82,21 @@ impl Vectors {
         if has!("avx512bf16") { Vectors::Avx512Bf16 } else { Vectors::Avx512 }
     }
 
+    /// Returns the only one there is.
     #[cfg(not(target_arch = "x86_64"))]
-    fn detect() -> Vectors {
+    pub fn of_hardware() -> Vectors {
         Vectors::Baseline
+    }
+}
+
+impl fmt::Display for Vectors {
+    /// Writes the word that [`VARIABLE`] takes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Vectors::Baseline => "portable",
+            Vectors::Avx2 => "avx2",
+            Vectors::Avx512 | Vectors::Avx512Bf16 => "avx512",
+        })
     }
 }
 

@@ -12,11 +12,12 @@ use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
 use crate::fetch::Settings;
 use crate::model::{GpuMemory, Place};
-use crate::numerics::vectors::Vectors;
+use crate::numerics::denormals;
+use crate::numerics::vectors::{VARIABLE, Vectors};
 use crate::quantity::Bytes;
 use crate::scenario::{Compute, DeviceName};
 
-/// Show what this machine has: kernels, threads, memory, GPUs, caches, free disk, data and weights
+/// Show what this machine has: vectors, threads, memory, GPUs, caches, free disk, data and weights
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,6 +39,8 @@ struct Found {
     /// Where the build said so.
     commit: Option<String>,
     machine: Machine,
+    /// Nothing but a library that was loaded with fast math flushes them to zero.
+    denormals_kept: bool,
     memory_bytes: Option<u64>,
     memory_free_bytes: Option<u64>,
     /// Whether the program can use GPUs at all.
@@ -95,6 +98,7 @@ fn look() -> Found {
         version: env!("CARGO_PKG_VERSION"),
         commit: commit(),
         machine: Machine::here(),
+        denormals_kept: denormals::are_kept(),
         memory_bytes: memory("MemTotal:"),
         memory_free_bytes: memory("MemAvailable:"),
         gpu_build: cfg!(feature = "cuda"),
@@ -174,15 +178,16 @@ fn told(found: &Found) -> String {
     };
     let commit = found.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"));
     line("fedcast", format!("{}{commit}, {}", found.version, found.machine.platform));
-    let Machine { cpu, cores, features, gemm, .. } = &found.machine;
-    line("processor", format!("{cpu}, {cores} threads"));
-    let half = match Vectors::of_machine() {
-        Vectors::Avx512Bf16 => {
-            "products in bf16 by instruction (devices.compute = \"bf16\" is faster)"
+    let Machine { cpu, cores, features, arithmetic, .. } = &found.machine;
+    line("processor", format!("{cpu}, {cores} threads; instruction sets: {}", words(features)));
+    line("vectors", vectors(Vectors::of_machine(), Vectors::of_hardware()));
+    let denormals = match found.denormals_kept {
+        true => "denormals are kept",
+        false => {
+            "denormals are flushed to zero by a library in this process (LD_PRELOAD?): numbers differ from other machines"
         }
-        _ => "products in bf16 step by step (slower than f32)",
     };
-    line("kernels", format!("{gemm}; instruction sets: {}; {half}", words(features)));
+    line("arithmetic", format!("{arithmetic}: the same bits on any machine; {denormals}"));
     let amount = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |b| Bytes(b).to_string());
     let (all, left) = (amount(found.memory_bytes), amount(found.memory_free_bytes));
     line("memory", format!("{all}, {left} available"));
@@ -216,6 +221,26 @@ fn told(found: &Found) -> String {
     text
 }
 
+/// The path in use, why, and what it means for speed.
+fn vectors(in_use: Vectors, widest: Vectors) -> String {
+    let why = match in_use < widest {
+        true => format!(" of at most {widest}, as {VARIABLE} asks"),
+        false => String::new(),
+    };
+    let speed = match (in_use, widest) {
+        (Vectors::Avx512Bf16, _) => {
+            "products in bf16 by instruction (devices.compute = \"bf16\" is faster)"
+        }
+        (Vectors::Baseline, Vectors::Baseline) => {
+            "slow, because this processor has no AVX2 with FMA, for which products are written; \
+             products in bf16 step by step (slower than f32)"
+        }
+        (Vectors::Baseline, _) => "slow; products in bf16 step by step (slower than f32)",
+        _ => "products in bf16 step by step (slower than f32)",
+    };
+    format!("{in_use}{why}; {speed}")
+}
+
 fn words(features: &[String]) -> String {
     if features.is_empty() { "none that matter".to_owned() } else { features.join(", ") }
 }
@@ -224,4 +249,21 @@ fn listed(items: &[Item]) -> String {
     let each = items.iter().map(|item| format!("{} {}", item.name, Bytes(item.bytes)));
     let each: Vec<String> = each.collect();
     if each.is_empty() { "nothing yet".to_owned() } else { each.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_path_says_why_it_is_slow() {
+        let told = vectors(Vectors::Baseline, Vectors::Baseline);
+        assert!(told.starts_with("portable; slow") && told.contains("no AVX2 with FMA"), "{told}");
+        let told = vectors(Vectors::Baseline, Vectors::Avx512);
+        assert!(told.contains("of at most avx512, as FEDCAST_ARITHMETIC asks; slow"), "{told}");
+        assert!(!told.contains("no AVX2"), "{told}");
+        let told = vectors(Vectors::Avx2, Vectors::Avx2);
+        assert!(told.starts_with("avx2; ") && !told.contains("slow;"), "{told}");
+        assert!(vectors(Vectors::Avx512Bf16, Vectors::Avx512Bf16).contains("by instruction"));
+    }
 }

@@ -11,6 +11,7 @@ use crate::experiment::{DirectoryError, ExperimentError, ExportError, ForkError,
 use crate::federation::{FederationError, SinkError};
 use crate::fetch::FetchError;
 use crate::model::ModelError;
+use crate::numerics::vectors::ArithmeticError;
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
 use crate::scenario::reader::Diagnostic;
@@ -22,6 +23,9 @@ pub enum CliError {
     /// A wrong argument that the parser could not see.
     #[error("{0}")]
     Usage(String),
+    /// The environment asks for a path of arithmetic that is not there.
+    #[error(transparent)]
+    Arithmetic(#[from] ArithmeticError),
     /// A run could not be made, finished, read or repeated.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
@@ -88,7 +92,7 @@ impl CliError {
     /// The exit code. This is the one place where an error becomes a number.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Usage(_) => Exit::Usage,
+            CliError::Usage(_) | CliError::Arithmetic(_) => Exit::Usage,
             CliError::Stdout(_) => Exit::Recording,
             CliError::Unexpected(_) => Exit::Unexpected,
             CliError::Experiment(error) => experiment(error),
@@ -112,7 +116,7 @@ fn experiment(error: &ExperimentError) -> Exit {
         ExperimentError::Refused(_) | ExperimentError::NoRound { .. } => Exit::Usage,
         ExperimentError::Resume(error) => match error {
             ResumeError::Complete(_) => Exit::NothingToDo,
-            ResumeError::OtherScenario { .. } | ResumeError::OtherMachine { .. } => Exit::Usage,
+            ResumeError::OtherScenario { .. } | ResumeError::OtherProgram { .. } => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
             ResumeError::NoScenario(_) | ResumeError::NoFork(_) => Exit::Recording,
         },

@@ -42,6 +42,9 @@ use failure::{CliError, tell_json};
 pub use memory::Memory;
 use tell::tell;
 
+use crate::numerics::denormals;
+use crate::numerics::vectors::Vectors;
+
 #[derive(Debug, Parser)]
 #[command(
     name = "fedcast",
@@ -83,6 +86,35 @@ enum Command {
     Man(reference::man::ManArgs),
 }
 
+impl Command {
+    fn execute(self) -> Result<Exit, CliError> {
+        match self {
+            Command::New(args) => new::execute(&args),
+            Command::Run(args) => run::execute(&args),
+            Command::Check(args) => check::execute(&args),
+            Command::Plan(args) => plan::execute(&args),
+            Command::Study(args) => study::execute(&args),
+            Command::Direct(args) => direct::execute(&args),
+            Command::Resume(args) => resume::execute(&args),
+            Command::Fork(args) => fork::execute(&args),
+            Command::Replay(args) => replay::execute(&args),
+            Command::Compare(args) => compare::execute(&args),
+            Command::Report(args) => report::execute(&args),
+            Command::Runs(args) => runs::execute(&args),
+            Command::Methods(args) => methods::execute(&args),
+            Command::Columns(args) => columns::execute(&args),
+            Command::Export(args) => export::execute(&args),
+            Command::Fetch(args) => fetch::execute(&args),
+            Command::Weights(args) => weights::execute(&args),
+            Command::Keys(args) => reference::keys::execute(&args),
+            Command::Doctor(args) => doctor::execute(&args),
+            Command::Schema(args) => reference::schema::execute(&args),
+            Command::Completions(args) => reference::completions::execute(&args),
+            Command::Man(args) => reference::man::execute(&args),
+        }
+    }
+}
+
 /// How results are written to stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -111,7 +143,12 @@ fn after_help() -> String {
   fedcast fetch cifar100                       a data set or weights by name
   fedcast weights model.safetensors            what a file of weights is, and how to use it
   fedcast help columns                         every column of every file of a run
-  fedcast doctor                               what this machine has: kernels, memory, GPUs, caches, disk
+  fedcast doctor                               what this machine has: vectors, memory, GPUs, caches, disk
+
+Environment:
+  FEDCAST_ARITHMETIC   portable, avx2 or avx512: the vector instructions to compute with, at most
+                       those of this machine; all give the same bits [default: the widest]
+  FEDCAST_CACHE        fedcast's folder of caches (measured costs, fetched data)
 
 Results go to stdout; progress and errors go to stderr.
 
@@ -136,30 +173,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &words, json),
     };
-    let answer = match cli.command {
-        Command::New(args) => new::execute(&args),
-        Command::Run(args) => run::execute(&args),
-        Command::Check(args) => check::execute(&args),
-        Command::Plan(args) => plan::execute(&args),
-        Command::Study(args) => study::execute(&args),
-        Command::Direct(args) => direct::execute(&args),
-        Command::Resume(args) => resume::execute(&args),
-        Command::Fork(args) => fork::execute(&args),
-        Command::Replay(args) => replay::execute(&args),
-        Command::Compare(args) => compare::execute(&args),
-        Command::Report(args) => report::execute(&args),
-        Command::Runs(args) => runs::execute(&args),
-        Command::Methods(args) => methods::execute(&args),
-        Command::Columns(args) => columns::execute(&args),
-        Command::Export(args) => export::execute(&args),
-        Command::Fetch(args) => fetch::execute(&args),
-        Command::Weights(args) => weights::execute(&args),
-        Command::Keys(args) => reference::keys::execute(&args),
-        Command::Doctor(args) => doctor::execute(&args),
-        Command::Schema(args) => reference::schema::execute(&args),
-        Command::Completions(args) => reference::completions::execute(&args),
-        Command::Man(args) => reference::man::execute(&args),
-    };
+    if !json && !denormals::are_kept() {
+        tell(
+            "warning: a library in this process flushes denormal numbers to zero: numbers differ from other machines",
+        );
+    }
+    let answer = Vectors::from_environment().map_err(CliError::from);
+    let answer = answer.and_then(|_| cli.command.execute());
     answer.unwrap_or_else(|error| {
         if json {
             error.print_json()

@@ -13,9 +13,6 @@ pub struct RankArgs {
     /// Compute with all processes that mpirun or srun started, on one machine or many (needs a build with MPI)
     #[arg(long)]
     pub mpi: bool,
-    /// Go on although the machines round otherwise: numbers then agree within a tolerance only (level T)
-    #[arg(long, requires = "mpi")]
-    pub mixed: bool,
 }
 
 impl RankArgs {
@@ -30,7 +27,7 @@ impl RankArgs {
         conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
     ) -> Result<Exit, CliError> {
         match self.mpi {
-            true => joined(self, workers, conduct),
+            true => joined(workers, conduct),
             false => match several(|name| std::env::var(name).ok()) {
                 Some(count) => Err(CliError::Usage(format!(
                     "this is one of {count} processes, and each would be a run of its own; add --mpi to let them \
@@ -54,7 +51,6 @@ fn several(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
 
 #[cfg(not(feature = "mpi"))]
 fn joined(
-    _: RankArgs,
     _: Option<u32>,
     _: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
@@ -67,7 +63,6 @@ fn joined(
 
 #[cfg(feature = "mpi")]
 fn joined(
-    args: RankArgs,
     workers: Option<u32>,
     conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
@@ -80,7 +75,7 @@ fn joined(
 
     let mpi::Joined { rank, size, line, carrying } = mpi::join().map_err(ExperimentError::from)?;
     if rank == Rank::ZERO {
-        let ranks = Ranks::new(line, size - 1, args.mixed).telling(tell);
+        let ranks = Ranks::new(line, size - 1).telling(tell);
         let ended = conduct(Some(ranks));
         if carrying.wait() {
             return ended;

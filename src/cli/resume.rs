@@ -37,7 +37,7 @@ pub struct ResumeArgs {
     pub workers: Option<u32>,
     #[command(flatten)]
     pub ranks: RankArgs,
-    /// Go on although another version or class of CPU began the run
+    /// Go on although another version or arithmetic began the run
     #[arg(long)]
     pub force: bool,
     /// No progress on stderr

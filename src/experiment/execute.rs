@@ -60,11 +60,11 @@ pub fn default_directory(scenario: &Scenario) -> PathBuf {
     Path::new("runs").join(format!("{name}-{}-s{}", &hash[..8], scenario.seed.run))
 }
 
-/// What a run on these workers can promise, by ranks that round alike or do not.
-fn level(workers: &Workforce, company: Option<&Company>) -> Level {
+/// Returns the level of sameness that a run on these workers can promise.
+fn level(workers: &Workforce) -> Level {
     match workers {
-        Workforce::Cpu(_) if company.is_none_or(|company| company.alike) => Level::N,
-        Workforce::Cpu(_) | Workforce::Gpus(_) => Level::T,
+        Workforce::Cpu(_) => Level::N,
+        Workforce::Gpus(_) => Level::E,
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) fn manifest(
         data: Some(data.clone()),
         validation: scenario.data.validation_set(),
         backbone: Some(backbone.clone()),
-        level: level(&setup.workers, company.as_ref()),
+        level: level(&setup.workers),
         workers: setup.workers.count(),
         pack: setup.rules.pack,
         devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
@@ -214,7 +214,7 @@ impl Run {
             directory.clear()?;
         }
         let manifest = Manifest {
-            level: level(&assembly.setup.workers, assembly.company.as_ref()),
+            level: level(&assembly.setup.workers),
             workers: assembly.setup.workers.count(),
             ranks: ranks(assembly.company.as_ref()),
             resumed: manifest.resumed + 1,

@@ -1,19 +1,35 @@
-//! What the bits of a run depend on beside scenario and seeds: the machine and the build.
+//! What a run was computed with and on: the rule of its arithmetic, and the machine.
 //!
-//! Level N of sameness (every number, bit for bit) is promised for the same binary on the same
-//! class of CPU, because `gemm` picks its kernel by CPU feature and its blocking by cache size.
-//! The manifest therefore says which.
+//! Bits of a run depend on scenario, seeds, version and [`ARITHMETIC`], and on nothing else: not on the processor, its
+//! vectors and caches, the number of workers, or the C library. The rest is for people who read a manifest.
 
 use serde::{Deserialize, Serialize};
+
+use crate::numerics::vectors::Vectors;
+
+/// Name of the rule by which all sums and products round, in manifests and between processes.
+///
+/// Runs of one version and one arithmetic have the same bits on any machine. The name must be raised (`fixed-2`, ...)
+/// with every change of a fixed order of operations: the rule of products, the lanes or tree of a sum, a factorization,
+/// an approximation of a function. Feature files, runs to be resumed and other processes of the old name are refused
+/// then, and the frozen table is recorded again.
+pub const ARITHMETIC: &str = "fixed-1";
+
+/// [`Machine::arithmetic`] of manifests from before it had a name, when products followed the processor.
+pub(super) const BY_CPU: &str = "by-cpu";
 
 /// The machine a run was computed on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
+    /// [`ARITHMETIC`] of the program; `by-cpu` in manifests from before it had a name.
+    #[serde(default = "by_cpu")]
+    pub arithmetic: String,
     /// Model name of the processor.
     pub cpu: String,
-    /// Kernel family that matrix products use here.
-    pub gemm: String,
-    /// Instruction sets found at run time that matter to results.
+    /// Path of vector instructions in use. No result depends on it. (Once called `gemm`.)
+    #[serde(alias = "gemm")]
+    pub vectors: String,
+    /// Instruction sets found at run time that matter to speed.
     pub features: Vec<String>,
     /// Logical cores.
     pub cores: usize,
@@ -24,15 +40,19 @@ pub struct Machine {
 impl Machine {
     /// Looks at the machine this process runs on.
     pub fn here() -> Machine {
-        let features = features();
         Machine {
+            arithmetic: ARITHMETIC.to_owned(),
             cpu: cpu_model().unwrap_or_else(|| "unknown".to_string()),
-            gemm: gemm_path(&features).to_string(),
-            features: features.iter().map(ToString::to_string).collect(),
+            vectors: Vectors::of_machine().to_string(),
+            features: features().iter().map(ToString::to_string).collect(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
         }
     }
+}
+
+fn by_cpu() -> String {
+    BY_CPU.to_owned()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -50,6 +70,9 @@ fn features() -> Vec<&'static str> {
     if std::is_x86_feature_detected!("avx512f") {
         found.push("avx512f");
     }
+    if std::is_x86_feature_detected!("avx512bf16") {
+        found.push("avx512bf16");
+    }
     found
 }
 
@@ -61,18 +84,6 @@ fn features() -> Vec<&'static str> {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn features() -> Vec<&'static str> {
     Vec::new()
-}
-
-fn gemm_path(features: &[&str]) -> &'static str {
-    if features.contains(&"avx512f") {
-        "x86-v4 (avx512f)"
-    } else if features.contains(&"fma") {
-        "x86-v3 (fma)"
-    } else if features.contains(&"neon") {
-        "neon"
-    } else {
-        "scalar"
-    }
 }
 
 /// The model name as Linux tells it; other systems keep it elsewhere and read "unknown".
@@ -87,10 +98,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_widest_instruction_set_names_the_kernel() {
-        assert_eq!(gemm_path(&["avx", "fma", "avx2", "avx512f"]), "x86-v4 (avx512f)");
-        assert_eq!(gemm_path(&["avx", "fma"]), "x86-v3 (fma)");
-        assert_eq!(gemm_path(&[]), "scalar");
-        assert!(Machine::here().cores >= 1);
+    fn this_machine_names_its_arithmetic_and_path() {
+        let here = Machine::here();
+        assert_eq!(here.arithmetic, ARITHMETIC);
+        assert!(["portable", "avx2", "avx512"].contains(&here.vectors.as_str()), "{here:?}");
+        assert!(here.cores >= 1);
+        let text = serde_json::to_string(&here).unwrap();
+        assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), here);
+    }
+
+    #[test]
+    fn an_old_machine_is_read_with_arithmetic_by_its_cpu() {
+        let text = r#"{"cpu": "a", "gemm": "x86-v4 (avx512f)", "features": ["avx"], "cores": 2,
+                       "platform": "linux-x86_64"}"#;
+        let old: Machine = serde_json::from_str(text).unwrap();
+        assert_eq!((&*old.arithmetic, &*old.vectors), ("by-cpu", "x86-v4 (avx512f)"));
     }
 }

@@ -45,12 +45,11 @@ impl fmt::Display for Status {
 /// How much of a run another machine can repeat (see the crate's front page).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Level {
-    /// Events only.
+    /// Events only: GPUs, whose numbers agree within a tolerance. (Once called `T`.)
+    #[serde(alias = "T")]
     E,
-    /// Events and every number, bit for bit: same binary, same class of CPU, any worker count.
+    /// Events and every number, bit for bit: any machine, any number of workers.
     N,
-    /// Events, and numbers within a tolerance: GPUs.
-    T,
 }
 
 /// The three seeds of a scenario.
@@ -240,10 +239,34 @@ mod tests {
         let text = manifest.to_json();
         assert!(text.contains("\"status\": \"running\"") && !text.contains("digests"));
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);
-        // One of a version that did not say where it came from.
+        // One of a version that did not say when it began.
         let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
         old.as_object_mut().unwrap().remove("started");
         let old: Manifest = serde_json::from_value(old).unwrap();
         assert_eq!(old, Manifest { cost: Cost::default(), ..manifest });
+    }
+
+    /// One of a version whose numbers followed the processor, computed by two kinds of machines.
+    #[test]
+    fn a_manifest_of_mixed_machines_is_still_read() {
+        let machine = |kernels: &str| {
+            serde_json::json!({
+                "cpu": "a", "gemm": kernels, "features": [], "cores": 2, "platform": "linux-x86_64"
+            })
+        };
+        let [wide, narrow] = ["x86-v4 (avx512f)", "x86-v3 (fma)"].map(machine);
+        let text = serde_json::json!({
+            "format": FORMAT, "fedcast": "0.1.0", "status": "done",
+            "scenario": {"name": "tiny", "hash": "00ff"}, "method": "hgp",
+            "seeds": {"run": 1, "partition": 2, "class_order": 3}, "data": null, "backbone": null,
+            "level": "T", "workers": 2, "machine": wide,
+            "ranks": [{
+                "rank": 1, "host": "b", "workers": 2, "devices": ["cpu"], "jobs": 3,
+                "machine": narrow,
+            }],
+        });
+        let old: Manifest = serde_json::from_value(text).unwrap();
+        assert_eq!((old.level, &*old.machine.arithmetic), (Level::E, "by-cpu"));
+        assert_eq!(old.ranks[0].machine.vectors, "x86-v3 (fma)");
     }
 }

@@ -69,7 +69,7 @@ pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportOptions, Exported, export};
 pub use fork::{ForkError, ForkOptions, fork};
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
-pub use machine::Machine;
+pub use machine::{ARITHMETIC, Machine};
 pub use manifest::{Before, FORMAT, Forked, Level, Manifest, ScenarioId, Seeds, Source, Status};
 pub use memory::keep_freed_memory;
 pub use partition::{Holding, holdings};

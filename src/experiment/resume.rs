@@ -16,7 +16,7 @@ use super::error::ExperimentError;
 use super::execute::{Begin, Run};
 use super::fork::before;
 use super::journal_file::JournalReader;
-use super::machine::Machine;
+use super::machine::{ARITHMETIC, BY_CPU};
 use super::manifest::{Manifest, Source, Status};
 use super::ranks::Crew;
 use super::run_directory::{RunDirectory, names, read_manifest};
@@ -62,15 +62,15 @@ pub enum ResumeError {
         "{0} is not what the run began with; a run goes on with the same data and weights only"
     )]
     OtherInputs(String),
-    /// What computes is not what computed.
+    /// Version or arithmetic of the program are not those that began the run.
     #[error(
-        "the run was begun by {then}, this is {now}: numbers may come out otherwise; \
-         resume it there, or go on all the same with --force"
+        "the run was begun by {then}, this is {now}: its numbers would differ\n  \
+         help: resume it with that version, or go on all the same with --force"
     )]
-    OtherMachine {
-        /// What began it.
+    OtherProgram {
+        /// Version and arithmetic that began it.
         then: String,
-        /// What is here.
+        /// Version and arithmetic of this program.
         now: String,
     },
 }
@@ -85,7 +85,9 @@ pub struct Resumed {
     pub replayed: u64,
 }
 
-/// Takes up the run at `path` with a crew, or a number of workers. `force` goes on although another program or class of CPU began it.
+/// Takes up the run at `path` with a crew, or a number of workers.
+///
+/// `force` goes on although a program of another version or arithmetic began it.
 ///
 /// # Errors
 /// [`ResumeError`], a directory in use, and all that can be wrong with a scenario and its inputs.
@@ -125,7 +127,7 @@ pub fn resume_on(
         return Err(ResumeError::OtherScenario { path, found, expected }.into());
     }
     if !force {
-        same_machine(&manifest)?;
+        same_program(&manifest)?;
     }
     let mut assembly = assemble_by(&scenario, methods, &crew.into())?;
     same_inputs(&manifest.data, &assembly.data)?;
@@ -162,15 +164,15 @@ pub fn restore_scenario(path: &Path, scenario: &Scenario) -> Result<(), Director
     directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())
 }
 
-fn same_machine(manifest: &Manifest) -> Result<(), ResumeError> {
-    let here = Machine::here();
-    let then = (manifest.fedcast.as_str(), &manifest.machine);
-    let now = (env!("CARGO_PKG_VERSION"), &here);
-    let class = |(version, machine): (&str, &Machine)| {
-        format!("fedcast {version} on {} ({})", machine.platform, machine.gemm)
+/// Machines do not matter: the same version and arithmetic have the same bits on all of them.
+fn same_program(manifest: &Manifest) -> Result<(), ResumeError> {
+    let program = |version: &str, arithmetic: &str| match arithmetic {
+        BY_CPU => format!("fedcast {version} with numbers that depend on the CPU"),
+        _ => format!("fedcast {version} with arithmetic {arithmetic}"),
     };
-    let (then, now) = (class(then), class(now));
-    if then == now { Ok(()) } else { Err(ResumeError::OtherMachine { then, now }) }
+    let then = program(&manifest.fedcast, &manifest.machine.arithmetic);
+    let now = program(env!("CARGO_PKG_VERSION"), ARITHMETIC);
+    if then == now { Ok(()) } else { Err(ResumeError::OtherProgram { then, now }) }
 }
 
 pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), ResumeError> {

@@ -15,8 +15,7 @@ use super::assemble::{assemble_by, load};
 use super::error::ExperimentError;
 use super::fork::before;
 use super::journal_file::{JournalError, JournalReader};
-use super::machine::Machine;
-use super::manifest::Manifest;
+use super::machine::{ARITHMETIC, BY_CPU, Machine};
 use super::ranks::{Crew, Ranks};
 use super::resume::{Intact, ResumeError, Search, find, find_start};
 use super::run_directory::{names, read_manifest};
@@ -164,7 +163,8 @@ pub fn verify(
     let mut comparison = compared.lock().unwrap_or_else(PoisonError::into_inner);
     match std::mem::replace(&mut comparison.found, Found::Equal) {
         Found::Different(mut divergence) => {
-            divergence.hint = changed.or_else(|| hint(&manifest, &divergence));
+            divergence.hint =
+                changed.or_else(|| hint(&manifest.fedcast, &manifest.machine, &divergence));
             Err(ExperimentError::Diverged(divergence))
         }
         Found::Unreadable(error) => Err(error.into()),
@@ -193,24 +193,28 @@ fn rounds_in(path: &Path) -> u64 {
     rounds
 }
 
-fn hint(manifest: &Manifest, divergence: &Divergence) -> Option<String> {
-    let here = Machine::here();
+/// Says what explains a difference from a run of this version on this machine, where something does.
+fn hint(version: &str, machine: &Machine, divergence: &Divergence) -> Option<String> {
     let event = |line: &Option<String>| {
         let line = line.as_deref()?;
         Some(line.split(",\"numbers\":").next()?.trim_end_matches('}').to_string())
     };
     let only_numbers = event(&divergence.recorded) == event(&divergence.computed);
-    if manifest.fedcast != env!("CARGO_PKG_VERSION") {
-        return Some(format!("the run was recorded by fedcast {}", manifest.fedcast));
+    if version != env!("CARGO_PKG_VERSION") {
+        return Some(format!("the run was recorded by fedcast {version}"));
     }
-    if only_numbers && (manifest.machine.gemm != here.gemm || manifest.machine.cpu != here.cpu) {
-        return Some(format!(
-            "only numbers differ, and the run was recorded on another CPU ({}, {}; here {}, {}): \
-             numbers are promised for the same class of CPU",
-            manifest.machine.cpu, manifest.machine.gemm, here.cpu, here.gemm
-        ));
+    let Machine { arithmetic, cpu, .. } = machine;
+    match only_numbers && arithmetic != ARITHMETIC {
+        true if arithmetic == BY_CPU => Some(format!(
+            "only numbers differ, and the run was recorded when they depended on the CPU ({cpu}): \
+             verify it with that build, on such a CPU"
+        )),
+        true => Some(format!(
+            "only numbers differ, and the run was recorded with arithmetic {arithmetic}, this is {ARITHMETIC}: \
+             verify it with that build"
+        )),
+        false => None,
     }
-    None
 }
 
 enum Found {
@@ -335,5 +339,29 @@ mod tests {
             line("0.25")
         );
         assert_eq!(divergence.to_string(), expected);
+    }
+
+    #[test]
+    fn another_arithmetic_explains_numbers_and_no_events() {
+        let machine =
+            |arithmetic: &str| Machine { arithmetic: arithmetic.into(), ..Machine::here() };
+        let differ = |recorded: &str, computed: &str| Divergence {
+            seq: 0,
+            recorded: Some(recorded.into()),
+            computed: Some(computed.into()),
+            before: Vec::new(),
+            value: None,
+            stream: None,
+            hint: None,
+        };
+        let numbers = differ(r#"{"at":1,"numbers":{"a":1}}"#, r#"{"at":1,"numbers":{"a":2}}"#);
+        let events = differ(r#"{"at":1,"numbers":{"a":1}}"#, r#"{"at":2,"numbers":{"a":1}}"#);
+        let version = env!("CARGO_PKG_VERSION");
+        let hinted = |arithmetic: &str, of: &Divergence| hint(version, &machine(arithmetic), of);
+        assert!(hinted(BY_CPU, &numbers).unwrap().contains("depended on the CPU"));
+        assert!(hinted("fixed-0", &numbers).unwrap().contains("arithmetic fixed-0"));
+        assert_eq!(hinted("fixed-0", &events), None);
+        assert_eq!(hinted(ARITHMETIC, &numbers), None);
+        assert!(hint("0.0.1", &machine(ARITHMETIC), &events).unwrap().contains("fedcast 0.0.1"));
     }
 }

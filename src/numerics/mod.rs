@@ -17,5 +17,5 @@ pub mod share;
 pub mod streams;
 pub mod symmetric;
 
-pub use fedcast_arithmetic::vectors;
+pub use fedcast_arithmetic::{denormals, vectors};
 pub(crate) use fedcast_arithmetic::{products, wide};

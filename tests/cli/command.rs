@@ -19,6 +19,7 @@ pub fn fedcast(folder: &Path, arguments: &[&str]) -> Command {
         // No test may reach the network, nor find what somebody has fetched.
         .env("HF_HOME", caches(folder).join("huggingface"))
         .env("FEDCAST_OFFLINE", "1")
+        .env_remove("FEDCAST_ARITHMETIC")
         .env_remove("FEDCAST_DATA")
         .env_remove("FEDCAST_MIRROR")
         .env_remove("HF_HUB_CACHE")

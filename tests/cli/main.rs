@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")]
 
+mod arithmetic;
 mod arms;
 mod backbones;
 mod bias;

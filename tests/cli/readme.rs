@@ -34,8 +34,22 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// The variables that a line sets before its command, and the rest of the line.
+fn settings(line: &str) -> (Vec<(&str, &str)>, &str) {
+    let (mut settings, mut rest) = (Vec::new(), line);
+    while let Some((word, others)) = rest.split_once(' ')
+        && let Some((name, value)) = word.split_once('=')
+        && name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
+    {
+        settings.push((name, value));
+        rest = others;
+    }
+    (settings, rest)
+}
+
 /// The arguments of a line that calls fedcast.
 fn arguments(line: &str) -> Option<Vec<String>> {
+    let (_, line) = settings(line);
     let call =
         line.strip_prefix("fedcast ").or_else(|| line.strip_prefix("cargo run --release -- "));
     call.map(words)
@@ -74,7 +88,7 @@ fn works(mut words: Vec<String>, folder: &Path, line: &str) {
     // The run at hand is complete.
     let expected = if words[0] == "resume" { 4 } else { 0 };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let told = command::tell(root(), &words);
+    let told = command::tell_of(command::fedcast(root(), &words).envs(settings(line).0));
     assert_eq!(told.code, expected, "{line}\n{}", told.err);
 }
 

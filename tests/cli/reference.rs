@@ -69,7 +69,7 @@ fn a_doctor_tells_what_is_there_and_misses_nothing_with_an_error() {
     fs::write(folder.path().join("weights/vit.safetensors"), vec![0; 1_500_000]).unwrap();
     let told = tell(folder.path(), &["doctor"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    for word in ["processor", "kernels", "memory", "gpus", "disk", "caches", "data"] {
+    for word in ["processor", "vectors", "arithmetic", "memory", "gpus", "disk", "caches", "data"] {
         assert!(told.out.lines().any(|line| line.starts_with(word)), "{word}\n{}", told.out);
     }
     assert!(told.out.contains("vit.safetensors 1.50 MB"), "{}", told.out);

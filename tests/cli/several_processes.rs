@@ -26,10 +26,9 @@ fn a_build_without_mpi_says_how_to_build_one() {
 }
 
 #[test]
-fn mpi_and_mixed_are_for_what_computes() {
+fn mpi_is_for_what_computes() {
     let folder = tempfile::tempdir().unwrap();
     let told = tell(folder.path(), &["replay", "run", "--mpi"]);
     assert_eq!(told.code, 2);
     assert!(told.err.contains("--verify"), "{}", told.err);
-    assert_eq!(tell(folder.path(), &["run", "any.toml", "--mixed"]).code, 2);
 }

@@ -14,7 +14,7 @@ use crate::data::{
     auxiliary_shards,
 };
 use crate::experiment::ExperimentError;
-use crate::experiment::machine::Machine;
+use crate::experiment::machine::ARITHMETIC;
 use crate::experiment::manifest::Source;
 use crate::experiment::ranks::{Company, Crew};
 use crate::federation::{Rules, Setup, ShardSource, Terms};
@@ -194,15 +194,13 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
     Ok(backbone)
 }
 
-/// Files are for the same program on the same class of machine: others round differently.
+/// Makes the cache of a scenario. Files are for programs of one version and arithmetic, on any machine.
 fn feature_cache(section: &CacheSection) -> FeatureCache {
     let place = match (section.features, &section.folder) {
         (CachePlace::Off, _) => Storage::Off,
         (CachePlace::File, Some(folder)) => {
-            let Machine { cpu, gemm, features, platform, .. } = Machine::here();
-            let program = env!("CARGO_PKG_VERSION");
-            let class = format!("fedcast {program}, {platform}, {cpu}, {gemm}, {features:?}");
-            Storage::File { folder: folder.clone(), class }
+            let program = format!("fedcast {}, {ARITHMETIC}", env!("CARGO_PKG_VERSION"));
+            Storage::File { folder: folder.clone(), program }
         }
         (CachePlace::Memory, _) | (CachePlace::File, None) => Storage::Memory,
     };

@@ -56,13 +56,13 @@ impl KeptCosts {
 }
 
 /// Names all that a unit of work depends on: network, method, data and their transforms, batch, codecs, what computes,
-/// program and processor. Not in it is how much work there is: clients, rounds, epochs, tasks, seeds.
+/// program, processor and its path of vectors. Not in it is how much work there is: clients, rounds, epochs, tasks, seeds.
 pub fn cost_key(scenario: &Scenario, workers: usize) -> String {
     let machine = Machine::here();
     let parts = [
         env!("CARGO_PKG_VERSION").to_owned(),
         machine.cpu,
-        machine.gemm,
+        machine.vectors,
         format!("workers {workers}, batch {}", scenario.client.batch),
         section(&scenario.data),
         section(&scenario.backbone),

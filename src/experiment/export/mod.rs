@@ -44,8 +44,8 @@ pub enum ExportError {
     NotKept { task: u32 },
     /// It came out otherwise.
     #[error(
-        "the model computed again has the digest {computed}, the run had {recorded}: another program or class of CPU \
-         computed it; export it there"
+        "the model computed again has the digest {computed}, the run had {recorded}: a program of another \
+         version or arithmetic computed it\n  help: export it with that version"
     )]
     Different { computed: Digest, recorded: Digest },
     /// It is more than a network with a head.

@@ -1,13 +1,10 @@
 //! What a rank says of itself before the first job.
 
-use std::sync::OnceLock;
-
 use serde::{Deserialize, Serialize};
 
-use super::c_library::c_library;
-use super::canary::canary;
 use crate::experiment::assemble::Assembly;
 use crate::experiment::machine::Machine;
+use crate::experiment::provenance::commit;
 use crate::federation::Workforce;
 use crate::scenario::Scenario;
 
@@ -16,27 +13,21 @@ use crate::scenario::Scenario;
 pub struct Credentials {
     /// The name of its machine.
     pub host: String,
-    /// Version of fedcast.
+    /// Version of fedcast, with the commit where the build said so.
     pub version: String,
-    /// Digest of the program's file.
-    pub program: String,
     /// Hash of the scenario.
     pub scenario: String,
     /// Digest of the data.
     pub data: String,
     /// Digest of the backbone's weights.
     pub weights: String,
-    /// The C library.
-    pub c_library: String,
-    /// Digest of [fixed arithmetic](super::canary()).
-    pub canary: String,
     pub workers: usize,
     pub devices: Vec<String>,
     /// Clients that one of its workers can train together.
     pub pack: usize,
     /// Cores of the machine, whether or not this process may use them.
     pub cores_there: usize,
-    /// The machine; its cores are those that this process may use.
+    /// The machine, with the arithmetic of the program; its cores are those that this process may use.
     pub machine: Machine,
 }
 
@@ -47,13 +38,10 @@ impl Credentials {
         let machine = Machine::here();
         Credentials {
             host: host(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            program: program().to_owned(),
+            version: version(),
             scenario: scenario.hash(),
             data: data.digest.clone(),
             weights: backbone.digest.clone(),
-            c_library: c_library(),
-            canary: canary().to_owned(),
             workers: setup.workers.count(),
             devices: scenario.devices.names.iter().map(ToString::to_string).collect(),
             pack: match setup.workers {
@@ -72,17 +60,13 @@ fn host() -> String {
     name.map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
 }
 
-/// Digest of the running program, read once.
-fn program() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let digest = || -> std::io::Result<String> {
-            let mut hash = blake3::Hasher::new();
-            hash.update_reader(std::fs::File::open(std::env::current_exe()?)?)?;
-            Ok(hash.finalize().to_hex()[..16].to_owned())
-        };
-        digest().unwrap_or_else(|_| "unreadable".to_owned())
-    })
+/// The version, and the commit where the build said so: two commits of one version may compute other numbers.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match commit() {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
+    }
 }
 
 /// Cores of the machine as Linux lists them, whatever this process is bound to.

@@ -8,11 +8,13 @@ use crate::federation::fleet::Rank;
 #[derive(Debug, Error)]
 pub enum RanksError {
     /// They would compute something else, or to other bits.
-    #[error("the ranks do not agree\n{table}\n  help: {help}")]
+    #[error(
+        "the ranks do not agree\n{table}\n  \
+         help: give all ranks the same version of fedcast, the same data and weights; their machines may differ"
+    )]
     Differ {
         /// A row per rank, a column for everything in which they differ.
         table: String,
-        help: String,
     },
     /// A rank could not put the run together.
     #[error("{rank} cannot take part: {why}")]

@@ -37,7 +37,6 @@ enum Reply {
 pub struct Ranks {
     line: Arc<Mutex<Option<Line>>>,
     others: u32,
-    mixed: bool,
     tell: fn(&str),
 }
 
@@ -46,8 +45,6 @@ pub struct Ranks {
 pub struct Company {
     /// All of them, rank 0 first, as they were when the run began.
     pub ranks: Vec<RankEntry>,
-    /// Whether they round alike.
-    pub alike: bool,
     /// Jobs that each has done for rank 0.
     done: Vec<Arc<AtomicU64>>,
     lost: Arc<Mutex<Vec<LostRank>>>,
@@ -100,9 +97,9 @@ impl fmt::Debug for Ranks {
 }
 
 impl Ranks {
-    /// The ranks at the other end of a line. With `mixed` they may round otherwise than this one.
-    pub fn new(line: Line, others: u32, mixed: bool) -> Ranks {
-        Ranks { line: Arc::new(Mutex::new(Some(line))), others, mixed, tell: |_| {} }
+    /// Returns the ranks at the other end of a line.
+    pub fn new(line: Line, others: u32) -> Ranks {
+        Ranks { line: Arc::new(Mutex::new(Some(line))), others, tell: |_| {} }
     }
 
     /// The same, which tells of lost ranks and the like.
@@ -119,7 +116,7 @@ impl Ranks {
         let line = loopback(others, mischief, |rank, line| {
             let _ = work(rank, &line, &Registry::builtin(), Some(2));
         })?;
-        Ok(Ranks::new(line, others, false))
+        Ok(Ranks::new(line, others))
     }
 
     /// Lets the ranks put the run together, beside this process.
@@ -140,9 +137,8 @@ impl Ranks {
         let mut all = vec![Credentials::here(scenario, assembly)];
         all.extend(self.present(&line)?);
         let found = roll::compare(&all);
-        if !(found.is_none() || self.mixed && found.mix()) {
-            let (table, help) = (found.table(&all), found.help().to_owned());
-            return Err(RanksError::Differ { table, help });
+        if !found.is_none() {
+            return Err(RanksError::Differ { table: found.table(&all) });
         }
         if let Some(warning) = roll::bound(&all) {
             (self.tell)(&format!("warning: {warning}"));
@@ -166,7 +162,7 @@ impl Ranks {
             RankEntry { rank, host, workers, devices, jobs: 0, machine }
         };
         let ranks: Vec<RankEntry> = (0..).map(Rank).zip(all).map(entry).collect();
-        let company = Company { ranks, alike: found.is_none(), done, lost };
+        let company = Company { ranks, done, lost };
         let on_loss = Box::new(self.on_loss(&company));
         assembly.setup.fleet = Some(Fleet { line, mates, on_loss });
         Ok(company)

@@ -1,24 +1,19 @@
-//! Ranks compared: in what they differ, as a table.
+//! Ranks compared: a table of what must be equal and is not.
 
 use super::Credentials;
 
-/// Something in which ranks may differ.
+/// Something in which ranks must not differ.
 struct Trait {
     name: &'static str,
     of: fn(&Credentials) -> String,
-    /// Whether a run of level T may do with it: numbers that round otherwise, never other numbers.
-    mixes: bool,
 }
 
-const TRAITS: [Trait; 8] = [
-    Trait { name: "version", of: |c| c.version.clone(), mixes: false },
-    Trait { name: "scenario", of: |c| short(&c.scenario), mixes: false },
-    Trait { name: "data", of: |c| short(&c.data), mixes: false },
-    Trait { name: "weights", of: |c| short(&c.weights), mixes: false },
-    Trait { name: "program", of: |c| short(&c.program), mixes: true },
-    Trait { name: "kernels", of: |c| c.machine.gemm.clone(), mixes: true },
-    Trait { name: "C library", of: |c| c.c_library.clone(), mixes: true },
-    Trait { name: "arithmetic", of: |c| short(&c.canary), mixes: true },
+const TRAITS: [Trait; 5] = [
+    Trait { name: "version", of: |c| c.version.clone() },
+    Trait { name: "arithmetic", of: |c| c.machine.arithmetic.clone() },
+    Trait { name: "scenario", of: |c| short(&c.scenario) },
+    Trait { name: "data", of: |c| short(&c.data) },
+    Trait { name: "weights", of: |c| short(&c.weights) },
 ];
 
 /// Enough to tell two apart.
@@ -41,22 +36,6 @@ pub(super) fn compare(ranks: &[Credentials]) -> Differences {
 impl Differences {
     pub fn is_none(&self) -> bool {
         self.traits.is_empty()
-    }
-
-    /// Whether they differ in how numbers round and in nothing else.
-    pub fn mix(&self) -> bool {
-        self.traits.iter().all(|what| what.mixes)
-    }
-
-    /// What to do about it.
-    pub fn help(&self) -> &'static str {
-        match self.mix() {
-            true => {
-                "run the same program on machines of one kind, or go on with --mixed: events and bytes stay exact, \
-                 numbers agree within a tolerance (level T)"
-            }
-            false => "give all ranks the same program, data and weights",
-        }
     }
 
     /// A row per rank with everything that differs.
@@ -99,54 +78,64 @@ pub(super) fn bound(ranks: &[Credentials]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::machine::Machine;
+    use crate::experiment::machine::{ARITHMETIC, Machine};
 
     fn rank(host: &str) -> Credentials {
         Credentials {
             host: host.into(),
             version: "0.1.0".into(),
-            program: "0123456789abcdef".into(),
             scenario: "11".into(),
             data: "22".into(),
             weights: "33".into(),
-            c_library: "glibc 2.36".into(),
-            canary: "fedcba9876543210".into(),
             workers: 1,
             devices: vec!["cpu".into()],
             pack: 1,
             cores_there: 4,
-            machine: Machine { gemm: "x86-v4 (avx512f)".into(), cores: 1, ..Machine::here() },
+            machine: Machine { cores: 1, ..Machine::here() },
         }
     }
 
     #[test]
-    fn what_differs_stands_in_a_table_and_says_whether_it_can_be_mixed() {
+    fn machines_may_differ_in_all_but_arithmetic() {
+        let (a, mut b) = (rank("node1"), rank("node2"));
+        b.machine = Machine {
+            cpu: "another".into(),
+            vectors: "portable".into(),
+            features: Vec::new(),
+            platform: "linux-aarch64".into(),
+            ..b.machine
+        };
+        (b.cores_there, b.workers, b.pack) = (64, 64, 8);
+        assert!(compare(&[a.clone(), b.clone()]).is_none());
+        b.machine.arithmetic = "fixed-0".into();
+        assert!(!compare(&[a, b]).is_none());
+    }
+
+    #[test]
+    fn differences_stand_in_a_table() {
         let (a, mut b) = (rank("node1"), rank("a-long-name"));
-        assert!(compare(&[a.clone(), b.clone()]).is_none(), "hosts may differ");
-        b.machine.gemm = "x86-v3 (fma)".into();
-        b.c_library = "glibc 2.41".into();
-        b.canary = "77".into();
-        let found = compare(&[a.clone(), a.clone(), b.clone()]);
-        assert!(!found.is_none() && found.mix());
-        let table = found.table(&[a.clone(), a.clone(), b.clone()]);
-        let expected = "  rank  host         kernels           C library   arithmetic\n  \
-             0     node1        x86-v4 (avx512f)  glibc 2.36  fedcba98\n  \
-             1     node1        x86-v4 (avx512f)  glibc 2.36  fedcba98\n  \
-             2     a-long-name  x86-v3 (fma)      glibc 2.41  77";
-        assert_eq!(table, expected);
-        for change in [
-            |c: &mut Credentials| c.version = "0.2.0".into(),
-            |c: &mut Credentials| c.scenario = "12".into(),
-            |c: &mut Credentials| c.data = "23".into(),
-            |c: &mut Credentials| c.weights = "34".into(),
-        ] {
-            let mut other = b.clone();
+        b.version = "0.1.0 (89abcdef)".into();
+        b.machine.arithmetic = "fixed-0".into();
+        let ranks = [a.clone(), a.clone(), b];
+        let expected = format!(
+            "  rank  host         version           arithmetic\n  \
+             0     node1        0.1.0             {ARITHMETIC}\n  \
+             1     node1        0.1.0             {ARITHMETIC}\n  \
+             2     a-long-name  0.1.0 (89abcdef)  fixed-0"
+        );
+        assert_eq!(compare(&ranks).table(&ranks), expected);
+        let changes: [(&str, fn(&mut Credentials)); 3] = [
+            ("scenario", |c| c.scenario = "12".into()),
+            ("data", |c| c.data = "23".into()),
+            ("weights", |c| c.weights = "34".into()),
+        ];
+        for (name, change) in changes {
+            let mut other = a.clone();
             change(&mut other);
-            let found = compare(&[a.clone(), other]);
-            assert!(!found.is_none() && !found.mix() && !found.help().contains("--mixed"));
+            let ranks = [a.clone(), other];
+            let head = format!("  rank  host   {name}\n");
+            assert!(compare(&ranks).table(&ranks).starts_with(&head), "{name}");
         }
-        let program = Credentials { program: "ff".into(), ..a.clone() };
-        assert!(compare(&[a, program]).mix());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! * [`Entry::event`] holds integers and strings only: cohorts, order, virtual times, outcomes,
 //!   bytes. It is the same on every machine (level E).
 //! * [`Entry::numbers`] holds everything that floats have touched: metrics, tensor digests,
-//!   counts of right answers. It is the same for the same binary and CPU class (level N).
+//!   counts of right answers. It is the same on every machine, too (level N), but for GPUs.
 //!
 //! ```
 //! use fedcast::federation::{Digest, Entry, Event, Numbers};

@@ -18,12 +18,20 @@ pub(super) struct Network {
     weights: blake3::Hash,
     compute: DType,
     products: Precision,
+    /// GPUs round otherwise: a run on a CPU never reads their values.
+    on_gpu: bool,
 }
 
 impl Network {
     pub fn of(backbone: &Backbone) -> Result<Network, LearningError> {
-        let Place { compute, products, .. } = *backbone.place();
-        Ok(Network { config: backbone.config(), weights: backbone.digest()?, compute, products })
+        let Place { device, compute, products } = backbone.place();
+        Ok(Network {
+            config: backbone.config(),
+            weights: backbone.digest()?,
+            compute: *compute,
+            products: *products,
+            on_gpu: !device.is_cpu(),
+        })
     }
 }
 
@@ -33,8 +41,8 @@ pub(super) struct Inputs<'a> {
     pub split: &'a Split,
     pub transform: &'a Transform,
     pub part: FrozenPart,
-    /// The program and the class of machine, see [`Storage::File`](super::Storage::File).
-    pub class: &'a str,
+    /// Version and arithmetic of the program, see [`Storage::File`](super::Storage::File).
+    pub program: &'a str,
 }
 
 impl Inputs<'_> {
@@ -49,7 +57,7 @@ impl Inputs<'_> {
         };
         part("format", &FORMAT.to_le_bytes());
         part("block", &[BLOCK, FROZEN_BATCH].map(|samples| samples as u8));
-        part("class", self.class.as_bytes());
+        part("program", self.program.as_bytes());
         part("network", format!("{:?}", self.network).as_bytes());
         part("split", self.split.digest()?.as_bytes());
         part("transform", format!("{:?}", self.transform).as_bytes());

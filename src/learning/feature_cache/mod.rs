@@ -71,9 +71,8 @@ pub enum Storage {
     File {
         /// The folder; made where it is not there.
         folder: PathBuf,
-        /// The program and the class of machine, as far as bits depend on them: another one
-        /// finds other files.
-        class: String,
+        /// Version and arithmetic of the program: another one finds other files.
+        program: String,
     },
 }
 
@@ -147,9 +146,9 @@ impl FeatureCache {
         let blocks = Blocks::of(split);
         let file = match &self.place {
             Storage::Off | Storage::Memory => None,
-            Storage::File { folder, class } => {
+            Storage::File { folder, program } => {
                 let network = &network;
-                let key = Inputs { network, split, transform, part, class }.key()?;
+                let key = Inputs { network, split, transform, part, program }.key()?;
                 let name = format!("{}-{}.features", &key.to_hex()[..32], part.name());
                 let Opened { file, notice } = CacheFile::open(folder, &name, &key, &blocks, row)?;
                 self.note(notice);

@@ -434,7 +434,7 @@ mod tests {
         }
     }
 
-    /// Forward and all gradients, also where a member alone would take another path through gemm.
+    /// Forward and all gradients, also where a member alone has a single row.
     #[test]
     fn a_member_gets_the_bits_it_gets_alone() -> Result<()> {
         let (x, groups) = (draw("x", (8, 64)), Groups::new([1, 5, 2]));

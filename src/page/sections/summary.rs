@@ -22,8 +22,11 @@ pub fn summary(content: &Content) -> Markup {
     let machine = |run: &RunRecord| {
         let machine = &run.manifest.machine;
         let devices = run.manifest.devices.join(", ");
-        let (cpu, cores, gemm) = (&machine.cpu, machine.cores, &machine.gemm);
-        format!("{cpu}, {cores} cores, {}, kernels {gemm}, computed on {devices}", machine.platform)
+        let (cpu, cores, vectors) = (&machine.cpu, machine.cores, &machine.vectors);
+        format!(
+            "{cpu}, {cores} cores, {}, vectors {vectors}, computed on {devices}",
+            machine.platform
+        )
     };
     let data = |run: &RunRecord| {
         run.manifest.data.as_ref().map_or_else(String::new, |data| data.name.clone())

@@ -14,11 +14,12 @@
 //! ```
 //!
 //! A case is a line of `methods.txt` with a line of `services.txt`, put as overrides over `base.toml`; both files say
-//! which of them run by default. Events and bytes are recorded and compared on every machine. Numbers are compared only
-//! under the arithmetic that the head of the table names; elsewhere a run says `not checked`.
+//! which of them run by default. All columns are the same on every machine, so the table is recorded and compared on any.
+//! Its head names the arithmetic of its numbers; a program of another one says `not checked`, and whoever raises the name
+//! records the table anew.
 //!
 //! A right correction is never held back by this table. To change a result, record the rows that moved, on whatever
-//! machine is there, and say in the commit which rows moved and why. A machine of another arithmetic records events and
+//! machine is there, and say in the commit which rows moved and why. A program of another arithmetic records events and
 //! bytes and leaves `-` for numbers, which says `not checked` until the table's own arithmetic records the row again.
 
 pub mod cases;
@@ -26,12 +27,14 @@ pub mod outcome;
 mod table;
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::Mutex;
 
 use cases::Case;
+use fedcast::experiment::ARITHMETIC;
 use fedcast::methods::Registry;
 use outcome::Outcome;
-use table::{Table, class_here, differences, lacks_numbers};
+use table::{Table, differences, lacks_numbers};
 
 /// What the variable `FEDCAST_FROZEN` asks for.
 enum Mode {
@@ -119,10 +122,10 @@ fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>
     let _writing = WRITING.lock().expect("nobody panics while writing");
     let mut table = Table::read();
     // The whole table may change its arithmetic; single rows never stand beside numbers of another one.
-    if table.class != class_here() && words.is_empty() {
-        table = Table { class: class_here(), ..Table::default() };
+    if !table.holds_here() && words.is_empty() {
+        table = Table { arithmetic: ARITHMETIC.to_owned(), ..Table::default() };
     }
-    let same_class = table.class == class_here();
+    let same_arithmetic = table.holds_here();
     let again = |case: &&Case| case.family == family && case.name().contains(words);
     for case in cases::all().iter().filter(again) {
         table.rows.remove(&case.name());
@@ -130,7 +133,7 @@ fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>
     let mut failed = Vec::new();
     for (outcome, case) in found {
         match outcome {
-            Ok(outcome) => drop(table.rows.insert(case.name(), outcome.recorded(same_class))),
+            Ok(outcome) => drop(table.rows.insert(case.name(), outcome.recorded(same_arithmetic))),
             Err(error) => failed.push(format!("{}: {error}", case.name())),
         }
     }
@@ -138,26 +141,34 @@ fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>
     assert!(failed.is_empty(), "not recorded:\n{}", failed.join("\n"));
 }
 
+/// Says something past the capture of the output of tests that pass.
+fn say(line: &str) {
+    // Nobody can be told when even this fails.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// Compares what was found with the table.
 pub fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
     let table = Table::read();
-    let same_class = table.class == class_here();
-    if !same_class {
-        let here = class_here();
-        eprintln!("not checked: frozen numbers (N): they hold under {}, not {here}", table.class);
+    let same_arithmetic = table.holds_here();
+    if !same_arithmetic {
+        let recorded = &table.arithmetic;
+        say(&format!(
+            "not checked: frozen numbers (N): they hold for {recorded}, not {ARITHMETIC}"
+        ));
     }
     let unrecorded = |case: &&Case| table.rows.get(&case.name()).is_some_and(lacks_numbers);
     let open: Vec<String> =
         found.iter().map(|(_, case)| case).filter(unrecorded).map(Case::name).collect();
-    if same_class && !open.is_empty() {
-        eprintln!("{}", how_to_record(&open));
+    if same_arithmetic && !open.is_empty() {
+        say(&how_to_record(&open));
     }
     let mut told = Vec::new();
     for (outcome, case) in &found {
         let differ = match (table.rows.get(&case.name()), outcome) {
             (None, _) => vec!["is not in the table".to_string()],
             (_, Err(error)) => vec![format!("failed: {error}")],
-            (Some(recorded), Ok(outcome)) => differences(recorded, outcome, same_class),
+            (Some(recorded), Ok(outcome)) => differences(recorded, outcome, same_arithmetic),
         };
         if !differ.is_empty() {
             told.push(format!("{}\n  {}\n  {}", case.name(), differ.join("\n  "), case.command()));
@@ -214,7 +225,7 @@ fn every_method_and_every_service_runs_by_default() {
     }
 }
 
-/// A difference in any column is told, but of numbers only on the same class of CPU.
+/// A difference in any column is told, but of numbers only of the same arithmetic.
 #[test]
 fn differences_name_their_column() {
     let figures = |events: &str, numbers: &str| {

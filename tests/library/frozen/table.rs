@@ -4,29 +4,22 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use fedcast::experiment::Machine;
+use fedcast::experiment::ARITHMETIC;
 
 use super::cases::{self, Case};
 use super::outcome::{Figures, Outcome};
 
 const COLUMNS: &str = "case,E,N,down,up";
 const REFUSED: &str = "refused";
-const CLASS: &str = "# N holds on: ";
+const HEAD: &str = "# N holds for arithmetic: ";
 
-/// Outcomes by case, and the machines on which their numbers hold.
+/// Outcomes by case, and the arithmetic for which their numbers hold.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The class of CPU.
-    pub class: String,
+    /// Name of the arithmetic by which numbers were recorded.
+    pub arithmetic: String,
     /// Outcomes by the name of the case.
     pub rows: BTreeMap<String, Outcome>,
-}
-
-/// The class of the CPU at hand: kernels of matrix products are chosen by instruction set, and
-/// their blocks by the caches of the model.
-pub fn class_here() -> String {
-    let machine = Machine::here();
-    format!("{}, {}, {}", machine.gemm, machine.cpu, machine.platform)
 }
 
 fn path() -> PathBuf {
@@ -38,8 +31,8 @@ impl Table {
     pub fn read() -> Table {
         let mut table = Table::default();
         for line in fs::read_to_string(path()).unwrap_or_default().lines() {
-            if let Some(class) = line.strip_prefix(CLASS) {
-                table.class = class.to_string();
+            if let Some(arithmetic) = line.strip_prefix(HEAD) {
+                table.arithmetic = arithmetic.to_string();
             } else if !line.is_empty() && !line.starts_with('#') && line != COLUMNS {
                 let cells: Vec<&str> = line.split(',').collect();
                 let outcome = match cells[1..] {
@@ -58,12 +51,17 @@ impl Table {
         table
     }
 
+    /// Returns true if its numbers are those that this program computes, on whatever machine.
+    pub fn holds_here(&self) -> bool {
+        self.arithmetic == ARITHMETIC
+    }
+
     /// Writes the rows of the cases there are, in their order.
     pub fn write(&self) {
         let mut text = format!(
             "# Written by `FEDCAST_FROZEN=record cargo test --test library frozen`, never by hand.\n\
-             {CLASS}{}\n{COLUMNS}\n",
-            self.class
+             {HEAD}{}\n{COLUMNS}\n",
+            self.arithmetic
         );
         for name in cases::all().iter().map(Case::name) {
             let row = match self.rows.get(&name) {
@@ -79,14 +77,14 @@ impl Table {
     }
 }
 
-/// Mark of numbers that no machine of the table's arithmetic has recorded yet.
+/// Mark of numbers that no program of the table's arithmetic has recorded yet.
 const OPEN: &str = "-";
 
 impl Outcome {
     /// Returns the outcome as the table records it: numbers of another arithmetic stay open.
-    pub fn recorded(self, same_class: bool) -> Outcome {
+    pub fn recorded(self, same_arithmetic: bool) -> Outcome {
         match self {
-            Outcome::Ran(figures) if !same_class => {
+            Outcome::Ran(figures) if !same_arithmetic => {
                 Outcome::Ran(Figures { numbers: OPEN.to_string(), ..figures })
             }
             outcome => outcome,
@@ -101,7 +99,7 @@ pub fn lacks_numbers(recorded: &Outcome) -> bool {
 
 /// Columns in which a case differs from what was recorded, with both values. Numbers are compared
 /// where they can be the same.
-pub fn differences(recorded: &Outcome, found: &Outcome, same_class: bool) -> Vec<String> {
+pub fn differences(recorded: &Outcome, found: &Outcome, same_arithmetic: bool) -> Vec<String> {
     let (was, is) = match (recorded, found) {
         (Outcome::Refused, Outcome::Refused) => return Vec::new(),
         (Outcome::Refused, Outcome::Ran(_)) => return vec!["was refused, and runs".into()],
@@ -110,7 +108,7 @@ pub fn differences(recorded: &Outcome, found: &Outcome, same_class: bool) -> Vec
     };
     let columns = [
         ("E", &was.events, &is.events, true),
-        ("N", &was.numbers, &is.numbers, same_class && was.numbers != OPEN),
+        ("N", &was.numbers, &is.numbers, same_arithmetic && was.numbers != OPEN),
         ("down", &was.down, &is.down, true),
         ("up", &was.up, &is.up, true),
     ];

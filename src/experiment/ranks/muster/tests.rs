@@ -17,7 +17,6 @@ const TEXT: &str = r#"
 
 /// What rank 0 finds where the second of two other ranks hears another text, or says something else of itself.
 fn found(
-    mixed: bool,
     hears: fn(String) -> String,
     says: fn(&mut Credentials),
 ) -> Result<Assembly, ExperimentError> {
@@ -38,7 +37,7 @@ fn found(
         line.send(Rank::ZERO, say(&reply));
         while let Ok(Some(_)) = hear(&line) {}
     });
-    let ranks = Some(Ranks::new(line.expect("threads start"), 2, mixed));
+    let ranks = Some(Ranks::new(line.expect("threads start"), 2));
     let read = Scenario::from_toml(TEXT, "text", Path::new("."), &[], &methods);
     assemble_by(&read.expect("is valid").scenario, &methods, &Crew { workers: None, ranks })
 }
@@ -49,35 +48,39 @@ fn refused(ended: Result<Assembly, ExperimentError>) -> String {
 
 #[test]
 fn ranks_that_agree_begin_and_the_pack_is_the_least() {
-    let assembly = found(false, |text| text, |c| c.pack = 3).expect("all agree");
+    let assembly = found(|text| text, |c| c.pack = 3).expect("all agree");
     let company = assembly.company.expect("three ranks");
-    assert!(company.alike && company.lost().is_empty());
+    assert!(company.lost().is_empty());
     assert_eq!(company.ranks.iter().map(|rank| rank.rank.0).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(assembly.setup.rules.pack, 1, "one on a CPU, whatever others could");
     assert_eq!(assembly.setup.fleet.map(|fleet| fleet.mates.len()), Some(2));
 }
 
 #[test]
-fn another_scenario_is_refused_whatever_is_asked() {
-    let other = |text: String| text.replace("clients = 2", "clients = 3");
-    for mixed in [false, true] {
-        let told = refused(found(mixed, other, |_| {}));
-        assert!(told.contains("scenario") && told.contains("\n  2 "), "{told}");
-        assert!(!told.contains("kernels") && !told.contains("--mixed"), "{told}");
-    }
+fn a_rank_with_another_scenario_is_refused() {
+    let told = refused(found(|text: String| text.replace("clients = 2", "clients = 3"), |_| {}));
+    assert!(told.contains("scenario") && told.contains("\n  2 "), "{told}");
+    assert!(!told.contains("arithmetic"), "{told}");
 }
 
 #[test]
-fn other_arithmetic_is_refused_unless_it_may_be_mixed() {
-    let says = |c: &mut Credentials| c.canary = "cuckoo".into();
-    let told = refused(found(false, |text| text, says));
-    assert!(told.contains("cuckoo") && told.contains("--mixed"), "{told}");
-    let mixed = found(true, |text| text, says).expect("goes on");
-    assert!(!mixed.company.expect("three ranks").alike);
+fn a_rank_with_another_arithmetic_is_refused() {
+    let told = refused(found(|text| text, |c| c.machine.arithmetic = "fixed-0".into()));
+    assert!(told.contains("fixed-0") && told.contains("same version"), "{told}");
+}
+
+#[test]
+fn a_rank_on_another_kind_of_machine_takes_part() {
+    let says = |c: &mut Credentials| {
+        c.machine.cpu = "another".into();
+        c.machine.vectors = "portable".into();
+    };
+    let company = found(|text| text, says).expect("goes on").company.expect("three ranks");
+    assert_eq!(company.ranks[2].machine.vectors, "portable");
 }
 
 #[test]
 fn a_rank_that_lacks_something_says_what() {
-    let told = refused(found(false, |text| text.replace("\"fedavg\"", "\"fedavgg\""), |_| {}));
+    let told = refused(found(|text| text.replace("\"fedavg\"", "\"fedavgg\""), |_| {}));
     assert!(told.starts_with("rank 2 cannot take part: ") && told.contains("fedavg"), "{told}");
 }

@@ -146,8 +146,8 @@ fn nothing_is_kept_of_what_draws_of_pixels_or_of_too_much() {
     assert!(!made(&FeatureCache::new(Storage::Memory, needed - 1, true), &vit, plain, whole));
 }
 
-fn in_folder(folder: &std::path::Path, class: &str) -> FeatureCache {
-    let place = Storage::File { folder: folder.to_owned(), class: class.to_owned() };
+fn in_folder(folder: &std::path::Path, program: &str) -> FeatureCache {
+    let place = Storage::File { folder: folder.to_owned(), program: program.to_owned() };
     FeatureCache::new(place, 1 << 30, false)
 }
 
@@ -180,9 +180,9 @@ fn other_weights_transforms_parts_and_machines_are_other_files() {
     let (one, other) = (backbone(1), backbone(2));
     let normalised =
         Transform { normalise: crate::data::Normalisation::Half, ..Transform::default() };
-    let open = |class: &str, backbone: &Arc<Backbone>, transform: &Transform| {
+    let open = |program: &str, backbone: &Arc<Backbone>, transform: &Transform| {
         let transform = Arc::new(transform.clone());
-        let cache = in_folder(folder.path(), class);
+        let cache = in_folder(folder.path(), program);
         cache.store(backbone, &split(), &transform, FrozenPart::Whole).unwrap();
         files(folder.path())
     };

@@ -128,7 +128,7 @@ fn trainables_stay_wide_and_train_through_half_precision() -> Result<(), ModelEr
     Ok(())
 }
 
-/// Also where a member has a single image, whose products gemm computes on another path.
+/// Also where a member has a single image.
 #[test]
 fn a_member_of_a_pack_gets_the_features_it_gets_alone() -> Result<(), ModelError> {
     let (config, set) = small();
