@@ -9,7 +9,8 @@ use crate::numerics::streams::{Domain, StreamKey};
 
 /// A tensor of values in (-1, 1), fixed by `name`.
 pub(crate) fn draw(name: &str, shape: impl Into<Shape>) -> Tensor {
-    let step = name.bytes().fold(0u64, |hash, byte| hash * 257 + u64::from(byte));
+    let step =
+        name.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(257).wrapping_add(u64::from(byte)));
     let mut rng = StreamKey::new(3, Domain::Init).step(step).rng();
     let shape = shape.into();
     let data: Vec<f32> = (0..shape.elem_count()).map(|_| rng.random_range(-1f32..1.0)).collect();
