@@ -12,6 +12,10 @@
 //! ```
 
 #![deny(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")
+)]
 
 pub mod denormals;
 #[allow(unsafe_code)]

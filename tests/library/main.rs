@@ -28,6 +28,7 @@ mod published;
 mod ranks;
 mod restart;
 mod resume;
+mod same_bits;
 mod scenario_errors;
 mod schema;
 mod server_time;

@@ -124,7 +124,8 @@ mod tests {
              2     a-long-name  0.1.0 (89abcdef)  fixed-0"
         );
         assert_eq!(compare(&ranks).table(&ranks), expected);
-        let changes: [(&str, fn(&mut Credentials)); 3] = [
+        type Change = (&'static str, fn(&mut Credentials));
+        let changes: [Change; 3] = [
             ("scenario", |c| c.scenario = "12".into()),
             ("data", |c| c.data = "23".into()),
             ("weights", |c| c.weights = "34".into()),
