@@ -21,8 +21,9 @@ cd "$(dirname "$0")/.."
 [ "$(uname -m)" = x86_64 ] || { echo "this script compares an x86-64 machine with others" >&2; exit 1; }
 unset FEDCAST_ARITHMETIC
 native=${1:-target/release/fedcast}
-[ -x "$native" ] || cargo build --release --bin fedcast
-native=$(realpath "$native")
+[ $# -gt 0 ] || [ -x "$native" ] || cargo build --release --bin fedcast
+[ -x "$native" ] || { echo "$native: no such program" >&2; exit 2; }
+native=$(realpath -- "$native")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
