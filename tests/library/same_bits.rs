@@ -137,10 +137,10 @@ fn network(digests: &mut Digests) {
     digests.op("sum", &[&[3, 101]], |t| ops::sum(&t[0].sqr().unwrap(), 1).unwrap());
     digests.op("rows of length one", &[&[3, 101]], |t| ops::unit_rows(&t[0]).unwrap());
     digests.op("rows by numbers", &[&[3, 101], &[3]], |t| ops::scale_rows(&t[0], &t[1]).unwrap());
-    digests.op("convolution 3 x 3", &[&[2, 9, 9, 20], &[24, 3, 3, 20]], |t| {
+    digests.op("convolution 3 x 3", &[&[2, 9, 9, 20], &[24, 20, 3, 3]], |t| {
         ops::conv2d(&t[0], &t[1], 1, 1).unwrap()
     });
-    digests.op("convolution in steps of 2", &[&[2, 9, 9, 5], &[7, 3, 3, 5]], |t| {
+    digests.op("convolution in steps of 2", &[&[2, 9, 9, 5], &[7, 5, 3, 3]], |t| {
         ops::conv2d(&t[0], &t[1], 2, 1).unwrap()
     });
     digests
