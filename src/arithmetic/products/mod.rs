@@ -118,7 +118,7 @@ impl<T: Real> Target<'_, T> {
     }
 
     /// # Panics
-    /// When shapes do not agree, or where values are added to that nobody has written.
+    /// When shapes do not agree, or values that were never written would be added to.
     fn run(self, onto: Onto<&[T]>, scale: T, a: Matrix<'_, T>, b: Matrix<'_, T>, lower: bool) {
         assert!(
             a.rows == self.rows && b.columns == self.columns && a.columns == b.rows,

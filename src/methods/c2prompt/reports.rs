@@ -56,7 +56,7 @@ impl Report {
     }
 }
 
-/// Whether counts and means of a class are of the same samples: those of others differ by more than a thousandth.
+/// Returns true if counts and means of a class are of the same samples: means of others differ by more than a thousandth.
 fn same_samples((count, mean): (u32, &[f32]), (other_count, other): (u32, &[f32])) -> bool {
     let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
         values.map(|value| f64::from(value).powi(2)).sum()

@@ -17,7 +17,7 @@ pub(super) struct Encoder {
     layers: Vec<Layer>,
 }
 
-/// What words, places and segments are to the network, each a table of rows.
+/// Tables of rows by which words, places and segments enter the network.
 struct Embeddings {
     words: Tensor,
     positions: Tensor,
@@ -114,7 +114,7 @@ impl Layer {
         self.norm.norm(&(self.narrowed.linear(&hidden, None)? + x)?, EPS)
     }
 
-    /// What every token gathers from its sequence, `(tokens, d)`.
+    /// Sums of values that every token attends to in its sequence, `(tokens, d)`.
     fn attention(&self, x: &Tensor, sequences: &Sequences) -> Result<Tensor> {
         let packed = self.packed.linear(x, None)?;
         let width = packed.dim(1)?;
