@@ -4,6 +4,7 @@
 use super::Real;
 use super::driver::{self, Task};
 use super::instruction_set::{InstructionSet, Kernel, Tile, Vector, compute, of_rows};
+use super::packing::one_by_one;
 
 const LANES: usize = 16;
 
@@ -81,7 +82,7 @@ impl<T: Scalar> InstructionSet<T> for Portable {
         width: usize,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { transpose(from, stride, columns, inner, to, width) }
+        unsafe { one_by_one(from, stride, columns, inner, to, width, width) }
     }
 
     fn select(rows: usize, _vectors: usize, by_columns: bool) -> Kernel<T> {
@@ -116,33 +117,11 @@ impl<T: Scalar> InstructionSet<T> for PortableInAvx2 {
         width: usize,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { transpose(from, stride, columns, inner, to, width) }
+        unsafe { one_by_one(from, stride, columns, inner, to, width, width) }
     }
 
     fn select(rows: usize, _vectors: usize, by_columns: bool) -> Kernel<T> {
         of_rows::<T, PortableInAvx2, 1>(rows, by_columns)
-    }
-}
-
-/// See [`InstructionSet::transpose`].
-unsafe fn transpose<T: Real>(
-    from: *const T,
-    stride: isize,
-    columns: usize,
-    inner: usize,
-    to: *mut T,
-    width: usize,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        for place in 0..inner {
-            for j in 0..width {
-                *to.add(place * width + j) = match j < columns {
-                    true => *from.offset(j as isize * stride).add(place),
-                    false => T::ZERO,
-                };
-            }
-        }
     }
 }
 

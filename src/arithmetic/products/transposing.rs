@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use super::packing::one_by_one;
+
 /// See [`InstructionSet::transpose`](super::instruction_set::InstructionSet::transpose): eight by eight values at a time.
 ///
 /// # Safety
@@ -75,29 +77,6 @@ pub(super) unsafe fn transpose_f64(
 fn starts(inner: usize, size: usize) -> impl Iterator<Item = usize> {
     let squares = if inner < size { 0 } else { inner.div_ceil(size) };
     (0..squares).map(move |square| (square * size).min(inner - size))
-}
-
-/// Writes `columns` columns as the first of `lanes` in rows of `width`, zeros behind.
-unsafe fn one_by_one<T: super::Real>(
-    from: *const T,
-    stride: isize,
-    columns: usize,
-    inner: usize,
-    to: *mut T,
-    width: usize,
-    lanes: usize,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        for place in 0..inner {
-            for column in 0..lanes {
-                *to.add(place * width + column) = match column < columns {
-                    true => *from.offset(column as isize * stride).add(place),
-                    false => T::ZERO,
-                };
-            }
-        }
-    }
 }
 
 #[target_feature(enable = "avx2")]
