@@ -84,7 +84,55 @@ fn shortened(text: &str) -> String {
     }
 }
 
-const AGAIN: &str = "Fetch or unpack the data set again";
+/// Cause of content that does not fit. It decides the advice: to fetch a file again helps only where bytes were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Bytes that were lost or changed on their way here.
+    Damaged,
+    /// A whole file that holds other things than this source reads.
+    OtherContent,
+    /// A class without samples in one of the parts.
+    ClassWithoutSamples,
+    /// Labels that say that nobody knows them, such as -1 in the test parts of the hub.
+    Unlabeled,
+    /// A label that is none of the classes.
+    UnknownLabel,
+    /// Two names of classes that people take for one.
+    AlikeNames,
+    /// A file that is there more than once, under several names or in several folders.
+    Twice,
+    /// Files of a set of which some are missing.
+    Incomplete,
+}
+
+impl Cause {
+    /// Returns what helps.
+    fn advice(self) -> &'static str {
+        match self {
+            Cause::Damaged => "Fetch or unpack the data set again",
+            Cause::OtherContent => {
+                "The file is whole, and to fetch it again will not help: check data.path and data.source, or write it \
+                 in the form that is expected"
+            }
+            Cause::ClassWithoutSamples => {
+                "To fetch it again will not help: add samples of the class, take the class out of the other part, or \
+                 draw a part to test on from all of them (data.test_share = 0.2)"
+            }
+            Cause::Unlabeled => {
+                "Nobody knows these labels, so nothing can be measured on this part: take it away, so that the \
+                 validation part is measured, or draw a part of the training samples (data.test_share = 0.2)"
+            }
+            Cause::UnknownLabel => {
+                "To fetch it again will not help: correct the label, or add the class to the training part"
+            }
+            Cause::AlikeNames => {
+                "Rename one of them, or put the samples of one class under one name"
+            }
+            Cause::Twice => "Take one of them away",
+            Cause::Incomplete => "Fetch the others, too",
+        }
+    }
+}
 
 impl DataError {
     /// The error for a failed operation on `path`; a file that is not there becomes `Missing`.
@@ -110,11 +158,31 @@ impl DataError {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> DataError {
+        DataError::because(Cause::Damaged, path, expected, found)
+    }
+
+    /// A file whose content does not fit for this cause, which chooses the advice.
+    pub(crate) fn because(
+        cause: Cause,
+        path: &Path,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> DataError {
+        DataError::advised(path, expected, found, cause.advice())
+    }
+
+    /// A file whose content does not fit, with advice of its own.
+    pub(crate) fn advised(
+        path: &Path,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> DataError {
         DataError::Corrupt {
             path: path.to_owned(),
             expected: expected.into(),
             found: found.into(),
-            advice: AGAIN.to_owned(),
+            advice: advice.into(),
         }
     }
 
@@ -126,6 +194,18 @@ impl DataError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_damaged_files_are_to_be_fetched_again() {
+        use Cause::*;
+        let told = |cause| DataError::because(cause, Path::new("a"), "b", "c").to_string();
+        assert_eq!(told(Damaged), "a: expected b, found c. Fetch or unpack the data set again");
+        assert_eq!(told(Incomplete), "a: expected b, found c. Fetch the others, too");
+        for cause in [OtherContent, ClassWithoutSamples, Unlabeled, UnknownLabel, AlikeNames, Twice]
+        {
+            assert!(!told(cause).contains("Fetch"), "{}", told(cause));
+        }
+    }
 
     /// Found by a net: a user of LEAF's files whose name has thousands of letters.
     #[test]

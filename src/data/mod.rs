@@ -52,6 +52,7 @@ pub use batch::Batch;
 pub use cifar::Cifar;
 pub use curriculum::{ClassOrder, Curriculum, TaskSizes, TaskView};
 pub use dataset::{Dataset, Image, Split};
+pub(crate) use error::Cause;
 pub use error::DataError;
 pub use folder::{FolderOptions, StoredSize};
 pub(crate) use from_scenario::shards as auxiliary_shards;
