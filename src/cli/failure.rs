@@ -152,7 +152,7 @@ fn experiment(error: &ExperimentError) -> Exit {
             FederationError::Data(_) => Exit::Inputs,
             FederationError::Impossible(_) => Exit::Scenario,
             FederationError::Unrecorded(_) => Exit::Recording,
-            FederationError::BadUpdate { .. } => Exit::Training,
+            FederationError::BadUpdate { .. } | FederationError::Download { .. } => Exit::Training,
             FederationError::Policy { .. }
             | FederationError::Panicked { .. }
             | FederationError::Evaluation(_)

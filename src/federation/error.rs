@@ -55,6 +55,14 @@ pub enum FederationError {
         /// What is wrong.
         why: String,
     },
+    /// A download holds a value that the codec of its direction cannot carry.
+    #[error("the server could not pack the broadcast of {round}: {source}")]
+    Download {
+        /// The round that it opens.
+        round: Round,
+        /// The tensor, its codec and the value.
+        source: WireError,
+    },
     /// The rules ask for something impossible.
     #[error("{0}")]
     Impossible(String),

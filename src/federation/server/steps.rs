@@ -19,7 +19,7 @@ use crate::policy::{
     Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
 };
 use crate::quantity::{ClientId, Round, TaskId};
-use crate::wire::Body;
+use crate::wire::{Body, WireError};
 
 /// The policy, where it was asked, and the answer.
 pub(crate) type Answer<T> = (Option<Box<dyn Server>>, Result<T, FederationError>);
@@ -49,6 +49,17 @@ fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
     move |source| match source {
         PolicyError::Data(error) => FederationError::Data(error.to_string()),
         source => FederationError::Policy { step, source: Box::new(source) },
+    }
+}
+
+/// A value that no codec of downloads can carry is that of training that went wrong; the rest is the method's.
+fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationError {
+    let round = context.round;
+    move |error| match error {
+        PolicyError::Wire(source @ WireError::NotEncodable { .. }) => {
+            FederationError::Download { round, source }
+        }
+        error => policy("pack a broadcast")(error),
     }
 }
 
@@ -123,7 +134,7 @@ fn opening(
         let header = down_header(context, seat);
         let down = Arc::clone(down);
         let send = || send_down(down, &world.coding, &header);
-        let new = count_as(JobKind::Codec, send).map_err(policy("pack a broadcast"))?;
+        let new = count_as(JobKind::Codec, send).map_err(unsendable(context))?;
         let new = Arc::new(new);
         packed.insert(address, Arc::clone(&new));
         sent.push(new);
