@@ -126,10 +126,11 @@ pub fn send_up(
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentUp, WireError> {
+    let (body, fault) = arranged(body, up);
     let bytes = size(&body, &coding.up);
     let inspection = body.inspect();
     let mut digest = inspection.digest;
-    let mut fault = shape_fault(&body, up)
+    let mut fault = fault
         .or_else(|| inspection.not_finite.map(|t| format!("tensor `{}` is not finite", t.name())));
     let mut arrives = None;
     // Codecs refuse what is not finite; the server will too.
@@ -171,14 +172,30 @@ fn carry(
     }
 }
 
-/// What of an Up's shape is not what its method promised.
-pub fn shape_fault(body: &Body, up: &Sketch) -> Option<String> {
-    if up.layout.size == UpSize::FromValues {
-        return None;
+/// Puts the tensors of an Up into the sections of its layout, where a method that describes them in several steps made
+/// several of one kind. Says what of its shape is not what the method promised.
+fn arranged(body: Body, up: &Sketch) -> (Body, Option<String>) {
+    if up.layout.size == UpSize::FromValues || body.fills(up.body()) {
+        return (body, None);
     }
-    (!body.fills(up.body())).then(|| difference(body, up.body()))
+    match body.arranged_as(up.body()) {
+        Some(arranged) => (arranged, None),
+        None => {
+            let fault = difference(&body, up.body());
+            (body, Some(fault))
+        }
+    }
 }
 
+/// What of an Up's shape is not what its method promised.
+pub fn shape_fault(body: &Body, up: &Sketch) -> Option<String> {
+    if up.layout.size == UpSize::FromValues || body.fills(up.body()) {
+        return None;
+    }
+    body.arranged_as(up.body()).is_none().then(|| difference(body, up.body()))
+}
+
+/// The first tensor that differs, or the first one that is missing or too many.
 fn difference(body: &Body, wanted: &wire::BodySketch) -> String {
     let got = body.sketch();
     let flat = |sections: &[wire::SectionSketch]| -> Vec<String> {
@@ -195,4 +212,61 @@ fn difference(body: &Body, wanted: &wire::BodySketch) -> String {
 
 fn size(body: &Body, plan: &CodecPlan) -> Arc<FrameBytes> {
     Arc::new(FrameBytes::from(&FrameSize::of(body, plan)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Layout, Place};
+    use crate::wire::{Dtype, Kind, NamedTensor, Section};
+
+    /// An upload that declares a head and three statistics, and what becomes of this one.
+    fn sent(extra: Vec<Section>) -> SentUp {
+        let place = |name| Place::new(Kind::Statistics, name, &[2], Dtype::F32);
+        let layout = Layout {
+            extra: vec![place("a"), place("b"), place("c")],
+            ..Layout::of(vec![Place::parameter("head.bias", &[2])])
+        };
+        let mut sections = vec![Section::new(Kind::Head, vec![tensor("head.bias", 0.0)])];
+        sections.extend(extra);
+        let body = Body::new(Vec::new(), sections);
+        let (coding, header) = (Coding::default(), FrameHeader::default());
+        send_up(body, &Sketch::of(layout), &coding, &header).unwrap()
+    }
+
+    fn tensor(name: &str, value: f32) -> NamedTensor {
+        NamedTensor::f32(name, [2], vec![value; 2]).unwrap()
+    }
+
+    fn statistics(tensors: &[(&str, f32)]) -> Section {
+        let tensors = tensors.iter().map(|(name, value)| tensor(name, *value)).collect();
+        Section::new(Kind::Statistics, tensors)
+    }
+
+    #[test]
+    fn sections_of_one_kind_arrive_as_the_one_that_is_declared() {
+        let whole = sent(vec![statistics(&[("a", 1.0), ("b", 2.0), ("c", 3.0)])]);
+        let parts = [
+            vec![statistics(&[("a", 1.0)]), statistics(&[("b", 2.0), ("c", 3.0)])],
+            vec![statistics(&[("a", 1.0), ("b", 2.0)]), statistics(&[]), statistics(&[("c", 3.0)])],
+        ];
+        assert_eq!(whole.fault, None);
+        for parts in parts {
+            let sent = sent(parts);
+            assert_eq!((sent.fault, sent.digest), (None, whole.digest));
+            assert_eq!(sent.bytes, whole.bytes);
+        }
+    }
+
+    #[test]
+    fn another_order_is_told_by_the_first_tensor_that_differs() {
+        let turned = sent(vec![statistics(&[("b", 2.0)]), statistics(&[("a", 1.0), ("c", 3.0)])]);
+        let fault = turned.fault.unwrap();
+        assert!(
+            fault.contains("statistics/b") && fault.contains("instead of statistics/a"),
+            "{fault}"
+        );
+        let few = sent(vec![statistics(&[("a", 1.0)]), statistics(&[("b", 2.0)])]);
+        assert_eq!(few.fault.as_deref(), Some("3 tensors instead of 4"));
+    }
 }

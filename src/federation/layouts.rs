@@ -19,7 +19,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    fn of(layout: Layout) -> Arc<Sketch> {
+    pub(super) fn of(layout: Layout) -> Arc<Sketch> {
         let (body, bytes, folded) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Arc::new(Sketch { layout, body, bytes, folded })
     }

@@ -107,6 +107,25 @@ impl Body {
             && self.sections.iter().zip(&sketch.sections).all(same)
     }
 
+    /// The same tensors in the sections of a sketch that declares them in this order; `None` of other tensors. Several
+    /// sections of one kind in a row become the one that a layout makes of them.
+    pub fn arranged_as(&self, sketch: &BodySketch) -> Option<Body> {
+        let declared = sketch.sections.iter().map(|section| section.tensors.len()).sum::<usize>();
+        if self.tensors().count() != declared {
+            return None;
+        }
+        let mut tensors = self.tensors();
+        let mut sections = Vec::with_capacity(sketch.sections.len());
+        for SectionSketch { kind, tensors: wanted } in &sketch.sections {
+            let filled = |wanted| {
+                let (found, tensor) = tensors.next()?;
+                (found == *kind && tensor.fills(wanted)).then(|| tensor.clone())
+            };
+            sections.push(Section::new(*kind, wanted.iter().map(filled).collect::<Option<_>>()?));
+        }
+        Some(Body::new(self.meta.clone(), sections))
+    }
+
     /// Whether every float of every tensor is finite.
     pub fn is_finite(&self) -> bool {
         self.first_not_finite().is_none()
@@ -210,6 +229,32 @@ mod tests {
                 Section::new(Kind::Head, vec![tensor("w", 2.0)]),
             ],
         )
+    }
+
+    #[test]
+    fn sections_of_one_kind_become_those_of_a_sketch_and_other_tensors_do_not() {
+        let tensor = |name: &str, v: f32| NamedTensor::f32(name, [2], vec![v; 2]).unwrap();
+        let counts = |name: &str, v| Section::new(Kind::Prototypes, vec![tensor(name, v)]);
+        let (head, a, b) =
+            (Section::new(Kind::Head, vec![tensor("w", 3.0)]), counts("a", 1.0), counts("b", 2.0));
+        let joined = Section::new(Kind::Prototypes, vec![tensor("a", 1.0), tensor("b", 2.0)]);
+        let declared = Body::new(vec![7], vec![head.clone(), joined]).sketch();
+        let apart = Body::new(vec![7], vec![head.clone(), a.clone(), b.clone()]);
+        assert!(!apart.fills(&declared));
+        let arranged = apart.arranged_as(&declared).unwrap();
+        assert!(arranged.fills(&declared));
+        assert_eq!(
+            arranged.of_kind(Kind::Prototypes).map(|t| t.as_f32().unwrap()[0]).collect::<Vec<_>>(),
+            [1.0, 2.0]
+        );
+        for other in [
+            vec![head.clone(), b.clone(), a.clone()],
+            vec![head.clone(), a.clone()],
+            vec![head.clone(), a.clone(), b.clone(), counts("c", 1.0)],
+            vec![head, a, Section::new(Kind::Statistics, b.tensors)],
+        ] {
+            assert!(Body::new(vec![7], other).arranged_as(&declared).is_none());
+        }
     }
 
     #[test]
