@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::hub_list::Extent;
-use super::{FetchError, Name, Settings, hub, known};
+use super::{FetchError, HubName, Name, Settings, hub, known};
 
 impl Settings {
     /// The file of weights of a name.
@@ -24,18 +24,26 @@ impl Settings {
     /// [`FetchError::Absent`] with the command that brings it, [`FetchError::Part`] with the one that completes it.
     pub fn find_data(&self, name: &Name) -> Result<PathBuf, FetchError> {
         let found = match name {
-            Name::Hub(hub) if hub.file.is_some() => hub::find_file(hub, self),
-            Name::Hub(hub) => match hub::extent(hub, self) {
-                Extent::Absent => None,
-                Extent::Whole(folder) => Some(folder),
-                Extent::Part(folder, why) => {
-                    let (name, command) = (name.to_string().into(), name.command().into());
-                    return Err(FetchError::Part { name, folder, why: why.into(), command });
-                }
+            Name::Hub(hub) => match self.hub_file(hub) {
+                Some(file) => Some(file),
+                None if !hub.dataset && hub.file.is_some() => None,
+                None => match hub::extent(hub, self) {
+                    Extent::Absent => None,
+                    Extent::Whole(folder) => Some(folder),
+                    Extent::Part(folder, why) => {
+                        let (name, command) = (name.to_string().into(), name.command().into());
+                        return Err(FetchError::Part { name, folder, why: why.into(), command });
+                    }
+                },
             },
             Name::Known(entry) => known::find(entry, self),
         };
         found.ok_or_else(|| self.absent(name))
+    }
+
+    /// The file that a name of the hub says, where it says one.
+    fn hub_file(&self, name: &HubName) -> Option<PathBuf> {
+        name.file.as_ref().and_then(|_| hub::find_file(name, self))
     }
 
     /// The path itself, or where the file of weights lies that it is the name of.

@@ -1,6 +1,7 @@
 //! The Hugging Face hub, through its own client and in its own cache: what Python has fetched is found here, and the other
 //! way round.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -8,7 +9,7 @@ use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};
 
 use super::checksum::Sums;
-use super::hub_list::{Extent, HubList};
+use super::hub_list::{Extent, HubList, lies_in};
 use super::{FetchError, Fetched, HubName, Settings};
 use crate::weights::shards_of;
 
@@ -48,10 +49,10 @@ fn folder(name: &HubName, settings: &Settings) -> PathBuf {
     Cache::new(settings.hub.clone()).repo(repo(name)).pointer_path(&commit(name, settings))
 }
 
-/// How much of a data set is in the cache.
+/// How much of a data set is in the cache, or of the folder of it that the name says.
 pub(super) fn extent(name: &HubName, settings: &Settings) -> Extent {
     let (repository, commit) = (repository(name, settings), commit(name, settings));
-    HubList::extent(&repository, &commit, folder(name, settings))
+    HubList::extent(&repository, &commit, folder(name, settings), name.file.as_deref())
 }
 
 /// A file of it, or of a model its weights.
@@ -82,14 +83,13 @@ fn shards(path: &Path, name: &HubName) -> Result<Vec<String>, FetchError> {
     })
 }
 
-/// Brings a file, the weights of a model, or all files of a data set.
+/// Brings a file, the weights of a model, or all files of a data set or of a folder of it.
 pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, FetchError> {
-    let whole = name.dataset && name.file.is_none();
-    let found = match (whole, extent(name, settings)) {
-        (true, Extent::Whole(folder)) => Some(folder),
-        (true, _) => None,
-        (false, _) => find_file(name, settings),
-    };
+    let file = if name.dataset && name.file.is_none() { None } else { find_file(name, settings) };
+    let found = file.or_else(|| match name.dataset.then(|| extent(name, settings))? {
+        Extent::Whole(folder) => Some(folder),
+        Extent::Absent | Extent::Part(..) => None,
+    });
     if let Some(path) = found {
         return Ok(Fetched { path, already: true, notes: vec![] });
     }
@@ -106,7 +106,8 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
         .map_err(|error| failed(name, settings, &error))?;
     let api = api.repo(repo(name));
     let files = match &name.file {
-        Some(file) => vec![file.clone()],
+        Some(file) if !name.dataset => vec![file.clone()],
+        Some(wanted) => wanted_files(listed(&api, name, settings)?, wanted, name)?,
         None => listed(&api, name, settings)?,
     };
     let mut notes = Vec::new();
@@ -124,11 +125,34 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
         }
     }
     notes.push(format!("licence: see {}/{}", settings.endpoint, repo(name).url()));
-    let path = match &paths[..] {
-        [only] if !whole => only.clone(),
+    let path = match (&paths[..], &name.file) {
+        ([only], Some(file)) if *file == files[0] => only.clone(),
+        ([only], None) if !name.dataset => only.clone(),
+        (_, Some(within)) => folder(name, settings).join(within),
         _ => folder(name, settings),
     };
     Ok(Fetched { path, already: false, notes })
+}
+
+/// The file that a name says, or all files of the folder that it says.
+fn wanted_files(
+    files: Vec<String>,
+    wanted: &str,
+    name: &HubName,
+) -> Result<Vec<String>, FetchError> {
+    let is_wanted = |file: &String| file == wanted || lies_in(file, wanted);
+    let found: Vec<String> = files.iter().filter(|file| is_wanted(file)).cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let folders = files.iter().filter_map(|file| Some(file.rsplit_once('/')?.0));
+    let places: BTreeSet<&str> = folders.chain(files.iter().map(String::as_str)).collect();
+    let most: Vec<&str> = places.into_iter().take(8).collect();
+    Err(FetchError::ByHand {
+        name: name.to_string(),
+        why: format!("it has no file or folder {wanted}"),
+        advice: format!("it has {}", most.join(", ")),
+    })
 }
 
 /// The files that are wanted where none is named.

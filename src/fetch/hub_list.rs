@@ -47,28 +47,41 @@ impl HubList {
         Disk::default().replace(&path, &text).map_err(FetchError::disk(&path))
     }
 
-    /// Compares the folder of a commit with its list.
-    pub fn extent(repository: &Path, commit: &str, folder: PathBuf) -> Extent {
-        if !folder.is_dir() {
+    /// Compares the folder of a commit with its list; with `within` only what lies in that folder of it.
+    pub fn extent(
+        repository: &Path,
+        commit: &str,
+        folder: PathBuf,
+        within: Option<&str>,
+    ) -> Extent {
+        let wanted = within.map_or(folder.clone(), |within| folder.join(within));
+        if !wanted.is_dir() {
             return Extent::Absent;
         }
         let text = files::read_text(&HubList::place(repository, commit), Kind::Table);
         let list = text.ok().and_then(|text| serde_json::from_str::<HubList>(&text).ok());
         let Some(HubList { files }) = list else {
             let why = "no list says which files it has (another program has fetched them)";
-            return Extent::Part(folder, why.to_owned());
+            return Extent::Part(wanted, why.to_owned());
         };
+        let files: Vec<&String> =
+            files.iter().filter(|file| within.is_none_or(|within| lies_in(file, within))).collect();
         let mut missing = files.iter().filter(|file| !folder.join(file).is_file());
         match missing.next() {
-            None => Extent::Whole(folder),
+            None => Extent::Whole(wanted),
             Some(first) => {
                 let count = 1 + missing.count();
                 let why =
                     format!("{count} of its {} files are missing, {first} first", files.len());
-                Extent::Part(folder, why)
+                Extent::Part(wanted, why)
             }
         }
     }
+}
+
+/// Returns true for a file below a folder of the repository.
+pub(super) fn lies_in(file: &str, folder: &str) -> bool {
+    file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -80,7 +93,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         let folder = root.join("snapshots/c0ffee");
-        let extent = || HubList::extent(root, "c0ffee", folder.clone());
+        let extent = || HubList::extent(root, "c0ffee", folder.clone(), None);
         assert_eq!(extent(), Extent::Absent);
         std::fs::create_dir_all(folder.join("train")).unwrap();
         std::fs::write(folder.join("train/1.png"), "1").unwrap();
@@ -92,6 +105,23 @@ mod tests {
         std::fs::write(folder.join("train/2.png"), "2").unwrap();
         assert_eq!(extent(), Extent::Whole(folder.clone()));
         // The list of another commit says nothing of this one.
-        assert!(matches!(HubList::extent(root, "beef", folder.clone()), Extent::Part(..)));
+        assert!(matches!(HubList::extent(root, "beef", folder.clone(), None), Extent::Part(..)));
+    }
+
+    #[test]
+    fn a_folder_of_a_configuration_is_whole_without_the_others() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let folder = root.join("snapshots/c0ffee");
+        let files = ["mnist/train.parquet", "mnist/test.parquet", "mnist2/train.parquet"];
+        HubList::new(&files.map(str::to_owned)).keep(root, "c0ffee").unwrap();
+        let extent = |within| HubList::extent(root, "c0ffee", folder.clone(), Some(within));
+        std::fs::create_dir_all(folder.join("mnist")).unwrap();
+        std::fs::write(folder.join("mnist/train.parquet"), "1").unwrap();
+        assert_eq!(extent("mnist2"), Extent::Absent);
+        let Extent::Part(_, why) = extent("mnist") else { panic!("a part") };
+        assert_eq!(why, "1 of its 2 files are missing, mnist/test.parquet first");
+        std::fs::write(folder.join("mnist/test.parquet"), "2").unwrap();
+        assert_eq!(extent("mnist"), Extent::Whole(folder.join("mnist")));
     }
 }

@@ -1,4 +1,5 @@
-//! Names: `hf:OWNER/REPO[@REVISION][:FILE]`, `hf:datasets/OWNER/REPO...`, or a word of the catalogue.
+//! Names: `hf:OWNER/REPO[@REVISION][:FILE]`, `hf:datasets/OWNER/REPO[@REVISION][:FILE or :FOLDER]`, or a word of the
+//! catalogue.
 
 use std::fmt;
 use std::path::Path;
@@ -29,7 +30,8 @@ pub struct HubName {
     pub repo: String,
     /// A branch, tag or commit.
     pub revision: String,
-    /// One file of it; of a model without one the file of its weights, of a data set all files.
+    /// One file of it, or one folder of a data set; of a model without one the file of its weights, of a data set all
+    /// files.
     pub file: Option<String>,
 }
 

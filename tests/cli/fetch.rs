@@ -506,3 +506,43 @@ fn the_list_has_sizes_licences_and_what_is_here() {
     let list: serde_json::Value = serde_json::from_str(&told.out).unwrap();
     assert_eq!(list[2]["files"][0]["checksum"], "MD5 03b5dce01913d631647c71ecec9e9cb8");
 }
+
+#[test]
+fn a_folder_of_a_configuration_is_fetched_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = Server::new(move |asked, stream| {
+        let headers = ["X-Repo-Commit: c0ffee".to_owned(), "ETag: \"tag\"".to_owned()];
+        match asked.path.rsplit('/').next().unwrap() {
+            "main" => {
+                let json = br#"{"sha": "c0ffee", "siblings": [{"rfilename": "README.md"},
+                    {"rfilename": "one/train.csv"}, {"rfilename": "one/test.csv"}, {"rfilename": "two/train.csv"}]}"#;
+                send(stream, "200 OK", &["Content-Type: application/json".to_owned()], json);
+            }
+            _ => send_from(asked, stream, &headers, b"label,x\n0,1\n1,2\n"),
+        }
+    });
+    let told = fetch(folder, &server, &["hf:datasets/owner/table:three"]);
+    assert!(told.code == 6 && told.err.contains("no file or folder three"), "{}", told.err);
+    assert!(told.err.contains("it has README.md, one, one/test.csv"), "{}", told.err);
+    let name = "hf:datasets/owner/table:one";
+    let told = fetch(folder, &server, &[name]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let place = Path::new(told.out.trim()).to_owned();
+    assert!(place.ends_with("snapshots/c0ffee/one"), "{}", told.out);
+    assert!(place.join("test.csv").is_file() && !place.with_file_name("two").exists());
+    let asked = server.asked().len();
+    let told = fetch(folder, &server, &[name]);
+    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    assert_eq!(server.asked().len(), asked);
+    let scenario =
+        PIXELS.replace("\"cifar100\"", &format!("\"table\", width = 1, path = \"{name}\""));
+    fs::write(folder.join("table.toml"), scenario).unwrap();
+    let told = tell(folder, &["plan", "table.toml"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    // The other folder is not here, and all of the data set is not known to be.
+    let told = tell(folder, &["plan", "table.toml", "--set", "data.path=hf:datasets/owner/table"]);
+    assert!(told.err.contains("are missing") || told.code == 0, "{}", told.err);
+    let told = fetch(folder, &server, &["hf:datasets/owner/table:two", "--offline"]);
+    assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+}
