@@ -13,9 +13,11 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
+use serde_json::Value;
 
-use super::DataError;
-use super::labels::Labels;
+use super::foreign::foreign;
+use super::labels::{LabelReader, Labels, RowPlace};
+use super::{Cause, DataError};
 use crate::files::{self, Kind};
 
 /// Values read at once.
@@ -41,8 +43,19 @@ impl Table {
     pub fn open(path: &Path) -> Result<Table, DataError> {
         let file =
             files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a Parquet file", e))?;
-        let reader = SerializedFileReader::new(file).map_err(|error| broken(path, &error))?;
-        Ok(Table { path: path.to_owned(), reader })
+        let reader = SerializedFileReader::new(file)
+            .map_err(|error| foreign(path).unwrap_or_else(|| broken(path, &error)))?;
+        let table = Table { path: path.to_owned(), reader };
+        let names = table.names();
+        match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            None => Ok(table),
+            Some((_, name)) => Err(DataError::advised(
+                path,
+                "columns of different names",
+                format!("`{name}` twice"),
+                "Rename one of them, or leave it out",
+            )),
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -50,9 +63,16 @@ impl Table {
     }
 
     /// The value of a key beside the schema.
-    pub fn note(&self, key: &str) -> Option<&str> {
+    fn note(&self, key: &str) -> Option<&str> {
         let notes = self.reader.metadata().file_metadata().key_value_metadata()?;
         notes.iter().find(|note| note.key == key)?.value.as_deref()
+    }
+
+    /// The names that the hub's `datasets` writes beside the schema for the numbers of a column.
+    fn names_of_numbers(&self, column: &str) -> Option<Vec<String>> {
+        let note: Value = serde_json::from_str(self.note("huggingface")?).ok()?;
+        let names = note.get("info")?.get("features")?.get(column)?.get("names")?.as_array()?;
+        names.iter().map(|name| name.as_str().map(str::to_owned)).collect()
     }
 
     /// Columns as they were named, without what lies inside of them.
@@ -104,7 +124,7 @@ impl Table {
         let (at, leaf) = self.leaf(name, None)?;
         match leaf.physical_type() {
             Physical::FLOAT => self.float(at, name),
-            Physical::DOUBLE => self.double(at, name),
+            Physical::DOUBLE => self.double(at, name).map(|c| c.map(|v| v as f32)),
             Physical::INT32 if is_unsigned(&leaf) => {
                 self.int32(at, name).map(|c| c.map(|v| v as u32 as f32))
             }
@@ -117,42 +137,73 @@ impl Table {
         }
     }
 
-    /// One label per row.
+    /// One label or owner per row, with the names that the file gives to its numbers.
     ///
     /// # Errors
-    /// No such column, neither whole numbers nor texts, missing values, damage.
+    /// No such column, neither numbers nor texts, missing values, damage.
     pub fn labels(&self, name: &str) -> Result<Labels, DataError> {
         let (at, leaf) = self.leaf(name, None)?;
         if leaf.max_rep_level() > 0 {
-            return Err(DataError::corrupt(
+            return Err(DataError::because(
+                Cause::OtherContent,
                 &self.path,
                 format!("one label a row in `{name}`"),
                 "lists",
             ));
         }
+        let mut reader = LabelReader::new(&self.path, name);
         match leaf.physical_type() {
+            Physical::BOOLEAN => {
+                for (row, value) in self.booleans(at, name)?.values.into_iter().enumerate() {
+                    let word = if value { "True" } else { "False" };
+                    reader.push_text(word, || RowPlace::Row(row))?;
+                }
+            }
             Physical::INT32 => {
                 let unsigned = is_unsigned(&leaf);
-                let whole = |v: i32| if unsigned { i64::from(v as u32) } else { i64::from(v) };
-                self.int32(at, name).map(|c| Labels::Numbers(c.map(whole).values))
+                for value in self.int32(at, name)?.values {
+                    let value = if unsigned { i64::from(value as u32) } else { i64::from(value) };
+                    reader.push_whole(value);
+                }
             }
             Physical::INT64 => {
-                let labels = self.int64(at, name)?.values;
-                match labels.iter().find(|label| is_unsigned(&leaf) && **label < 0) {
-                    None => Ok(Labels::Numbers(labels)),
-                    Some(high) => Err(DataError::corrupt(
-                        &self.path,
-                        format!("labels up to {} in `{name}`", i64::MAX),
-                        (*high as u64).to_string(),
-                    )),
+                let unsigned = is_unsigned(&leaf);
+                for (row, value) in self.int64(at, name)?.values.into_iter().enumerate() {
+                    match unsigned && value < 0 {
+                        // Beyond what has a sign: its digits are what counts.
+                        true => {
+                            reader.push_text(&(value as u64).to_string(), || RowPlace::Row(row))?;
+                        }
+                        false => reader.push_whole(value),
+                    }
+                }
+            }
+            Physical::FLOAT => {
+                for (row, value) in self.float(at, name)?.values.into_iter().enumerate() {
+                    reader.push_float(f64::from(value), || RowPlace::Row(row))?;
+                }
+            }
+            Physical::DOUBLE => {
+                for (row, value) in self.double(at, name)?.values.into_iter().enumerate() {
+                    reader.push_float(value, || RowPlace::Row(row))?;
                 }
             }
             Physical::BYTE_ARRAY => {
-                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-                self.byte_arrays(at, name).map(|c| Labels::Words(copied(c).map(text).values))
+                for (row, value) in self.byte_arrays(at, name)?.values.iter().enumerate() {
+                    let text = std::str::from_utf8(value.data()).map_err(|_| {
+                        DataError::advised(
+                            &self.path,
+                            format!("texts in UTF-8 in the column `{name}`"),
+                            format!("other bytes in row {row}"),
+                            "Write it again as UTF-8, or name another column: data.label, data.client",
+                        )
+                    })?;
+                    reader.push_text(text, || RowPlace::Row(row))?;
+                }
             }
-            other => Err(self.unlike(name, "whole numbers or texts", other)),
+            other => return Err(self.unlike(name, "whole numbers or texts", other)),
         }
+        Ok(reader.finish().with_names(self.names_of_numbers(name)))
     }
 
     /// One string of bytes per row, of the column or of `inner` in its structure; `None` where all of them together are
@@ -195,12 +246,18 @@ impl Table {
         })
     }
 
-    fn double(&self, at: usize, name: &str) -> Result<Column<f32>, DataError> {
-        let column = self.read(at, name, |reader| match reader {
+    fn double(&self, at: usize, name: &str) -> Result<Column<f64>, DataError> {
+        self.read(at, name, |reader| match reader {
             ColumnReader::DoubleColumnReader(reader) => Some(reader),
             _ => None,
-        });
-        column.map(|column| column.map(|value| value as f32))
+        })
+    }
+
+    fn booleans(&self, at: usize, name: &str) -> Result<Column<bool>, DataError> {
+        self.read(at, name, |reader| match reader {
+            ColumnReader::BoolColumnReader(reader) => Some(reader),
+            _ => None,
+        })
     }
 
     fn int32(&self, at: usize, name: &str) -> Result<Column<i32>, DataError> {
@@ -259,11 +316,8 @@ impl Table {
                             .saturating_sub(1),
                         false => missing,
                     };
-                    return Err(DataError::corrupt(
-                        &self.path,
-                        format!("a value of `{name}` in every row"),
-                        format!("none in row {}", column.counts.len() + row),
-                    ));
+                    let row = RowPlace::Row(column.counts.len() + row);
+                    return Err(LabelReader::new(&self.path, name).missing("", &row));
                 }
                 match lists {
                     true => {
@@ -333,17 +387,14 @@ fn meaning(leaf: &ColumnDescriptor) -> Option<String> {
 
 fn broken(path: &Path, error: &ParquetError) -> DataError {
     let found = error.to_string();
-    let packed = found.contains("Disabled feature");
-    DataError::Corrupt {
-        path: path.to_owned(),
-        expected: "a whole Parquet file, plain or packed with snappy or gzip".to_owned(),
-        found,
-        advice: match packed {
-            true => "Write it again: pandas' to_parquet(compression=\"snappy\") or polars' write_parquet(compression=\"snappy\")",
-            false => "Fetch or write it again",
+    let advice = match found.contains("Disabled feature") {
+        true => {
+            "Write it again: pandas' to_parquet(compression=\"snappy\") or polars' write_parquet(compression=\"snappy\")"
         }
-        .to_owned(),
-    }
+        false => "Fetch or write it again",
+    };
+    let expected = "a whole Parquet file, plain or packed with snappy, gzip or zstd";
+    DataError::advised(path, expected, found, advice)
 }
 
 #[cfg(test)]
@@ -404,12 +455,12 @@ mod tests {
     #[test]
     fn numbers_without_a_sign_have_none() {
         let (labels, numbers) = read::<Int32Type>(&[7, -1], LogicalType::integer(32, false));
-        assert_eq!(labels, Ok(Labels::Numbers(vec![7, i64::from(u32::MAX)])));
+        assert_eq!(labels, Ok(Labels::of_numbers([7, i64::from(u32::MAX)])));
         assert_eq!(numbers, Ok(vec![7.0, u32::MAX as f32]));
         let (labels, numbers) = read::<Int64Type>(&[7, -1], LogicalType::integer(64, false));
-        assert!(labels.unwrap_err().contains("found 18446744073709551615"));
+        assert_eq!(labels.unwrap().texts(), ["7", "18446744073709551615"]);
         assert_eq!(numbers, Ok(vec![7.0, u64::MAX as f32]));
         let (labels, _) = read::<Int32Type>(&[7, -1], LogicalType::integer(8, true));
-        assert_eq!(labels, Ok(Labels::Numbers(vec![7, -1])));
+        assert_eq!(labels, Ok(Labels::of_numbers([7, -1])));
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::labels::Labels;
 use super::parts::{Part, Parts};
 use super::store::Store;
-use super::{DataError, Dataset};
+use super::{Cause, DataError, Dataset};
 use crate::files::{self, Kind};
 
 /// Pixels of both sides.
@@ -63,13 +63,13 @@ fn open_set(folder: &Path, set: Option<&str>, name: String) -> Result<Dataset, D
             let found = format!("{said} labels for {count} images");
             return Err(DataError::corrupt(&labels_file, "a label for every image", found));
         }
-        let labels = Labels::Numbers(labels.into_iter().map(i64::from).collect());
+        let labels = Labels::of_numbers(labels.into_iter().map(i64::from));
         let samples = Store::Buffer { bytes: images, shape: [1, SIDE, SIDE] };
-        Ok(Part { place: images_file, samples, labels, owners: None })
+        Ok(Part::of_file(images_file, labels, samples))
     };
     let (train, test) = (part(&TRAIN)?, part(&TEST)?);
     let notes = Vec::new();
-    Parts { name, class_names: None, train, test: Some(test), notes }.into_dataset(None)
+    Parts { name, train, test: Some(test), notes }.into_dataset(None)
 }
 
 /// Names of the files in a folder, sorted.
@@ -131,12 +131,12 @@ fn body(file: &Path, magic: u32) -> Result<(usize, Vec<u8>), DataError> {
         })
     };
     if word(0)? != magic {
-        let found = format!("{:08x}", word(0)?);
-        return Err(DataError::corrupt(
-            file,
-            format!("an IDX file that begins with {magic:08x}"),
-            found,
-        ));
+        let (found, expected) = (word(0)?, format!("an IDX file that begins with {magic:08x}"));
+        return Err(match found >> 16 {
+            // An array of other numbers or extents.
+            0 => DataError::because(Cause::OtherContent, file, expected, format!("{found:08x}")),
+            _ => DataError::corrupt(file, expected, format!("{found:08x}")),
+        });
     }
     let count = word(1)? as usize;
     let (head, size) = match magic {

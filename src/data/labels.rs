@@ -1,194 +1,220 @@
-//! Labels as files have them, numbers or words, become class ids.
+//! Labels and owners as files have them, one cell a row, and how those of several files become numbers.
 //!
-//! Class ids are the labels of the training part in ascending order (numbers by value, words byte by byte), unless the
-//! file names its classes: then a label is an index into the names. Both parts must have samples of every class.
+//! One rule for every source. Cells without a value are errors ([`LabelReader`]). Where all cells of all files are
+//! numbers they have to be whole, and are ordered by value whatever their spelling (`2`, `2.0`, the text `2`); otherwise
+//! all are words, ordered byte by byte. A file that names its classes has numbers of its own: they are indices into its
+//! names, and its samples are matched by name with those of other files ([`join`](joined::join)).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+mod classes;
+mod joined;
+mod spelling;
 
-use super::DataError;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-/// One label per sample.
+pub(super) use classes::number;
+pub(super) use joined::{FileLabels, join};
+
+use super::{DataError, normal_form};
+
+/// One label or owner per row of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Labels {
-    Numbers(Vec<i64>),
-    Words(Vec<String>),
+pub(super) struct Labels {
+    /// The different cells in the order in which they appear.
+    values: Vec<Value>,
+    /// The value of every row.
+    rows: Vec<u32>,
+    /// Names that the file gives to its numbers.
+    names: Option<Vec<String>>,
+}
+
+/// A cell that one or more rows have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Value {
+    text: String,
+    /// Where names of numbers are looked up by it: a number of a column of numbers, no text of digits.
+    index: Option<i64>,
+    /// Row that had it first.
+    first: usize,
 }
 
 impl Labels {
+    /// Labels of a source that has nothing but whole numbers.
+    pub fn of_numbers(numbers: impl IntoIterator<Item = i64>) -> Labels {
+        let mut labels = Labels { values: Vec::new(), rows: Vec::new(), names: None };
+        let mut known: BTreeMap<i64, u32> = BTreeMap::new();
+        for (row, number) in numbers.into_iter().enumerate() {
+            let next = labels.values.len() as u32;
+            let value = *known.entry(number).or_insert(next);
+            if value == next {
+                let text = number.to_string();
+                labels.values.push(Value { text, index: Some(number), first: row });
+            }
+            labels.rows.push(value);
+        }
+        labels
+    }
+
+    /// The same, where the file has names for its numbers: an index into them each.
+    pub fn with_names(self, names: Option<Vec<String>>) -> Labels {
+        let normal = |names: Vec<String>| names.iter().map(|name| normal_form(name)).collect();
+        Labels { names: names.map(normal), ..self }
+    }
+
     pub fn len(&self) -> usize {
-        match self {
-            Labels::Numbers(labels) => labels.len(),
-            Labels::Words(labels) => labels.len(),
+        self.rows.len()
+    }
+
+    /// The label of every row as it was written.
+    #[cfg(test)]
+    pub fn texts(&self) -> Vec<&str> {
+        self.rows.iter().map(|value| self.values[*value as usize].text.as_str()).collect()
+    }
+}
+
+/// Place of a row in a file, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RowPlace {
+    /// A line of a text file, from 1.
+    Line(u64),
+    /// A row, from 0.
+    Row(usize),
+    /// In other words, such as `image 3 of user w1`.
+    Named(String),
+}
+
+/// Reader of the cells of one column of labels or owners.
+#[derive(Debug)]
+pub(super) struct LabelReader {
+    path: PathBuf,
+    column: String,
+    labels: Labels,
+    known: BTreeMap<String, u32>,
+}
+
+/// The largest whole number up to which floats have every other one.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+impl LabelReader {
+    /// Begins the column `column` of a file.
+    pub fn new(path: &Path, column: &str) -> LabelReader {
+        let labels = Labels { values: Vec::new(), rows: Vec::new(), names: None };
+        let (path, column) = (path.to_owned(), column.to_owned());
+        LabelReader { path, column, labels, known: BTreeMap::new() }
+    }
+
+    /// Adds a text.
+    ///
+    /// # Errors
+    /// One that stands for a missing value.
+    pub fn push_text(&mut self, text: &str, row: impl Fn() -> RowPlace) -> Result<(), DataError> {
+        let text = text.trim();
+        if spelling::is_missing(text) {
+            return Err(self.missing(text, &row()));
         }
-    }
-
-    /// Cells of a table: numbers where all of them are whole numbers.
-    pub fn of_texts(cells: Vec<String>) -> Labels {
-        let numbers: Option<Vec<i64>> = cells.iter().map(|cell| cell.parse().ok()).collect();
-        numbers.map_or(Labels::Words(cells), Labels::Numbers)
-    }
-
-    /// The different labels as words in ascending order, and for every sample which of them it has.
-    pub fn ranked(&self) -> (Vec<String>, Vec<u32>) {
-        match self {
-            Labels::Numbers(labels) => ranked(labels),
-            Labels::Words(labels) => ranked(labels),
+        match text.is_ascii() {
+            true => self.push(text, None),
+            false => self.push(&normal_form(text), None),
         }
+        Ok(())
     }
 
-    /// The class of every sample among `names`, for which labels are words of them.
-    fn among(&self, names: &[String], place: &Path) -> Result<Vec<u32>, DataError> {
-        let ids: BTreeMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
-        let (words, ranks) = self.ranked();
-        let id = |word: &String| {
-            ids.get(word.as_str()).copied().ok_or_else(|| {
-                let sample = ranks.iter().position(|rank| words[*rank as usize] == *word);
-                let found = format!("`{word}` of sample {}", sample.unwrap_or_default());
-                DataError::corrupt(place, "labels that the training part has, too", found)
-            })
+    /// Adds a number of a column of floats.
+    ///
+    /// # Errors
+    /// One that is not a number: a missing value.
+    pub fn push_float(&mut self, value: f64, row: impl Fn() -> RowPlace) -> Result<(), DataError> {
+        if value.is_nan() {
+            return Err(self.missing("NaN", &row()));
+        }
+        match value.fract() == 0.0 && value.abs() < EXACT {
+            true => self.push_whole(value as i64),
+            false => self.push(&value.to_string(), None),
+        }
+        Ok(())
+    }
+
+    /// Adds a whole number.
+    pub fn push_whole(&mut self, value: i64) {
+        self.push(&value.to_string(), Some(value));
+    }
+
+    fn push(&mut self, text: &str, index: Option<i64>) {
+        let value = match self.known.get(text) {
+            Some(value) => *value,
+            None => {
+                let (next, first) = (self.labels.values.len() as u32, self.labels.rows.len());
+                self.labels.values.push(Value { text: text.to_owned(), index, first });
+                self.known.insert(text.to_owned(), next);
+                next
+            }
         };
-        let ids = words.iter().map(id).collect::<Result<Vec<u32>, _>>()?;
-        Ok(ranks.into_iter().map(|rank| ids[rank as usize]).collect())
+        self.labels.rows.push(value);
     }
 
-    /// The class of every sample where labels are numbers of `names`.
-    fn of_names(&self, names: &[String], place: &Path) -> Result<Vec<u32>, DataError> {
-        let Labels::Numbers(labels) = self else { return self.among(names, place) };
-        let id = |(sample, label): (usize, &i64)| {
-            u32::try_from(*label).ok().filter(|id| (*id as usize) < names.len()).ok_or_else(|| {
-                let found = format!("label {label} of sample {sample}");
-                DataError::corrupt(place, format!("labels from 0 to {}", names.len() - 1), found)
-            })
+    /// The error for a row without a value; `cell` is what it has in its place.
+    pub fn missing(&self, cell: &str, row: &RowPlace) -> DataError {
+        let cell = if cell.is_empty() { "none".to_owned() } else { format!("`{cell}`") };
+        let (path, found) = match row {
+            RowPlace::Line(line) => {
+                (PathBuf::from(format!("{}:{line}", self.path.display())), cell)
+            }
+            RowPlace::Row(row) => (self.path.clone(), format!("{cell} in row {row}")),
+            RowPlace::Named(place) => (self.path.clone(), format!("{cell} in {place}")),
         };
-        labels.iter().enumerate().map(id).collect()
+        DataError::advised(
+            &path,
+            format!("a value of `{}` in every row", self.column),
+            found,
+            "Fill the cell or leave the row out; a name that reads like a missing value needs another one",
+        )
     }
-}
 
-fn ranked<T: Ord + ToString>(labels: &[T]) -> (Vec<String>, Vec<u32>) {
-    let all: BTreeSet<&T> = labels.iter().collect();
-    let ranks: BTreeMap<&T, u32> = all.iter().copied().zip(0..).collect();
-    (all.iter().map(|label| label.to_string()).collect(), labels.iter().map(|l| ranks[l]).collect())
-}
-
-/// The classes of a data set and the class of every sample of its parts.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Numbered {
-    pub names: Vec<String>,
-    pub train: Vec<u32>,
-    pub test: Option<Vec<u32>>,
-}
-
-/// Numbers the labels of both parts; `names` are those of the file, where it has any.
-///
-/// # Errors
-/// No samples, a label that is no class, a class without samples in one of the parts, two classes that differ in
-/// capitals only.
-pub(super) fn number(
-    (train, train_place): (&Labels, &Path),
-    test: Option<(&Labels, &Path)>,
-    names: Option<Vec<String>>,
-) -> Result<Numbered, DataError> {
-    if train.len() == 0 {
-        return Err(DataError::corrupt(train_place, "at least one sample", "none"));
+    /// The labels that were read.
+    pub fn finish(self) -> Labels {
+        self.labels
     }
-    let named = names.is_some();
-    let (names, train_ids) = match names {
-        Some(names) => {
-            let ids = train.of_names(&names, train_place)?;
-            (names, ids)
-        }
-        None => train.ranked(),
-    };
-    let mut small: BTreeMap<String, &String> = BTreeMap::new();
-    for name in &names {
-        if let Some(other) = small.insert(name.to_lowercase(), name) {
-            let expected = "names of classes that differ by more than capitals";
-            return Err(DataError::corrupt(
-                train_place,
-                expected,
-                format!("`{other}` and `{name}`"),
-            ));
-        }
-    }
-    let test_ids = match test {
-        Some((labels, place)) if named => Some((labels.of_names(&names, place)?, place)),
-        Some((labels, place)) => Some((labels.among(&names, place)?, place)),
-        None => None,
-    };
-    let tested = test_ids.iter().map(|(ids, place)| (ids, *place));
-    for (ids, place) in [(&train_ids, train_place)].into_iter().chain(tested) {
-        let mut there = vec![false; names.len()];
-        ids.iter().for_each(|id| there[*id as usize] = true);
-        if let Some(class) = there.iter().position(|there| !there) {
-            let found = format!("{} samples, none of class `{}`", ids.len(), names[class]);
-            return Err(DataError::corrupt(place, "samples of every class", found));
-        }
-    }
-    Ok(Numbered { names, train: train_ids, test: test_ids.map(|(ids, _)| ids) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(labels: &[&str]) -> Labels {
-        Labels::Words(labels.iter().map(|label| (*label).to_owned()).collect())
-    }
-
-    fn numbered(
-        train: &Labels,
-        test: Option<&Labels>,
-        names: Option<&[&str]>,
-    ) -> Result<Numbered, String> {
-        let names = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        let test = test.map(|test| (test, Path::new("test")));
-        number((train, Path::new("train")), test, names).map_err(|error| error.to_string())
-    }
-
     #[test]
-    fn numbers_are_ranked_by_value_and_words_by_bytes() {
-        let train = Labels::Numbers(vec![10, 9, 10, -1]);
-        let made = numbered(&train, Some(&Labels::Numbers(vec![9, 10, -1])), None).unwrap();
-        assert_eq!(made.names, ["-1", "9", "10"]);
-        assert_eq!((made.train, made.test), (vec![2, 1, 2, 0], Some(vec![1, 2, 0])));
-        let made = numbered(&words(&["emu", "cat", "Dog"]), None, None).unwrap();
-        assert_eq!(
-            (made.names, made.train),
-            (vec!["Dog".into(), "cat".into(), "emu".into()], vec![2, 1, 0])
-        );
-    }
-
-    #[test]
-    fn named_classes_are_indices_whatever_their_order() {
-        let train = Labels::Numbers(vec![1, 0, 1]);
-        let made =
-            numbered(&train, Some(&Labels::Numbers(vec![0, 1])), Some(&["emu", "cat"])).unwrap();
-        assert_eq!(
-            (made.names[1].as_str(), made.train, made.test),
-            ("cat", vec![1, 0, 1], Some(vec![0, 1]))
-        );
-        // Names that look like numbers in another order: an index is an index.
-        let test = Labels::Numbers(vec![0, 1]);
-        let made = numbered(&train, Some(&test), Some(&["1", "0"])).unwrap();
-        assert_eq!((made.train, made.test), (vec![1, 0, 1], Some(vec![0, 1])));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_named_with_its_part() {
-        let train = Labels::Numbers(vec![0, 1, 2]);
-        let error = |test: &Labels, names| numbered(&train, Some(test), names).unwrap_err();
-        assert!(error(&Labels::Numbers(vec![0, 1, 3]), None).contains(
-            "test: expected labels that the training part has, too, found `3` of sample 2"
-        ));
-        assert!(error(&Labels::Numbers(vec![0, 1]), None).contains("none of class `2`"));
-        let named: &[&str] = &["a", "b"];
+    fn missing_values_are_refused_with_their_row() {
+        let reader = || LabelReader::new(Path::new("t.csv"), "y");
+        let told = |cell: &str, row: RowPlace| {
+            reader().push_text(cell, || row.clone()).unwrap_err().to_string()
+        };
+        let empty = told("  ", RowPlace::Line(4));
         assert!(
-            error(&Labels::Numbers(vec![0]), Some(named))
-                .contains("train: expected labels from 0 to 1, found label 2 of sample 2")
+            empty.starts_with("t.csv:4: expected a value of `y` in every row, found none. Fill"),
+            "{empty}"
         );
-        let error = numbered(&words(&["cat", "Cat"]), None, None).unwrap_err();
-        assert!(error.contains("`Cat` and `cat`"), "{error}");
-        assert!(numbered(&words(&[]), None, None).unwrap_err().contains("at least one sample"));
+        let nan = reader().push_float(f64::NAN, || RowPlace::Row(7)).unwrap_err().to_string();
+        assert!(nan.contains("t.csv: expected") && nan.contains("found `NaN` in row 7"), "{nan}");
+        let named = told("null", RowPlace::Named("image 3 of user `w`".into()));
+        assert!(named.contains("found `null` in image 3 of user `w`"), "{named}");
+    }
+
+    #[test]
+    fn both_forms_of_an_accent_are_one_label() {
+        let mut reader = LabelReader::new(Path::new("t"), "y");
+        for text in ["Caf\u{e9}", "Cafe\u{301}", "Cafe"] {
+            reader.push_text(text, || RowPlace::Row(0)).unwrap();
+        }
+        assert_eq!(reader.finish().rows, [0, 0, 1]);
+    }
+
+    #[test]
+    fn floats_texts_and_numbers_of_one_value_are_one() {
+        let mut reader = LabelReader::new(Path::new("t"), "y");
+        reader.push_float(2.0, || RowPlace::Row(0)).unwrap();
+        reader.push_whole(2);
+        reader.push_text(" 2 ", || RowPlace::Row(2)).unwrap();
+        reader.push_float(0.5, || RowPlace::Row(3)).unwrap();
+        let labels = reader.finish();
+        assert_eq!(labels.rows, [0, 0, 0, 1]);
+        assert_eq!(labels.values[1].text, "0.5");
     }
 }

@@ -5,14 +5,17 @@
 //! is one. Source: Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018, <https://leaf.cmu.edu>.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
 
-use super::labels::Labels;
-use super::parts::{Part, Parts};
+use super::foreign::foreign;
+use super::labels::{LabelReader, RowPlace};
+use super::parts::{Part, PartFile, Parts};
 use super::store::Store;
-use super::{DataError, Dataset, TestShare};
+use super::{Cause, DataError, Dataset, TestShare};
 use crate::files::{self, Kind};
 
 /// Pixels of both sides.
@@ -22,13 +25,45 @@ const SIDE: usize = 28;
 #[derive(Deserialize)]
 struct File {
     users: Vec<String>,
-    user_data: BTreeMap<String, User>,
+    #[serde(deserialize_with = "entries")]
+    user_data: Vec<(String, User)>,
 }
 
 #[derive(Deserialize)]
 struct User {
     x: Vec<Vec<f32>>,
-    y: Vec<i64>,
+    y: Vec<Class>,
+}
+
+/// A class as JSON has it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Class {
+    Whole(i64),
+    Float(f64),
+    Text(String),
+    Missing(()),
+}
+
+/// All entries of a JSON object, also those that have one key.
+fn entries<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<(String, User)>, D::Error> {
+    struct Entries;
+    impl<'de> Visitor<'de> for Entries {
+        type Value = Vec<(String, User)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the data of every user")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+            let mut found = Vec::new();
+            while let Some(entry) = map.next_entry()? {
+                found.push(entry);
+            }
+            Ok(found)
+        }
+    }
+    source.deserialize_map(Entries)
 }
 
 /// Reads `train` and `test` of a folder (or of its folder `data`); with a share the files of one folder.
@@ -47,38 +82,52 @@ pub fn open(path: &Path, share: Option<TestShare>) -> Result<Dataset, DataError>
         }
         false => (part(root)?, None),
     };
-    Parts { name, class_names: None, train, test, notes: Vec::new() }.into_dataset(share)
+    Parts { name, train, test, notes: Vec::new() }.into_dataset(share)
 }
 
 fn part(folder: &Path) -> Result<Part, DataError> {
-    let (mut bytes, mut labels, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bytes, mut files) = (Vec::new(), Vec::new());
     for path in listed(folder)? {
+        let mut labels = LabelReader::new(&path, "y");
+        let mut owners = LabelReader::new(&path, "users");
         for (user, of_user) in read(&path)? {
-            for (at, image) in of_user.x.iter().enumerate() {
-                if image.len() != SIDE * SIDE {
-                    let found = format!("{} in image {at} of user `{user}`", image.len());
-                    return Err(DataError::corrupt(&path, "784 numbers for every image", found));
-                }
-                if let Some(value) = image.iter().find(|value| !(0.0..=1.0).contains(*value)) {
-                    let found = format!("{value} in image {at} of user `{user}`");
-                    return Err(DataError::corrupt(&path, "numbers from 0 to 1", found));
-                }
-                bytes.extend(image.iter().map(|value| (value * 255.0).round() as u8));
+            let User { x, y } = of_user;
+            if x.len() != y.len() {
+                let found = format!("{} for {} of user `{user}`", y.len(), x.len());
+                let expected = "a class for every image";
+                return Err(DataError::because(Cause::OtherContent, &path, expected, found));
             }
-            if of_user.x.len() != of_user.y.len() {
-                let found = format!("{} for {} of user `{user}`", of_user.y.len(), of_user.x.len());
-                return Err(DataError::corrupt(&path, "a class for every image", found));
+            for (at, (image, class)) in x.iter().zip(y).enumerate() {
+                let place = || RowPlace::Named(format!("image {at} of user `{user}`"));
+                push(image, &mut bytes).map_err(|(expected, found)| {
+                    let found = format!("{found} in image {at} of user `{user}`");
+                    DataError::because(Cause::OtherContent, &path, expected, found)
+                })?;
+                match class {
+                    Class::Whole(class) => labels.push_whole(class),
+                    Class::Float(class) => labels.push_float(class, place)?,
+                    Class::Text(class) => labels.push_text(&class, place)?,
+                    Class::Missing(()) => return Err(labels.missing("null", &place())),
+                }
+                owners.push_text(&user, place)?;
             }
-            owners.extend(std::iter::repeat_n(user, of_user.y.len()));
-            labels.extend(of_user.y);
         }
+        let (labels, owners) = (labels.finish(), Some(owners.finish()));
+        files.push(PartFile { place: path, labels, owners, columns: None });
     }
-    Ok(Part {
-        place: folder.to_owned(),
-        samples: Store::Buffer { bytes, shape: [1, SIDE, SIDE] },
-        labels: Labels::Numbers(labels),
-        owners: Some(Labels::Words(owners)),
-    })
+    Ok(Part { files, samples: Store::Buffer { bytes, shape: [1, SIDE, SIDE] } })
+}
+
+/// Adds an image as bytes; otherwise says what was expected and what was found.
+fn push(image: &[f32], bytes: &mut Vec<u8>) -> Result<(), (&'static str, String)> {
+    if image.len() != SIDE * SIDE {
+        return Err(("784 numbers for every image", image.len().to_string()));
+    }
+    if let Some(value) = image.iter().find(|value| !(0.0..=1.0).contains(*value)) {
+        return Err(("numbers from 0 to 1", value.to_string()));
+    }
+    bytes.extend(image.iter().map(|value| (value * 255.0).round() as u8));
+    Ok(())
 }
 
 /// The users of a file in its order.
@@ -86,22 +135,32 @@ fn read(path: &Path) -> Result<Vec<(String, User)>, DataError> {
     let file =
         files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a file of LEAF", e))?;
     let read: Result<File, _> = serde_json::from_reader(std::io::BufReader::new(file));
-    let mut file = read.map_err(|error| {
+    let File { users, user_data } = read.map_err(|error| {
         let expected = "`users` and `user_data` with `x` and `y` of each, as LEAF writes them";
-        DataError::corrupt(path, expected, error.to_string())
+        let cause = if error.is_eof() { Cause::Damaged } else { Cause::OtherContent };
+        foreign(path)
+            .unwrap_or_else(|| DataError::because(cause, path, expected, error.to_string()))
     })?;
-    let data = |user: String| match file.user_data.remove(&user) {
-        Some(found) => Ok((user, found)),
-        None => Err(DataError::corrupt(
-            path,
-            "`user_data` of every user, once",
-            format!("none of `{user}`"),
-        )),
+    let once = |found: String| {
+        let expected = "`user_data` of every user, once";
+        DataError::because(Cause::OtherContent, path, expected, found)
     };
-    let found = file.users.into_iter().map(data).collect::<Result<_, _>>()?;
-    match file.user_data.keys().next() {
+    let mut known: BTreeMap<String, User> = BTreeMap::new();
+    for (user, data) in user_data {
+        if known.contains_key(&user) {
+            return Err(once(format!("`{user}` twice")));
+        }
+        known.insert(user, data);
+    }
+    let data = |user: String| match known.remove(&user) {
+        Some(found) => Ok((user, found)),
+        None => Err(once(format!("none of `{user}`"))),
+    };
+    let found = users.into_iter().map(data).collect::<Result<_, _>>()?;
+    match known.keys().next() {
         None => Ok(found),
-        Some(user) => Err(DataError::corrupt(
+        Some(user) => Err(DataError::because(
+            Cause::OtherContent,
             path,
             "every user of `user_data` in `users`",
             format!("`{user}` in the first only"),
@@ -195,6 +254,17 @@ mod tests {
             (right[..right.len() / 2].to_owned(), "EOF"),
             (right.replacen("[0.00", "[7,0.00", 1), "785 in image 0 of user `w1`"),
             (right.replacen("[0.00", "[7.00", 1), "numbers from 0 to 1"),
+            (
+                right.replace("\"y\":[0,1]", "\"y\":[0,null]"),
+                "a value of `y` in every row, found `null` in image 1 of user `w1`",
+            ),
+            (right.replace("\"y\":[0,1]", "\"y\":[0,\"\"]"), "found none in image 1"),
+            (right.replace("\"y\":[0,1]", "\"y\":[0,0.5]"), "0.5 in row 1"),
+            (
+                right.replace("\"user_data\":{", "\"user_data\":{\"w1\":{\"x\":[],\"y\":[]},"),
+                "found `w1` twice",
+            ),
+            ("version https://git-lfs.github.com/spec/v1".to_owned(), "a pointer of Git LFS"),
         ];
         for (text, expected) in cases {
             let found = error(text);

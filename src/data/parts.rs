@@ -1,21 +1,74 @@
 //! A data set put together from parts as files have them: samples, labels, whose they are.
+//!
+//! Whatever is read in several files is brought together here and nowhere else: columns by their names
+//! ([`by_name`]), labels and owners by what they mean in their own file ([`labels`](super::labels)).
 
-use std::path::PathBuf;
+mod by_name;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::labels::{Labels, number};
+use super::labels::{FileLabels, Labels, join, number};
 use super::store::Store;
 use super::{DataError, Dataset, Split, TestShare};
 
 /// One part of a data set.
 #[derive(Debug)]
 pub(super) struct Part {
+    /// Its files, in the order of their samples.
+    pub files: Vec<PartFile>,
+    /// The samples of all files, one behind the other.
+    pub samples: Store,
+}
+
+/// What one file says of its samples.
+#[derive(Debug)]
+pub(super) struct PartFile {
     /// For errors.
     pub place: PathBuf,
-    pub samples: Store,
     pub labels: Labels,
-    /// Whose each sample is.
+    /// Whose each sample is; of no use in a part that is tested.
     pub owners: Option<Labels>,
+    /// Names of the numbers in a row, in the order in which they were read; `None` where they have places only.
+    pub columns: Option<Vec<String>>,
+}
+
+impl Part {
+    /// A part of one file whose samples are nobody's.
+    pub fn of_file(place: PathBuf, labels: Labels, samples: Store) -> Part {
+        Part { files: vec![PartFile { place, labels, owners: None, columns: None }], samples }
+    }
+
+    fn place(&self) -> &Path {
+        self.files.first().map_or(Path::new(""), |file| file.place.as_path())
+    }
+
+    fn labels(&self) -> Vec<FileLabels<'_>> {
+        self.files.iter().map(|file| FileLabels { place: &file.place, labels: &file.labels }).collect()
+    }
+
+    /// Whose every sample is, where all files say so.
+    ///
+    /// # Errors
+    /// Owners that do not fit together.
+    fn owners(&self) -> Result<Option<Vec<u32>>, DataError> {
+        let owners: Option<Vec<FileLabels<'_>>> = self
+            .files
+            .iter()
+            .map(|file| Some(FileLabels { place: &file.place, labels: file.owners.as_ref()? }))
+            .collect();
+        let Some(owners) = owners else { return Ok(None) };
+        Ok(Some(ranks_of_those_there(join(&owners)?.rows.concat())))
+    }
+}
+
+/// The same numbers without gaps: names of a file may be nobody's.
+fn ranks_of_those_there(owners: Vec<u32>) -> Vec<u32> {
+    let mut there = owners.clone();
+    there.sort_unstable();
+    there.dedup();
+    let rank = |owner: u32| there.binary_search(&owner).unwrap_or_default() as u32;
+    owners.into_iter().map(rank).collect()
 }
 
 /// The parts of a data set.
@@ -23,8 +76,6 @@ pub(super) struct Part {
 pub(super) struct Parts {
     /// For people.
     pub name: String,
-    /// Classes by number, where a file names them.
-    pub class_names: Option<Vec<String>>,
     pub train: Part,
     /// `None` where nobody has divided the samples.
     pub test: Option<Part>,
@@ -32,16 +83,16 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Numbers the classes and owners. Where there is no test part, `share` draws one.
+    /// Brings the files together and numbers classes and owners. Where there is no test part, `share` draws one.
     ///
     /// # Errors
-    /// Labels that do not fit together; no test part and no share, or both.
+    /// Columns, labels or owners that do not fit together; no test part and no share, or both.
     pub fn into_dataset(self, share: Option<TestShare>) -> Result<Dataset, DataError> {
-        let Parts { name, class_names, train, test, notes } = self;
+        let Parts { name, mut train, mut test, mut notes } = self;
         match (&test, share) {
             (None, None) => {
                 return Err(DataError::Missing {
-                    path: train.place,
+                    path: train.place().to_owned(),
                     expected: "a part to test on beside it".to_owned(),
                     advice: "Add it, or draw a part to test on: data.test_share = 0.2".to_owned(),
                 });
@@ -50,17 +101,19 @@ impl Parts {
                 return Err(DataError::unfit(
                     format!(
                         "{} is tested, and data.test_share would draw another part",
-                        test.place.display()
+                        test.place().display()
                     ),
                     "remove data.test_share, or name one file in data.path",
                 ));
             }
             _ => {}
         }
-        let labels = test.as_ref().map(|test| (&test.labels, test.place.as_path()));
-        let numbered = number((&train.labels, &train.place), labels, class_names)?;
+        notes.extend(by_name::align(&mut train, test.as_mut())?);
+        let tested = test.as_ref().map(Part::labels);
+        let numbered = number(&train.labels(), tested.as_deref())?;
+        notes.extend(numbered.notes);
         let classes = numbered.names.len();
-        let owners = train.owners.map(|owners| owners.ranked().1);
+        let owners = train.owners()?;
         let whole = Split::new(train.samples, numbered.train, classes)?;
         let whole = Arc::new(match owners {
             Some(owners) => whole.with_owners(owners),

@@ -8,6 +8,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
 use super::*;
+use crate::data::folder::{Orientation, StoredSize};
 
 /// An image of one colour.
 fn png(colour: u8, width: u32, height: u32) -> Vec<u8> {
@@ -17,8 +18,13 @@ fn png(colour: u8, width: u32, height: u32) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// As the hub writes: a structure of bytes and path, a label, a writer.
+/// As the hub writes, with the classes emu and cat, or without names.
 fn hub(rows: &[(Vec<u8>, i64, i64)], named: bool) -> Vec<u8> {
+    hub_of(rows, named.then_some(r#"["emu", "cat"]"#))
+}
+
+/// As the hub writes: a structure of bytes and path, a label, a writer; names of classes as a list in JSON.
+fn hub_of(rows: &[(Vec<u8>, i64, i64)], names: Option<&str>) -> Vec<u8> {
     let leaf = |name, kind, repetition| {
         let leaf = Type::primitive_type_builder(name, kind).with_repetition(repetition);
         Arc::new(leaf.build().unwrap())
@@ -33,10 +39,14 @@ fn hub(rows: &[(Vec<u8>, i64, i64)], named: bool) -> Vec<u8> {
         leaf("writer", Physical::INT64, Repetition::OPTIONAL),
     ];
     let schema = Type::group_type_builder("schema").with_fields(fields).build().unwrap();
-    let note = r#"{"info": {"features": {"image": {"_type": "Image"}, "label": {"names": ["emu", "cat"], "_type": "ClassLabel"}}}}"#;
-    let note = KeyValue::new("huggingface".to_owned(), note.to_owned());
+    let note = |names: &str| {
+        let label = format!(r#"{{"names": {names}, "_type": "ClassLabel"}}"#);
+        let note = format!(r#"{{"info": {{"features": {{"image": {{"_type": "Image"}}, "label": {label}}}}}}}"#);
+        vec![KeyValue::new("huggingface".to_owned(), note)]
+    };
+    let zstd = parquet::basic::Compression::ZSTD(Default::default());
     let properties =
-        WriterProperties::builder().set_key_value_metadata(named.then(|| vec![note])).build();
+        WriterProperties::builder().set_key_value_metadata(names.map(note)).set_compression(zstd).build();
     let mut file = SerializedFileWriter::new(Vec::new(), schema.into(), properties.into()).unwrap();
     let mut group = file.next_row_group().unwrap();
     let given = |level: i16| vec![level; rows.len()];
@@ -69,7 +79,7 @@ fn hub(rows: &[(Vec<u8>, i64, i64)], named: bool) -> Vec<u8> {
 
 fn options() -> PackedOptions {
     PackedOptions {
-        size: StoredSize::Square(4),
+        form: StoredForm { size: StoredSize::Square(4), orientation: Orientation::Exif },
         input: "image".into(),
         label: "label".into(),
         client: Some("writer".into()),
@@ -101,7 +111,7 @@ fn files_are_read_in_order_with_the_names_of_the_hub() {
         let image = data.train.image(sample).unwrap();
         assert_eq!((image.height, image.width, image.pixels[0]), (4, 4, colour));
     }
-    assert!(data.notes[0].contains("validation*.parquet"), "{:?}", data.notes);
+    assert!(data.notes[0].contains("validation-00000-of-00001.parquet"), "{:?}", data.notes);
     assert_eq!(open(sample(false).path(), &options()).unwrap().class_names, ["0", "1"]);
 }
 
@@ -119,7 +129,7 @@ fn a_part_is_in_one_place_and_its_files_are_named_by_it() {
     let both = open(root.path(), &options()).unwrap();
     assert_eq!(
         both.notes,
-        ["accuracies are measured on test*.parquet; validation*.parquet is not used"]
+        ["accuracies are measured on test; data/validation-00000-of-00001.parquet is not used"]
     );
     // A second copy.
     let folder = root.path().join("train");
@@ -185,7 +195,7 @@ fn what_is_wrong_is_named() {
     let error = told(&root, &options());
     assert!(error.contains("labels from 0 to 1, found label 2 of sample 2"), "{error}");
     let empty = tempfile::tempdir().unwrap();
-    assert!(told(&empty, &options()).contains("[root]/train*.parquet: not found"));
+    assert!(told(&empty, &options()).contains("[root]/train.parquet: not found"));
 }
 
 #[test]
@@ -205,16 +215,42 @@ fn one_file_is_divided_by_a_share() {
     }
 }
 
-#[test]
-fn a_part_that_says_how_many_files_it_has_must_have_them() {
-    let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
-    for good in [
-        &["train.parquet"][..],
-        &["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"],
-        &["train-0-of-1-0ab3.parquet"],
-    ] {
-        assert!(whole(&paths(good)).is_ok(), "{good:?}");
+/// Files of two classes that number them as they like; what is read of them.
+fn of_names(files: &[(&str, &[(u8, i64)], Option<&str>)]) -> Result<Dataset, String> {
+    let root = tempfile::tempdir().unwrap();
+    for (name, rows, names) in files {
+        let rows: Vec<_> = rows.iter().map(|(colour, label)| (png(*colour, 4, 4), *label, 1)).collect();
+        std::fs::write(root.path().join(name), hub_of(&rows, *names)).unwrap();
     }
-    let cut = whole(&paths(&["train-00001-of-00003.parquet"])).unwrap_err().to_string();
-    assert!(cut.contains("3 files of its kind") && cut.contains("fetch the others"), "{cut}");
+    open(root.path(), &options()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn numbers_of_a_file_are_indices_into_its_own_names() {
+    let (one, other) = (Some(r#"["emu", "cat"]"#), Some(r#"["cat", "emu"]"#));
+    let shards = |last| {
+        of_names(&[
+            ("train-0-of-2.parquet", &[(10, 0), (20, 1)], one),
+            ("train-1-of-2.parquet", &[(30, 0), (40, 1)], last),
+            ("test.parquet", &[(50, 0), (60, 1)], other),
+        ])
+    };
+    let data = shards(other).unwrap();
+    assert_eq!(data.class_names, ["emu", "cat"]);
+    assert_eq!((data.train.labels(), data.test.labels()), (&[0, 1, 1, 0][..], &[1, 0][..]));
+    assert!(data.notes[0].contains("number their classes differently"), "{:?}", data.notes);
+    let error = shards(None).unwrap_err();
+    assert!(error.contains("train-1-of-2.parquet: expected names of its classes"), "{error}");
+    let data = shards(Some(r#"["emu", "dog"]"#)).unwrap();
+    assert_eq!(data.class_names, ["emu", "cat", "dog"]);
+    assert_eq!((data.train.labels(), data.test.labels()), (&[0, 1, 0, 2][..], &[1, 0][..]));
+}
+
+#[test]
+fn the_folder_of_the_only_configuration_is_read() {
+    let root = sample(true);
+    std::fs::rename(root.path().join("data"), root.path().join("plain_text")).unwrap();
+    let data = open(root.path(), &options()).unwrap();
+    assert_eq!((data.train.len(), data.test.len()), (3, 2));
+    assert!(data.notes[0].contains("plain_text"), "{:?}", data.notes);
 }

@@ -1,23 +1,23 @@
 //! Rows of NumPy's arrays, packed in a `.npz` or as `.npy` files in a folder.
 
-use std::io::Error;
 use std::path::Path;
 
 use zip::ZipArchive;
 
-use super::npy::Array;
-use super::{Rows, TableNames};
-use crate::data::DataError;
+use super::npy::{Array, ArrayError};
+use super::{Role, Rows, TableNames};
+use crate::data::foreign::foreign;
+use crate::data::{Cause, DataError};
 use crate::files::{self, Kind};
 
 /// Rows of the arrays in a folder.
-pub(super) fn folder(path: &Path, names: &TableNames) -> Result<Rows, DataError> {
-    rows(path, names, &|name| {
+pub(super) fn folder(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
+    rows(path, names, role, &|name| {
         let file = path.join(format!("{name}.npy"));
         let source =
             files::open(&file, Kind::Data).map_err(|e| DataError::io(&file, "an array", e))?;
         Array::read(std::io::BufReader::new(source), Kind::Data.limit().0)
-            .map_err(|error| broken(&file, &error))
+            .map_err(|error| foreign(&file).unwrap_or_else(|| broken(&file, &error)))
     })
 }
 
@@ -25,17 +25,20 @@ pub(super) fn folder(path: &Path, names: &TableNames) -> Result<Rows, DataError>
 pub(super) fn packed(
     path: &Path,
     names: &TableNames,
+    role: Role,
     named: &dyn Fn(&str) -> String,
 ) -> Result<Rows, DataError> {
-    rows(path, names, &|name| {
+    rows(path, names, role, &|name| {
         let name = named(name);
         let mut zip = archive(path)?;
         let there = members(&zip);
-        let member = zip.by_name(&format!("{name}.npy")).map_err(|_| DataError::Corrupt {
-            path: path.to_owned(),
-            expected: format!("an array `{name}`"),
-            found: format!("the arrays {}", there.join(", ").replace(".npy", "")),
-            advice: "Name the right one: data.input, data.label, data.client".to_owned(),
+        let member = zip.by_name(&format!("{name}.npy")).map_err(|_| {
+            DataError::advised(
+                path,
+                format!("an array `{name}`"),
+                format!("the arrays {}", there.join(", ").replace(".npy", "")),
+                "Name the right one: data.input, data.label, data.client",
+            )
         })?;
         let place = path.join(&name);
         Array::read(member, Kind::Data.limit().0).map_err(|error| broken(&place, &error))
@@ -50,12 +53,12 @@ pub(super) fn both(path: &Path, names: &TableNames) -> Result<Option<(Rows, Rows
     let before = |part: &'static str| move |name: &str| format!("{part}_{name}");
     let behind = |part: &'static str| move |name: &str| format!("{name}_{part}");
     if has(format!("train_{input}")) {
-        let train = packed(path, names, &before("train"))?;
-        return Ok(Some((train, packed(path, names, &before("test"))?)));
+        let train = packed(path, names, Role::Train, &before("train"))?;
+        return Ok(Some((train, packed(path, names, Role::Test, &before("test"))?)));
     }
     if has(format!("{input}_train")) {
-        let train = packed(path, names, &behind("train"))?;
-        return Ok(Some((train, packed(path, names, &behind("test"))?)));
+        let train = packed(path, names, Role::Train, &behind("train"))?;
+        return Ok(Some((train, packed(path, names, Role::Test, &behind("test"))?)));
     }
     Ok(None)
 }
@@ -63,19 +66,20 @@ pub(super) fn both(path: &Path, names: &TableNames) -> Result<Option<(Rows, Rows
 fn rows(
     path: &Path,
     names: &TableNames,
+    role: Role,
     array: &dyn Fn(&str) -> Result<Array, DataError>,
 ) -> Result<Rows, DataError> {
-    let failed = |name: &str| {
+    let labels = |name: &str| {
         let place = path.join(name);
-        move |error: Error| broken(&place, &error)
+        array(name)?.labels(&place, name)
     };
-    let labels = array(&names.label)?.labels().map_err(failed(&names.label))?;
-    let owners = match &names.client {
-        Some(client) => Some(array(client)?.labels().map_err(failed(client))?),
-        None => None,
-    };
-    let values = array(&names.input)?.rows(names.width).map_err(failed(&names.input))?;
-    Ok(Rows { values, labels, owners })
+    let client = names.client.as_deref().filter(|_| role == Role::Train);
+    let owners = client.map(labels).transpose()?;
+    let labels = labels(&names.label)?;
+    let place = path.join(&names.input);
+    let values =
+        array(&names.input)?.rows(names.width).map_err(|error| broken(&place, &error))?;
+    Ok(Rows { values, labels, owners, columns: None, notes: Vec::new() })
 }
 
 fn members(zip: &ZipArchive<std::io::BufReader<std::fs::File>>) -> Vec<String> {
@@ -85,15 +89,13 @@ fn members(zip: &ZipArchive<std::io::BufReader<std::fs::File>>) -> Vec<String> {
 
 fn archive(path: &Path) -> Result<ZipArchive<std::io::BufReader<std::fs::File>>, DataError> {
     let file = files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a .npz file", e))?;
-    ZipArchive::new(std::io::BufReader::new(file))
-        .map_err(|error| DataError::corrupt(path, "a whole .npz file", error.to_string()))
+    ZipArchive::new(std::io::BufReader::new(file)).map_err(|error| {
+        foreign(path).unwrap_or_else(|| {
+            DataError::because(Cause::Damaged, path, "a whole .npz file", error.to_string())
+        })
+    })
 }
 
-fn broken(place: &Path, error: &Error) -> DataError {
-    DataError::Corrupt {
-        path: place.to_owned(),
-        expected: "an array that fits".to_owned(),
-        found: error.to_string(),
-        advice: "Write it again with numpy.save or numpy.savez".to_owned(),
-    }
+pub(super) fn broken(place: &Path, error: &ArrayError) -> DataError {
+    DataError::advised(place, "an array that fits", error.to_string(), error.advice())
 }

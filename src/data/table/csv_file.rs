@@ -2,67 +2,59 @@
 
 use std::path::Path;
 
-use super::{Rows, TableNames, wide};
+use super::header::Header;
+use super::{Role, Rows, TableNames};
 use crate::data::DataError;
-use crate::data::labels::Labels;
+use crate::data::labels::{LabelReader, RowPlace};
 use crate::files::{self, Kind};
 
-pub(super) fn read(path: &Path, names: &TableNames) -> Result<Rows, DataError> {
+pub(super) fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
     let file = files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a CSV file", e))?;
-    let broken = |error: csv::Error| DataError::Corrupt {
-        path: path.to_owned(),
-        expected: "a CSV file with a header and as many cells in every line".to_owned(),
-        found: error.to_string(),
-        advice: "Correct the file".to_owned(),
+    let broken = |error: csv::Error| {
+        DataError::advised(
+            path,
+            "a CSV file with a header and as many cells in every line",
+            error.to_string(),
+            "Correct the file",
+        )
     };
     let mut reader =
         csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(std::io::BufReader::new(file));
-    let header = reader.headers().map_err(broken)?.clone();
-    let column = |name: &str| {
-        header.iter().position(|cell| cell == name).ok_or_else(|| DataError::Corrupt {
-            path: path.to_owned(),
-            expected: format!("a column `{name}`"),
-            found: format!("the columns {}", shortened(&header)),
-            advice: "Name the right one: data.label, data.client".to_owned(),
-        })
-    };
-    let label = column(&names.label)?;
-    let client = names.client.as_deref().map(column).transpose()?;
-    let of_row: Vec<usize> =
-        (0..header.len()).filter(|at| *at != label && Some(*at) != client).collect();
-    if of_row.len() != names.width {
-        return Err(wide(path, names, of_row.len()));
-    }
-    let (mut values, mut labels, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    let columns: Vec<String> =
+        reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
+    let header = Header::read(path, &columns, names, role)?;
+    let mut values = Vec::new();
+    let mut labels = LabelReader::new(path, &columns[header.label]);
+    let mut owners = header.client.map(|at| (at, LabelReader::new(path, &columns[at])));
     let mut line = csv::StringRecord::new();
     while reader.read_record(&mut line).map_err(broken)? {
-        for at in &of_row {
-            let cell = &line[*at];
-            let value: f32 = cell.parse().map_err(|_| {
-                let number = line.position().map_or(0, csv::Position::line);
-                let found = format!("`{cell}` in the column `{}`", &header[*at]);
-                DataError::Corrupt {
-                    path: format!("{}:{number}", path.display()).into(),
-                    expected: "a number".to_owned(),
-                    found,
-                    advice: "Correct the cell, name the column in data.client, or take it away"
-                        .to_owned(),
-                }
-            })?;
-            values.push(value);
+        let number = line.position().map_or(0, csv::Position::line);
+        let place = || RowPlace::Line(number);
+        for at in &header.of_row {
+            values.push(value(&line[*at]).ok_or_else(|| {
+                DataError::advised(
+                    Path::new(&format!("{}:{number}", path.display())),
+                    "a finite number",
+                    format!("`{}` in the column `{}`", &line[*at], columns[*at]),
+                    "Correct the cell, name the column in data.client, or take it away",
+                )
+            })?);
         }
-        labels.push(line[label].to_owned());
-        owners.extend(client.map(|client| line[client].to_owned()));
+        labels.push_text(&line[header.label], place)?;
+        if let Some((at, owners)) = &mut owners {
+            owners.push_text(&line[*at], place)?;
+        }
     }
-    let owners = client.map(|_| Labels::of_texts(owners));
-    Ok(Rows { values, labels: Labels::of_texts(labels), owners })
+    Ok(Rows {
+        values,
+        labels: labels.finish(),
+        owners: owners.map(|(_, owners)| owners.finish()),
+        columns: Some(header.names(&columns)),
+        notes: header.notes,
+    })
 }
 
-/// The first columns of a header.
-fn shortened(header: &csv::StringRecord) -> String {
-    let mut names: Vec<&str> = header.iter().take(8).collect();
-    if header.len() > names.len() {
-        names.push("...");
-    }
-    names.join(", ")
+/// A number of a row, which is finite.
+fn value(cell: &str) -> Option<f32> {
+    cell.parse().ok().filter(|value: &f32| value.is_finite())
 }

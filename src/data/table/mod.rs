@@ -6,12 +6,14 @@
 //! | `.parquet` | a column of lists, or every other column | columns by name |
 //! | `.npz`, a folder of `.npy` | an array `(rows, width)` | arrays by name |
 //!
-//! A folder holds a file, or a folder of arrays, per part: `train.csv` and `test.csv` (or `val.csv`), `train/features.npy`.
-//! One file alone is undivided, but for a `.npz` with the arrays of both parts (`features_train` or `train_features`).
+//! A folder holds one or more files, or a folder of arrays, per part: `train.csv` and `test.csv` (or `val.csv`),
+//! `train-00000-of-00002.parquet`, `train/features.npy`. One file alone is undivided, but for a `.npz` with the arrays
+//! of both parts (`features_train` or `train_features`).
 //! Rows are not transformed: with `backbone.kind = "pixels"` they are the features.
 
 mod arrays;
 mod csv_file;
+mod header;
 mod npy;
 mod parquet_file;
 #[cfg(test)]
@@ -19,10 +21,12 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use super::foreign::foreign;
 use super::labels::Labels;
-use super::parts::{Part, Parts};
+use super::part_files::{self, FileForms, PartFiles};
+use super::parts::{Part, PartFile, Parts};
 use super::store::Store;
-use super::{DataError, Dataset, TestShare};
+use super::{Cause, DataError, Dataset, TestShare};
 
 /// How to read a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,134 +41,165 @@ pub struct TableNames {
     pub client: Option<String>,
 }
 
+/// What a part is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Its rows have owners, where the scenario asks for them.
+    Train,
+    /// Its rows are nobody's: a column of owners may be there or not.
+    Test,
+}
+
 /// What a file holds.
 struct Rows {
     values: Vec<f32>,
     labels: Labels,
     owners: Option<Labels>,
+    /// Names of the numbers of a row, where they have any.
+    columns: Option<Vec<String>>,
+    /// What people should know.
+    notes: Vec<String>,
 }
 
-/// The parts of a folder and the words that stand for each, the first that is there.
-const TEST: [&str; 4] = ["test", "val", "valid", "validation"];
+/// Files of tables.
+const FORMS: FileForms = FileForms {
+    endings: &["csv", "parquet", "npz"],
+    arrays: true,
+    expected: "the training part as train.csv, train.parquet, train.npz, numbered ones such as \
+               train-00000-of-00002.parquet, or arrays (.npy) in a folder train",
+};
 
 /// Reads a file or a folder of tables.
 ///
 /// # Errors
-/// Files and columns that are missing, rows of another width, values that are no finite numbers, labels that do not fit.
+/// Files and columns that are missing, rows of another width, values that are no finite numbers, labels and columns that
+/// do not fit together.
 pub fn open(
     path: &Path,
     names: &TableNames,
     share: Option<TestShare>,
 ) -> Result<Dataset, DataError> {
     let name = path.file_stem().map_or("table".into(), |name| name.to_string_lossy().into_owned());
-    let both = path.extension().is_some_and(|ending| ending == "npz");
-    let (train, test) = match () {
-        () if both => match arrays::both(path, names)? {
-            Some((train, test)) => (part(path, train, names)?, Some(part(path, test, names)?)),
-            None => (part_of(path, names)?, None),
+    let mut notes = Vec::new();
+    let packed = has_ending(path, "npz").then(|| arrays::both(path, names)).transpose()?;
+    let (train, test) = match packed.flatten() {
+        Some((train, test)) => {
+            let part = |rows| part(vec![(path.to_owned(), rows)], names, &mut Vec::new());
+            (part(train)?, Some(part(test)?))
+        }
+        None => {
+            let PartFiles { train, test, notes: found } = match path.is_dir() {
+                true => part_files::find(path, FORMS)?,
+                false => part_files::single(path),
+            };
+            notes.extend(found);
+            let train = part_of(train, Role::Train, names, &mut notes)?;
+            let test = test.map(|test| part_of(test, Role::Test, names, &mut notes)).transpose()?;
+            (train, test)
+        }
+    };
+    Parts { name, train, test, notes }.into_dataset(share)
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
+}
+
+/// The part that these files are.
+fn part_of(
+    files: Vec<PathBuf>,
+    role: Role,
+    names: &TableNames,
+    notes: &mut Vec<String>,
+) -> Result<Part, DataError> {
+    let read = |file: PathBuf| {
+        let rows = read(&file, names, role)?;
+        Ok((file, rows))
+    };
+    let files = files.into_iter().map(read).collect::<Result<Vec<_>, DataError>>()?;
+    part(files, names, notes)
+}
+
+fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
+    match () {
+        () if path.is_dir() => arrays::folder(path, names, role),
+        () if !path.exists() => {
+            let error = std::io::ErrorKind::NotFound.into();
+            Err(DataError::io(path, "a table (.csv, .parquet, .npz) or a folder of them", error))
+        }
+        () if has_ending(path, "csv") => match foreign(path) {
+            Some(error) => Err(error),
+            None => csv_file::read(path, names, role),
         },
-        () if path.is_dir() => {
-            let train = find(path, "train")?;
-            let train = train.ok_or_else(|| lacking(path))?;
-            let test = TEST.iter().find_map(|word| find(path, word).transpose()).transpose()?;
-            (part_of(&train, names)?, test.map(|test| part_of(&test, names)).transpose()?)
+        () if has_ending(path, "parquet") => parquet_file::read(path, names, role),
+        () if has_ending(path, "npz") => {
+            arrays::packed(path, names, role, &|name| name.to_owned())
         }
-        () => (part_of(path, names)?, None),
-    };
-    let notes = match &test {
-        Some(test)
-            if !test.place.file_name().is_some_and(|n| n.to_string_lossy().starts_with("test"))
-                && test.place != train.place =>
-        {
-            vec![format!(
-                "accuracies are measured on {}: there is no test part",
-                test.place.display()
-            )]
-        }
-        _ => Vec::new(),
-    };
-    Parts { name, class_names: None, train, test, notes }.into_dataset(share)
-}
-
-/// The table of a part in a folder.
-fn find(folder: &Path, word: &str) -> Result<Option<PathBuf>, DataError> {
-    let arrays = folder.join(word);
-    let files =
-        ["csv", "parquet", "npz"].iter().map(|ending| folder.join(format!("{word}.{ending}")));
-    let mut found = files.filter(|file| file.is_file()).chain(arrays.is_dir().then_some(arrays));
-    let Some(first) = found.next() else { return Ok(None) };
-    match found.next() {
-        None => Ok(Some(first)),
-        Some(other) => Err(DataError::unfit(
-            format!("{} and {} are both there", first.display(), other.display()),
-            "take one of them away",
-        )),
-    }
-}
-
-fn lacking(folder: &Path) -> DataError {
-    DataError::Missing {
-        path: folder.join("train.csv"),
-        expected: "the training part as train.csv, train.parquet, train.npz, or arrays (.npy) in a folder train"
-            .to_owned(),
-        advice: "Name a folder with such files in data.path, or a single file with data.test_share = 0.2".to_owned(),
-    }
-}
-
-fn part_of(path: &Path, names: &TableNames) -> Result<Part, DataError> {
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    let rows = match ending.as_deref() {
-        _ if path.is_dir() => arrays::folder(path, names),
-        Some("csv") => csv_file::read(path, names),
-        Some("parquet") => parquet_file::read(path, names),
-        Some("npz") => arrays::packed(path, names, &|name| name.to_owned()),
-        Some("npy") => Err(DataError::unfit(
+        () if has_ending(path, "npy") => Err(DataError::unfit(
             format!("{}: one array has no labels", path.display()),
             "put it into a folder with an array of labels and name that: data.path = \"features\" with \
              features/train/features.npy and features/train/label.npy",
         )),
-        _ if !path.exists() => {
-            let error = std::io::ErrorKind::NotFound.into();
-            Err(DataError::io(path, "a table (.csv, .parquet, .npz) or a folder of them", error))
-        }
-        _ => Err(DataError::unfit(
-            format!("{}: a table of unknown form", path.display()),
-            "give a file that ends with .csv, .parquet or .npz, or a folder of .npy",
-        )),
-    }?;
-    part(path, rows, names)
+        () => Err(foreign(path).unwrap_or_else(|| {
+            DataError::unfit(
+                format!("{}: a table of unknown form", path.display()),
+                "give a file that ends with .csv, .parquet or .npz, or a folder of .npy",
+            )
+        })),
+    }
 }
 
-/// Checks what a file holds.
-fn part(path: &Path, rows: Rows, names: &TableNames) -> Result<Part, DataError> {
-    let Rows { values, labels, owners } = rows;
-    let (width, count) = (names.width, labels.len());
+/// Checks what the files hold and puts their rows one behind the other.
+fn part(
+    files: Vec<(PathBuf, Rows)>,
+    names: &TableNames,
+    notes: &mut Vec<String>,
+) -> Result<Part, DataError> {
+    let width = names.width;
+    let (mut found, mut values) = (Vec::new(), Vec::new());
+    for (place, rows) in files {
+        check(&place, &rows, width)?;
+        let Rows { values: of_file, labels, owners, columns, notes: said } = rows;
+        notes.extend(said);
+        // Of one file nothing is copied.
+        match values.is_empty() {
+            true => values = of_file,
+            false => values.extend(of_file),
+        }
+        found.push(PartFile { place, labels, owners, columns });
+    }
+    Ok(Part { files: found, samples: Store::Rows { values, width } })
+}
+
+/// Checks that a file has a label and an owner for every row, and finite numbers only.
+fn check(path: &Path, rows: &Rows, width: usize) -> Result<(), DataError> {
+    let Rows { values, labels, owners, .. } = rows;
+    let count = labels.len();
     if values.len() != count * width {
         let found = format!("{} rows and {count} labels", values.len() / width);
-        return Err(DataError::corrupt(path, "a label for every row", found));
+        return Err(DataError::because(Cause::OtherContent, path, "a label for every row", found));
     }
     if let Some(owners) = owners.as_ref().filter(|owners| owners.len() != count) {
         let found = format!("{} for {count} rows", owners.len());
-        return Err(DataError::corrupt(path, "whose every row is", found));
+        return Err(DataError::because(Cause::OtherContent, path, "whose every row is", found));
     }
-    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-        let found = format!("{} in row {}", values[at], at / width);
-        return Err(DataError::Corrupt {
-            path: path.to_owned(),
-            expected: "finite numbers".to_owned(),
-            found,
-            advice: "Fill or remove such rows before".to_owned(),
-        });
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(DataError::advised(
+            path,
+            "finite numbers",
+            format!("{} in row {}", values[at], at / width),
+            "Fill or remove such rows before",
+        )),
     }
-    Ok(Part { place: path.to_owned(), samples: Store::Rows { values, width }, labels, owners })
 }
 
-/// Rows of another width than the scenario says.
+/// Lists of another width than the scenario says.
 fn wide(path: &Path, names: &TableNames, found: usize) -> DataError {
-    DataError::Corrupt {
-        path: path.to_owned(),
-        expected: format!("rows of {} numbers", names.width),
-        found: format!("rows of {found}"),
-        advice: format!("Set data.width = {found}"),
-    }
+    DataError::advised(
+        path,
+        format!("rows of {} numbers", names.width),
+        format!("rows of {found}"),
+        format!("Set data.width = {found}"),
+    )
 }

@@ -4,11 +4,14 @@
 //! `fortran_order` and `shape`) and the values. Numbers of any width are read, and texts (`U`) as labels; pickled
 //! objects are not. Format: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
-use std::io::{Error, ErrorKind, Read, Result};
+use std::io::Read;
+use std::path::Path;
 
 use half::f16;
 
-use crate::data::labels::Labels;
+use super::arrays::broken;
+use crate::data::DataError;
+use crate::data::labels::{LabelReader, Labels, RowPlace};
 
 /// An array as it lies in a file.
 #[derive(Clone, Debug)]
@@ -22,8 +25,76 @@ pub(super) struct Array {
     values: Vec<u8>,
 }
 
-fn wrong(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidData, what.into())
+/// Why an array is not what a scenario asks for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArrayError {
+    /// Bytes that are missing, or none of NumPy's.
+    #[error("{0}")]
+    Damaged(String),
+    /// Objects of Python, which only a program can read.
+    #[error("an array of Python objects (dtype=object)")]
+    Objects,
+    /// Rows of named fields, or another kind of values.
+    #[error("{0}")]
+    Kind(String),
+    /// More bits than numbers have here.
+    #[error("values of {0} bits")]
+    Bits(usize),
+    /// Another number of axes or rows.
+    #[error("shape {found:?} instead of {expected}")]
+    Shape { found: Vec<usize>, expected: String },
+    /// Rows of another width.
+    #[error("rows of {0} numbers")]
+    Width(usize),
+    /// Several values per label.
+    #[error("shape {0:?} instead of one label per row")]
+    SeveralLabels(Vec<usize>),
+    /// A number that is not finite.
+    #[error("{value} in row {row}")]
+    Infinite { value: f64, row: usize },
+    /// A character that does not exist.
+    #[error("a text that is no Unicode in row {0}")]
+    NoText(usize),
+}
+
+type Result<T> = std::result::Result<T, ArrayError>;
+
+impl ArrayError {
+    /// Returns what to do.
+    pub fn advice(&self) -> String {
+        match self {
+            ArrayError::Damaged(_) => "Write it again with numpy.save or numpy.savez".to_owned(),
+            ArrayError::Objects => {
+                "Save texts as x.astype(str) and numbers as x.astype(\"int64\") or x.astype(\"float32\")".to_owned()
+            }
+            ArrayError::Kind(_) => {
+                "Save numbers (x.astype(\"float32\")) or texts (x.astype(str)) in an array of their own"
+                    .to_owned()
+            }
+            ArrayError::Bits(_) => {
+                "Save it with at most 64: x.astype(\"float64\") or x.astype(\"int64\")".to_owned()
+            }
+            ArrayError::Shape { .. } => {
+                "Save a row per sample: x.reshape(len(x), -1), or name another array: data.input".to_owned()
+            }
+            ArrayError::Width(found) => format!("Set data.width = {found}"),
+            ArrayError::SeveralLabels(_) => {
+                "Save the class of each row: y.argmax(axis=1) where they are one-hot".to_owned()
+            }
+            ArrayError::Infinite { .. } => "Fill or remove such rows before".to_owned(),
+            ArrayError::NoText(_) => "Save texts as x.astype(str)".to_owned(),
+        }
+    }
+}
+
+impl From<std::io::Error> for ArrayError {
+    fn from(error: std::io::Error) -> ArrayError {
+        ArrayError::Damaged(error.to_string())
+    }
+}
+
+fn wrong(what: impl Into<String>) -> ArrayError {
+    ArrayError::Damaged(what.into())
 }
 
 impl Array {
@@ -48,12 +119,20 @@ impl Array {
         let mut header = vec![0; length as usize];
         source.read_exact(&mut header)?;
         let header = String::from_utf8_lossy(&header).into_owned();
+        match descr(&header) {
+            Some(kind) if kind.starts_with("'|O") || kind.starts_with("'O") => {
+                return Err(ArrayError::Objects);
+            }
+            Some(kind) if kind.starts_with('[') => {
+                return Err(ArrayError::Kind("rows of named fields (a structured array)".to_owned()));
+            }
+            _ => {}
+        }
         let mut array = Array::described(&header)
             .ok_or_else(|| wrong(format!("a header that is not understood: {}", header.trim())))?;
-        if !b"fiubU".contains(&array.kind) {
-            return Err(wrong(
-                "neither numbers nor texts; save it without objects (allow_pickle=False)",
-            ));
+        if !b"fiubUS".contains(&array.kind) {
+            let kind = char::from(array.kind);
+            return Err(ArrayError::Kind(format!("values of the kind `{kind}`, neither numbers nor texts")));
         }
         let is_read = match array.kind {
             b'f' => [2, 4, 8].contains(&array.size),
@@ -62,8 +141,7 @@ impl Array {
             _ => array.size > 0,
         };
         if !is_read {
-            let bits = array.size.saturating_mul(8);
-            return Err(wrong(format!("values of {bits} bits; save it with at most 64")));
+            return Err(ArrayError::Bits(array.size.saturating_mul(8)));
         }
         let bytes = array.shape.iter().try_fold(array.size, |all, extent| all.checked_mul(*extent));
         let bytes = bytes.filter(|bytes| *bytes as u64 <= limit);
@@ -77,11 +155,8 @@ impl Array {
     }
 
     fn described(header: &str) -> Option<Array> {
-        let value = |key: &str| {
-            let rest = header.split_once(&format!("'{key}':"))?.1;
-            Some(rest.trim_start())
-        };
-        let description = value("descr")?.strip_prefix('\'')?.split_once('\'')?.0;
+        let value = |key: &str| value(header, key);
+        let description = descr(header)?.strip_prefix('\'')?.split_once('\'')?.0;
         let (order, description) = match description.as_bytes().first()? {
             b'<' | b'>' | b'|' | b'=' => description.split_at(1),
             _ => ("<", description),
@@ -129,71 +204,98 @@ impl Array {
         i64::from_le_bytes(self.bytes(place)) << unused >> unused
     }
 
-    fn whole(&self, place: usize) -> Result<i64> {
-        if self.kind == b'i' {
-            return Ok(self.signed(place));
-        }
-        let value = u64::from_le_bytes(self.bytes(place));
-        let most = i64::MAX;
-        value.try_into().map_err(|_| wrong(format!("label {value} of row {place} is above {most}")))
+    fn is_text(&self) -> bool {
+        b"US".contains(&self.kind)
     }
 
     /// As rows of `width` numbers, one behind the other.
     ///
     /// # Errors
-    /// Texts, other widths, numbers of a size that is not read.
+    /// Texts, other widths, numbers that are not finite.
     pub fn rows(&self, width: usize) -> Result<Vec<f32>> {
         let &[rows, found] = self.shape.as_slice() else {
-            return Err(wrong(format!("shape {:?} instead of (rows, {width})", self.shape)));
+            let expected = format!("(rows, {width})");
+            return Err(ArrayError::Shape { found: self.shape.clone(), expected });
         };
         if found != width {
-            return Err(wrong(format!("rows of {found} numbers; set data.width = {found}")));
+            return Err(ArrayError::Width(found));
         }
-        if self.kind == b'U' {
-            return Err(wrong("texts instead of numbers"));
+        if self.is_text() {
+            return Err(ArrayError::Kind("texts instead of numbers".to_owned()));
         }
         let place = |row: usize, column: usize| match self.by_column {
             true => column * rows + row,
             false => row * width + column,
         };
         let each = (0..rows).flat_map(|row| (0..width).map(move |column| (row, column)));
-        Ok(each.map(|(row, column)| self.number(place(row, column)) as f32).collect())
+        let number = |(row, column): (usize, usize)| {
+            let value = self.number(place(row, column));
+            let infinite = ArrayError::Infinite { value, row };
+            (value as f32).is_finite().then_some(value as f32).ok_or(infinite)
+        };
+        each.map(number).collect()
     }
 
-    /// As one label per row.
+    /// As one label or owner per row, of the array `name` in a file or folder at `path`.
     ///
     /// # Errors
-    /// Numbers with a fraction, more than one per row.
-    pub fn labels(&self) -> Result<Labels> {
+    /// More than one per row, missing values.
+    pub fn labels(&self, path: &Path, name: &str) -> std::result::Result<Labels, DataError> {
         let one = self.shape.iter().skip(1).all(|extent| *extent == 1);
         let Some(&rows) = self.shape.first().filter(|_| one) else {
-            return Err(wrong(format!("shape {:?} instead of one label per row", self.shape)));
+            return Err(broken(path, &ArrayError::SeveralLabels(self.shape.clone())));
         };
-        if self.kind == b'U' {
-            return Ok(Labels::Words((0..rows).map(|row| self.text(row)).collect()));
+        let mut reader = LabelReader::new(path, name);
+        for row in 0..rows {
+            let place = || RowPlace::Row(row);
+            match self.kind {
+                b'U' | b'S' => {
+                    let text = self.text(row).ok_or(ArrayError::NoText(row));
+                    reader.push_text(&text.map_err(|error| broken(path, &error))?, place)?;
+                }
+                b'b' => {
+                    let word = if self.number(row) == 0.0 { "False" } else { "True" };
+                    reader.push_text(word, place)?;
+                }
+                b'i' => reader.push_whole(self.signed(row)),
+                b'u' => {
+                    let value = u64::from_le_bytes(self.bytes(row));
+                    match i64::try_from(value) {
+                        Ok(value) => reader.push_whole(value),
+                        Err(_) => reader.push_text(&value.to_string(), place)?,
+                    }
+                }
+                _ => reader.push_float(self.number(row), place)?,
+            }
         }
-        if self.kind != b'f' {
-            let labels = (0..rows).map(|row| self.whole(row)).collect::<Result<_>>()?;
-            return Ok(Labels::Numbers(labels));
-        }
-        let whole = |row: usize| {
-            let label = self.number(row);
-            let message = || wrong(format!("label {label} of row {row} is no whole number"));
-            (label.fract() == 0.0 && label.abs() < 1e15).then_some(label as i64).ok_or_else(message)
-        };
-        Ok(Labels::Numbers((0..rows).map(whole).collect::<Result<_>>()?))
+        Ok(reader.finish())
     }
 
-    /// A text of so many code points, padded with zeros.
-    fn text(&self, place: usize) -> String {
-        let points = self.values[place * self.size..(place + 1) * self.size].as_chunks::<4>().0;
+    /// A text of so many code points or bytes, padded with zeros; `None` for one that is no Unicode.
+    fn text(&self, place: usize) -> Option<String> {
+        let bytes = &self.values[place * self.size..(place + 1) * self.size];
+        if self.kind == b'S' {
+            let padding = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+            let text = std::str::from_utf8(&bytes[..bytes.len() - padding]).ok()?;
+            return Some(text.to_owned());
+        }
         let point = |bytes: &[u8; 4]| match self.big_endian {
             true => u32::from_be_bytes(*bytes),
             false => u32::from_le_bytes(*bytes),
         };
-        let points = points.iter().map(point).take_while(|point| *point != 0);
-        points.map(|point| char::from_u32(point).unwrap_or('\u{fffd}')).collect()
+        let points = bytes.as_chunks::<4>().0.iter().map(point);
+        points.take_while(|point| *point != 0).map(char::from_u32).collect()
     }
+}
+
+/// The value of a key in a header, and all behind it.
+fn value<'a>(header: &'a str, key: &str) -> Option<&'a str> {
+    Some(header.split_once(&format!("'{key}':"))?.1.trim_start())
+}
+
+/// The kind of values that a header describes, and all behind it.
+fn descr(header: &str) -> Option<&str> {
+    value(header, "descr")
 }
 
 #[cfg(test)]
@@ -235,38 +337,44 @@ pub(super) mod tests {
         );
     }
 
-    #[test]
-    fn labels_are_whole_numbers_or_texts() {
-        let labels = |bytes: &[u8]| read(bytes).unwrap().labels();
-        let minus = labels(&npy("<i2", false, "2,", &[0xff, 0xff, 7, 0])).unwrap();
-        assert_eq!(minus, Labels::Numbers(vec![-1, 7]));
-        assert_eq!(
-            labels(&npy("<f4", false, "2, 1", &floats(&[3.0, 1.0]))).unwrap(),
-            Labels::Numbers(vec![3, 1])
-        );
-        assert!(
-            labels(&npy("<f4", false, "1,", &floats(&[0.5])))
-                .unwrap_err()
-                .to_string()
-                .contains("label 0.5 of row 0")
-        );
-        assert!(labels(&npy("<f4", false, "1, 2", &floats(&[1.0, 2.0]))).is_err());
-        let texts: Vec<u8> =
-            ['o', 'x', 'é', '\0'].iter().flat_map(|c| u32::from(*c).to_le_bytes()).collect();
-        assert_eq!(
-            labels(&npy("<U2", false, "2,", &texts)).unwrap(),
-            Labels::Words(vec!["ox".into(), "é".into()])
-        );
+    fn labels(bytes: &[u8]) -> std::result::Result<Labels, String> {
+        let array = read(bytes).unwrap();
+        array.labels(Path::new("t"), "y").map_err(|error| error.to_string())
     }
 
     #[test]
-    fn unsigned_numbers_above_those_with_a_sign_are_no_labels() {
+    fn labels_are_numbers_texts_or_truths() {
+        let texts = |bytes: &[u8]| {
+            labels(bytes).unwrap().texts().iter().map(|t| (*t).to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(&npy("<i2", false, "2,", &[0xff, 0xff, 7, 0])), ["-1", "7"]);
+        assert_eq!(texts(&npy("<f4", false, "2, 1", &floats(&[3.0, 1.0]))), ["3", "1"]);
+        assert_eq!(texts(&npy("<f4", false, "1,", &floats(&[0.5]))), ["0.5"]);
+        assert_eq!(texts(&npy("|b1", false, "2,", &[1, 0])), ["True", "False"]);
+        let several = labels(&npy("<f4", false, "1, 2", &floats(&[1.0, 2.0]))).unwrap_err();
+        assert!(several.contains("one label per row. Save the class of each row: y.argmax"), "{several}");
+        let points: Vec<u8> =
+            ['o', 'x', 'é', '\0'].iter().flat_map(|c| u32::from(*c).to_le_bytes()).collect();
+        assert_eq!(texts(&npy("<U2", false, "2,", &points)), ["ox", "é"]);
+        assert_eq!(texts(&npy("|S3", false, "2,", b"ox\0\xc3\xa9\0")), ["ox", "é"]);
+        let bad = labels(&npy("|S1", false, "2,", b"o\xff")).unwrap_err();
+        assert!(bad.contains("no Unicode in row 1"), "{bad}");
+    }
+
+    #[test]
+    fn labels_without_a_value_are_refused_with_their_row() {
+        let nan = labels(&npy("<f4", false, "2,", &floats(&[1.0, f32::NAN]))).unwrap_err();
+        assert!(nan.contains("t: expected a value of `y` in every row, found `NaN` in row 1"), "{nan}");
+        let empty = labels(&npy("|S2", false, "2,", b"ox\0\0")).unwrap_err();
+        assert!(empty.contains("found none in row 1"), "{empty}");
+    }
+
+    #[test]
+    fn unsigned_numbers_above_those_with_a_sign_keep_their_digits() {
         let high = read(&npy("<u8", false, "2, 1", &[[0; 8], [0xff; 8]].concat())).unwrap();
         assert_eq!(high.rows(1).unwrap(), [0.0, u64::MAX as f32]);
-        let error = high.labels().unwrap_err().to_string();
-        assert!(error.contains("label 18446744073709551615 of row 1"), "{error}");
-        let low = read(&npy("<u8", false, "1,", &7u64.to_le_bytes())).unwrap();
-        assert_eq!(low.labels().unwrap(), Labels::Numbers(vec![7]));
+        let labels = high.labels(Path::new("t"), "y").unwrap();
+        assert_eq!(labels.texts(), ["0", "18446744073709551615"]);
     }
 
     #[test]
@@ -277,16 +385,26 @@ pub(super) mod tests {
             error(&whole[..whole.len() - 1]).contains("7 bytes of values, and shape [2, 1] has 8")
         );
         assert!(error(&[whole.as_slice(), &[0]].concat()).contains("9 bytes of values"));
-        assert!(error(&npy("|O", false, "2,", &[])).contains("header"));
-        assert!(error(&npy("|O8", false, "1,", &[0; 8])).contains("without objects"));
+        for descr in ["|O", "O", "|O8"] {
+            let objects = read(&npy(descr, false, "2,", &[])).unwrap_err();
+            assert!(objects.to_string().contains("Python objects"), "{objects}");
+            assert!(objects.advice().contains("x.astype(str)"), "{}", objects.advice());
+        }
+        let fields = "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }\n";
+        let length = (fields.len() as u16).to_le_bytes();
+        let bytes = [b"\x93NUMPY\x01\x00", length.as_slice(), fields.as_bytes(), &[0; 4]].concat();
+        assert!(error(&bytes).contains("rows of named fields"));
+        assert!(error(&npy("<M8", false, "1,", &[0; 8])).contains("of the kind `M`"));
         assert!(error(&npy("<f4", false, "99999999999, 99999999999", &[])).contains("too large"));
         assert!(error(b"PK\x03\x04 and so on").contains("does not begin"));
         for descr in ["<f16", "<f1", "<i3", "<u16", "|b8", "<i0"] {
-            let error = error(&npy(descr, false, "1,", &[0; 16]));
-            assert!(error.contains("save it with at most 64"), "{descr}: {error}");
+            let error = read(&npy(descr, false, "1,", &[0; 16])).unwrap_err();
+            assert!(error.advice().contains("Save it with at most 64"), "{descr}: {error}");
         }
         assert!(error(&npy("<U0", false, "99999999999,", &[])).contains("values of 0 bits"));
-        let rows = |width| read(&whole).unwrap().rows(width).unwrap_err().to_string();
-        assert!(rows(3).contains("rows of 1 numbers; set data.width = 1"));
+        let width = read(&whole).unwrap().rows(3).unwrap_err();
+        assert_eq!((width.to_string(), width.advice()), ("rows of 1 numbers".into(), "Set data.width = 1".into()));
+        let nan = read(&npy("<f4", false, "2, 1", &floats(&[1.0, f32::NAN]))).unwrap();
+        assert_eq!(nan.rows(1).unwrap_err().to_string(), "NaN in row 1");
     }
 }

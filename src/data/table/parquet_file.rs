@@ -2,46 +2,44 @@
 
 use std::path::Path;
 
-use super::{Rows, TableNames, wide};
-use crate::data::DataError;
+use super::header::Header;
+use super::{Role, Rows, TableNames, wide};
 use crate::data::columns::Table;
+use crate::data::{Cause, DataError};
 
-pub(super) fn read(path: &Path, names: &TableNames) -> Result<Rows, DataError> {
+pub(super) fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
     let table = Table::open(path)?;
     let columns = table.names();
+    if columns.contains(&names.input) {
+        return lists(&table, path, names, role);
+    }
+    let header = Header::read(path, &columns, names, role)?;
+    let labels = table.labels(&columns[header.label])?;
+    let owners = header.client.map(|client| table.labels(&columns[client])).transpose()?;
+    // Not by the count in the file's foot: that may say anything.
+    let rows = labels.len();
+    let mut values = vec![0.0; rows * names.width];
+    for (place, name) in header.names(&columns).iter().enumerate() {
+        let column = table.numbers(name)?;
+        if column.values.len() != rows {
+            let expected = format!("a number a row in the column `{name}`");
+            return Err(DataError::because(Cause::OtherContent, path, expected, "lists"));
+        }
+        for (row, value) in column.values.into_iter().enumerate() {
+            values[row * names.width + place] = value;
+        }
+    }
+    Ok(Rows { values, labels, owners, columns: Some(header.names(&columns)), notes: header.notes })
+}
+
+/// Rows that are lists in one column.
+fn lists(table: &Table, path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
     let labels = table.labels(&names.label)?;
-    let owners = names.client.as_deref().map(|client| table.labels(client)).transpose()?;
-    let values = match columns.contains(&names.input) {
-        true => {
-            let column = table.numbers(&names.input)?;
-            let other = column.counts.iter().find(|count| **count as usize != names.width);
-            if let Some(other) = other {
-                return Err(wide(path, names, *other as usize));
-            }
-            column.values
-        }
-        false => {
-            let is_beside =
-                |name: &String| *name == names.label || Some(name) == names.client.as_ref();
-            let of_row: Vec<String> = columns.into_iter().filter(|name| !is_beside(name)).collect();
-            if of_row.len() != names.width {
-                return Err(wide(path, names, of_row.len()));
-            }
-            // Not by the count in the file's foot: that may say anything.
-            let rows = labels.len();
-            let mut values = vec![0.0; rows * names.width];
-            for (place, name) in of_row.iter().enumerate() {
-                let column = table.numbers(name)?;
-                if column.values.len() != rows {
-                    let expected = format!("a number a row in the column `{name}`");
-                    return Err(DataError::corrupt(path, expected, "lists"));
-                }
-                for (row, value) in column.values.into_iter().enumerate() {
-                    values[row * names.width + place] = value;
-                }
-            }
-            values
-        }
-    };
-    Ok(Rows { values, labels, owners })
+    let client = names.client.as_deref().filter(|_| role == Role::Train);
+    let owners = client.map(|client| table.labels(client)).transpose()?;
+    let column = table.numbers(&names.input)?;
+    if let Some(other) = column.counts.iter().find(|count| **count as usize != names.width) {
+        return Err(wide(path, names, *other as usize));
+    }
+    Ok(Rows { values: column.values, labels, owners, columns: None, notes: Vec::new() })
 }

@@ -82,12 +82,13 @@ fn wrong_tables_say_where_and_what_to_do() {
         (
             TRAIN,
             names(3, Some("user")),
-            "[root]/train.csv: expected rows of 3 numbers, found rows of 2. Set data.width = 2",
+            "[root]/train.csv: expected rows of 3 numbers, found rows of 2: a, b. Set data.width = 2 if all of them are \
+             numbers of a row; every column but `label` and `user` is",
         ),
         (
             TRAIN,
             names(3, None),
-            "[root]/train.csv:2: expected a number, found `x` in the column `user`",
+            "[root]/train.csv:2: expected a finite number, found `x` in the column `user`",
         ),
         (
             "a,class,b,user\n1,0,2,3\n",
@@ -98,7 +99,7 @@ fn wrong_tables_say_where_and_what_to_do() {
         (
             "a,label,b,user\n1,0,nan,x\n",
             names(2, Some("user")),
-            "expected finite numbers, found NaN in row 0",
+            "[root]/train.csv:2: expected a finite number, found `nan` in the column `b`",
         ),
         ("a,label,b,user\n", names(2, Some("user")), "at least one sample"),
         (
@@ -174,7 +175,7 @@ fn arrays_are_read_from_folders_and_packed() {
     let error = told(root.path(), "files", &other, None).unwrap_err();
     assert!(error.contains("expected an array `y`, found the arrays features, label"), "{error}");
     let error = told(root.path(), "both.npz", &names(5, None), None).unwrap_err();
-    assert!(error.contains("set data.width = 2"), "{error}");
+    assert!(error.contains("Set data.width = 2"), "{error}");
     write(root.path(), "files/train.npz", "PK not a zip");
     assert!(
         told(root.path(), "files", &names(2, None), None)
@@ -283,4 +284,101 @@ fn parquet_has_lists_or_columns() {
     let other = TableNames { label: "class".into(), ..names(2, None) };
     let error = told(root.path(), "all.parquet", &other, None).unwrap_err();
     assert!(error.contains("a column `class`, found the columns features, label, user"), "{error}");
+}
+
+/// What the program reads of a folder with these files.
+fn opened(files: &[(&str, &str)], client: Option<&str>) -> Result<Dataset, String> {
+    let root = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, text)| write(root.path(), name, text));
+    told(root.path(), "", &names(2, client), None)
+}
+
+#[test]
+fn columns_belong_to_their_names_in_every_part() {
+    let train = ("train.csv", "label,a,b\n0,1,10\n1,2,20\n");
+    let data = opened(&[train, ("test.csv", "b,label,a\n30,1,3\n40,0,4\n")], None).unwrap();
+    assert_eq!(data.test.rows(&[0, 1]).unwrap().0, [3.0, 30.0, 4.0, 40.0]);
+    assert_eq!((data.train.rows(&[1]).unwrap().0, data.test.labels()), (vec![2.0, 20.0], &[1, 0][..]));
+    assert!(data.notes[0].contains("a row is the columns `a`, `b`"), "{:?}", data.notes);
+    let error = opened(&[train, ("test.csv", "label,a,c\n1,3,30\n")], None).unwrap_err();
+    assert!(error.contains("test.csv: expected the columns of [root]/train.csv"), "{error}");
+    assert!(error.contains("no column `b`, in addition `c`"), "{error}");
+    // The same for files of one part.
+    let shards = [("train-0-of-2.csv", train.1), ("train-1-of-2.csv", "b,a,label\n50,5,1\n"), ("test.csv", train.1)];
+    let data = opened(&shards, None).unwrap();
+    assert_eq!(data.train.rows(&[2, 0]).unwrap().0, [5.0, 50.0, 1.0, 10.0]);
+    assert_eq!(data.train.labels(), [0, 1, 1]);
+}
+
+#[test]
+fn labels_of_any_spelling_are_ordered_by_value() {
+    let train = ("train.csv", "label,a,b\n10.0,1,1\n2.0,2,2\n9,3,3\n");
+    let data = opened(&[train, ("test.csv", "label,a,b\n9,3,3\n2,2,2\n10,1,1\n")], None).unwrap();
+    assert_eq!(data.class_names, ["2", "9", "10"]);
+    assert_eq!((data.train.labels(), data.test.labels()), (&[2, 0, 1][..], &[1, 0, 2][..]));
+    let texts = |labels: &[&str]| parquet(false, &[[1.0, 2.0], [3.0, 4.0]], labels);
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "train.parquet", texts(&["10", "9"]));
+    write(root.path(), "test.parquet", texts(&["9", "10"]));
+    let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+    assert_eq!((data.class_names, data.train.labels()), (vec!["9".into(), "10".into()], &[1, 0][..]));
+    let error = opened(&[("train.csv", "label,a,b\n0.5,1,1\n2,2,2\n"), train], None).unwrap_err();
+    assert!(error.contains("0.5 in row 0"), "{error}");
+}
+
+#[test]
+fn cells_without_a_label_or_owner_are_refused_with_their_line() {
+    let test = ("test.csv", "label,a,b\n0,1,1\n");
+    for cell in ["", "NaN", "nan", "null", "None", "NA"] {
+        let label = format!("label,a,b\n0,1,1\n{cell},2,2\n");
+        let error = opened(&[("train.csv", &label), test], None).unwrap_err();
+        let expected = "[root]/train.csv:3: expected a value of `label` in every row, found";
+        assert!(error.contains(expected), "`{cell}`: {error}");
+        let owner = format!("label,user,a,b\n0,u,1,1\n0,{cell},2,2\n");
+        let error = opened(&[("train.csv", &owner), test], Some("user")).unwrap_err();
+        assert!(error.contains("train.csv:3: expected a value of `user`"), "`{cell}`: {error}");
+    }
+}
+
+#[test]
+fn a_test_part_needs_no_owners() {
+    let train = ("train.csv", "label,user,a,b\n0,u,1,1\n1,v,2,2\n");
+    for test in ["label,a,b\n0,1,1\n1,2,3\n", "user,label,b,a\n,0,1,1\nNaN,1,3,2\n"] {
+        let data = opened(&[train, ("test.csv", test)], Some("user")).unwrap();
+        assert_eq!(data.train.owners().unwrap(), [0, 1]);
+        assert_eq!(data.test.rows(&[1]).unwrap().0, [2.0, 3.0], "{test}");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let (rows, labels) = arrays(&[1.0, 2.0, 3.0, 4.0], &[0, 1]);
+    let users = npy("<i8", false, "2,", &[7u64.to_le_bytes(), 5u64.to_le_bytes()].concat());
+    let members = [("features.npy", rows.clone()), ("label.npy", labels.clone()), ("user.npy", users)];
+    write(root.path(), "train.npz", zipped(&members));
+    write(root.path(), "test.npz", zipped(&members[..2]));
+    let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+    assert_eq!(data.train.owners().unwrap(), [1, 0]);
+}
+
+#[test]
+fn numbered_parquet_files_are_one_table() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "train-00001-of-00002.parquet", parquet(false, &[[5.0, 6.0], [7.0, 8.0]], &["cat", "emu"]));
+    write(root.path(), "train-00000-of-00002.parquet", parquet(false, &[[1.0, 2.0], [3.0, 4.0]], &["emu", "cat"]));
+    write(root.path(), "test.parquet", parquet(false, &[[1.0, 2.0], [3.0, 4.0]], &["emu", "cat"]));
+    let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+    assert_eq!(data.train.labels(), [1, 0, 0, 1]);
+    assert_eq!(data.train.rows(&[3, 0]).unwrap().0, [7.0, 8.0, 1.0, 2.0]);
+    std::fs::remove_file(root.path().join("train-00000-of-00002.parquet")).unwrap();
+    let error = told(root.path(), "", &names(2, Some("user")), None).unwrap_err();
+    assert!(error.contains("2 files of its kind") && error.contains("without number 0"), "{error}");
+}
+
+#[test]
+fn objects_of_python_are_named_with_what_helps() {
+    let root = tempfile::tempdir().unwrap();
+    let (rows, _) = arrays(&[1.0, 2.0], &[0]);
+    let objects = npy("|O", false, "1,", b"pickle");
+    write(root.path(), "all.npz", zipped(&[("features.npy", rows), ("label.npy", objects)]));
+    let error = told(root.path(), "all.npz", &names(2, None), Some(0.5)).unwrap_err();
+    assert!(error.contains("all.npz/label") && error.contains("Python objects"), "{error}");
+    assert!(error.contains("x.astype(str)") && !error.contains("numpy.save"), "{error}");
 }

@@ -1,0 +1,72 @@
+//! Files that stand in for the ones that were wanted: pointers of Git LFS, web pages, tables of other programs.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::{Cause, DataError};
+use crate::files::{self, Kind};
+
+/// Bytes that tell such a file.
+const HEAD: u64 = 256;
+
+/// The error for a file whose first bytes say that it is something else; `None` where they say nothing, or cannot be
+/// read.
+pub(super) fn foreign(path: &Path) -> Option<DataError> {
+    let mut head = Vec::new();
+    files::open(path, Kind::Data).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    let (found, advice) = recognized(&head)?;
+    let expected = "the data themselves";
+    Some(match advice {
+        Some(advice) => DataError::advised(path, expected, found, advice),
+        None => DataError::because(Cause::Damaged, path, expected, found),
+    })
+}
+
+/// Name of what begins like this, and what to do where fetching it again is not enough.
+fn recognized(head: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
+    let text = head.trim_ascii_start().to_ascii_lowercase();
+    let begins = |word: &str| text.starts_with(word.as_bytes());
+    if head.is_empty() {
+        return Some(("an empty file", None));
+    }
+    if begins("version https://git-lfs") {
+        let advice = "Fetch the content: `git lfs pull` in its repository, or `fedcast fetch hf:datasets/OWNER/NAME`";
+        return Some(("a pointer of Git LFS", Some(advice)));
+    }
+    if begins("/annex/objects/") || begins("../.git/annex") {
+        let advice = "Fetch the content: `git annex get` in its repository";
+        return Some(("a pointer of git-annex", Some(advice)));
+    }
+    if begins("<!doctype") || begins("<html") || begins("<head") {
+        let advice = "Fetch it again from the address of the file itself (on the Hugging Face hub `resolve`, not `blob`); \
+                      private and gated files need a token";
+        return Some(("a web page", Some(advice)));
+    }
+    if head.starts_with(b"ARROW1") {
+        let advice = "Write it as Parquet: pandas.read_feather(FILE).to_parquet(\"train.parquet\")";
+        return Some(("an Arrow file", Some(advice)));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_ins_are_told_by_their_first_bytes() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("f");
+        let told = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            foreign(&path).map(|error| error.to_string())
+        };
+        let lfs = told(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n").unwrap();
+        assert!(lfs.contains("found a pointer of Git LFS") && lfs.contains("git lfs pull"), "{lfs}");
+        assert!(told(b"\n<!DOCTYPE html><html>").unwrap().contains("found a web page"));
+        assert!(told(b"ARROW1\0\0rest").unwrap().contains("read_feather"));
+        assert!(told(b"").unwrap().contains("an empty file"));
+        assert_eq!(told(b"label,a\n0,1\n"), None);
+        assert_eq!(told(b"PAR1"), None);
+    }
+}

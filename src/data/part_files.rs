@@ -1,0 +1,391 @@
+//! Which files of a folder are a part of a data set, and which folder of a repository has them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Cause, DataError};
+
+/// Forms of files that a source reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileForms {
+    /// How their names end.
+    pub endings: &'static [&'static str],
+    /// True if a folder of arrays (`.npy`) is read like a file.
+    pub arrays: bool,
+    /// What the training part is expected as.
+    pub expected: &'static str,
+}
+
+/// Files of both parts of a data set.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PartFiles {
+    pub train: Vec<PathBuf>,
+    /// `None` where there are none.
+    pub test: Option<Vec<PathBuf>>,
+    /// What people should know.
+    pub notes: Vec<String>,
+}
+
+/// Words that the files of the test part begin with, the first that is there.
+const TEST: [&str; 5] = ["test", "validation", "valid", "val", "dev"];
+
+/// Folders below a repository in which its files lie.
+const WITHIN: [&str; 2] = ["data", "default"];
+
+/// Finds the files of both parts in a folder, in its folder `data` or `default`, or in the only folder of a
+/// configuration that has a training part.
+///
+/// # Errors
+/// No training part, or several; files of a part in two places or of two forms; some of a numbered set missing.
+pub(super) fn find(folder: &Path, forms: FileForms) -> Result<PartFiles, DataError> {
+    let mut notes = Vec::new();
+    let mut root = folder.to_owned();
+    let mut train = files_of(folder, "train", forms)?;
+    if train.is_empty() && folder.is_dir() {
+        root = configuration(folder, forms)?;
+        train = files_of(&root, "train", forms)?;
+        notes.push(format!("read from {}: no other folder has a training part", root.display()));
+    }
+    if train.is_empty() {
+        return Err(lacking(folder, forms));
+    }
+    let mut test: Option<(&str, Vec<PathBuf>)> = None;
+    for word in TEST {
+        let files = files_of(&root, word, forms)?;
+        let Some(file) = files.first() else { continue };
+        let shown = file.strip_prefix(&root).unwrap_or(file).display().to_string();
+        match &test {
+            Some((measured, _)) => {
+                notes.push(format!("accuracies are measured on {measured}; {shown} is not used"));
+            }
+            None if word == TEST[0] => test = Some((word, files)),
+            None => {
+                notes.push(format!("accuracies are measured on {shown}: there is no test part"));
+                test = Some((word, files));
+            }
+        }
+    }
+    let test = test.map(|(_, files)| files);
+    for files in [Some(&train), test.as_ref()].into_iter().flatten() {
+        whole(files)?;
+        notes.extend(several(files));
+    }
+    Ok(PartFiles { train, test, notes })
+}
+
+/// A file that is named itself: a part that nobody has divided.
+pub(super) fn single(file: &Path) -> PartFiles {
+    let note = numbered(file).filter(|(_, count)| *count > 1).map(|(_, count)| {
+        format!("{} is one of {count} files, the others are not read", file.display())
+    });
+    PartFiles { train: vec![file.to_owned()], test: None, notes: note.into_iter().collect() }
+}
+
+/// The only folder below this one that has a training part.
+fn configuration(folder: &Path, forms: FileForms) -> Result<PathBuf, DataError> {
+    let mut found = Vec::new();
+    for place in [folder.to_owned(), folder.join(WITHIN[0])] {
+        if !place.is_dir() {
+            continue;
+        }
+        for path in entries(&place)? {
+            let is_hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+            if path.is_dir() && !is_hidden && !files_of(&path, "train", forms)?.is_empty() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort_unstable();
+    match found.as_slice() {
+        [] => Err(lacking(folder, forms)),
+        [only] => Ok(only.clone()),
+        [first, ..] => {
+            let name = |path: &PathBuf| {
+                path.strip_prefix(folder).unwrap_or(path).display().to_string()
+            };
+            let names: Vec<String> = found.iter().map(name).collect();
+            Err(DataError::unfit(
+                format!("{}: several folders have a training part: {}", folder.display(), names.join(", ")),
+                format!(
+                    "name the folder of one: data.path = \"{}\"; in a name of the hub it stands behind a colon, \
+                     hf:datasets/OWNER/NAME:{}",
+                    first.display(),
+                    names[0]
+                ),
+            ))
+        }
+    }
+}
+
+fn lacking(folder: &Path, forms: FileForms) -> DataError {
+    if let Some(error) = saved_to_disk(folder) {
+        return error;
+    }
+    let first = forms.endings.first().copied().unwrap_or_default();
+    DataError::Missing {
+        path: folder.join(format!("train.{first}")),
+        expected: forms.expected.to_owned(),
+        advice: "Name a folder with such files in data.path, or a single file with data.test_share = 0.2"
+            .to_owned(),
+    }
+}
+
+/// The error for a folder that `datasets` wrote for itself, in a form of its own.
+fn saved_to_disk(folder: &Path) -> Option<DataError> {
+    let has = |name: &str| folder.join(name).is_file();
+    let place = folder.display();
+    let write = match () {
+        () if has("dataset_dict.json") => {
+            format!("[d[p].to_parquet(f'{place}/{{p}}.parquet') for p in d]")
+        }
+        () if has("state.json") && has("dataset_info.json") => {
+            format!("d.to_parquet('{place}/train.parquet')")
+        }
+        () => return None,
+    };
+    Some(DataError::advised(
+        folder,
+        "Parquet files",
+        "Arrow files of save_to_disk, which are not read",
+        format!(
+            "Write Parquet beside them: python -c \"from datasets import load_from_disk; d = load_from_disk('{place}'); {write}\""
+        ),
+    ))
+}
+
+/// Files of a part, sorted: those whose name, or whose folder's name, is `word` or goes on behind it with `-` or `.`
+/// (`train_extra-0.parquet` is another part than `train`).
+///
+/// # Errors
+/// A folder that cannot be read; such files in two places or of two forms, which would be two copies of the same samples.
+fn files_of(folder: &Path, word: &str, forms: FileForms) -> Result<Vec<PathBuf>, DataError> {
+    let is_named = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let rest = name.strip_prefix(word);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.']))
+    };
+    let mut groups: BTreeMap<(usize, bool, &str), Vec<PathBuf>> = BTreeMap::new();
+    let within = WITHIN.iter().map(|name| folder.join(name));
+    for (number, place) in [folder.to_owned()].into_iter().chain(within).enumerate() {
+        if !place.is_dir() {
+            continue;
+        }
+        for path in entries(&place)?.into_iter().filter(|path| is_named(path)) {
+            if !path.is_dir() {
+                if let Some(form) = form(&path, forms) {
+                    groups.entry((number, false, form)).or_default().push(path);
+                }
+                continue;
+            }
+            let inner = entries(&path)?;
+            if forms.arrays && inner.iter().any(|file| has_ending(file, "npy")) {
+                groups.entry((number, true, "npy")).or_default().push(path);
+                continue;
+            }
+            for file in inner {
+                if let Some(form) = form(&file, forms) {
+                    groups.entry((number, true, form)).or_default().push(file);
+                }
+            }
+        }
+    }
+    groups.values_mut().for_each(|found| found.sort_unstable());
+    let mut found = groups.into_values();
+    let (first, other) = (found.next(), found.next());
+    match (first, other) {
+        (None, _) => Ok(Vec::new()),
+        (Some(first), None) => alone(first, word),
+        (Some(first), Some(other)) => Err(both(&first[0], &other[0])),
+    }
+}
+
+/// A file whose name is the part's is all of it: one that goes on behind it would be an older or another copy.
+fn alone(files: Vec<PathBuf>, word: &str) -> Result<Vec<PathBuf>, DataError> {
+    let whole = files.iter().find(|file| file.file_stem().is_some_and(|stem| stem == word));
+    match whole.and_then(|whole| Some((whole, files.iter().find(|file| *file != whole)?))) {
+        Some((whole, other)) => Err(both(whole, other)),
+        None => Ok(files),
+    }
+}
+
+fn both(one: &Path, other: &Path) -> DataError {
+    DataError::unfit(
+        format!("{} and {} are both there", one.display(), other.display()),
+        "take one of the two copies away, or name the folder of one in data.path",
+    )
+}
+
+fn form(path: &Path, forms: FileForms) -> Option<&'static str> {
+    forms.endings.iter().copied().find(|ending| has_ending(path, ending))
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let failed = |e| DataError::io(folder, "a folder of tables", e);
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
+}
+
+/// The number of a file and how many there are, where its name says so: `train-00003-of-00014.parquet`.
+fn numbered(file: &Path) -> Option<(usize, usize)> {
+    let name = file.file_name()?.to_string_lossy().into_owned();
+    let (before, behind) = name.split_once("-of-")?;
+    let number = before.rsplit(|c: char| !c.is_ascii_digit()).next()?;
+    let count: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    Some((number.parse().ok()?, count.parse().ok()?))
+}
+
+/// Checks that every file of a numbered set is there once: a download that was cut short has fewer.
+fn whole(files: &[PathBuf]) -> Result<(), DataError> {
+    let Some(first) = files.first() else { return Ok(()) };
+    let Some((_, count)) = numbered(first) else { return Ok(()) };
+    let mut known: BTreeMap<usize, &PathBuf> = BTreeMap::new();
+    for file in files {
+        let expected = format!("files of one set, of {count}");
+        let number = match numbered(file) {
+            Some((number, all)) if all == count && number < count => number,
+            _ => {
+                let found = format!("{} beside them", file.display());
+                return Err(DataError::because(Cause::Twice, first, expected, found));
+            }
+        };
+        if let Some(other) = known.insert(number, file) {
+            let found = format!("file {number} twice, {} and {}", other.display(), file.display());
+            return Err(DataError::because(Cause::Twice, first, expected, found));
+        }
+    }
+    let missing: Vec<String> =
+        (0..count).filter(|number| !known.contains_key(number)).map(|n| n.to_string()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let shown = missing.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+    let more = if missing.len() > 5 { ", ..." } else { "" };
+    Err(DataError::because(
+        Cause::Incomplete,
+        first,
+        format!("{count} files of its kind, numbered from 0"),
+        format!("{}, without number {shown}{more}", known.len()),
+    ))
+}
+
+/// What is said of files that nobody has numbered.
+fn several(files: &[PathBuf]) -> Option<String> {
+    let [first, .., last] = files else { return None };
+    let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    numbered(first).is_none().then(|| {
+        format!(
+            "{} files are one part, in the order of their names: {} to {}",
+            files.len(),
+            name(first),
+            name(last)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMS: FileForms =
+        FileForms { endings: &["csv", "parquet"], arrays: true, expected: "train.csv" };
+
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for name in names {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        root
+    }
+
+    fn found(names: &[&str]) -> Result<PartFiles, String> {
+        let root = folder(names);
+        let shown = |text: String| text.replace(&root.path().display().to_string(), "[root]");
+        let inner = |files: Vec<PathBuf>| -> Vec<PathBuf> {
+            files.iter().map(|f| f.strip_prefix(root.path()).unwrap().to_owned()).collect()
+        };
+        let found = find(root.path(), FORMS).map_err(|error| shown(error.to_string()))?;
+        Ok(PartFiles {
+            train: inner(found.train),
+            test: found.test.map(inner),
+            notes: found.notes.into_iter().map(shown).collect(),
+        })
+    }
+
+    #[test]
+    fn parts_are_found_by_their_names_in_every_form() {
+        let made = found(&["train.csv", "test.csv", "trained.csv"]).unwrap();
+        assert_eq!((made.train, made.test), (vec!["train.csv".into()], Some(vec!["test.csv".into()])));
+        assert_eq!(made.notes, [""; 0]);
+        let made = found(&["data/train-1-of-2.parquet", "data/train-0-of-2.parquet", "data/val.csv"]).unwrap();
+        let train: Vec<PathBuf> =
+            vec!["data/train-0-of-2.parquet".into(), "data/train-1-of-2.parquet".into()];
+        assert_eq!(made.train, train);
+        assert_eq!(made.notes, ["accuracies are measured on val.csv: there is no test part"]);
+        let made = found(&["train/x.npy", "train/label.npy", "test/0.parquet"]).unwrap();
+        assert_eq!((made.train, made.test), (vec!["train".into()], Some(vec!["test/0.parquet".into()])));
+        let made = found(&["train-b.csv", "train-a.csv", "test.csv"]).unwrap();
+        assert_eq!(made.train.len(), 2);
+        assert!(made.notes[0].contains("2 files are one part"), "{:?}", made.notes);
+    }
+
+    #[test]
+    fn the_only_folder_of_a_configuration_is_read_and_named() {
+        let made = found(&["README.md", ".git/train.csv", "mnist/train.csv", "mnist/test.csv", "docs/a.txt"]).unwrap();
+        assert_eq!(made.train, [PathBuf::from("mnist/train.csv")]);
+        assert_eq!(made.test, Some(vec!["mnist/test.csv".into()]));
+        assert!(made.notes[0].contains("read from [root]/mnist"), "{:?}", made.notes);
+        let error = found(&["cola/train.csv", "data/mnli/train.csv"]).unwrap_err();
+        assert!(error.contains("cola, data/mnli; name the folder of one: data.path = \"[root]/cola\""), "{error}");
+        assert!(error.contains("hf:datasets/OWNER/NAME:cola"), "{error}");
+        assert!(found(&["a.txt"]).unwrap_err().contains("[root]/train.csv: not found"));
+    }
+
+    #[test]
+    fn copies_and_other_forms_of_a_part_are_refused() {
+        for names in [
+            &["train.csv", "train.parquet"][..],
+            &["train.csv", "train-old.csv"],
+            &["train.csv", "data/train.csv"],
+            &["train/0.csv", "train/label.npy", "train.csv"],
+        ] {
+            let error = found(names).unwrap_err();
+            assert!(error.contains("are both there"), "{names:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn numbered_files_are_each_there_once() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for good in [
+            &["train.parquet"][..],
+            &["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"],
+            &["train-0-of-1-0ab3.parquet"],
+        ] {
+            assert!(whole(&paths(good)).is_ok(), "{good:?}");
+        }
+        let error = |names: &[&str]| whole(&paths(names)).unwrap_err().to_string();
+        let cut = error(&["train-00001-of-00003.parquet"]);
+        assert!(cut.contains("3 files of its kind") && cut.contains("without number 0, 2"), "{cut}");
+        assert!(cut.contains("Fetch the others, too"), "{cut}");
+        let twice = error(&["train-0-of-2-a.parquet", "train-0-of-2-b.parquet", "train-1-of-2-a.parquet"]);
+        assert!(twice.contains("file 0 twice") && !twice.contains("Fetch"), "{twice}");
+        let mixed = error(&["train-0-of-1.parquet", "train-0-of-2.parquet", "train-1-of-2.parquet"]);
+        assert!(mixed.contains("train-0-of-2.parquet beside them"), "{mixed}");
+        assert!(error(&["train-0-of-1.parquet", "train-extra.parquet"]).contains("train-extra.parquet beside"));
+    }
+
+    #[test]
+    fn folders_of_save_to_disk_are_named_with_what_to_do() {
+        let dict = found(&["dataset_dict.json", "train/data-00000-of-00001.arrow"]).unwrap_err();
+        assert!(dict.contains("[root]: expected Parquet files, found Arrow files of save_to_disk"), "{dict}");
+        assert!(dict.contains("d[p].to_parquet(f'[root]/{p}.parquet')"), "{dict}");
+        let one = found(&["dataset_info.json", "state.json", "data-00000-of-00001.arrow"]).unwrap_err();
+        assert!(one.contains("d.to_parquet('[root]/train.parquet')"), "{one}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Columns of a table with names: which one is the label, which the owner, and which are the numbers of a row.
+
+use std::path::Path;
+
+use super::{Role, TableNames};
+use crate::data::DataError;
+
+/// Places of the columns of a table.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub label: usize,
+    /// `None` where nobody asks, and in a part that is tested.
+    pub client: Option<usize>,
+    /// Columns that are the numbers of a row, in the order of the file.
+    pub of_row: Vec<usize>,
+    /// What is left out, for people.
+    pub notes: Vec<String>,
+}
+
+impl Header {
+    /// Sorts the columns of a file.
+    ///
+    /// # Errors
+    /// A column that is missing or there twice; another number of columns than the scenario says.
+    pub fn read(
+        path: &Path,
+        columns: &[String],
+        names: &TableNames,
+        role: Role,
+    ) -> Result<Header, DataError> {
+        let twice = columns.iter().enumerate().find(|(at, name)| {
+            !is_index(name) && columns[..*at].contains(name)
+        });
+        if let Some((_, name)) = twice {
+            return Err(DataError::advised(
+                path,
+                "columns of different names",
+                format!("`{name}` twice"),
+                "Rename one of them, or leave it out",
+            ));
+        }
+        let find = |name: &str| columns.iter().position(|column| column == name);
+        let label = find(&names.label).ok_or_else(|| lacking(path, columns, &names.label))?;
+        let client = match (&names.client, role) {
+            (Some(name), Role::Train) => {
+                Some(find(name).ok_or_else(|| lacking(path, columns, name))?)
+            }
+            (Some(name), Role::Test) => find(name),
+            (None, _) => None,
+        };
+        let beside = |at: usize| at == label || Some(at) == client;
+        let (index, of_row): (Vec<usize>, Vec<usize>) =
+            (0..columns.len()).filter(|at| !beside(*at)).partition(|at| is_index(&columns[*at]));
+        let notes = index.iter().map(|at| {
+            let name = match columns[*at].as_str() {
+                "" => format!("column {}, which has no name,", at + 1),
+                name => format!("the column `{name}`"),
+            };
+            format!("{}: {name} is left out as an index of rows", path.display())
+        });
+        let header = Header {
+            label,
+            client: client.filter(|_| role == Role::Train),
+            notes: notes.collect(),
+            of_row,
+        };
+        match header.of_row.len() == names.width {
+            true => Ok(header),
+            false => Err(header.wide(path, columns, names)),
+        }
+    }
+
+    /// Names of the numbers of a row.
+    pub fn names(&self, columns: &[String]) -> Vec<String> {
+        self.of_row.iter().map(|at| columns[*at].clone()).collect()
+    }
+
+    /// Rows of another width than the scenario says.
+    fn wide(&self, path: &Path, columns: &[String], names: &TableNames) -> DataError {
+        let found = self.of_row.len();
+        let named = self.names(columns);
+        let left_out = if self.notes.is_empty() { "" } else { ", without an index of rows" };
+        let given = names.client.as_ref().map(|client| format!(" and `{client}`"));
+        DataError::advised(
+            path,
+            format!("rows of {} numbers", names.width),
+            format!("rows of {found}: {}{left_out}", shortened(&named)),
+            format!(
+                "Set data.width = {found} if all of them are numbers of a row; every column but `{}`{} is",
+                names.label,
+                given.unwrap_or_default()
+            ),
+        )
+    }
+}
+
+/// Returns true for a column that a program adds to count rows: pandas' without a name, which it reads again as
+/// `Unnamed: 0` and writes to Parquet as `__index_level_0__`.
+fn is_index(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let level = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
+    name.is_empty()
+        || name.strip_prefix("Unnamed: ").is_some_and(is_number)
+        || level.is_some_and(is_number)
+}
+
+/// The error for a column that is not there.
+fn lacking(path: &Path, columns: &[String], name: &str) -> DataError {
+    let advice = match columns {
+        [only] if only.contains([';', '\t']) => {
+            "Write the cells of a line with commas between them: to_csv(..., sep=\",\")"
+        }
+        _ => "Name the right one: data.label, data.client",
+    };
+    DataError::advised(
+        path,
+        format!("a column `{name}`"),
+        format!("the columns {}", shortened(columns)),
+        advice,
+    )
+}
+
+/// The first columns of a header.
+fn shortened(columns: &[String]) -> String {
+    let mut names: Vec<&str> = columns.iter().take(8).map(String::as_str).collect();
+    if columns.len() > names.len() {
+        names.push("...");
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(columns: &str, width: usize, client: Option<&str>, role: Role) -> Result<Header, String> {
+        let columns: Vec<String> = columns.split(',').map(str::to_owned).collect();
+        let client = client.map(str::to_owned);
+        let names = TableNames { width, input: "features".into(), label: "label".into(), client };
+        Header::read(Path::new("t.csv"), &columns, &names, role).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_column_but_label_and_owner_is_of_the_row() {
+        let header = read("a,label,user,b", 2, Some("user"), Role::Train).unwrap();
+        assert_eq!((header.label, header.client, header.of_row), (1, Some(2), vec![0, 3]));
+        // A part that is tested needs no owners, and has no use for them.
+        let header = read("a,label,user,b", 2, Some("user"), Role::Test).unwrap();
+        assert_eq!((header.client, header.of_row), (None, vec![0, 3]));
+        let header = read("a,label,b", 2, Some("user"), Role::Test).unwrap();
+        assert_eq!((header.client, header.of_row), (None, vec![0, 2]));
+        let error = read("a,label,b", 2, Some("user"), Role::Train).unwrap_err();
+        assert!(error.contains("expected a column `user`, found the columns a, label, b"), "{error}");
+    }
+
+    #[test]
+    fn an_index_of_rows_is_left_out_and_said() {
+        for (columns, name) in [
+            (",label,a,b", "column 1, which has no name,"),
+            ("label,a,b,", "column 4, which has no name,"),
+            ("Unnamed: 0,label,a,b", "the column `Unnamed: 0`"),
+            ("label,a,b,__index_level_0__", "the column `__index_level_0__`"),
+        ] {
+            let header = read(columns, 2, None, Role::Train).unwrap();
+            assert_eq!(header.of_row.len(), 2, "{columns}");
+            assert!(header.notes[0].contains(name), "{:?}", header.notes);
+            let error = read(columns, 3, None, Role::Train).unwrap_err();
+            assert!(error.contains("found rows of 2: a, b, without an index of rows"), "{error}");
+        }
+        assert_eq!(read("Unnamed,label,index", 2, None, Role::Train).unwrap().notes, [""; 0]);
+    }
+
+    #[test]
+    fn a_name_twice_and_other_marks_between_cells_are_refused() {
+        let error = read("label,a,b,label", 3, None, Role::Train).unwrap_err();
+        assert!(error.contains("expected columns of different names, found `label` twice"), "{error}");
+        assert!(read("label,a,a", 2, None, Role::Train).unwrap_err().contains("`a` twice"));
+        let error = read("label;a;b", 2, None, Role::Train).unwrap_err();
+        assert!(error.contains("with commas between them"), "{error}");
+    }
+}
