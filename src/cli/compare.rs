@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::tell::tell;
-use super::{Exit, Format, print};
+use super::{Exit, Format, given, print};
 use crate::results::{Arm, Comparison, Limit, Metric, RunRecord};
 
 /// Compare runs: scenarios, the round in which they part, metrics with paired differences, bytes by kind
@@ -89,6 +89,7 @@ fn named(path: &Path) -> Result<Vec<(String, Arm)>, CliError> {
 
 /// The runs at or below a folder.
 pub(super) fn records(path: &Path) -> Result<Vec<RunRecord>, CliError> {
+    given::folder_of_runs(path)?;
     let found = RunRecord::find(path)?;
     match found.is_empty() {
         true => {

@@ -8,7 +8,7 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::run::{Overrides, drive, provenance};
 use super::tell::tell;
-use super::{Exit, Format};
+use super::{Exit, Format, given};
 use crate::experiment::{self, ForkOptions, Resumed};
 use crate::methods::Registry;
 
@@ -60,6 +60,7 @@ pub struct ForkArgs {
 
 /// Forks the run and executes it.
 pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
+    given::run_directory(&args.run)?;
     let interrupt = interruptible();
     let options = ForkOptions {
         after_task: args.after_task,

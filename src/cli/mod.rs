@@ -15,6 +15,7 @@ mod export;
 mod failure;
 mod fetch;
 mod fork;
+mod given;
 mod interrupt;
 mod memory;
 mod methods;

@@ -9,7 +9,7 @@ use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run::drive;
 use super::tell::tell;
-use super::{Exit, Format, print};
+use super::{Exit, Format, given, print};
 use crate::data::show_loading;
 use crate::experiment::ranks::Crew;
 use crate::experiment::{self, Resumed, read_summary};
@@ -51,6 +51,7 @@ pub struct ResumeArgs {
 /// Goes on with the run.
 pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     args.ranks.with_ranks(args.workers, |ranks| {
+        given::run_directory(&args.run)?;
         let crew = Crew { workers: args.workers, ranks };
         go_on(&args.run, crew, args.force, args.quiet, args.format)
     })

@@ -45,7 +45,7 @@ pub mod names {
     /// What the run is.
     pub const MANIFEST: &str = "manifest.json";
     /// The scenario with every default.
-    pub const SCENARIO: &str = "scenario.effective.toml";
+    pub const SCENARIO: &str = crate::scenario::EFFECTIVE_SCENARIO;
     /// The journal.
     pub const EVENTS: &str = "events.jsonl";
     /// One row per round.

@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::extends;
 use super::files;
+use super::given::GivenFolder;
 use super::reader::{self, Diagnostic, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
@@ -33,16 +34,32 @@ impl Loaded {
         report.into_error()
     }
 
-    /// Keys that somebody wrote and that have no meaning for the method, each with its place.
+    /// Keys that somebody wrote and that change nothing of the run, and what a trace leaves open, each with its place.
     pub fn notes(&self) -> Vec<Diagnostic> {
         let mut report = self.report.clone();
-        for Ignored { key, message } in self.scenario.method.ignored(&self.scenario) {
-            if let Some(written) = self.root.at(key) {
-                report.fault(Fault::new(&written.node, message, "not used"));
+        let mut say = |Ignored { key, message }: Ignored, label| {
+            if let Some(written) = self.root.at(&key) {
+                report.fault(Fault::new(&written.node, message, label));
             }
-        }
+        };
+        self.scenario.without_effect().into_iter().for_each(|ignored| say(ignored, "not used"));
+        let open = self.scenario.availability.left_open(self.scenario.federation.clients);
+        open.into_iter().for_each(|message| {
+            say(Ignored::new("availability.file", message), "as far as it goes");
+        });
         report.into_diagnostics()
     }
+}
+
+/// Changes of a scenario file as it is read, in the order in which they apply.
+#[derive(Clone, Copy, Default)]
+struct Over<'a> {
+    /// Keys of the file that are left to their defaults.
+    forgotten: &'a [String],
+    /// Changes that stand in another file.
+    changed: Option<Changed<'a>>,
+    /// Changes from the command line.
+    overrides: &'a [Override],
 }
 
 impl Scenario {
@@ -72,6 +89,32 @@ impl Scenario {
         overrides: &[Override],
         methods: &dyn MethodCatalogue,
     ) -> Result<Loaded, ScenarioError> {
+        Scenario::load_over(path, &Over { changed, overrides, ..Over::default() }, methods)
+    }
+
+    /// As [`load`](Self::load), with some keys of the file left to their defaults: dotted paths, such as
+    /// `links.rtt_ms`.
+    ///
+    /// # Errors
+    /// As of `load`.
+    pub fn load_without(
+        path: &Path,
+        forgotten: &[String],
+        overrides: &[Override],
+        methods: &dyn MethodCatalogue,
+    ) -> Result<Loaded, ScenarioError> {
+        Scenario::load_over(path, &Over { forgotten, overrides, ..Over::default() }, methods)
+    }
+
+    fn load_over(
+        path: &Path,
+        over: &Over<'_>,
+        methods: &dyn MethodCatalogue,
+    ) -> Result<Loaded, ScenarioError> {
+        if let Some(GivenFolder { what, help }) = GivenFolder::at(path, "scenario") {
+            let source = std::io::Error::other(what);
+            return Err(ScenarioError::Unreadable { path: path.to_owned(), source, help });
+        }
         let unreadable = |source: std::io::Error| {
             let help = match source.kind() {
                 std::io::ErrorKind::NotFound => {
@@ -89,7 +132,7 @@ impl Scenario {
         // The neighbours of a link are those of the file it leads to.
         let place =
             extends::Place { file: &file, shown: if path.is_symlink() { &file } else { path } };
-        read(source, &stem.unwrap_or_default(), place, (changed, overrides), methods)
+        read(source, &stem.unwrap_or_default(), place, over, methods)
     }
 
     /// Reads a text as if it were the file `folder/name.toml`.
@@ -106,12 +149,19 @@ impl Scenario {
         let shown = PathBuf::from(format!("{name}.toml"));
         let place = extends::Place { file: &folder.join(&shown), shown: &shown };
         let source = Source::new(&shown.display().to_string(), text);
-        read(source, name, place, (None, overrides), methods)
+        read(source, name, place, &Over { overrides, ..Over::default() }, methods)
     }
 
-    /// What of it has no meaning for its method, or not everywhere; one sentence each.
+    /// What of it changes nothing of a run, or not everywhere; one sentence each.
     pub fn ignored(&self) -> Vec<String> {
-        self.method.ignored(self).into_iter().map(|ignored| ignored.message).collect()
+        self.without_effect().into_iter().map(|ignored| ignored.message).collect()
+    }
+
+    /// What its method never looks at, then what changes nothing whatever the method.
+    fn without_effect(&self) -> Vec<Ignored> {
+        let mut ignored = self.method.ignored(self);
+        ignored.extend(self.idle());
+        ignored
     }
 
     /// Every key a scenario file may have, with its default and meaning; those of methods apart.
@@ -186,9 +236,10 @@ fn read(
     source: Source,
     stem: &str,
     place: extends::Place<'_>,
-    (changed, overrides): (Option<Changed<'_>>, &[Override]),
+    over: &Over<'_>,
     methods: &dyn MethodCatalogue,
 ) -> Result<Loaded, ScenarioError> {
+    let Over { forgotten, changed, overrides } = *over;
     let mut report = Report::default();
     let mut root = report.parse(source);
     // Of every source that is a file, the folder at which its paths start.
@@ -209,6 +260,7 @@ fn read(
     if !report.is_clean() {
         return Err(report.into_error());
     }
+    forgotten.iter().for_each(|key| root.remove(key));
     if let Some(changed) = changed {
         let source = changed.apply(&mut root, &mut report);
         // The folder of a base that is not there is never asked for.

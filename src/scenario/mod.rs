@@ -57,6 +57,7 @@ mod extends;
 mod faults;
 mod federation;
 mod files;
+mod given;
 pub mod law;
 mod links;
 mod load;
@@ -86,7 +87,7 @@ pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use auxiliary::AuxiliarySection;
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
-    Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,
+    Activation, Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,
     Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
@@ -97,7 +98,8 @@ pub use checkpoint::{Cadence, CheckpointSection};
 pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};
 pub use contradiction::{Contradiction, Together};
 pub use data::{
-    ABOVE, DataSection, DataSource, Evaluated, HeldOut, NominalSizes, StatisticsTransform,
+    ABOVE, DataSection, DataSource, Evaluated, HeldOut, NominalSizes, Orientation,
+    StatisticsTransform,
 };
 pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Pack, Workers};
@@ -106,6 +108,7 @@ pub use error::ScenarioError;
 pub use expected::{ExpectedMetric, ExpectedSection};
 pub use faults::{CrashTime, FaultKind, FaultSection, Forgery, Spoilage};
 pub use federation::{FederationSection, FoldRule, OnBadUpdate};
+pub use given::{EFFECTIVE_SCENARIO, EFFECTIVE_STUDY, GivenFolder};
 pub use law::{LawSection, ShapeSection};
 pub use links::LinksSection;
 pub use load::Loaded;

@@ -27,7 +27,7 @@ use crate::files::{Disk, is_locked};
 use crate::report::Summary;
 
 /// The file in the directory of a study that holds the study with every default.
-pub const STUDY_FILE: &str = "study.effective.toml";
+pub const STUDY_FILE: &str = crate::scenario::EFFECTIVE_STUDY;
 
 /// What is known of a cell from its files.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,12 +12,14 @@ use crate::scenario::ScenarioError;
 #[derive(Debug, Error)]
 pub enum StudyError {
     /// The file cannot be read.
-    #[error("cannot read the study {}: {source}; a study is a readable text in TOML", path.display())]
+    #[error("cannot read the study {}: {source}\n  help: {help}", path.display())]
     Unreadable {
         /// As it was named.
         path: PathBuf,
         /// What the system says.
         source: std::io::Error,
+        /// What to do.
+        help: String,
     },
     /// The study, its base or a change is wrong.
     #[error(transparent)]

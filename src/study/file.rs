@@ -14,7 +14,7 @@ use super::seeds::Replicate;
 use super::wishes::ReportWishes;
 use crate::files::{self, Kind};
 use crate::scenario::reader::{Param, TableReader, explore, json_schema, read_document};
-use crate::scenario::{Changes, Origin};
+use crate::scenario::{Changes, GivenFolder, Origin};
 
 /// The schema this program reads; a file says `schema = 1`.
 pub const SCHEMA: u32 = 1;
@@ -57,7 +57,14 @@ impl Study {
     /// # Errors
     /// The file cannot be read, or everything that is wrong with it.
     pub fn load(path: &Path) -> Result<Study, StudyError> {
-        let unreadable = |source| StudyError::Unreadable { path: path.to_owned(), source };
+        if let Some(GivenFolder { what, help }) = GivenFolder::at(path, "study") {
+            let source = std::io::Error::other(what);
+            return Err(StudyError::Unreadable { path: path.to_owned(), source, help });
+        }
+        let unreadable = |source| {
+            let help = "a study is a readable text in TOML; `scenarios/studies` has examples";
+            StudyError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
+        };
         let text = files::read_text(path, Kind::Scenario).map_err(unreadable)?;
         let file = std::path::absolute(path).map_err(unreadable)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -9,6 +9,7 @@ mod arithmetic;
 mod arms;
 mod backbones;
 mod bias;
+mod class_names;
 mod cli_errors;
 mod cli_texts;
 mod columns;
@@ -28,6 +29,7 @@ mod first_hour;
 #[cfg(unix)]
 mod foreign_files;
 mod fork;
+mod given;
 mod ignored;
 #[cfg(unix)]
 mod interrupt;
@@ -51,9 +53,11 @@ mod several_processes;
 mod slots_cli;
 mod stateless;
 mod study;
+mod tables;
 mod take_up;
 mod tensorboard;
 mod text;
+mod untested;
 mod validation;
 mod weights;
 mod what_if;

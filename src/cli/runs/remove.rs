@@ -6,7 +6,7 @@ use super::RemoveArgs;
 use super::table::Row;
 use crate::cli::failure::CliError;
 use crate::cli::tell::{show, tell};
-use crate::cli::{Exit, print};
+use crate::cli::{Exit, given, print};
 use crate::experiment::{DirectoryError, RunDirectory};
 use crate::quantity::Bytes;
 use crate::results::{RunRecord, State};
@@ -15,6 +15,7 @@ use crate::results::{RunRecord, State};
 pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     let mut runs = Vec::new();
     for path in &args.runs {
+        given::run_directory(path)?;
         let run = RunRecord::read(path)?;
         if State::of(&run) == State::Running {
             return Err(DirectoryError::InUse(path.clone()).into());

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use super::ShowArgs;
 use super::table::Row;
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, Format, print};
+use crate::cli::{Exit, Format, given, print};
 use crate::experiment::ScenarioId;
 use crate::quantity::Bytes;
 use crate::results::{Metric, RunRecord, State};
 
 /// Shows.
 pub(super) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
+    given::run_directory(&args.run)?;
     let run = RunRecord::read(&args.run)?;
     match args.format {
         Format::Human => print(&render(&run))?,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{ListArgs, Sort};
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, Format, print};
+use crate::cli::{Exit, Format, given, print};
 use crate::experiment::names;
 use crate::quantity::Bytes;
 use crate::report::text_table::{TextTable, percent};
@@ -95,6 +95,7 @@ fn ago(age: Duration) -> String {
 pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let usual = || PathBuf::from(if Path::new("runs").is_dir() { "runs" } else { "." });
     let folder = args.folder.clone().unwrap_or_else(usual);
+    given::folder_of_runs(&folder)?;
     if !folder.is_dir() {
         return Err(CliError::Usage(format!("{} is not a folder", folder.display())));
     }

@@ -154,6 +154,17 @@ impl Node {
         rest.map_or(Some(entry), |rest| entry.node.at(rest))
     }
 
+    /// Removes the value at a dotted path, if it is there.
+    pub fn remove(&mut self, path: &str) {
+        let Value::Table(table) = &mut self.value else { return };
+        match path.split_once('.') {
+            None => _ = table.remove(path),
+            Some((first, rest)) => {
+                table.get_mut(first).into_iter().for_each(|entry| entry.node.remove(rest));
+            }
+        }
+    }
+
     /// The value at a dotted path, or the nearest table around it that is written.
     pub fn nearest(&self, mut path: &str) -> &Node {
         loop {

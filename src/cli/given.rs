@@ -1,0 +1,150 @@
+//! A path that is no run directory where one was asked for: what lies there, and what to name instead.
+
+use std::path::{Path, PathBuf};
+
+use super::failure::CliError;
+use crate::experiment::names;
+use crate::files::{Kind, read_text};
+
+/// What lies at a path that is no run directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    Nothing,
+    Scenario,
+    Study,
+    /// A file of the run in this directory.
+    FileOfRun(PathBuf),
+    File,
+    /// A folder with this run directory below it.
+    FolderOfRuns(PathBuf),
+    Folder,
+}
+
+/// Refuses what is no run directory.
+///
+/// # Errors
+/// What was given, and what to name instead.
+pub(super) fn run_directory(path: &Path) -> Result<(), CliError> {
+    // A manifest that is damaged is told of when it is read.
+    if path.join(names::MANIFEST).exists() {
+        return Ok(());
+    }
+    Err(refusal(path, "the directory of a run"))
+}
+
+/// Refuses a file where run directories, studies or folders of runs were asked for.
+///
+/// # Errors
+/// What was given, and what to name instead.
+pub(super) fn folder_of_runs(path: &Path) -> Result<(), CliError> {
+    match path.is_file() {
+        true => Err(refusal(path, "a run directory, a study or a folder of runs")),
+        false => Ok(()),
+    }
+}
+
+fn refusal(path: &Path, wanted: &str) -> CliError {
+    let shown = path.display();
+    let help = match Given::at(path) {
+        Given::Nothing => {
+            "there is no such file or folder; `fedcast runs` lists the runs below this folder"
+                .into()
+        }
+        Given::Scenario => format!("it is a scenario; run it first: `fedcast run {shown}`"),
+        Given::Study => format!("it is a study; run it first: `fedcast study {shown}`"),
+        Given::FileOfRun(run) => {
+            format!("it is a file of a run; name its directory: {}", run.display())
+        }
+        Given::File => "it is a file; name the folder that `fedcast run` wrote".into(),
+        Given::FolderOfRuns(run) => format!(
+            "it is a folder of runs; name one of them, such as {}; `fedcast runs ls {shown}` lists them",
+            run.display()
+        ),
+        Given::Folder => format!(
+            "it is a folder without a {}; `fedcast runs` lists the runs below this folder",
+            names::MANIFEST
+        ),
+    };
+    CliError::Usage(format!("{shown} is not {wanted}\n  help: {help}"))
+}
+
+impl Given {
+    fn at(path: &Path) -> Given {
+        if path.is_dir() {
+            return first_run(path, DEPTH).map_or(Given::Folder, Given::FolderOfRuns);
+        }
+        if !path.exists() {
+            return Given::Nothing;
+        }
+        let run = path.parent().filter(|folder| folder.join(names::MANIFEST).is_file());
+        if let Some(run) = run {
+            return Given::FileOfRun(run.to_owned());
+        }
+        let text = read_text(path, Kind::Scenario).unwrap_or_default();
+        let table: toml::Table = text.parse().unwrap_or_default();
+        let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
+        match () {
+            () if has(&["base"]) && has(&["axes", "extra", "seeds", "replicates", "compare"]) => {
+                Given::Study
+            }
+            () if has(&["method", "federation", "data", "tasks", "extends"]) => Given::Scenario,
+            () => Given::File,
+        }
+    }
+}
+
+/// Runs of a study lie two folders below its own.
+const DEPTH: u32 = 3;
+
+/// The first run directory below a folder, in the order of names; links are not followed.
+fn first_run(folder: &Path, depth: u32) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|of| of.is_dir());
+    let mut folders: Vec<PathBuf> = entries.filter(is_folder).map(|entry| entry.path()).collect();
+    folders.sort_unstable();
+    folders.into_iter().find_map(|below| match below.join(names::MANIFEST).is_file() {
+        true => Some(below),
+        false if depth > 1 => first_run(&below, depth - 1),
+        false => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_run_is_known_by_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| {
+            std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            std::fs::write(at(name), text).unwrap();
+        };
+        write("a.toml", "schema = 1\n[method]\nname = \"hgp\"\n");
+        write("over.toml", "extends = \"a.toml\"\n");
+        write("b.study.toml", "schema = 1\nbase = \"a.toml\"\n[axes.method]\n");
+        write("notes.toml", "title = 1\n");
+        write("c.csv", "round\n1\n");
+        write("studies/x/hgp/seed-1/manifest.json", "{}");
+        write("studies/x/hgp/seed-1/rounds.csv", "");
+        write("data/train/cat/1.png", "");
+        let run = at("studies/x/hgp/seed-1");
+        for (name, given) in [
+            ("a.toml", Given::Scenario),
+            ("over.toml", Given::Scenario),
+            ("b.study.toml", Given::Study),
+            ("notes.toml", Given::File),
+            ("c.csv", Given::File),
+            ("nowhere", Given::Nothing),
+            ("studies/x/hgp/seed-1/rounds.csv", Given::FileOfRun(run.clone())),
+            ("studies/x", Given::FolderOfRuns(run.clone())),
+            ("studies", Given::FolderOfRuns(run.clone())),
+            ("data", Given::Folder),
+        ] {
+            assert_eq!(Given::at(&at(name)), given, "{name}");
+        }
+        assert!(run_directory(&run).is_ok() && run_directory(&at("studies")).is_err());
+        assert!(folder_of_runs(&at("studies")).is_ok() && folder_of_runs(&at("a.toml")).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! A folder where a scenario or a study was asked for.
+
+use std::path::{Path, PathBuf};
+
+/// Name of the effective scenario in the directory of a run.
+pub const EFFECTIVE_SCENARIO: &str = "scenario.effective.toml";
+
+/// Name of the effective study in the directory of a study.
+pub const EFFECTIVE_STUDY: &str = "study.effective.toml";
+
+/// A folder that was named in place of a file, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenFolder {
+    /// The kind of folder, as a sentence about the path.
+    pub what: String,
+    /// What to name instead.
+    pub help: String,
+}
+
+impl GivenFolder {
+    /// Looks at a path where a `wanted` ("scenario", "study") was asked for; `None` where it is no folder.
+    pub fn at(path: &Path, wanted: &str) -> Option<GivenFolder> {
+        if !path.is_dir() {
+            return None;
+        }
+        let (run, study) = (path.join(EFFECTIVE_SCENARIO), path.join(EFFECTIVE_STUDY));
+        let shown = path.display();
+        let (what, help) = match (run.is_file(), study.is_file(), first_toml(path)) {
+            (true, ..) => (
+                "it is the directory of a run",
+                format!(
+                    "its scenario is {}; `fedcast replay {shown}` prints its results",
+                    run.display()
+                ),
+            ),
+            (_, true, _) => (
+                "it is the directory of a study",
+                format!(
+                    "its study is {}; `fedcast report {shown}` shows its results",
+                    study.display()
+                ),
+            ),
+            (.., Some(file)) => {
+                ("it is a folder", format!("name a file in it, such as {}", file.display()))
+            }
+            _ => {
+                let help = format!("a {wanted} is a text in TOML; `fedcast new` writes a scenario");
+                ("it is a folder", help)
+            }
+        };
+        Some(GivenFolder { what: what.to_owned(), help })
+    }
+}
+
+/// The first TOML file of a folder, in the order of names.
+fn first_toml(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let toml = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+    entries.filter(|path| toml(path) && path.is_file()).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_by_what_lies_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |files: &[&str]| {
+            let place = tempfile::tempdir_in(folder.path()).unwrap();
+            files.iter().for_each(|file| std::fs::write(place.path().join(file), "").unwrap());
+            let GivenFolder { what, help } = GivenFolder::at(place.path(), "scenario").unwrap();
+            format!("{what}; {help}").replace(&place.path().display().to_string(), "x")
+        };
+        assert!(told(&[EFFECTIVE_SCENARIO]).ends_with(
+            "of a run; its scenario is x/scenario.effective.toml; `fedcast replay x` prints its results"
+        ));
+        assert!(told(&[EFFECTIVE_STUDY]).contains("of a study; its study is x/study.effective"));
+        assert!(told(&["b.toml", "a.toml", "a.csv"]).ends_with("such as x/a.toml"));
+        assert!(told(&["a.csv"]).contains("a scenario is a text in TOML"));
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(GivenFolder::at(&file, "scenario"), None);
+    }
+}
