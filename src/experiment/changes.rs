@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::error::ExperimentError;
+use super::recorded_advice::advised;
 use super::run_directory::names;
 use crate::methods::Registry;
-use crate::scenario::{LinksSection, Override, Scenario, TimeSection};
+use crate::scenario::{LinksSection, Override, Scenario, ScenarioError, TimeSection};
 
 /// The recorded scenario with overrides over it. A preset that is changed brings its own defaults.
 pub(super) fn changed(
@@ -14,7 +15,20 @@ pub(super) fn changed(
     overrides: &[String],
     methods: &Registry,
 ) -> Result<Scenario, ExperimentError> {
-    let mut table = table_of(recorded);
+    let forgotten = forgotten(recorded, overrides)?;
+    let file = path.join(names::SCENARIO);
+    let load = |overrides: &[String]| -> Result<Scenario, ScenarioError> {
+        let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
+        Ok(Scenario::load_without(&file, &forgotten, &overrides, methods)?.scenario)
+    };
+    let accepts = |overrides: &[String]| load(overrides).is_ok();
+    Ok(load(overrides).map_err(|error| advised(error, &file, overrides, accepts))?)
+}
+
+/// Keys that the recorded scenario has from a preset which is changed.
+fn forgotten(recorded: &Scenario, overrides: &[String]) -> Result<Vec<String>, ExperimentError> {
+    let written = table_of(recorded);
+    let mut forgotten = Vec::new();
     for text in overrides {
         let key = text.split('=').next().unwrap_or_default().trim();
         let defaults = match key {
@@ -30,14 +44,16 @@ pub(super) fn changed(
         };
         let (section, _) = key.split_once('.').unwrap_or_default();
         if let (Ok(toml::Value::Table(defaults)), Some(toml::Value::Table(written))) =
-            (defaults, table.get_mut(section))
+            (defaults, written.get(section))
         {
-            written.retain(|key, value| key == "preset" || defaults.get(key) != Some(value));
+            let same = |(key, value): &(&String, &toml::Value)| {
+                *key != "preset" && defaults.get(*key) == Some(*value)
+            };
+            let keys = written.iter().filter(same).map(|(key, _)| format!("{section}.{key}"));
+            forgotten.extend(keys);
         }
     }
-    let text = toml::to_string(&table).unwrap_or_default();
-    let overrides: Vec<Override> = overrides.iter().map(Override::new).collect();
-    Ok(Scenario::from_toml(&text, names::SCENARIO, path, &overrides, methods)?.scenario)
+    Ok(forgotten)
 }
 
 /// The effective scenario as a table.

@@ -34,6 +34,7 @@
 pub mod assemble;
 mod changes;
 mod checkpoint;
+mod class_names;
 mod direct;
 mod directory_error;
 mod error;
@@ -52,6 +53,7 @@ pub mod plan;
 mod provenance;
 pub mod ranks;
 mod recompute;
+mod recorded_advice;
 mod recorder;
 mod replay;
 mod resume;
@@ -62,11 +64,12 @@ mod trace;
 mod verify;
 mod what_if;
 
+pub use class_names::ClassNames;
 pub use direct::{direct, direct_table};
 pub use directory_error::DirectoryError;
 pub use error::ExperimentError;
 pub use execute::{Finished, Run, RunOptions, default_directory};
-pub use export::{ExportError, ExportOptions, Exported, export};
+pub use export::{ExportError, ExportOptions, Exported, ModelOrigin, export};
 pub use fork::{ForkError, ForkOptions, fork};
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
 pub use machine::{ARITHMETIC, Machine};
@@ -83,4 +86,4 @@ pub use run_directory::{
 };
 pub use standing::{Standing, standing};
 pub use verify::{Divergence, Verified, VerifyOptions, verify};
-pub use what_if::{Refused, what_if};
+pub use what_if::{Refused, what_if, what_if_scenario};

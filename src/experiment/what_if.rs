@@ -108,6 +108,19 @@ pub fn what_if(
     Ok(replayed.journal.digests())
 }
 
+/// The scenario of the run at `path` with these overrides.
+///
+/// # Errors
+/// All that can be wrong with a scenario.
+pub fn what_if_scenario(
+    path: &Path,
+    overrides: &[String],
+    methods: &Registry,
+) -> Result<Scenario, ExperimentError> {
+    let recorded = super::assemble::load(&path.join(names::SCENARIO), &[], methods)?;
+    changed(path, &recorded, overrides, methods)
+}
+
 /// Only clocks may differ, and nothing that depends on them may decide who learns what.
 fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), ExperimentError> {
     let (then, now) = (table_of(recorded), table_of(changed));

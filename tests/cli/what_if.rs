@@ -133,3 +133,30 @@ fn a_divergence_names_both_values_and_the_stream() {
         "{report}"
     );
 }
+
+/// Errors that point into the recorded scenario name its file and advise what can be done: it is never edited.
+#[test]
+fn a_key_that_lacks_its_place_then_is_advised_away_with_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recorded(folder, &["--set", "round={close=\"quorum\",quorum=0.5}"]);
+    let file = read(folder.join("run/scenario.effective.toml"));
+    let line = 1 + file.lines().position(|line| line == "quorum = 0.5").expect("it is written");
+    for words in [vec!["replay", "run"], vec!["fork", "run", "--after-task", "1"]] {
+        let told = tell(folder, &[&words[..], &["--set", "round.close=all"]].concat());
+        assert_eq!(told.code, 3, "{}", told.err);
+        let place = format!("--> run/scenario.effective.toml:{line}:1");
+        assert!(told.err.contains(&place), "{}", told.err);
+        assert!(
+            told.err.contains("replace its table: --set 'round={close=\"all\"}'"),
+            "{}",
+            told.err
+        );
+    }
+    let told = tell(folder, &["replay", "run", "--set", "round={close=\"all\"}"]);
+    assert_ne!(told.code, 3, "{}", told.err);
+    let told =
+        tell(folder, &["fork", "run", "--after-task", "1", "--set", "client.optimiser.kind=sgd"]);
+    assert_eq!(told.code, 3, "{}", told.err);
+    assert!(told.err.contains("--set 'client.optimiser={kind=\"sgd\""), "{}", told.err);
+}
