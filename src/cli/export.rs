@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::interrupt::interruptible;
-use super::{Exit, Format, print};
+use super::{Exit, Format, given, print};
 use crate::experiment::{self, ExportOptions, write_atomically};
 use crate::methods::Registry;
 
@@ -20,7 +20,8 @@ Examples:
   fedcast export runs/fedavg --merged -o network.safetensors
 
 Tensors are named kind/name, such as prompt/prompt.00 or head/head.weight: everything the server
-has. Rows of the head are in the order in which classes arrived; the metadata say which they are.
+has. Rows of the head are in the order in which classes arrived; the metadata say which they are
+(`classes`, the data set's numbers) and what these are called (`class_names`, a JSON list).
 With --merged the file is the whole network in our names (timm's, torchvision's, or those of Hugging
 Face's BERT), with the linear head on top; methods that work through prompts or adapters have no
 such network and are refused.
@@ -76,6 +77,7 @@ fn task(word: &str) -> Result<Task, String> {
 
 /// Exports the model.
 pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
+    given::run_directory(&args.run)?;
     if args.out.exists() && !args.force {
         let out = args.out.display();
         let text = format!("{out} is there already; name another file, or --force replaces it");
@@ -95,18 +97,18 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
     let exported = exported?;
     write_atomically(&args.out, &exported.bytes)?;
     let out = args.out.display();
+    let from = exported.from.to_string();
     match args.format {
         Format::Human => print(&format!(
-            "{out}: the model after task {}, {} bytes, from {}, digest {}\n",
+            "{out}: the model after task {}, {} bytes, {from}, digest {}\n",
             exported.task,
             exported.bytes.len(),
-            exported.from,
             exported.digest
         ))?,
         Format::Json => {
             let text = serde_json::json!({
                 "file": args.out, "task": exported.task, "bytes": exported.bytes.len(),
-                "from": exported.from, "digest": exported.digest,
+                "from": from.strip_prefix("from ").unwrap_or(&from), "digest": exported.digest,
             });
             print(&format!("{text:#}\n"))?;
         }

@@ -25,8 +25,9 @@ pub enum DirectoryError {
     },
     /// The run that was asked for is there, begun and not finished.
     #[error(
-        "{path} holds this very run, not finished ({status}); go on with `fedcast resume {path}` (`fedcast run \
+        "{path} holds this very run, not finished ({}); go on with `fedcast resume {path}` (`fedcast run \
          --resume` begins or goes on), or begin it anew with --force",
+        ended(*status),
         path = path.display()
     )]
     Unfinished {
@@ -96,6 +97,15 @@ pub enum DirectoryError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// Word for how a run that no process computes any more came to a stop.
+fn ended(status: Status) -> String {
+    match status {
+        // Its process is gone, or it would hold the lock.
+        Status::Running => "killed".to_owned(),
+        status => status.to_string(),
+    }
 }
 
 impl DirectoryError {

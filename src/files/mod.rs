@@ -24,9 +24,13 @@
 mod bounded;
 mod disk;
 mod handle;
+mod relative;
 mod tar_members;
+mod text;
 
-pub use bounded::{Kind, open, read, read_at, read_text};
+pub use bounded::{Kind, open, read, read_at};
 pub use disk::{Disk, PART, is_link, is_locked};
 pub use handle::DiskFile;
+pub use relative::relative;
 pub use tar_members::{TarLimits, finish_tar, tar_bytes, tar_members};
+pub use text::{read_text, text_of};

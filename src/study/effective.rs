@@ -1,21 +1,24 @@
 //! A study as text with every default written out.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use toml::{Table, Value};
 
 use super::{Axis, Baseline, Pick, Replicate, SCHEMA, ShardChoice, Study};
+use crate::files::relative;
 use crate::results::Metric;
 use crate::scenario::reader::{Choice, Readable};
 
 impl Study {
-    /// The study with every default, as a study file that gives the same cells wherever it lies.
-    pub fn to_effective_toml(&self) -> String {
+    /// The study with every default, as a study file in `folder` that gives the same cells. Its base is named from there
+    /// where both lie in one tree, so that the tree can be moved and handed on.
+    pub fn to_effective_toml(&self, folder: &Path) -> String {
         let mut text = String::from("# The study with every default written out.\n");
         let mut root = vec![
             ("schema", Value::Integer(i64::from(SCHEMA))),
             ("study", self.name.as_str().into()),
-            ("base", self.base.display().to_string().into()),
+            ("base", relative(folder, &self.base).display().to_string().into()),
         ];
         let set = self.set.to_toml();
         if set.as_table().is_some_and(|set| !set.is_empty()) {

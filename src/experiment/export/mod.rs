@@ -7,6 +7,7 @@
 mod merged;
 mod sources;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -76,9 +77,33 @@ pub struct Exported {
     pub bytes: Vec<u8>,
     /// After which task, from 1.
     pub task: u32,
-    /// Where it was found, in words.
-    pub from: String,
+    /// Where it was found.
+    pub from: ModelOrigin,
     pub digest: Digest,
+}
+
+/// Where a model was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelOrigin {
+    /// In a file of the run.
+    File(String),
+    /// In a checkpoint that was written when the task ended.
+    Checkpoint,
+    /// Nowhere: it was computed again.
+    Computed {
+        /// From where on, such as `round 5`.
+        place: String,
+    },
+}
+
+impl fmt::Display for ModelOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ModelOrigin::File(file) => write!(f, "from {file}"),
+            ModelOrigin::Checkpoint => f.write_str("from a checkpoint"),
+            ModelOrigin::Computed { place } => write!(f, "computed again from {place} on"),
+        }
+    }
 }
 
 /// The model of the run at `path`.
@@ -102,7 +127,7 @@ pub fn export(
     let folder = format!("{}/{}", names::MODELS, models::file_name(end.task));
     if let (Some((bytes, _)), false) = (&kept, options.merged) {
         let (bytes, digest) = (bytes.clone(), end.digest);
-        return Ok(Exported { bytes, task: number, from: folder, digest });
+        return Ok(Exported { bytes, task: number, from: ModelOrigin::File(folder), digest });
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
     let mut assembly = assemble(&scenario, methods, options.workers)?;
@@ -111,11 +136,11 @@ pub fn export(
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     let mut said = about(&manifest, &assembly.setup);
     let backbone = Arc::clone(&assembly.setup.lab.backbone);
-    let kept = kept.map(|(_, state)| (state, folder));
+    let kept = kept.map(|(_, state)| (state, ModelOrigin::File(folder)));
     let found = match kept {
         Some(kept) => Some(kept),
         None => checkpoint_of(path, end)?
-            .map(|(_, snapshot)| (snapshot.server, "a checkpoint".to_string())),
+            .map(|(_, snapshot)| (snapshot.server, ModelOrigin::Checkpoint)),
     };
     let (state, from) = match found {
         Some(found) => found,
@@ -125,7 +150,7 @@ pub fn export(
                 return Err(ExportError::NotKept { task: number }.into());
             }
             let place = checkpoint.as_ref().map_or("the beginning", |checkpoint| &checkpoint.place);
-            let from = format!("computed again from {place} on");
+            let from = ModelOrigin::Computed { place: place.to_owned() };
             let computed = recompute(assembly.setup, checkpoint, end.task, interrupt)?;
             let state = computed.ok_or(ExportError::NotKept { task: number })?.server;
             match Digest(state.digest()) {

@@ -38,7 +38,7 @@ pub fn write(
 ) -> Result<(), StudyError> {
     let _held = directory.hold_tables()?;
     let put = |name: &str, bytes: &[u8]| write_atomically(&directory.path().join(name), bytes);
-    put(STUDY_FILE, study.to_effective_toml().as_bytes())?;
+    put(STUDY_FILE, study.to_effective_toml(directory.path()).as_bytes())?;
     let both = |name: &str, table: &Table| -> Result<(), StudyError> {
         put(&format!("{name}.csv"), table.to_csv().as_bytes())?;
         Ok(put(&format!("{name}.parquet"), &table.to_parquet()?)?)
