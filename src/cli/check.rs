@@ -1,6 +1,6 @@
 //! `fedcast check`: reads scenarios and says what is wrong with them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -8,9 +8,11 @@ use serde::Serialize;
 use super::failure::{CliError, colour};
 use super::tell::show;
 use super::{Exit, Format, print};
+use crate::data::DataError;
+use crate::experiment::assemble::divide;
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
-use crate::scenario::{Override, Scenario};
+use crate::scenario::{Loaded, Override, Scenario, ScenarioError};
 
 /// Check scenario files without running them, for editors and CI
 #[derive(Debug, Args)]
@@ -20,8 +22,9 @@ Examples:
   fedcast check scenarios/hgp/*.toml --format json
 
 Every file is read; the exit code is 3 if any of them is invalid. Keys that have no meaning for the
-file's method are told as notes. Data is not opened, and of weights only the list of
-tensors, where `backbone.architecture` is not stated: `fedcast plan` works without them too.")]
+file's method are told as notes. Where the sizes of classes are known, the partition is drawn. Data
+is not opened, and of weights only the list of tensors, where `backbone.architecture` is not
+stated: `fedcast plan` works without them too.")]
 pub struct CheckArgs {
     /// Scenario files
     #[arg(required = true)]
@@ -52,7 +55,7 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
     let mut checked = Vec::new();
     for file in &args.files {
         let overrides: Vec<Override> = args.set.iter().map(Override::new).collect();
-        let (hash, errors, notes) = match Scenario::load(file, &overrides, &methods) {
+        let (hash, errors, notes) = match checked_scenario(file, &overrides, &methods) {
             Ok(loaded) => (Some(loaded.scenario.hash()), Vec::new(), loaded.notes()),
             Err(error) => {
                 if args.format == Format::Human {
@@ -74,4 +77,30 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
     }
     let valid = checked.iter().all(|file| file.valid);
     Ok(if valid { Exit::Done } else { Exit::Scenario })
+}
+
+/// Reads a scenario and draws its partition, where the sizes of classes are known without the data.
+fn checked_scenario(
+    file: &Path,
+    overrides: &[Override],
+    methods: &Registry,
+) -> Result<Loaded, ScenarioError> {
+    let loaded = Scenario::load(file, overrides, methods)?;
+    match divide(&loaded.scenario) {
+        Ok(()) => Ok(loaded),
+        Err(error) => Err(undivided(&loaded, &error)),
+    }
+}
+
+/// A partition that cannot be drawn, at the table that asks for it.
+pub(super) fn undivided(loaded: &Loaded, error: &DataError) -> ScenarioError {
+    let text = error.to_string();
+    let (message, help) = match error {
+        DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. } => {
+            (text.strip_suffix(advice.as_str()).unwrap_or(&text), advice.as_str())
+        }
+        _ => (text.as_str(), "check [data] and [partition]"),
+    };
+    let message = message.trim_end_matches([' ', '.', ';']);
+    loaded.error_at("partition", message, "cannot be drawn", help)
 }

@@ -32,8 +32,9 @@ Examples:
 A plan is a run in which layouts answer in place of training: sizes come from the method's own
 declarations through the real encoder, so they are what a run sends, to the byte. Clients that
 cannot be reached are missing as in the run; faults are left out unless --faults asks for them.
-Where the data set has fixed class sizes, or data.nominal says them, no file is opened; otherwise
-the files of the data set are listed, without decoding an image.
+Where data.nominal says the sizes of classes no file is opened; otherwise the files of the data set
+are listed, without decoding an image. Of CIFAR that is not here the published sizes are assumed;
+whatever is assumed is said in a note.
 
 --estimate adds seconds, memory and disk on this machine. It runs the beginning of the scenario for about
 ten seconds (at least one client trains) and keeps what a unit of work took in the folder of caches
@@ -115,18 +116,20 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
 
 /// Prints who holds what.
 fn partition(args: &PlanArgs, scenario: &Scenario, methods: &Registry) -> Result<Exit, CliError> {
-    let Some(all) = holdings(&assemble(scenario, methods, Some(1))?.setup) else {
+    let assembly = assemble(scenario, methods, Some(1))?;
+    let names = assembly.class_names;
+    let Some(all) = holdings(&assembly.setup) else {
         let what = "clients are new in every round (participation.population = \"fresh\"): \
                     there is no partition before they are asked";
         return Err(CliError::Usage(what.to_string()));
     };
     match args.format {
-        Format::Human => print(&partition_table(&all))?,
+        Format::Human => print(&partition_table(&all, &names))?,
         Format::Json => {
             let row = |held: &Holding| {
                 serde_json::json!({
                     "task": held.task.0 + 1, "client": held.client.0, "class": held.class,
-                    "samples": held.samples,
+                    "name": names.of(held.class), "samples": held.samples,
                 })
             };
             let rows: Vec<_> = all.iter().map(row).collect();

@@ -12,6 +12,7 @@ use super::ranks::RankArgs;
 use super::tell::{show, tell};
 use super::{Exit, Format, direct, fetch, print, resume};
 use crate::data::show_loading;
+use crate::experiment::assemble::divide;
 use crate::experiment::ranks::{Crew, Ranks};
 use crate::experiment::{
     ExperimentError, Origin, Provenance, Run, RunDirectory, RunOptions, Standing,
@@ -122,6 +123,8 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
     if args.fetch {
+        // What no weights can help is said before they are fetched.
+        divide(&scenario).map_err(ExperimentError::from)?;
         let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
         for name in scenario.names() {
             fetch::bring(&name, &settings, args.quiet)?;

@@ -1,7 +1,9 @@
 //! What can be wrong with data: always which file, what was expected, what was found, what to do.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::foreign::foreign;
 use crate::fetch::FetchError;
 use crate::quantity::TaskId;
 
@@ -53,11 +55,13 @@ pub enum DataError {
     },
     /// No acceptable partition was drawn.
     #[error(
-        "{task}: no partition gives each of {clients} clients at least {minimum} samples: after {attempts} attempts the best one leaves a client with {smallest}. {advice}"
+        "{task} has {samples} samples for {clients} clients, and no partition gives each of them at least {minimum}: after {attempts} attempts the best one leaves a client with {smallest}. {advice}"
     )]
     Infeasible {
         /// The task that could not be divided.
         task: TaskId,
+        /// Training samples of it.
+        samples: usize,
         /// Clients that share the task.
         clients: u32,
         /// The smallest shard that would have been accepted.
@@ -111,20 +115,17 @@ impl Cause {
         match self {
             Cause::Damaged => "Fetch or unpack the data set again",
             Cause::OtherContent => {
-                "The file is whole, and to fetch it again will not help: check data.path and data.source, or write it \
-                 in the form that is expected"
+                "The file is whole: check data.path and data.source, or write it in the form that is expected"
             }
             Cause::ClassWithoutSamples => {
-                "To fetch it again will not help: add samples of the class, take the class out of the other part, or \
-                 draw a part to test on from all of them (data.test_share = 0.2)"
+                "Add samples of the class, take it out of the other part, or draw a part to test on from all samples \
+                 (data.test_share = 0.2)"
             }
             Cause::Unlabeled => {
                 "Nobody knows these labels, so nothing can be measured on this part: take it away, so that the \
                  validation part is measured, or draw a part of the training samples (data.test_share = 0.2)"
             }
-            Cause::UnknownLabel => {
-                "To fetch it again will not help: correct the label, or add the class to the training part"
-            }
+            Cause::UnknownLabel => "Correct the label, or add the class to the training part",
             Cause::AlikeNames => {
                 "Rename one of them, or put the samples of one class under one name"
             }
@@ -134,31 +135,44 @@ impl Cause {
     }
 }
 
+/// What helps where the system, or a reader of text, refuses a file.
+fn advice_for(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidData => "Save it as UTF-8 text, or name another file",
+        ErrorKind::FileTooLarge => "Check that it is the file that was meant, or divide it",
+        _ => "Check its permissions and that it is a regular file or folder",
+    }
+}
+
 impl DataError {
     /// The error for a failed operation on `path`; a file that is not there becomes `Missing`.
     pub(crate) fn io(path: &Path, expected: &str, source: std::io::Error) -> DataError {
         match source.kind() {
-            std::io::ErrorKind::NotFound => DataError::Missing {
+            ErrorKind::NotFound => DataError::Missing {
                 path: path.to_owned(),
                 expected: expected.to_owned(),
                 advice: "Check the data path of the scenario (relative paths start at the scenario file)"
                     .to_owned(),
             },
-            _ => DataError::Unreadable {
+            kind => DataError::Unreadable {
                 path: path.to_owned(),
                 source,
-                advice: "Check its permissions and that it is a regular file or folder".to_owned(),
+                advice: advice_for(kind).to_owned(),
             },
         }
     }
 
-    /// A file whose content is damaged and that should be fetched again.
+    /// A file whose content is damaged and that should be fetched again; or one that stands in for it, such as a pointer
+    /// of Git LFS, which says itself what to do.
     pub(crate) fn corrupt(
         path: &Path,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> DataError {
-        DataError::because(Cause::Damaged, path, expected, found)
+        // One that holds nothing is damaged whatever it should have been.
+        let holds_something = std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+        let stand_in = holds_something.then(|| foreign(path)).flatten();
+        stand_in.unwrap_or_else(|| DataError::because(Cause::Damaged, path, expected, found))
     }
 
     /// A file whose content does not fit for this cause, which chooses the advice.

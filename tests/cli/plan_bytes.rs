@@ -238,13 +238,16 @@ fn sends_and_takes_what_was_planned(overrides: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let sets: Vec<&str> = overrides.iter().flat_map(|set| ["--set", set]).collect();
     assert_eq!(tiny_run(folder.path(), &sets).code, 0);
-    let summary: Value =
-        serde_json::from_str(&read(folder.path().join("run/summary.json"))).unwrap();
     let path = tiny();
-    let mut arguments = vec!["plan", path.to_str().unwrap(), "--format", "json"];
-    arguments.extend(sets);
+    let arguments = [&["plan", path.to_str().unwrap(), "--format", "json"], &sets[..]].concat();
     let told = tell(folder.path(), &arguments);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    sent_and_took(folder.path(), &serde_json::from_str(&told.out).unwrap());
+}
+
+/// The run in `folder/run` sent and took what was planned.
+#[track_caller]
+fn sent_and_took(folder: &Path, plan: &Value) {
+    let summary: Value = serde_json::from_str(&read(folder.join("run/summary.json"))).unwrap();
     for way in ["down", "up"] {
         // Nothing is lost here; what comes after its task is late.
         let of = |outcome| summary["bytes"][way][outcome]["bytes"].as_u64().unwrap_or(0);
@@ -253,6 +256,67 @@ fn sends_and_takes_what_was_planned(overrides: &[&str]) {
     let (ran, planned) = (&summary["virtual_s"], &plan["total"]["virtual_s"]);
     let difference = ran.as_f64().unwrap() - planned.as_f64().unwrap();
     assert!(difference.abs() < 1e-6, "{ran} s against {planned} s");
+}
+
+/// Files in the layout of CIFAR-10, with 4 images of class 0, 5 of class 1, ..., and 2 of each to test on.
+fn small_cifar(folder: &Path) {
+    let folder = folder.join("cifar-10-batches-bin");
+    std::fs::create_dir(&folder).unwrap();
+    let records = |count: &dyn Fn(u8) -> usize| -> Vec<u8> {
+        let of = |class: u8| {
+            let image = move |at: usize| vec![(at * 37 + usize::from(class) * 11) as u8; 3 * 1_024];
+            (0..count(class)).flat_map(move |at| [vec![class], image(at)].concat())
+        };
+        (0..10).flat_map(of).collect()
+    };
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
+    write("data_batch_1.bin", &records(&|class| usize::from(class)));
+    for batch in 2..=5 {
+        write(&format!("data_batch_{batch}.bin"), &records(&|_| 1));
+    }
+    write("test_batch.bin", &records(&|_| 2));
+    let names: String = (0..10).map(|class| format!("class {class}\n")).collect();
+    write("batches.meta.txt", names.as_bytes());
+}
+
+/// A plan counts the files that are there, and says so where it cannot.
+#[test]
+fn cifar_of_any_length_sends_and_takes_what_was_planned() {
+    const SCENARIO: &str = r#"
+schema = 1
+preset = "mobile"
+data = { source = "cifar10", path = "images" }
+tasks = { count = 2 }
+partition = { kind = "dirichlet", beta = 0.5, min_samples = 1 }
+backbone = { kind = "pixels" }
+method = { name = "hgp", rebalance = "none" }
+federation = { clients = 6, rounds = 2 }
+client = { epochs = 1, batch = 8 }
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.toml"), SCENARIO).unwrap();
+    let plan = || {
+        let told = tell(folder, &["plan", "a.toml", "--format", "json"]);
+        assert_eq!(told.code, 0, "{}", told.err);
+        (serde_json::from_str::<Value>(&told.out).unwrap(), told.err)
+    };
+    let (published, note) = plan();
+    assert_eq!(published["samples"], 50_000);
+    let assumed = "the data are not here: class sizes are those of the published cifar10 (50000 training samples)";
+    assert!(note.contains(assumed), "{note}");
+    std::fs::create_dir(folder.join("images")).unwrap();
+    small_cifar(&folder.join("images"));
+    let (counted, note) = plan();
+    assert_eq!((counted["samples"].as_u64(), note.contains("published")), (Some(85), false));
+    assert_ne!(counted["total"], published["total"]);
+    let ran = tell(folder, &["run", "a.toml", "-q", "-o", "run"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    sent_and_took(folder, &counted);
+    // What is stated is not looked at, and that is said.
+    let stated = "data.nominal={classes=10, train=600, test=60}";
+    let told = tell(folder, &["plan", "a.toml", "--set", stated]);
+    assert!(told.err.contains("data.nominal (600 training samples in 10 classes)"), "{}", told.err);
 }
 
 /// Payload in 2^20 bytes and frames that one client uploads in the statistics phases.

@@ -304,7 +304,7 @@ fn every_file_has_a_partition() {
     for file in scenario_files() {
         let scenario = load(&file, &[]);
         let drawn = || -> Result<(), Box<dyn std::error::Error>> {
-            let data = at_hand(&scenario)?;
+            let data = at_hand(&scenario)?.map(|listed| listed.data);
             let sizes = class_sizes(&scenario, data.as_ref())?;
             let curriculum = curriculum(&scenario, sizes.len())?;
             let clients = scenario.federation.clients;

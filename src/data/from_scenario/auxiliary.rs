@@ -1,21 +1,29 @@
 //! How many samples of nobody there are, and in which shards.
 
-use super::dataset::whole_class_sizes;
-use crate::data::{Auxiliary, AuxiliaryFacts, DataError};
+use super::dataset::{is_at_hand, whole_class_sizes};
+use crate::data::{Auxiliary, AuxiliaryFacts, DataError, Dataset};
 use crate::scenario::{AuxiliarySection, DataSection, DataSource, Population, Scenario};
 
 impl AuxiliaryFacts {
-    /// Those of a scenario without the data at hand; `None` where it has no such samples.
+    /// Those of a scenario before a run; `None` where it has no such samples. Of its own data `of_nobody` are set aside,
+    /// where these were listed; another data set that is at hand is listed here.
     ///
     /// # Errors
     /// Where their number is not known, or nobody says how many shards there are.
-    pub fn from_scenario(scenario: &Scenario) -> Result<Option<AuxiliaryFacts>, DataError> {
+    pub fn from_scenario(
+        scenario: &Scenario,
+        of_nobody: Option<usize>,
+    ) -> Result<Option<AuxiliaryFacts>, DataError> {
         let Some(section) = &scenario.data.auxiliary else { return Ok(None) };
         let samples = match section.as_data(&scenario.data) {
-            Some(other) => {
-                let known = whole_class_sizes(&other).map(|sizes| sizes.iter().sum());
-                section.samples.map(|samples| samples as usize).or(known)
+            Some(_) if section.samples.is_some() => {
+                section.samples.map(|samples| samples as usize)
             }
+            Some(other) if other.source != DataSource::Digits && is_at_hand(&other) => {
+                Some(Dataset::listed(&other)?.train.len())
+            }
+            Some(other) => whole_class_sizes(&other).map(|sizes| sizes.iter().sum()),
+            None if of_nobody.is_some() => of_nobody,
             None => {
                 let of = |sizes: Vec<usize>| sizes.into_iter().map(|size| section.of_class(size));
                 whole_class_sizes(&scenario.data).map(|sizes| of(sizes).sum())

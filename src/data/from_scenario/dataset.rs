@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::data::cifar::{self, Cifar};
-use crate::data::folder::{self, FolderOptions};
+use crate::data::folder::{self, FolderOptions, StoredForm};
 use crate::data::packed::{self, PackedOptions};
 use crate::data::table::{self, TableNames};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
@@ -40,17 +40,26 @@ impl Dataset {
             Some(other) => Some(Dataset::open(&other, tokeniser)?.train),
             None => taken,
         };
-        Ok((data, auxiliary))
+        Ok((data.noting_untested(), auxiliary))
     }
 
-    /// What a scenario learns from with labels and owners only, for those who count: images are neither read nor
-    /// decoded where they can be listed.
+    /// What a scenario learns from with labels and owners only, for those who count, and its samples of nobody: images
+    /// are neither read nor decoded where they can be listed.
     ///
     /// # Errors
     /// Whatever is missing or damaged; classes too small to hold samples out.
-    pub fn listed_from_scenario(scenario: &Scenario) -> Result<Dataset, DataError> {
-        let data = Dataset::opened(&scenario.data, &Tokeniser::Characters, 0)?;
-        Ok(data.learnt_from(scenario)?.0)
+    pub fn listed_from_scenario(
+        scenario: &Scenario,
+    ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+        Dataset::listed(&scenario.data)?.learnt_from(scenario)
+    }
+
+    /// Everything that `[data]` names, with labels and owners only where images can be listed.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn listed(section: &DataSection) -> Result<Dataset, DataError> {
+        Dataset::opened(section, &Tokeniser::Characters, 0)
     }
 
     /// Held as a file says, less the samples of nobody, which come second, and less what is held out.
@@ -92,6 +101,7 @@ impl Dataset {
     ) -> Result<Dataset, DataError> {
         let subset = section.subset.map(|n| n as usize);
         let (size, test_share) = (section.store, section.test_share);
+        let orientation = section.orientation.unwrap_or_default();
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
             DataSource::Cifar10 => cifar::open(Cifar::Ten, &path(section)?)?,
@@ -101,7 +111,8 @@ impl Dataset {
             DataSource::Table => table::open(&path(section)?, &table_names(section), test_share)?,
             DataSource::Parquet => {
                 let TableNames { input, label, client, .. } = table_names(section);
-                let options = PackedOptions { size, input, label, client, test_share, budget };
+                let form = StoredForm { size, orientation };
+                let options = PackedOptions { form, input, label, client, test_share, budget };
                 packed::open(&path(section)?, &options)?
             }
             DataSource::Play => {
@@ -111,8 +122,16 @@ impl Dataset {
             DataSource::Folder => {
                 let (split, clients) = (section.split.clone(), section.client.is_some());
                 let layout = if clients { FolderLayout::Domains } else { section.layout };
-                let options =
-                    FolderOptions { size, split, test_share, layout, clients, subset, budget };
+                let options = FolderOptions {
+                    size,
+                    orientation,
+                    split,
+                    test_share,
+                    layout,
+                    clients,
+                    subset,
+                    budget,
+                };
                 return folder::open(&path(section)?, &options);
             }
         };

@@ -25,6 +25,7 @@ mod iid;
 mod lda;
 mod natural;
 mod quantity;
+mod remedy;
 
 pub use fresh::{FreshClients, FreshLaw};
 pub use natural::{Leftover, NaturalClients};
@@ -132,6 +133,12 @@ impl Partitioner {
         Ok(counts)
     }
 
+    /// The largest that the smallest shard of a draw of this task is.
+    fn best(&self, view: &TaskView, sizes: &[usize]) -> u32 {
+        let drawn = (0..self.attempts.max(1)).filter_map(|at| self.attempt(view, sizes, at));
+        drawn.map(|owners| smallest_shard(&owners, self.clients)).max().unwrap_or(0)
+    }
+
     /// Draws whole tasks until one is acceptable.
     fn owners(&self, view: &TaskView, sizes: &[usize]) -> Result<Owners, DataError> {
         self.check(view, sizes)?;
@@ -215,7 +222,7 @@ impl Partitioner {
             {
                 refuse(
                     format!(
-                        "{}: {} samples are too few for {} clients with at least {} each",
+                        "{} has {} samples for {} clients, too few for at least {} each",
                         view.task,
                         sizes.iter().sum::<usize>(),
                         self.clients,
@@ -255,6 +262,7 @@ impl Partitioner {
         };
         DataError::Infeasible {
             task: view.task,
+            samples: sizes.iter().sum(),
             clients: self.clients,
             minimum: self.min_samples,
             attempts: self.attempts.max(1),

@@ -161,8 +161,8 @@ fn many_clients_at_a_small_beta_need_the_extended_mode() {
         .to_string();
     assert_eq!(
         refused,
-        "task 1: no partition gives each of 100 clients at least 6 samples: after 20 attempts the best one \
-         leaves a client with 0. Raise beta (now 0.05), lower the minimum (now 6), use fewer clients, \
+        "task 1 has 1000 samples for 100 clients, and no partition gives each of them at least 6: after 20 attempts \
+         the best one leaves a client with 0. Raise beta (now 0.05), lower the minimum (now 6), use fewer clients, \
          or choose the partition \"extended\", which reserves samples for every client"
     );
     let extended = PartitionKind::Extended { beta: 0.05, reserve_beta: 0.05, picks: 7 };
@@ -182,7 +182,7 @@ fn what_cannot_be_drawn_is_refused_with_advice() {
     let few = message(PartitionKind::Iid, 7);
     assert_eq!(
         few,
-        "task 1: 40 samples are too few for 7 clients with at least 6 each; \
+        "task 1 has 40 samples for 7 clients, too few for at least 6 each; \
          use fewer clients, fewer tasks or a smaller minimum"
     );
     assert!(message(PartitionKind::Dirichlet { beta: 0.0 }, 2).contains("positive"));

@@ -12,7 +12,8 @@ use crate::experiment::ExperimentError;
 use crate::federation::{CountSource, by_row};
 use crate::policy::ClassCounts;
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::{DataSource, PartitionKind, Population, Scenario};
+use crate::scenario::reader::Choice;
+use crate::scenario::{DataSource, NominalSizes, PartitionKind, Population, Scenario};
 
 /// Who holds which samples.
 #[derive(Clone, Debug)]
@@ -50,17 +51,66 @@ pub fn holders_of(
     })
 }
 
-/// The data of a scenario, listed, where a plan needs them and they are there: labels and owners, no images. A partition
-/// that a file gives cannot do without.
-pub fn at_hand(scenario: &Scenario) -> Result<Option<Dataset>, DataError> {
+/// The data of a scenario that are at hand: labels and owners, no images.
+#[derive(Debug)]
+pub struct Listed {
+    /// What clients learn from, and what is tested.
+    pub data: Dataset,
+    /// Samples of it that belong to nobody.
+    pub of_nobody: Option<usize>,
+}
+
+/// The data of a scenario, listed, where a plan needs them and they are there. A partition that a file gives cannot do
+/// without; sizes that `data.nominal` states need nothing.
+pub fn at_hand(scenario: &Scenario) -> Result<Option<Listed>, DataError> {
     let data = &scenario.data;
     let listed = matches!(scenario.partition.kind, PartitionKind::File { .. });
     let natural = matches!(scenario.partition.kind, PartitionKind::Natural { .. });
-    let needed = data.source == DataSource::Play || natural || data.sizes().is_none();
+    let stated = data.source == DataSource::Digits || data.nominal.is_some();
+    let needed = data.source == DataSource::Play || natural || !stated;
     match listed || (needed && is_at_hand(data)) {
-        true => Dataset::listed_from_scenario(scenario).map(Some),
+        true => {
+            let (data, taken) = Dataset::listed_from_scenario(scenario)?;
+            Ok(Some(Listed { data, of_nobody: taken.map(|taken| taken.len()) }))
+        }
         false => Ok(None),
     }
+}
+
+/// What a plan takes for granted of data that it has not looked at; nothing where it has, or where they are known.
+pub fn assumed(scenario: &Scenario, listed: Option<&Listed>) -> Option<String> {
+    let data = &scenario.data;
+    let sizes = data.sizes().filter(|_| listed.is_none())?;
+    let NominalSizes { classes, train, .. } = sizes;
+    let source = data.source.word();
+    match (data.source, data.nominal) {
+        (_, Some(_)) => Some(format!(
+            "class sizes are those of data.nominal ({train} training samples in {classes} classes); the data are not \
+             looked at"
+        )),
+        (DataSource::Digits, None) => None,
+        (_, None) => Some(format!(
+            "the data are not here: class sizes are those of the published {source} ({train} training samples)"
+        )),
+    }
+}
+
+/// Draws the partition of a scenario from the sizes of its classes, where these are known without its data.
+///
+/// # Errors
+/// When a task has too few samples for its clients.
+pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
+    let drawn = !matches!(
+        scenario.partition.kind,
+        PartitionKind::File { .. } | PartitionKind::Natural { .. } | PartitionKind::Slices { .. }
+    );
+    let known = || nominal_class_sizes(&scenario.data);
+    let Some(sizes) = drawn.then(known).flatten() else { return Ok(()) };
+    let curriculum = curriculum(scenario, sizes.len())?;
+    let sizes = curriculum.class_sizes(sizes);
+    let holders = holders_of(scenario, scenario.federation.clients, &curriculum, None)?;
+    holders.counts(&curriculum, &sizes)?;
+    Ok(())
 }
 
 /// Training samples of every class id of the data set: of those at hand, or as they are known without; see
@@ -106,7 +156,8 @@ impl Holders {
             }
             Holders::Fixed(partitioner) => tasks
                 .map(|view| Ok(rows(view, partitioner.counts(view, class_sizes)?)))
-                .collect::<Result<_, DataError>>()?,
+                .collect::<Result<_, DataError>>()
+                .map_err(|error| partitioner.advised(error, curriculum, class_sizes))?,
             Holders::Natural(natural) => {
                 tasks.map(|view| rows(view, natural.counts(view))).collect()
             }

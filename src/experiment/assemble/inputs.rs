@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
-use super::blueprint::{Holders, curriculum, holders_of};
-use super::terms;
+use super::blueprint::{Holders, curriculum, divide, holders_of};
+use super::{terms, weight_sets};
 use super::workforce::{ClientSize, pack, received_values, workforce};
 use crate::data::{
     Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokeniser, Transform, Transforms,
     auxiliary_shards,
 };
-use crate::experiment::ExperimentError;
+use crate::experiment::{ClassNames, ExperimentError};
 use crate::experiment::machine::ARITHMETIC;
 use crate::experiment::manifest::Source;
 use crate::experiment::ranks::{Company, Crew};
@@ -31,6 +31,7 @@ use crate::policy::Lab;
 use crate::scenario::{
     BackboneSection, CachePlace, CacheSection, DeviceName, Scenario, StartWeights, Weights,
 };
+use crate::weights::Sets;
 
 /// A run that is ready to begin, and what it was made from.
 pub struct Assembly {
@@ -38,6 +39,8 @@ pub struct Assembly {
     pub setup: Setup,
     /// The data set.
     pub data: Source,
+    /// The names of its classes, in its own numbers.
+    pub class_names: ClassNames,
     pub backbone: Source,
     /// The ranks that compute it, where it is not this process alone.
     pub company: Option<Company>,
@@ -69,7 +72,11 @@ pub fn assemble(
     asked: Option<u32>,
 ) -> Result<Assembly, ExperimentError> {
     let workers = workforce(&scenario.devices, asked)?;
-    let mut backbone = open_backbone(scenario)?;
+    // What no weights can help is said before anybody is sent for them.
+    let mut backbone = match open_backbone(scenario) {
+        Ok(backbone) => backbone,
+        Err(error) => return Err(divide(scenario).err().map_or(error, ExperimentError::from)),
+    };
     if scenario.devices.names.contains(&DeviceName::Cpu) {
         let place = Place::open(DeviceName::Cpu, scenario.devices.compute)?;
         if !backbone.place().same(&place) {
@@ -77,9 +84,12 @@ pub fn assemble(
         }
     }
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
-    let (dataset, of_nobody) = Dataset::with_auxiliary(scenario, &tokeniser)?;
+    let (mut dataset, of_nobody) = Dataset::with_auxiliary(scenario, &tokeniser)?;
+    let sets = weight_sets::of(&scenario.backbone);
+    dataset.notes.extend(weight_sets::note(&scenario.backbone, &sets));
     let digest = data_digest(&dataset, of_nobody.as_deref())?;
     let data = Source { name: dataset.name.clone(), digest };
+    let class_names = ClassNames::of_dataset(&dataset);
     let config = backbone.config();
     let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
     let dataset = Arc::new(curriculum.dataset(dataset)?);
@@ -111,7 +121,7 @@ pub fn assemble(
     };
     let rules = Rules { pack: pack(&scenario.devices, &workers, &client)?, ..rules };
     let weights = Source {
-        name: backbone_name(&scenario.backbone),
+        name: backbone_name(&scenario.backbone, &sets),
         digest: backbone.digest()?.to_hex()[..16].to_string(),
     };
     let lab = Lab {
@@ -144,7 +154,7 @@ pub fn assemble(
         past: None,
         before: Vec::new(),
     };
-    Ok(Assembly { setup, data, backbone: weights, company: None })
+    Ok(Assembly { setup, data, class_names, backbone: weights, company: None })
 }
 
 /// The backbone of a scenario; its shape must be the one the scenario states.
@@ -153,7 +163,8 @@ fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
     let source = |path: &Path| -> Result<WeightsSource, FetchError> {
         let ignore = scenario.backbone.ignored().to_vec();
         let at = Settings::from_env().weights_at(path)?;
-        Ok(WeightsSource { path: at, name: path.display().to_string(), ignore })
+        let part = scenario.backbone.part().map(str::to_owned);
+        Ok(WeightsSource { path: at, name: path.display().to_string(), ignore, part })
     };
     let backbone = match (&scenario.backbone, &stated) {
         (BackboneSection::Vit(section), BackboneConfig::Vit(config)) => match &section.weights {
@@ -207,9 +218,15 @@ fn feature_cache(section: &CacheSection) -> FeatureCache {
     FeatureCache::new(place, u64::from(section.limit_mb) * 1_000_000, section.tokens)
 }
 
-fn backbone_name(section: &BackboneSection) -> String {
+/// The file, and which of several sets in it.
+fn backbone_name(section: &BackboneSection, sets: &Sets) -> String {
     match (section, section.weights_file()) {
-        (_, Some(path)) => path.display().to_string(),
+        (_, Some(path)) => match &sets.read {
+            Some(part) if section.part().is_some() || !sets.others.is_empty() => {
+                format!("{}, `{part}`", path.display())
+            }
+            _ => path.display().to_string(),
+        },
         (BackboneSection::Vit(_), None) => "embedded".to_string(),
         (BackboneSection::ResNet18(_) | BackboneSection::Bert(_), None) => "random".to_string(),
         _ => section.kind().to_string(),
@@ -266,7 +283,9 @@ fn shards(
         Holders::Fixed(partitioner) => {
             let of = |view| partitioner.shards(view, dataset.train.by_class());
             let all: Result<_, DataError> = curriculum.tasks.iter().map(|v| of(v)).collect();
-            ShardSource::Drawn(all?)
+            let advised =
+                |error| partitioner.advised(error, curriculum, &dataset.class_sizes());
+            ShardSource::Drawn(all.map_err(advised)?)
         }
         Holders::Slots(slots) => {
             let periods = curriculum.tasks.iter().map(|view| slots.shards(view.task, dataset));

@@ -7,14 +7,17 @@ mod blueprint;
 mod inputs;
 mod rules;
 mod training;
+mod weight_sets;
 mod workforce;
 
 use std::path::Path;
 use std::sync::Arc;
 
-pub use blueprint::{Holders, at_hand, class_sizes, curriculum, holders_of};
+pub use blueprint::{
+    Holders, Listed, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
+};
 pub use inputs::{Assembly, assemble, assemble_by};
-pub use rules::rules;
+pub use rules::{round_closing, rules};
 pub use training::training_plan;
 pub use workforce::{ClientSize, pack, received_values, workforce};
 
@@ -65,17 +68,22 @@ fn facts(
 
 /// Everything that follows from the scenario alone.
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
-    let data = at_hand(scenario)?;
+    let listed = at_hand(scenario)?;
+    let assumed = assumed(scenario, listed.as_ref());
+    let (data, of_nobody) = match listed {
+        Some(Listed { data, of_nobody }) => (Some(data), of_nobody),
+        None => (None, None),
+    };
     let class_sizes = class_sizes(scenario, data.as_ref())?;
     let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
     let class_sizes = curriculum.class_sizes(class_sizes);
-    let auxiliary = AuxiliaryFacts::from_scenario(scenario)?;
+    let auxiliary = AuxiliaryFacts::from_scenario(scenario, of_nobody)?;
     let clients = scenario.federation.clients;
     Ok(Blueprint {
         name: scenario.name.clone(),
         holders: holders_of(scenario, clients, &curriculum, data.as_ref())?,
         class_sizes,
-        notes: data.map(|data| data.notes).unwrap_or_default(),
+        notes: data.map(|data| data.notes).unwrap_or_default().into_iter().chain(assumed).collect(),
         validation: scenario.data.validation_set(),
         ignored: scenario.ignored(),
         terms: terms(scenario, (backbone_config(scenario), auxiliary), curriculum, methods)?,

@@ -1,0 +1,213 @@
+//! The smallest change of `[partition]` or of the clients that makes an impossible partition possible, found by drawing.
+
+use std::fmt;
+
+use super::{DataError, PartitionKind, Partitioner};
+use crate::data::Curriculum;
+
+/// A change that was tried on every task, as the key of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+enum Remedy {
+    MinSamples(u32),
+    Beta(f64),
+    Alpha(f64),
+    ClassesPerClient(usize),
+    Extended,
+    Clients(u32),
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remedy::MinSamples(least) => write!(f, "partition.min_samples = {least}"),
+            Remedy::Beta(beta) => write!(f, "partition.beta = {beta}"),
+            Remedy::Alpha(alpha) => write!(f, "partition.alpha = {alpha}"),
+            Remedy::ClassesPerClient(count) => write!(f, "partition.classes_per_client = {count}"),
+            Remedy::Extended => f.write_str("partition.kind = \"extended\""),
+            Remedy::Clients(count) => write!(f, "federation.clients = {count}"),
+        }
+    }
+}
+
+/// Concentrations that are tried, from uneven to even.
+const CONCENTRATIONS: [f64; 10] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
+
+/// Draws of a candidate, at most.
+const MOST_DRAWS: u32 = 200;
+
+/// Samples that are dealt for a candidate, about.
+const DEALT: usize = 2_000_000;
+
+impl Partitioner {
+    /// The error with one change as its advice that was tried on every task and divides it; as it is where none was found.
+    pub fn advised(
+        &self,
+        error: DataError,
+        curriculum: &Curriculum,
+        class_sizes: &[usize],
+    ) -> DataError {
+        let Some(remedy) = self.remedy(curriculum, class_sizes) else { return error };
+        let advice = format!("Tried: `{remedy}` divides every task");
+        match error {
+            DataError::Infeasible {
+                task, samples, clients, minimum, attempts, smallest, ..
+            } => DataError::Infeasible {
+                task,
+                samples,
+                clients,
+                minimum,
+                attempts,
+                smallest,
+                advice,
+            },
+            DataError::Unfit { what, .. } => DataError::Unfit { what, advice },
+            other => other,
+        }
+    }
+
+    /// The first change that divides all tasks, the smallest ones first.
+    fn remedy(&self, curriculum: &Curriculum, class_sizes: &[usize]) -> Option<Remedy> {
+        let samples: usize = class_sizes.iter().sum();
+        let draws = u32::try_from(DEALT / samples.max(1)).unwrap_or(MOST_DRAWS);
+        let attempts = draws.clamp(5, MOST_DRAWS).min(self.attempts.max(1));
+        let tried = Partitioner { attempts, ..self.clone() };
+        let works = |changed: &Partitioner| {
+            curriculum.tasks.iter().all(|view| changed.counts(view, class_sizes).is_ok())
+        };
+        let changes = [
+            tried.lower_minimum(curriculum, class_sizes),
+            tried.more_even(),
+            tried.fewer_clients(),
+            vec![(Remedy::MinSamples(0), Partitioner { min_samples: 0, ..tried.clone() })],
+        ];
+        let found = changes.into_iter().flatten().find(|(_, changed)| works(changed));
+        found.map(|(remedy, _)| remedy)
+    }
+
+    /// The minimum that the best draws of all tasks keep, if it is one.
+    fn lower_minimum(
+        &self,
+        curriculum: &Curriculum,
+        class_sizes: &[usize],
+    ) -> Vec<(Remedy, Partitioner)> {
+        let any = Partitioner { min_samples: 0, ..self.clone() };
+        let smallest = curriculum.tasks.iter().map(|view| {
+            let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();
+            // What cannot be drawn at all has no smallest shard.
+            any.check(view, &sizes).map_or(0, |()| any.best(view, &sizes))
+        });
+        let least = smallest.min().unwrap_or(0);
+        match (1..self.min_samples).contains(&least) {
+            true => {
+                let changed = Partitioner { min_samples: least, ..self.clone() };
+                vec![(Remedy::MinSamples(least), changed)]
+            }
+            false => Vec::new(),
+        }
+    }
+
+    /// The same rule with more even draws, or with samples reserved for every client.
+    fn more_even(&self) -> Vec<(Remedy, Partitioner)> {
+        let with =
+            |remedy: Remedy, kind: PartitionKind| (remedy, Partitioner { kind, ..self.clone() });
+        let above = |now: f64| CONCENTRATIONS.into_iter().filter(move |tried| *tried > now);
+        match self.kind {
+            PartitionKind::Iid => Vec::new(),
+            PartitionKind::Dirichlet { beta } => {
+                let (reserve_beta, picks) = (0.05, 7);
+                let extended = PartitionKind::Extended { beta, reserve_beta, picks };
+                let even = above(beta)
+                    .map(|beta| with(Remedy::Beta(beta), PartitionKind::Dirichlet { beta }));
+                even.chain([with(Remedy::Extended, extended)]).collect()
+            }
+            PartitionKind::Capped { beta } => above(beta)
+                .map(|beta| with(Remedy::Beta(beta), PartitionKind::Capped { beta }))
+                .collect(),
+            PartitionKind::Lda { alpha } => above(alpha)
+                .map(|alpha| with(Remedy::Alpha(alpha), PartitionKind::Lda { alpha }))
+                .collect(),
+            PartitionKind::Extended { beta, reserve_beta, picks } => above(beta)
+                .map(|beta| {
+                    let kind = PartitionKind::Extended { beta, reserve_beta, picks };
+                    with(Remedy::Beta(beta), kind)
+                })
+                .collect(),
+            PartitionKind::Quantity { classes } => (classes + 1..=classes + 20)
+                .map(|classes| {
+                    with(Remedy::ClassesPerClient(classes), PartitionKind::Quantity { classes })
+                })
+                .collect(),
+        }
+    }
+
+    /// Nine tenths of the clients, eight, and so on.
+    fn fewer_clients(&self) -> Vec<(Remedy, Partitioner)> {
+        let tenths = (1..10)
+            .rev()
+            .map(|tenths| self.clients / 10 * tenths + self.clients % 10 * tenths / 10);
+        let counts = tenths.filter(|count| (1..self.clients).contains(count));
+        let fewer = |clients| (Remedy::Clients(clients), Partitioner { clients, ..self.clone() });
+        counts.map(fewer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ClassOrder, TaskSizes};
+
+    fn curriculum() -> Curriculum {
+        Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap()
+    }
+
+    /// The advice for ten classes of so many samples, in five tasks.
+    fn advice(partitioner: &Partitioner, size: usize) -> String {
+        let (curriculum, sizes) = (curriculum(), vec![size; 10]);
+        let failed = |view| partitioner.counts(view, &sizes).err();
+        let error = curriculum.tasks.iter().find_map(|view| failed(view)).expect("impossible");
+        let (DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. }) =
+            partitioner.advised(error, &curriculum, &sizes)
+        else {
+            panic!("another error")
+        };
+        advice
+    }
+
+    fn of(kind: PartitionKind, clients: u32, min_samples: u32) -> Partitioner {
+        Partitioner { min_samples, attempts: 50, ..Partitioner::new(kind, clients, 3) }
+    }
+
+    #[test]
+    fn the_minimum_is_lowered_to_what_draws_keep() {
+        // Each of ten clients has exactly eight of a task's 80 samples.
+        assert_eq!(
+            advice(&of(PartitionKind::Iid, 10, 9), 40),
+            "Tried: `partition.min_samples = 8` divides every task"
+        );
+    }
+
+    #[test]
+    fn classes_that_cannot_be_covered_are_spread_over_more() {
+        let quantity = of(PartitionKind::Quantity { classes: 1 }, 1, 1);
+        assert!(advice(&quantity, 40).contains("`partition.classes_per_client = 2`"));
+    }
+
+    #[test]
+    fn too_few_samples_for_anybody_ask_for_fewer_clients() {
+        let told = advice(&of(PartitionKind::Iid, 100, 1), 40);
+        assert!(told.contains("`federation.clients = 80`"), "{told}");
+    }
+
+    /// Whatever is named divides every task, and what is named first is the smaller change.
+    #[test]
+    fn uneven_draws_are_made_more_even() {
+        let uneven = of(PartitionKind::Dirichlet { beta: 0.01 }, 5, 1);
+        let told = advice(&uneven, 40);
+        let beta = told.split(['=', '`']).nth(2).unwrap().trim().parse().unwrap();
+        let even = Partitioner { kind: PartitionKind::Dirichlet { beta }, ..uneven.clone() };
+        let works = |of: &Partitioner| {
+            curriculum().tasks.iter().all(|view| of.counts(view, &[40; 10]).is_ok())
+        };
+        assert!(works(&even) && !works(&uneven), "{told}");
+    }
+}
