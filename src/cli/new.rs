@@ -1,6 +1,8 @@
 //! `fedcast new`: a commented scenario to begin with, from options or from questions.
 
+mod images;
 mod look;
+mod needs;
 mod questions;
 mod template;
 
@@ -11,9 +13,13 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::{Exit, print};
+use crate::data::DataError;
+use crate::experiment::ExperimentError;
+use crate::experiment::assemble::divide;
 use crate::files::Disk;
 use crate::methods::Registry;
-use crate::scenario::Scenario;
+use crate::scenario::{GivenFolder, Loaded, Scenario, ScenarioError};
+use needs::candidates;
 use template::Wishes;
 
 /// Write a commented scenario to begin with, from options or, on a terminal, from questions
@@ -25,7 +31,8 @@ Examples:
   fedcast new birds.toml --data ../birds --weights ../vit_tiny.safetensors --tasks 5
   fedcast new a.toml --method stsa --sampled 10 && fedcast run a.toml
 
-What is written passes `fedcast check`. Keys that it leaves out have documented defaults: `fedcast keys`.")]
+What is written passes `fedcast check`, and its partition is possible as far as that can be known. Keys that it leaves
+out have documented defaults: `fedcast keys`.")]
 pub struct NewArgs {
     /// The file to write [default: scenario.toml]
     pub file: Option<PathBuf>,
@@ -87,29 +94,23 @@ impl NewArgs {
 /// Writes the file.
 pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let file = args.file.clone().unwrap_or_else(|| PathBuf::from("scenario.toml"));
+    may_write(&file, args.force)?;
+    let methods = Registry::builtin();
     let mut wishes = match args.file.is_none() && args.says_nothing() && on_terminal {
-        true => questions::ask()?,
+        true => questions::ask(&methods)?,
         false => Wishes::of(args),
     };
-    let methods = Registry::builtin();
     methods.find(&wishes.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
     if let (None, Some(weights)) = (&wishes.architecture, &wishes.weights) {
         wishes.architecture = look::told(weights)?;
     }
-    let file = args.file.clone().unwrap_or_else(|| PathBuf::from("scenario.toml"));
-    if file.exists() && !args.force {
-        let message = format!(
-            "{} is there already; name another file, or --force replaces it",
-            file.display()
-        );
-        return Err(CliError::Usage(message));
-    }
     let place = std::path::absolute(&file).map_err(|error| cannot(&file, &error))?;
     let folder = place.parent().unwrap_or(Path::new("/"));
-    let text = wishes.text(folder);
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     // Nothing is written that would not run as far as that can be known.
-    let loaded = Scenario::from_toml(&text, &name, folder, &[], &methods)?;
+    let Fitted { text, loaded } = fitted(&wishes, folder, &name, &methods)?;
+    divide(&loaded.scenario).map_err(|error| ExperimentError::from(in_options(error)))?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
     print(&format!(
@@ -121,6 +122,125 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// A file that may be written.
+fn may_write(file: &Path, force: bool) -> Result<(), CliError> {
+    let shown = file.display();
+    if let Some(GivenFolder { what, .. }) = GivenFolder::at(file, "scenario") {
+        let message = format!(
+            "cannot write {shown}: {what}\n  help: name the file to write, such as {}",
+            file.join("scenario.toml").display()
+        );
+        return Err(CliError::Usage(message));
+    }
+    match file.exists() && !force {
+        true => Err(CliError::Usage(format!(
+            "{shown} is there already; name another file, or --force replaces it"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// A scenario that is valid.
+struct Fitted {
+    text: String,
+    loaded: Loaded,
+}
+
+/// The scenario that somebody wants, with what its method needs beyond that.
+///
+/// # Errors
+/// What is wrong with it where no addition makes it valid.
+fn fitted(
+    wishes: &Wishes,
+    folder: &Path,
+    name: &str,
+    methods: &Registry,
+) -> Result<Fitted, ScenarioError> {
+    let mut first = None;
+    for needs in candidates() {
+        let text = Wishes { needs, ..wishes.clone() }.text(folder);
+        match Scenario::from_toml(&text, name, folder, &[], methods) {
+            Ok(loaded) => return Ok(Fitted { text, loaded }),
+            Err(error) => _ = first.get_or_insert(error),
+        }
+    }
+    Err(first.expect("a scenario without additions is tried first"))
+}
+
+/// The advice of an error as options of this command.
+fn in_options(mut error: DataError) -> DataError {
+    if let DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. } = &mut error {
+        let known = [("partition.beta = ", "--beta "), ("federation.clients = ", "--clients ")];
+        for (key, option) in known {
+            *advice = advice.replace(key, option);
+        }
+    }
+    error
+}
+
 fn cannot(file: &Path, error: &std::io::Error) -> CliError {
     CliError::Usage(format!("cannot write {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::assemble::blueprint;
+    use template::Data;
+
+    /// A file in `/somewhere`.
+    fn file(wishes: &Wishes, methods: &Registry) -> Fitted {
+        let fitted = fitted(wishes, Path::new("/somewhere"), "new", methods);
+        fitted.unwrap_or_else(|error| panic!("{wishes:?}\n{error}"))
+    }
+
+    #[test]
+    fn of_every_method_a_file_is_written_that_can_be_planned() {
+        let methods = Registry::builtin();
+        for entry in methods.all() {
+            for (data, tasks) in [("digits", 5), ("digits", 2), ("cifar100", 10)] {
+                let (method, data) = (entry.name.to_owned(), Data::of(data));
+                let wishes = Wishes { method, data, tasks, ..Wishes::default() };
+                let Fitted { text, loaded } = file(&wishes, &methods);
+                assert_eq!(loaded.scenario.method.name, entry.name);
+                let planned = blueprint(&loaded.scenario, &methods).map(|_| ());
+                planned.unwrap_or_else(|error| panic!("{text}\n{error}"));
+                divide(&loaded.scenario).unwrap_or_else(|error| panic!("{text}\n{error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_a_method_needs_is_added() {
+        let methods = Registry::builtin();
+        let text = |method: &str| {
+            let wishes = Wishes { method: method.to_owned(), ..Wishes::default() };
+            file(&wishes, &methods).text
+        };
+        let added = ["optimiser", "pool", "auxiliary"];
+        let of = |method: &str| added.map(|word| text(method).contains(word));
+        assert_eq!(of("fedavg"), [false; 3]);
+        assert_eq!(of("scaffold"), [true, false, false]);
+        assert_eq!(of("coda-prompt"), [false, true, false]);
+        assert_eq!(of("cfed"), [false, false, true]);
+        assert!(text("coda-prompt").contains("pool = 50  "), "{}", text("coda-prompt"));
+    }
+
+    #[test]
+    fn a_partition_that_cannot_be_is_refused_with_an_option_that_works() {
+        let methods = Registry::builtin();
+        let with = |clients: u32, beta: f64| {
+            let wishes = Wishes { clients, beta, ..Wishes::default() };
+            divide(&file(&wishes, &methods).loaded.scenario).map_err(in_options)
+        };
+        let error = with(200, 0.5).unwrap_err().to_string();
+        assert!(error.contains("task 1 has ") && error.contains(" samples for 200 clients"), "{error}");
+        let (option, value) = error.split('`').nth(1).unwrap().split_once(' ').unwrap();
+        match option {
+            "--clients" => with(value.parse().unwrap(), 0.5),
+            "--beta" => with(200, value.parse().unwrap()),
+            other => panic!("{other}: {error}"),
+        }
+        .unwrap();
+    }
 }

@@ -95,3 +95,73 @@ fn weights_that_are_here_tell_their_own_shape() {
     assert_eq!(new("vit_small.safetensors", &[]).code, 0);
     assert!(read(folder.join("a.toml")).contains("\"vit-small-patch16-224\""));
 }
+
+/// A folder of images is a class, whatever it is called, to the one who writes a scenario and to the one who reads it.
+#[test]
+fn a_class_called_train_is_trained_on_and_tested() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (class, level) in [("train", 10_u8), ("bus", 90), ("tram", 170), ("ship", 250)] {
+        fs::create_dir_all(folder.join("vehicles").join(class)).unwrap();
+        for image in 0..10_u8 {
+            let pixels = image::GrayImage::from_pixel(8, 8, image::Luma([level - image / 2]));
+            pixels.save(folder.join(format!("vehicles/{class}/{image}.png"))).unwrap();
+        }
+    }
+    let words = ["new", "a.toml", "--data", "vehicles", "--clients", "2", "--tasks", "2"];
+    let told = tell(folder, &[&words[..], &["--method", "fedavg", "--rounds", "1"]].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    let text = read(folder.join("a.toml"));
+    assert!(text.contains("nominal = { classes = 4, train = 32, test = 8 }"), "{text}");
+    let pixels = ["--set", "backbone={kind=\"pixels\"}", "--set", "data.store=8"];
+    let sizes = ["--set", "data.train={resize=8}", "--set", "data.test={resize=8}"];
+    let run = [&["run", "a.toml", "-q", "-o", "run"], &pixels[..], &sizes].concat();
+    let ran = tell(folder, &run);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let classes = read(folder.join("run/classes.csv"));
+    assert!(classes.lines().count() > 4, "{classes}");
+}
+
+#[test]
+fn a_partition_that_cannot_be_is_refused_before_anything_is_written_or_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let told = tell(folder, &["new", "a.toml", "--clients", "300"]);
+    assert_eq!(told.code, 3, "{}", told.err);
+    assert!(
+        told.err.contains(" samples for 300 clients") && told.err.contains("Tried: `--"),
+        "{}",
+        told.err
+    );
+    assert!(!folder.join("a.toml").exists());
+    // The change that is named works.
+    let option = told.err.split("Tried: `").nth(1).unwrap().split('`').next().unwrap();
+    let words: Vec<&str> = option.split(' ').collect();
+    let clients = if words[0] == "--clients" { vec![] } else { vec!["--clients", "300"] };
+    let again = tell(folder, &[&["new", "a.toml"], &clients[..], &words].concat());
+    assert_eq!(again.code, 0, "{}", again.err);
+    // `check` says it where sizes are known, `run` before it asks for weights.
+    fs::write(
+        folder.join("b.toml"),
+        "schema = 1\ndata = { source = \"cifar10\", train = { resize = 224 } }\ntasks.count = 10\n\
+         partition = { kind = \"dirichlet\", beta = 0.01 }\nmethod = { name = \"fedavg\" }\n\
+         backbone = { weights = \"vit_tiny.safetensors\", architecture = \"vit-tiny-patch16-224\" }\n\
+         federation = { clients = 900, rounds = 1 }\n",
+    )
+    .unwrap();
+    let few = "task 1 has 5000 samples for 900 clients, too few for at least 6 each";
+    for command in ["check", "run"] {
+        let told = tell(folder, &[command, "b.toml"]);
+        assert_eq!(told.code, 3, "{}", told.err);
+        assert!(told.err.contains(few) && told.err.contains("divides every task"), "{}", told.err);
+    }
+}
+
+#[test]
+fn a_folder_is_no_file_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("runs")).unwrap();
+    let told = tell(folder.path(), &["new", "runs", "--force"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+    assert!(told.err.contains("runs/scenario.toml"), "{}", told.err);
+}

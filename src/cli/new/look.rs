@@ -16,7 +16,7 @@ pub(super) fn told(weights: &Path) -> Result<Option<String>, CliError> {
     };
     let file = weights.display().to_string();
     let of = || {
-        let map = NameMap::of(&file, &WeightsFile::index(&path, &file)?)?;
+        let map = NameMap::of(&file, &WeightsFile::index(&path, &file, None)?)?;
         let vit = (map.family.network == Network::Vit).then(|| InferredVit::of(&file, &map));
         vit.transpose()
     };

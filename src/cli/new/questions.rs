@@ -2,58 +2,137 @@
 
 use std::fmt::Display;
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::images::Images;
 use super::template::{Data, Wishes};
+use super::{fitted, look};
 use crate::cli::failure::CliError;
 use crate::cli::tell::{show, tell};
+use crate::experiment::assemble::divide;
+use crate::fetch::{Name, Settings};
 use crate::methods::Registry;
 
 /// Asks one question after another.
-pub(super) fn ask() -> Result<Wishes, CliError> {
-    answered(&mut std::io::stdin().lock())
+pub(super) fn ask(methods: &Registry) -> Result<Wishes, CliError> {
+    answered(&mut std::io::stdin().lock(), methods)
 }
 
 /// The same, with answers from anywhere.
-fn answered(answers: &mut dyn BufRead) -> Result<Wishes, CliError> {
+fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<Wishes, CliError> {
     let mut wishes = Wishes::default();
     tell("A scenario in a few questions; an empty line takes what stands in brackets.");
-    let data: String = asked(
-        answers,
-        "data: digits, cifar10, cifar100, or a folder of images",
-        "digits".to_owned(),
-    )?;
+    let question = "data: digits, cifar10, cifar100, or a folder of images";
+    let data: String = asked(answers, question, "digits".to_owned(), |word| is_data(word))?;
     wishes.data = Data::of(data.trim());
     if data.trim() != "digits" {
-        let weights: String =
-            asked(answers, "weights of a ViT (safetensors), none yet", String::new())?;
+        let question = "weights of a ViT (safetensors), none yet";
+        let weights: String = asked(answers, question, String::new(), |word| are_weights(word))?;
         wishes.weights = Some(weights.trim()).filter(|path| !path.is_empty()).map(PathBuf::from);
     }
-    let methods = Registry::builtin();
-    wishes.method = loop {
-        let name: String =
-            asked(answers, "method; `fedcast methods` lists them", wishes.method.clone())?;
-        match methods.find(name.trim()) {
-            Ok(entry) => break entry.name.to_owned(),
-            Err(unknown) => tell(&unknown.to_string()),
-        }
+    let known = |name: &String| {
+        methods.find(name.trim()).map(|_| ()).map_err(|unknown| unknown.to_string())
     };
-    wishes.tasks = asked(answers, "tasks", wishes.tasks)?;
-    wishes.clients = asked(answers, "clients", wishes.clients)?;
-    wishes.rounds = asked(answers, "rounds of a task", wishes.rounds)?;
-    let sampled = asked(answers, "clients sampled in a round", wishes.clients)?;
-    wishes.sampled = (sampled < wishes.clients).then_some(sampled);
-    wishes.beta =
-        asked(answers, "Dirichlet beta: 0.1 is very uneven, 100 nearly even", wishes.beta)?;
-    Ok(wishes)
+    let question = "method; `fedcast methods` lists them";
+    wishes.method = asked(answers, question, wishes.method.clone(), known)?.trim().to_owned();
+    let classes = classes(&wishes.data);
+    wishes.tasks = asked(answers, "tasks", wishes.tasks, |tasks| {
+        positive(tasks)?;
+        match classes.filter(|classes| tasks > classes) {
+            None => Ok(()),
+            Some(classes) => Err(format!("there are {classes} classes, and each task needs one")),
+        }
+    })?;
+    let mut again = false;
+    loop {
+        wishes.clients = asked(answers, "clients", wishes.clients, positive)?;
+        if !again {
+            wishes.rounds = asked(answers, "rounds of a task", wishes.rounds, positive)?;
+        }
+        let clients = wishes.clients;
+        let question = "clients sampled in a round";
+        let sampled = asked(answers, question, clients, |sampled| {
+            positive(sampled)?;
+            let enough = *sampled <= clients;
+            enough.then_some(()).ok_or_else(|| format!("there are {clients} clients"))
+        })?;
+        wishes.sampled = (sampled < clients).then_some(sampled);
+        let question = "Dirichlet beta: 0.1 is very uneven, 100 nearly even";
+        wishes.beta = asked(answers, question, wishes.beta, |beta: &f64| {
+            let usable = beta.is_finite() && *beta > 0.0;
+            usable.then_some(()).ok_or_else(|| "write a number above 0".to_owned())
+        })?;
+        match divides(&wishes, methods) {
+            Ok(()) => return Ok(wishes),
+            Err(why) => tell(&why),
+        }
+        again = true;
+    }
 }
 
-/// Asks until the answer can be read.
+/// Whether data are known, or lie there.
+fn is_data(word: &str) -> Result<(), String> {
+    let Data::Folder(path) = Data::of(word.trim()) else { return Ok(()) };
+    let shown = path.display();
+    match (path.is_dir(), Images::of(&path)) {
+        (false, _) => Err(format!(
+            "there is no folder {shown}: write digits, cifar10, cifar100, or the path of a folder of images"
+        )),
+        (true, Images { train: 0, .. }) => Err(format!(
+            "{shown} has no folders of classes with images in them (png, jpg, bmp, webp)"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether weights can be fetched by this name, or lie there and are of a transformer.
+fn are_weights(word: &str) -> Result<(), String> {
+    let path = Path::new(word.trim());
+    match Name::of_path(path) {
+        _ if word.trim().is_empty() => Ok(()),
+        Some(name) => name.map(|_| ()).map_err(|error| error.to_string()),
+        None => {
+            let file = Settings::from_env().weights_at(path).map_err(|error| error.to_string())?;
+            if !file.is_file() {
+                return Err(format!(
+                    "there is no file {}: write its path, or a name such as {}",
+                    path.display(),
+                    super::template::USUAL_WEIGHTS
+                ));
+            }
+            look::told(path).map(|_| ()).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// Classes of these data, where they can be known.
+fn classes(data: &Data) -> Option<u32> {
+    match data {
+        Data::Named(name) if name == "cifar100" => Some(100),
+        Data::Named(_) => Some(10),
+        Data::Folder(path) => u32::try_from(Images::of(path).classes).ok(),
+    }
+}
+
+fn positive(number: &u32) -> Result<(), String> {
+    if *number > 0 { Ok(()) } else { Err("write a number above 0".to_owned()) }
+}
+
+/// Whether the data can be divided among the clients, as far as that can be known.
+fn divides(wishes: &Wishes, methods: &Registry) -> Result<(), String> {
+    let folder = std::env::current_dir().unwrap_or_default();
+    // What else may be wrong is told when the file is to be written.
+    let Ok(fitted) = fitted(wishes, &folder, "new", methods) else { return Ok(()) };
+    divide(&fitted.loaded.scenario).map_err(|error| super::in_options(error).to_string())
+}
+
+/// Asks until the answer can be read and is accepted.
 fn asked<T: FromStr + Display>(
     answers: &mut dyn BufRead,
     question: &str,
     proposed: T,
+    accepted: impl Fn(&T) -> Result<(), String>,
 ) -> Result<T, CliError> {
     let shown = proposed.to_string();
     loop {
@@ -69,9 +148,13 @@ fn asked<T: FromStr + Display>(
         if line.trim().is_empty() {
             return Ok(proposed);
         }
-        match line.trim().parse() {
-            Ok(answer) => return Ok(answer),
-            Err(_) => tell(&format!("`{}` cannot be read here", line.trim())),
+        let Ok(answer) = line.trim().parse() else {
+            tell(&format!("`{}` cannot be read here", line.trim()));
+            continue;
+        };
+        match accepted(&answer) {
+            Ok(()) => return Ok(answer),
+            Err(why) => tell(&why),
         }
     }
 }
@@ -80,14 +163,56 @@ fn asked<T: FromStr + Display>(
 mod tests {
     use super::*;
 
+    fn answers(lines: &[&str]) -> Result<Wishes, CliError> {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        answered(&mut text.as_bytes(), &Registry::builtin())
+    }
+
     #[test]
     fn empty_lines_keep_and_others_change_and_slips_are_asked_again() {
-        let mut lines: &[u8] = b"birds\n\nhpg\nfedavg\n4\nmany\n7\n\n3\n0.1\n";
-        let wishes = answered(&mut lines).unwrap();
-        assert_eq!(wishes.data, Data::Folder(PathBuf::from("birds")));
+        let folder = tempfile::tempdir().unwrap();
+        for class in ["auk", "emu", "owl", "jay"] {
+            std::fs::create_dir_all(folder.path().join("birds").join(class)).unwrap();
+            for image in 0..100 {
+                let file = format!("birds/{class}/{image}.png");
+                std::fs::write(folder.path().join(file), "").unwrap();
+            }
+        }
+        let birds = folder.path().join("birds").display().to_string();
+        let (nowhere, no_weights) = (format!("{birds}/x"), format!("{birds}/vit.safetensors"));
+        let image = format!("{birds}/auk");
+        let wishes = answers(&[
+            &nowhere,
+            &image,
+            &birds,
+            &no_weights,
+            "fetched:nothing",
+            "",
+            "hpg",
+            "fedavg",
+            "0",
+            "5",
+            "4",
+            "many",
+            "7",
+            "",
+            "8",
+            "0",
+            "3",
+            "-1",
+            "10",
+        ])
+        .unwrap();
+        assert_eq!(wishes.data, Data::Folder(PathBuf::from(&birds)));
         assert_eq!((&*wishes.method, wishes.tasks, wishes.clients), ("fedavg", 4, 7));
-        assert_eq!((wishes.rounds, wishes.sampled, wishes.beta), (5, Some(3), 0.1));
-        let mut nothing: &[u8] = b"digits\n";
-        assert!(answered(&mut nothing).is_err());
+        assert_eq!((wishes.rounds, wishes.sampled, wishes.beta), (5, Some(3), 10.0));
+        assert_eq!(wishes.weights, None);
+        assert!(answers(&["digits"]).is_err());
+    }
+
+    #[test]
+    fn clients_that_cannot_all_have_samples_are_asked_for_again() {
+        let wishes = answers(&["", "", "", "900", "2", "", "", "3", "", ""]).unwrap();
+        assert_eq!((wishes.clients, wishes.rounds, wishes.sampled), (3, 2, None));
     }
 }

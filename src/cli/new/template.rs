@@ -1,8 +1,11 @@
 //! The text of a new scenario.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::NewArgs;
+use super::images::Images;
+use super::needs::Need;
+use crate::files::relative;
 
 /// What somebody wants.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +19,8 @@ pub(super) struct Wishes {
     pub rounds: u32,
     pub sampled: Option<u32>,
     pub beta: f64,
+    /// For the sake of the method.
+    pub needs: Vec<Need>,
 }
 
 /// Where samples come from.
@@ -48,6 +53,7 @@ impl Default for Wishes {
             rounds: 5,
             sampled: None,
             beta: 0.5,
+            needs: Vec::new(),
         }
     }
 }
@@ -65,6 +71,7 @@ impl Wishes {
             rounds: args.rounds.unwrap_or(usual.rounds),
             sampled: args.sampled,
             beta: args.beta.unwrap_or(usual.beta),
+            needs: Vec::new(),
         }
     }
 
@@ -75,15 +82,16 @@ impl Wishes {
         let tasks = if method == "joint" { 1 } else { *tasks };
         let mut text = format!(
             "# Made by `fedcast new`. Every key: `fedcast keys`. What the method does: `fedcast methods show {method}`.\n\
-             schema = 1\n\n[data]\n{}\n[tasks]\ncount = {tasks}                # classes arrive in so many tasks of equal size\n\n",
-            self.data(folder)
+             schema = 1\n\n[data]\n{}{}\n[tasks]\ncount = {tasks}                # classes arrive in so many tasks of equal size\n\n",
+            self.data(folder),
+            self.of_nobody(),
         );
         text.push_str(&format!(
             "[partition]\nkind = \"dirichlet\"       # or iid, quantity, natural, ...: `fedcast keys partition`\n\
              beta = {beta:?}               # smaller is more uneven\nmin_samples = 1          # of every client and task\n\n"
         ));
         text.push_str(&self.backbone(folder));
-        text.push_str(&format!("[method]\nname = \"{method}\"\n\n"));
+        text.push_str(&format!("[method]\nname = \"{method}\"\n{}\n", self.pool(tasks)));
         text.push_str(&format!(
             "[federation]\nclients = {clients}\nrounds = {rounds}               # of a task\n\n"
         ));
@@ -92,11 +100,37 @@ impl Wishes {
                 "[participation]\ncount = {sampled}                # clients sampled in a round\n\n"
             ));
         }
+        text.push_str("[client]\nepochs = 5               # of a round\nbatch = 16\n");
+        if self.needs.contains(&Need::PlainSgd) {
+            text.push_str(
+                "optimiser = { kind = \"sgd\", lr = 0.05 }   # the method reads gradients from its steps\n",
+            );
+        }
         text.push_str(
-            "[client]\nepochs = 5               # of a round\nbatch = 16\n\n\
-             # [links]\n# preset = \"mobile\"      # phones; without it links take no time\n",
+            "\n# [links]\n# preset = \"mobile\"      # phones; without it links take no time\n",
         );
         text
+    }
+
+    /// Samples that no client has.
+    fn of_nobody(&self) -> &'static str {
+        match self.needs.contains(&Need::SamplesOfNobody) {
+            true => {
+                "\n[data.auxiliary]\nshare = 0.1              # of every class, kept from clients: the method distils on it\n"
+            }
+            false => "",
+        }
+    }
+
+    /// The pool of a method of components that has more than features allow.
+    fn pool(&self, tasks: u32) -> String {
+        let each = self.needs.iter().find_map(|need| match need {
+            Need::ComponentsOfATask(each) => Some(*each),
+            _ => None,
+        });
+        each.map_or_else(String::new, |each| {
+            format!("pool = {}                # components, {each} of every task\n", each * tasks)
+        })
     }
 
     /// Whether the method has all data at one site.
@@ -181,44 +215,6 @@ impl Wishes {
     }
 }
 
-/// What lies in a folder of images.
-struct Images {
-    /// Whether it has a part for tests, or cannot be looked into.
-    divided: bool,
-    classes: usize,
-    train: usize,
-    test: usize,
-}
-
-impl Images {
-    fn of(path: &Path) -> Images {
-        let count = |folder: &Path| {
-            let classes: Vec<usize> = folders(folder).iter().map(|class| files(class)).collect();
-            (classes.len(), classes.iter().sum::<usize>())
-        };
-        if !path.is_dir() || path.join("train").is_dir() {
-            let tests = ["test", "val"].map(|name| count(&path.join(name)));
-            let (classes, train) = count(&path.join("train"));
-            let test = tests.into_iter().map(|(_, files)| files).find(|files| *files > 0);
-            let test = test.unwrap_or(0);
-            return Images { divided: true, classes, train, test };
-        }
-        let (classes, all) = count(path);
-        let train = all * 4 / 5;
-        Images { divided: false, classes, train, test: all - train }
-    }
-}
-
-fn folders(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
-}
-
-fn files(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.path().is_file()).count()
-}
-
 /// What a new scenario names where nobody says which weights.
 pub(super) const USUAL_WEIGHTS: &str = "hf:timm/vit_tiny_patch16_224.augreg_in21k";
 
@@ -230,32 +226,6 @@ fn architecture(weights: &str) -> &'static str {
         () if name.contains("small") => "vit-small-patch16-224",
         () => "vit-base-patch16-224",
     }
-}
-
-/// A path as a file in `folder` writes it: relative where both lie in one tree, which moves as a whole.
-fn relative(folder: &Path, path: &Path) -> PathBuf {
-    let Ok(path) = std::path::absolute(path) else { return path.to_owned() };
-    let (path, folder) = (cleaned(&path), cleaned(folder));
-    let shared = path.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
-    // Nothing but the root is shared.
-    if shared < 2 {
-        return path;
-    }
-    let up = folder.components().skip(shared).map(|_| Component::ParentDir);
-    up.chain(path.components().skip(shared)).collect()
-}
-
-/// Without `.` and `..`.
-fn cleaned(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => _ = clean.pop(),
-            part => clean.push(part),
-        }
-    }
-    clean
 }
 
 #[cfg(test)]
@@ -279,19 +249,6 @@ mod tests {
             assert_eq!(scenario.federation.clients, 10);
             assert_eq!(scenario.participation.participants.of(10), 3);
         }
-        for method in ["fedavg", "stsa", "joint", "oracle", "l2p", "icarl"] {
-            let wishes = Wishes { method: method.to_owned(), beta: 1.0, ..Wishes::default() };
-            assert_eq!(read(&wishes).method.name, method);
-        }
-    }
-
-    #[test]
-    fn paths_are_relative_within_a_tree() {
-        let of = |folder: &str, path: &str| relative(Path::new(folder), Path::new(path));
-        assert_eq!(of("/home/me/fl", "/home/me/birds"), Path::new("../birds"));
-        assert_eq!(of("/home/me", "/home/me/data/birds"), Path::new("data/birds"));
-        assert_eq!(of("/home/me", "/mnt/birds"), Path::new("/mnt/birds"));
-        assert_eq!(of("/home/me/a/../fl", "/home/me/birds"), Path::new("../birds"));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::entries::{Census, folders_in, sub_folders};
+use super::entries::{Census, differ, folders_in, holds_classes, sub_folders};
 use super::{FolderLayout, FolderOptions, SplitSection, list, published};
-use crate::data::DataError;
 use crate::data::undivided::TestShare;
+use crate::data::{Cause, DataError};
 
 /// The images of a folder, divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub struct Division {
 
 /// Folders that stand for `test/` where that is missing, in this order.
 const VALIDATION: [&str; 3] = ["val", "valid", "validation"];
+
+/// The only folder of images that nobody has sorted, as in `test/` of Tiny-ImageNet.
+const UNSORTED: &str = "images";
 
 impl Division {
     /// The division that the options describe; where they say nothing, that of a published form which is recognised by
@@ -48,9 +51,9 @@ fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> 
     if !train.is_dir() {
         return Err(undivided(root));
     }
-    let (test, mut notes) = measured(root)?;
     let mut census = Census::default();
     let learnt = classes(&train, layout, &mut census)?;
+    let (test, mut notes) = measured(root, &learnt)?;
     let tested = classes(&test, layout, &mut census)?;
     agree(&learnt, &tested, &test)?;
     agree(&tested, &learnt, &train)?;
@@ -60,9 +63,10 @@ fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> 
 }
 
 /// The folder that accuracies are measured on, and what to say of it.
-fn measured(root: &Path) -> Result<(PathBuf, Vec<String>), DataError> {
+fn measured(root: &Path, learnt: &Classes) -> Result<(PathBuf, Vec<String>), DataError> {
     let test = root.join("test");
-    let has_classes = test.is_dir() && !folders_in(&test)?.is_empty();
+    let is_class = |name: &str| name != UNSORTED || learnt.contains_key(UNSORTED);
+    let has_classes = test.is_dir() && folders_in(&test)?.iter().any(|f| is_class(&f.name));
     let other = VALIDATION.into_iter().find(|name| root.join(name).is_dir());
     let note = match (has_classes, other) {
         (true, None) => return Ok((test, Vec::new())),
@@ -77,7 +81,9 @@ fn measured(root: &Path) -> Result<(PathBuf, Vec<String>), DataError> {
         }
         (true, Some(name)) => format!("accuracies are measured on test/; {name}/ is not used"),
         (false, Some(name)) if test.is_dir() => {
-            format!("accuracies are measured on {name}/: test/ has no folders of classes")
+            format!(
+                "accuracies are measured on {name}/: test/ has no folders of classes, so no labels"
+            )
         }
         (false, Some(name)) => format!("accuracies are measured on {name}/: there is no test/"),
     };
@@ -89,7 +95,8 @@ fn measured(root: &Path) -> Result<(PathBuf, Vec<String>), DataError> {
 fn undivided(root: &Path) -> DataError {
     match folders_in(root) {
         Err(error) => error,
-        Ok(folders) if folders.is_empty() => DataError::corrupt(
+        Ok(folders) if folders.is_empty() => DataError::because(
+            Cause::OtherContent,
             root,
             "train/CLASS/* and test/CLASS/*, or a folder of images per class",
             "no sub-folder",
@@ -111,11 +118,19 @@ fn undivided(root: &Path) -> DataError {
 fn agree(classes: &Classes, others: &Classes, there: &Path) -> Result<(), DataError> {
     match classes.keys().find(|class| !others.contains_key(*class)) {
         None => Ok(()),
-        Some(class) => Err(DataError::Missing {
-            path: there.join(class),
-            expected: format!("images of class `{class}`, which the other split has"),
-            advice: "train/ and test/ must hold the same class folders".to_owned(),
-        }),
+        Some(class) => {
+            let small = class.to_lowercase();
+            let alike = others.keys().find(|other| other.to_lowercase() == small);
+            Err(DataError::Missing {
+                path: there.join(class),
+                expected: format!("images of class `{class}`, which the other part has"),
+                advice: match alike {
+                    Some(other) => format!("Rename `{other}`, which differs in capitals only"),
+                    None => "Both parts must hold the same folders of classes: add images, or take the folder away"
+                        .to_owned(),
+                },
+            })
+        }
     }
 }
 
@@ -127,17 +142,17 @@ fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Cla
     let mut classes = Classes::new();
     let above = match layout {
         FolderLayout::Classes => vec![root.to_owned()],
-        FolderLayout::Domains => {
-            sub_folders(root)?.into_iter().map(|domain| root.join(domain)).collect()
-        }
+        FolderLayout::Domains => sub_folders(root)?.into_iter().map(|domain| domain.path).collect(),
     };
     for folder in above {
         census.beside_classes(&folder)?;
         for class in sub_folders(&folder)? {
-            let images = census.images(&folder.join(&class))?;
-            classes.entry(class).or_default().extend(images);
+            let images = census.images(&class.path)?;
+            classes.entry(class.name).or_default().extend(images);
         }
     }
+    // Those of one domain among those of another.
+    differ(root, classes.keys().map(String::as_str))?;
     Ok(classes)
 }
 
@@ -151,7 +166,7 @@ fn numbered(classes: Classes) -> Vec<(PathBuf, u32)> {
 /// A share is tested: of the folders in `train` where there are no others, else of those in `root`.
 fn drawn(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Division, DataError> {
     let train = root.join("train");
-    let folder = if train.is_dir() { train } else { root.to_owned() };
+    let folder = if holds_classes(&train)? { train } else { root.to_owned() };
     let others = ["test"].into_iter().chain(VALIDATION).map(|name| root.join(name));
     if let Some(other) = others.into_iter().find(|other| folder != root && other.is_dir()) {
         return Err(DataError::unfit(
@@ -236,6 +251,18 @@ mod tests {
         assert!(error.contains("no sample of class `b` is"), "{error}");
     }
 
+    #[test]
+    fn a_class_called_train_is_a_class() {
+        let root = folder(&[("train", 10), ("tram", 5)]);
+        let made = Division::of(root.path(), &tested(0.2)).unwrap();
+        assert_eq!(made.class_names, ["train", "tram"]);
+        assert_eq!((made.train.len(), made.test.len()), (12, 3));
+        // One that holds classes is a part, and what lies beside it is none of it.
+        let root = folder(&[("train/cat", 10), ("train/emu", 5)]);
+        let made = Division::of(root.path(), &tested(0.2)).unwrap();
+        assert_eq!(made.class_names, ["cat", "emu"]);
+    }
+
     fn tested(share: f64) -> FolderOptions {
         FolderOptions {
             test_share: Some(TestShare::of_every_class(share)),
@@ -277,9 +304,39 @@ mod tests {
         std::fs::write(root.path().join("test/1.jpg"), "").unwrap();
         let made = Division::of(root.path(), &plain).unwrap();
         assert!(made.notes[0].contains("test/ has no folders of classes"), "{:?}", made.notes);
+        // Tiny-ImageNet where somebody has sorted val/: test/images is of no class.
+        let root = folder(&[("train/a", 4), ("val/a", 2), ("test/images", 3)]);
+        let made = Division::of(root.path(), &plain).unwrap();
+        assert_eq!((made.class_names.len(), made.test.len()), (1, 2));
+        assert!(made.notes[0].starts_with("accuracies are measured on val/"), "{:?}", made.notes);
+        // Unless `images` is a class of its own.
+        let root = folder(&[("train/images", 4), ("val/images", 2), ("test/images", 3)]);
+        assert_eq!(Division::of(root.path(), &plain).unwrap().test.len(), 3);
+        let root = folder(&[("train/a", 4), ("test/images", 3)]);
+        let error = Division::of(root.path(), &plain).unwrap_err().to_string();
+        assert!(error.contains("test_share = 0.2"), "{error}");
         let root = folder(&[("train/a", 4), ("val/a", 2), ("test/a", 1)]);
         let made = Division::of(root.path(), &plain).unwrap();
         assert_eq!((made.test.len(), made.notes.len()), (1, 1));
+    }
+
+    #[test]
+    fn parts_from_two_systems_have_the_same_classes() {
+        let root =
+            folder(&[("train/Cafe\u{301}", 4), ("train/z", 1), ("test/Café", 2), ("test/z", 1)]);
+        let made = Division::of(root.path(), &FolderOptions::default()).unwrap();
+        assert_eq!(made.class_names, ["Café", "z"]);
+        assert_eq!((made.train.len(), made.test.len()), (5, 3));
+        assert!(made.train.iter().chain(&made.test).all(|(path, _)| path.is_file()));
+        let root = folder(&[("train/Cat", 4), ("test/cat", 2)]);
+        if !root.path().join("test/Cat").is_dir() {
+            let error = Division::of(root.path(), &FolderOptions::default()).unwrap_err();
+            assert!(error.to_string().contains("Rename `cat`"), "{error}");
+        }
+        let root = folder(&[("clipart/Cat", 4), ("real/cat", 4)]);
+        let options = FolderOptions { layout: FolderLayout::Domains, ..tested(0.2) };
+        let error = Division::of(root.path(), &options).unwrap_err().to_string();
+        assert!(error.contains("more than capitals"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::data::DataError;
+use crate::data::{Cause, DataError, normal_form};
 
 /// Formats that are read.
 const READ: [&str; 5] = ["png", "jpg", "jpeg", "bmp", "webp"];
@@ -95,7 +95,7 @@ impl Census {
         }
         if let Some(folder) = self.empty {
             let expected = format!("at least one image ({})", READ.join(", "));
-            return Err(DataError::corrupt(&folder, expected, "none"));
+            return Err(DataError::because(Cause::ClassWithoutSamples, &folder, expected, "none"));
         }
         let mut notes = Vec::new();
         if !self.passed.is_empty() {
@@ -130,33 +130,111 @@ fn names(files: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// Names of the folders in a folder, sorted; hidden ones are passed over.
-pub(super) fn sub_folders(path: &Path) -> Result<Vec<String>, DataError> {
-    let expected = "a folder with one sub-folder of images per class";
-    let mut names = folders_in(path)?;
-    if names.is_empty() {
-        return Err(DataError::corrupt(path, expected, "no sub-folder"));
-    }
-    names.sort_unstable();
-    let mut small: Vec<(String, &String)> =
-        names.iter().map(|name| (name.to_lowercase(), name)).collect();
-    small.sort_unstable();
-    if let Some([(_, one), (_, other)]) = small.array_windows().find(|[a, b]| a.0 == b.0) {
-        return Err(DataError::Corrupt {
-            path: path.to_owned(),
-            expected: "names of classes that differ by more than capitals".to_owned(),
-            found: format!("`{one}` and `{other}`"),
-            advice: "Rename one of them, or put the images of one class into one folder".to_owned(),
-        });
-    }
-    Ok(names)
+/// A folder of images of one class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ClassFolder {
+    /// The class, in one form whatever system the folder was made on.
+    pub name: String,
+    pub path: PathBuf,
 }
 
-/// Names of the folders in a folder, in no order.
-pub(super) fn folders_in(path: &Path) -> Result<Vec<String>, DataError> {
+/// The folders in a folder, sorted by the names of their classes; hidden ones are passed over.
+pub(super) fn sub_folders(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
+    let mut folders = folders_in(path)?;
+    if folders.is_empty() {
+        let expected = "a folder with one sub-folder of images per class";
+        return Err(DataError::because(Cause::OtherContent, path, expected, "no sub-folder"));
+    }
+    folders.sort_unstable_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    if let Some([one, other]) = folders.array_windows().find(|[a, b]| a.name == b.name) {
+        return Err(DataError::because(
+            Cause::AlikeNames,
+            path,
+            "names of classes that differ by more than their Unicode form",
+            format!("`{}` twice: {:?} and {:?}", one.name, bytes_of(one), bytes_of(other)),
+        ));
+    }
+    differ(path, folders.iter().map(|folder| folder.name.as_str()))?;
+    Ok(folders)
+}
+
+/// The bytes of the name of a folder, where they are no ASCII by their numbers.
+fn bytes_of(folder: &ClassFolder) -> String {
+    let name = folder.path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().escape_ascii().to_string()
+}
+
+/// Checks that no two classes differ in capitals only.
+pub(super) fn differ<'a>(
+    path: &Path,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), DataError> {
+    let mut small: Vec<(String, &str)> = names.map(|name| (name.to_lowercase(), name)).collect();
+    small.sort_unstable();
+    match small.array_windows().find(|[a, b]| a.0 == b.0) {
+        None => Ok(()),
+        Some([(_, one), (_, other)]) => Err(DataError::because(
+            Cause::AlikeNames,
+            path,
+            "names of classes that differ by more than capitals",
+            format!("`{one}` and `{other}`"),
+        )),
+    }
+}
+
+/// The folders in a folder, in no order.
+///
+/// # Errors
+/// A folder that cannot be listed, a name that is not UTF-8.
+pub(super) fn folders_in(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     let entries = entries(path, "a folder with one sub-folder of images per class")?;
     let folders = entries.into_iter().filter(|entry| entry.is_dir() && !is_hidden(entry));
-    Ok(folders.filter_map(|e| Some(e.file_name()?.to_string_lossy().into_owned())).collect())
+    let class = |folder: PathBuf| match folder.file_name().map(|name| name.to_str().ok_or(name)) {
+        Some(Ok(name)) => Ok(ClassFolder { name: normal_form(name), path: folder }),
+        other => {
+            let name = other.and_then(Result::err).unwrap_or_default();
+            let found = name.as_encoded_bytes().escape_ascii();
+            Err(DataError::advised(
+                path,
+                "folders whose names are UTF-8",
+                format!("the name `{found}`"),
+                "Rename it; `convmv -f latin1 -t utf8 --notest -r FOLDER` renames all that an older system packed",
+            ))
+        }
+    };
+    folders.map(class).collect()
+}
+
+/// Returns the file of this path below `root`, also where its names have another Unicode form on the disk.
+pub(super) fn file_at(root: &Path, path: &Path) -> Option<PathBuf> {
+    let written = root.join(path);
+    if written.is_file() {
+        return Some(written);
+    }
+    // Only letters beyond ASCII have two forms.
+    if path.to_str().is_none_or(str::is_ascii) {
+        return None;
+    }
+    let mut found = root.to_owned();
+    for part in path.components() {
+        let wanted = normal_form(part.as_os_str().to_str()?);
+        let is_it = |entry: &PathBuf| {
+            let name = entry.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| normal_form(name) == wanted)
+        };
+        found = entries(&found, "a folder of images").ok()?.into_iter().find(is_it)?;
+    }
+    found.is_file().then_some(found)
+}
+
+/// Returns true for a folder of classes, such as `train/`; one that holds images itself is a class of this name.
+pub(super) fn holds_classes(path: &Path) -> Result<bool, DataError> {
+    if !path.is_dir() {
+        return Ok(false);
+    }
+    let entries = entries(path, "a folder with one sub-folder of images per class")?;
+    let holds_images = entries.iter().any(|entry| entry.is_file() && ends_with(entry, &READ));
+    Ok(!holds_images && entries.iter().any(|entry| entry.is_dir() && !is_hidden(entry)))
 }
 
 pub(super) fn entries(path: &Path, expected: &str) -> Result<Vec<PathBuf>, DataError> {
@@ -267,6 +345,39 @@ mod tests {
         let notes = census.notes().unwrap();
         assert!(notes[0].contains("1 file among") && notes[0].contains("classes.txt"), "{notes:?}");
         assert!(notes[1].contains("no classes: ") && notes[1].contains("__cat"), "{notes:?}");
+    }
+
+    #[test]
+    fn both_unicode_forms_of_a_name_are_one_class() {
+        let root = tempfile::tempdir().unwrap();
+        for class in ["Zoe\u{308}", "Cafe\u{301}", "cafe"] {
+            std::fs::create_dir_all(root.path().join(class)).unwrap();
+        }
+        let folders = sub_folders(root.path()).unwrap();
+        let names: Vec<&str> = folders.iter().map(|folder| folder.name.as_str()).collect();
+        assert_eq!(names, ["Café", "Zoë", "cafe"], "in one form, and sorted by it");
+        assert!(folders[0].path.is_dir());
+        std::fs::write(folders[0].path.join("é.png"), "").unwrap();
+        let file = file_at(root.path(), Path::new("Café/e\u{301}.png")).unwrap();
+        assert_eq!(file, folders[0].path.join("é.png"));
+        assert_eq!(file_at(root.path(), Path::new("Café/e.png")), None);
+        std::fs::create_dir(root.path().join("Café")).unwrap();
+        // Of a file system that tells them apart.
+        if folders_in(root.path()).unwrap().len() == 4 {
+            let error = sub_folders(root.path()).unwrap_err().to_string();
+            assert!(error.contains("Unicode form") && error.contains("xcc\\x81"), "{error}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_that_are_not_utf_8_are_said_to_be_so() {
+        use std::os::unix::ffi::OsStrExt;
+        let root = tempfile::tempdir().unwrap();
+        let name = std::ffi::OsStr::from_bytes(b"caf\xE9");
+        std::fs::create_dir(root.path().join(name)).unwrap();
+        let error = sub_folders(root.path()).unwrap_err().to_string();
+        assert!(error.contains("names are UTF-8") && error.contains(r"`caf\xe9`"), "{error}");
     }
 
     #[test]
