@@ -8,14 +8,14 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::tell::tell;
-use super::{Exit, Format, print};
-use crate::experiment::assemble::load;
+use super::{Exit, Format, given, print};
+use crate::experiment::assemble::{load, round_closing};
 use crate::experiment::ranks::Ranks;
 use crate::experiment::{
     self, DirectoryError, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest,
-    what_if,
+    what_if, what_if_scenario,
 };
-use crate::federation::EventSink;
+use crate::federation::{EventSink, RoundClosing};
 use crate::files::Disk;
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
@@ -83,18 +83,24 @@ pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
 }
 
 fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
+    given::run_directory(&args.run)?;
     let manifest = read_manifest(&args.run)?;
     // Forward transfer needs a file that the scenario names, and the journal has no published numbers;
     // everything else is in it.
     let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
-    let (mut summary, record) = match scenario {
-        Ok(scenario) => (Summary::about(&scenario), scenario.record),
-        Err(_) => (Summary::new(&manifest.scenario.name), RecordSection::default()),
+    let (mut summary, closing, record) = match scenario {
+        Ok(scenario) => {
+            (Summary::about(&scenario), round_closing(&scenario), scenario.record)
+        }
+        Err(_) => {
+            let summary = Summary::new(&manifest.scenario.name);
+            (summary, RoundClosing::default(), RecordSection::default())
+        }
     };
     summary.name.clone_from(&manifest.scenario.name);
     // Held until the tables are written.
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
-    let create = |out| TableFiles::create(out, &record);
+    let create = |out| TableFiles::create(out, &record, closing, &manifest.class_names);
     let mut tables = args.out.as_deref().map(create).transpose()?;
     let mut readers: Vec<&mut dyn EventSink> = vec![&mut summary];
     readers.extend(tables.as_mut().map(|tables| tables as &mut dyn EventSink));
@@ -120,6 +126,7 @@ fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), 
 
 /// Times the recorded exchanges anew.
 fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
+    given::run_directory(&args.run)?;
     let manifest = read_manifest(&args.run)?;
     let mut recorded = Timing::default();
     experiment::replay(&args.run, &mut [&mut recorded])?;
@@ -131,10 +138,11 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     }
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
     let retimed = Shared::new(Timing::default());
-    let record = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin())?.record;
+    let scenario = what_if_scenario(&args.run, &args.set, &Registry::builtin())?;
+    let (closing, record) = (round_closing(&scenario), scenario.record);
     let mut readers: Vec<Box<dyn EventSink>> = vec![Box::new(retimed.clone())];
     if let Some(out) = &args.out {
-        readers.push(Box::new(TableFiles::create(out, &record)?));
+        readers.push(Box::new(TableFiles::create(out, &record, closing, &manifest.class_names)?));
     }
     let digests = what_if(&args.run, &args.set, &Registry::builtin(), readers)?;
     args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
@@ -155,6 +163,7 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
 }
 
 fn verify(args: &ReplayArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
+    given::run_directory(&args.run)?;
     let interrupt = interruptible();
     let progress: Option<Box<dyn EventSink>> = match args.quiet {
         true => None,

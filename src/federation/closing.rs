@@ -76,6 +76,28 @@ pub struct ClosingRules {
     pub late: Late,
 }
 
+/// When the rounds of a scenario close, whose cohorts are over-selected by a factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundClosing {
+    /// The rule.
+    pub rules: ClosingRules,
+    /// How many times more clients are sampled than wanted.
+    pub over_selection: f64,
+}
+
+impl Default for RoundClosing {
+    fn default() -> RoundClosing {
+        RoundClosing { rules: ClosingRules::default(), over_selection: 1.0 }
+    }
+}
+
+impl RoundClosing {
+    /// For a round of so many seats.
+    pub fn of(&self, seats: usize) -> Closing {
+        self.rules.of(seats, self.over_selection)
+    }
+}
+
 /// The rule of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing {

@@ -71,7 +71,7 @@ mod workforce;
 mod world;
 
 pub use bias::{PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, RESPONSE_ENTROPY_RELATIVE};
-pub use closing::{Closing, ClosingRules, Enough, Late, Staleness};
+pub use closing::{Closing, ClosingRules, Enough, Late, RoundClosing, Staleness};
 pub use conductor::RunEnd;
 pub use error::FederationError;
 pub use event::{

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::parquet::write_parquet;
 use super::tables::{TableFiles, write_partition};
 use super::{Both, ConfusionTable, Profile, Shared, Summary, TaskClock, WallTable};
+use crate::experiment::assemble::round_closing;
 use crate::experiment::{DirectoryError, ExperimentError, Finished, Run, RunDirectory, names};
 use crate::federation::histograms::Histograms;
 use crate::federation::{EventSink, Interrupt};
@@ -74,13 +75,14 @@ fn tables(
 ) -> Result<Vec<Box<dyn EventSink>>, DirectoryError> {
     let directory = run.directory();
     if let Some(holdings) = run.holdings() {
-        write_partition(directory, &holdings)?;
+        write_partition(directory, &holdings, run.class_names())?;
     }
     let (disk, path) = (directory.disk(), directory.path());
-    let mut tables: Vec<Box<dyn EventSink>> =
-        vec![Box::new(TableFiles::create_on(disk, path, &scenario.record)?)];
+    let (record, closing) = (&scenario.record, round_closing(scenario));
+    let files = TableFiles::create_on(disk, path, record, closing, run.class_names())?;
+    let mut tables: Vec<Box<dyn EventSink>> = vec![Box::new(files)];
     if scenario.record.confusion {
-        tables.push(Box::new(ConfusionTable::create(directory, told)?));
+        tables.push(Box::new(ConfusionTable::create(directory, told, run.class_names().clone())?));
     }
     Ok(tables)
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::sampled::sampled_line;
 use super::summary::{ClientMemory, Summary};
 use super::text_table::{TextTable, grouped, percent};
+use super::time_parts::TimeParts;
 use super::wall::WallTimes;
 use super::words::{CONTROL, direction_word, outcome_word, workers_word};
 use crate::federation::{Direction, EndReason};
@@ -28,6 +29,7 @@ pub fn final_table(summary: &Summary) -> String {
         let _ = writeln!(text, "{held_out}\n");
     }
     text.push_str(&matrix(summary));
+    text.push_str(&untested(summary));
     text.push_str(&accuracies(summary));
     text.push_str(&figures(summary));
     if let Some(published) = &summary.published {
@@ -88,14 +90,30 @@ fn matrix(summary: &Summary) -> String {
     let mut table = TextTable::new(head);
     for (stage, row) in rows.iter().enumerate() {
         let mut cells = vec![format!("after task {}", stage + 1)];
-        cells.extend(
-            (0..rows.len())
-                .map(|task| row.get(task).map_or("·".to_string(), |a| percent(Some(*a)))),
-        );
-        cells.push(percent(summary.accuracy.seen.get(stage).copied()));
+        cells.extend((0..rows.len()).map(|task| row.get(task).map_or("·".to_string(), tested)));
+        cells.push(seen(summary, stage));
         table.row(cells);
     }
     table.render()
+}
+
+/// The cell of a task, which has no accuracy where it has no test samples.
+fn tested(accuracy: &Option<f64>) -> String {
+    accuracy.map_or("-".to_string(), |accuracy| percent(Some(accuracy)))
+}
+
+fn seen(summary: &Summary, stage: usize) -> String {
+    summary.accuracy.seen.get(stage).map_or_else(String::new, tested)
+}
+
+/// Says which tasks are in no mean.
+fn untested(summary: &Summary) -> String {
+    let tasks: Vec<String> = summary.accuracy.untested_tasks.iter().map(u32::to_string).collect();
+    match tasks.as_slice() {
+        [] => String::new(),
+        [task] => format!("task {task} has no test samples: it is in no mean\n"),
+        tasks => format!("tasks {} have no test samples: they are in no mean\n", tasks.join(", ")),
+    }
 }
 
 /// What a matrix holds.
@@ -120,9 +138,9 @@ fn stages(summary: &Summary) -> String {
     for (stage, row) in summary.accuracy.matrix.iter().enumerate() {
         table.row([
             format!("after task {}", stage + 1),
-            percent(row.first().copied()),
-            percent(row.get(stage).copied()),
-            percent(summary.accuracy.seen.get(stage).copied()),
+            row.first().map_or_else(String::new, tested),
+            row.get(stage).map_or_else(String::new, tested),
+            seen(summary, stage),
         ]);
     }
     format!("{}the other tasks: see matrix.csv\n", table.render())
@@ -130,7 +148,7 @@ fn stages(summary: &Summary) -> String {
 
 fn accuracies(summary: &Summary) -> String {
     let accuracy = &summary.accuracy;
-    if accuracy.faa.is_none() {
+    if accuracy.matrix.is_empty() {
         return String::new();
     }
     if let Some(slots) = &summary.slots {
@@ -171,7 +189,7 @@ fn accuracies(summary: &Summary) -> String {
 
 fn figures(summary: &Summary) -> String {
     let mut text = String::new();
-    if summary.accuracy.faa.is_none() {
+    if summary.accuracy.matrix.is_empty() {
         return text;
     }
     for (name, value) in &summary.figures {
@@ -262,7 +280,12 @@ fn by_task(seconds: &[f64]) -> String {
 
 fn times(summary: &Summary) -> String {
     let mut text = format!("virtual     {:.3} s on the simulated clock\n", summary.virtual_s);
-    if summary.virtual_s > 0.0 {
+    if let Some(TimeParts { work_s, links_s, waiting_s, server_s }) = summary.virtual_parts {
+        let _ = writeln!(
+            text,
+            "            clients' work {work_s:.1} s, links {links_s:.1} s, waiting {waiting_s:.1} s, \
+             server {server_s:.1} s"
+        );
         text.push_str(&by_task(&summary.task_virtual_s));
     }
     if let Some(wall) = &summary.wall {
@@ -314,9 +337,10 @@ mod tests {
     fn of_many_tasks_all_classes_seen_are_left() {
         let of = |tasks: usize| {
             let mut summary = Summary::new("long");
-            let stage = |seen: usize| (0..seen).map(|task| task as f64 / seen as f64).collect();
+            let stage =
+                |seen: usize| (0..seen).map(|task| Some(task as f64 / seen as f64)).collect();
             summary.accuracy.matrix = (1..=tasks).map(stage).collect();
-            summary.accuracy.seen = (1..=tasks).map(|seen| 0.5 / seen as f64).collect();
+            summary.accuracy.seen = (1..=tasks).map(|seen| Some(0.5 / seen as f64)).collect();
             matrix(&summary)
         };
         let (few, many) = (of(WIDEST_MATRIX), of(20));
@@ -325,5 +349,21 @@ mod tests {
         let cells: Vec<&str> = last.split_whitespace().skip(3).collect();
         assert_eq!(cells, ["0.00", "95.00", "2.50"]);
         assert!(many.lines().count() == 23 && many.ends_with("see matrix.csv\n"), "{many}");
+    }
+
+    #[test]
+    fn a_task_without_test_samples_is_said_once() {
+        let mut summary = Summary::new("untested");
+        summary.accuracy.matrix = vec![vec![Some(1.0)], vec![Some(0.25), None]];
+        summary.accuracy.seen = vec![Some(1.0), Some(0.25)];
+        assert_eq!(untested(&summary), "");
+        summary.accuracy.untested_tasks = vec![2];
+        let text = final_table(&summary);
+        assert_eq!(text.matches("task 2 has no test samples: it is in no mean").count(), 1);
+        let last = text.lines().find(|line| line.starts_with("after task 2")).unwrap();
+        let cells: Vec<&str> = last.split_whitespace().skip(3).collect();
+        assert_eq!(cells, ["25.00", "-", "25.00"]);
+        summary.accuracy.untested_tasks = vec![1, 2];
+        assert!(untested(&summary).starts_with("tasks 1, 2 have"));
     }
 }

@@ -9,8 +9,10 @@ use super::bias::BiasReport;
 use super::published::Published;
 use super::sampled::{Sampled, Sampling};
 use super::slots::{SlotReport, TrainedAlone};
+use super::time_parts::{Stopwatch, TimeParts};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
+use crate::experiment::assemble::round_closing;
 use crate::federation::ledger::{Charge, Sums};
 use crate::federation::{
     Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
@@ -80,6 +82,9 @@ pub struct Summary {
     pub memory: Option<ClientMemory>,
     /// Simulated seconds until the server was done; stragglers may have come later.
     pub virtual_s: f64,
+    /// What these went into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtual_parts: Option<TimeParts>,
     /// Simulated seconds from the arrival of each task to the end of its last round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub task_virtual_s: Vec<f64>,
@@ -91,6 +96,8 @@ pub struct Summary {
     /// Where the wall time went; not part of a replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall: Option<WallTimes>,
+    #[serde(skip)]
+    watch: Stopwatch,
     #[serde(skip)]
     traffic: Traffic,
     #[serde(skip)]
@@ -132,13 +139,15 @@ impl Summary {
     /// Nothing counted yet, of a run of this scenario: with the accuracies of slots trained alone that it names, its
     /// published numbers, and what its data say it is tested on.
     pub fn about(scenario: &Scenario) -> Summary {
-        let slot =
-            |line: &DirectLine| ((TaskId(line.period - 1), ClientId(line.client)), line.accuracy);
+        let slot = |line: &DirectLine| {
+            Some(((TaskId(line.period - 1), ClientId(line.client)), line.accuracy?))
+        };
         Summary {
-            alone: scenario.record.trained_alone.iter().map(slot).collect(),
+            alone: scenario.record.trained_alone.iter().filter_map(slot).collect(),
             published: Published::of(&scenario.expected),
             validation: scenario.data.validation_set(),
             ignored: scenario.ignored(),
+            watch: Stopwatch::new(round_closing(scenario)),
             ..Summary::new(&scenario.name)
         }
     }
@@ -173,6 +182,8 @@ impl Summary {
     }
 
     fn finish(&mut self) {
+        let took_time = self.virtual_s > 0.0;
+        self.virtual_parts = took_time.then(|| self.watch.total(self.virtual_s));
         self.sampled = self.sampling.all().to_vec();
         self.accuracy = self.scores.accuracy();
         let slots = || SlotReport::of(&self.slot_scores, self.clients, &self.alone);
@@ -210,6 +221,7 @@ impl EventSink for Summary {
             self.virtual_s = entry.at.as_seconds();
         }
         self.sampling.take(&entry.event);
+        self.watch.take(entry);
         match &entry.event {
             Event::RunStarted { seed, method, clients, tasks, .. } => {
                 self.seed = *seed;

@@ -8,7 +8,7 @@ use crate::federation::availability::{AvailabilityRules, Pattern, Trace};
 use crate::federation::privacy::{FixedPoint, Noise, NoiseTarget, PrivacyRules, SecureAggregation};
 use crate::federation::{
     ClosingRules, ComputeRules, Enough, Fault, FaultRules, Late, LinkRules, OverSelection,
-    Participation, Rules, Staleness, UnitRules,
+    Participation, RoundClosing, Rules, Staleness, UnitRules,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
@@ -98,6 +98,12 @@ fn faults(scenario: &Scenario) -> Vec<Fault> {
 fn fault(section: &FaultSection) -> Fault {
     let rounds = section.rounds.iter().map(|round| Round(round - 1)).collect();
     Fault { rate: section.rate, rounds, ..Fault::of(section.kind) }
+}
+
+/// When the rounds of a scenario close.
+pub fn round_closing(scenario: &Scenario) -> RoundClosing {
+    let over_selection = scenario.participation.over_selection.unwrap_or(1.0);
+    RoundClosing { rules: closing(&scenario.round), over_selection }
 }
 
 fn closing(section: &RoundSection) -> ClosingRules {

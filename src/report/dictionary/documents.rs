@@ -30,6 +30,7 @@ const MANIFEST: &[Column] = &[
     int("seeds.class_order", "", "seed of the order of classes"),
     text("data.name", "the data set"),
     text("data.digest", "digest of its content"),
+    text("class_names[]", "names of its classes, in the order of their numbers from 0"),
     float("validation.share", "share", "of every class, held out of training"),
     text("validation.evaluate", "what accuracies are measured on"),
     text("backbone.name", "file of the weights, or where else they come from"),
@@ -212,6 +213,18 @@ const SUMMARY: &[Column] = &[
     int("memory.bytes", "bytes", "what all of them keep"),
     int("memory.largest", "bytes", "what the one that keeps most keeps"),
     float("virtual_s", "s", "virtual time until the server was done"),
+    float(
+        "virtual_parts.work_s",
+        "s",
+        "of it local work of the clients whose updates were aggregated last, round by round",
+    ),
+    float("virtual_parts.links_s", "s", "of it frames to and from these clients under way"),
+    float(
+        "virtual_parts.waiting_s",
+        "s",
+        "of it neither: until deadlines, for clients that send nothing or are away, between rounds",
+    ),
+    float("virtual_parts.server_s", "s", "of it work of the server's own"),
     float("task_virtual_s[]", "s", "virtual time of each task"),
     float(
         "bias.mean.<measure>",

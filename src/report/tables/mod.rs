@@ -33,8 +33,8 @@ pub use slots::SlotsTable;
 
 use super::dictionary::RunFile;
 use super::tensorboard::Tensorboard;
-use crate::experiment::{DirectoryError, names};
-use crate::federation::{Entry, EventSink, SinkError};
+use crate::experiment::{ClassNames, DirectoryError, names};
+use crate::federation::{Entry, EventSink, RoundClosing, SinkError};
 use crate::files::Disk;
 use crate::scenario::RecordSection;
 
@@ -92,8 +92,13 @@ pub struct TableFiles(Vec<Box<dyn EventSink>>);
 
 impl TableFiles {
     /// Creates the files in `folder`, those among them that the section asks for.
-    pub fn create(folder: &Path, record: &RecordSection) -> Result<TableFiles, DirectoryError> {
-        TableFiles::create_on(&Disk::default(), folder, record)
+    pub fn create(
+        folder: &Path,
+        record: &RecordSection,
+        closing: RoundClosing,
+        class_names: &ClassNames,
+    ) -> Result<TableFiles, DirectoryError> {
+        TableFiles::create_on(&Disk::default(), folder, record, closing, class_names)
     }
 
     /// Those of a run, through its disk.
@@ -101,7 +106,10 @@ impl TableFiles {
         disk: &Disk,
         folder: &Path,
         record: &RecordSection,
+        closing: RoundClosing,
+        class_names: &ClassNames,
     ) -> Result<TableFiles, DirectoryError> {
+        let named = || class_names.clone();
         let at = |name: &str| {
             let path = folder.join(name);
             move |source| DirectoryError::Write { path, source }
@@ -113,19 +121,19 @@ impl TableFiles {
         });
         let mut tables: Vec<Box<dyn EventSink>> = vec![
             Box::new(
-                RoundsTable::new(open(names::ROUNDS)?, open(names::ROUNDS_JSON)?)
+                RoundsTable::new(open(names::ROUNDS)?, open(names::ROUNDS_JSON)?, closing)
                     .map_err(at(names::ROUNDS))?,
             ),
             Box::new(BytesTable::new(open(names::BYTES)?).map_err(at(names::BYTES))?),
             Box::new(ClientsTable::new(open(names::CLIENTS)?).map_err(at(names::CLIENTS))?),
             Box::new(MatrixTable::new(open(names::MATRIX)?).map_err(at(names::MATRIX))?),
-            Box::new(ClassesTable::new(open(names::CLASSES)?).map_err(at(names::CLASSES))?),
+            Box::new(ClassesTable::new(open(names::CLASSES)?, named()).map_err(at(names::CLASSES))?),
             Box::new(
                 ParticipationTable::new(open(names::PARTICIPATION)?)
                     .map_err(at(names::PARTICIPATION))?,
             ),
             Box::new(SlotsTable::new(disk.clone(), folder.join(names::SLOTS))),
-            Box::new(BiasTable::new(disk.clone(), folder.join(names::BIAS))),
+            Box::new(BiasTable::new(disk.clone(), folder.join(names::BIAS), named())),
         ];
         tables.extend(tensorboard);
         Ok(TableFiles(tables))

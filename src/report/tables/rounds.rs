@@ -16,10 +16,12 @@ use super::rounds_columns::COLUMNS;
 use crate::federation::ledger::Sums;
 use crate::federation::{
     Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, PROTOTYPE_DISTANCE,
-    RESPONSE_ENTROPY, SinkError,
+    RESPONSE_ENTROPY, RoundClosing, SinkError,
 };
+use crate::learning::evaluation::accuracy;
 use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::report::csv::{Csv, Number};
+use crate::report::time_parts::{Stopwatch, TimeParts};
 use crate::report::words::Traffic;
 use crate::wire::Kind;
 
@@ -31,6 +33,10 @@ struct Row {
     opened_s: Number,
     closed_s: Option<Number>,
     duration_s: Option<Number>,
+    work_s: Option<Number>,
+    links_s: Option<Number>,
+    waiting_s: Option<Number>,
+    server_s: Option<Number>,
     sampled: usize,
     seats: u32,
     aggregated: u32,
@@ -67,6 +73,8 @@ struct Pending {
     phase: String,
     opened: VirtualTime,
     closed: Option<VirtualTime>,
+    /// What went into it, once it is closed.
+    parts: Option<TimeParts>,
     sampled: usize,
     seats: u32,
     aggregated: u32,
@@ -108,6 +116,10 @@ impl Pending {
             opened_s: Number(self.opened.as_seconds()),
             closed_s: self.closed.map(|at| Number(at.as_seconds())),
             duration_s: self.closed.map(took),
+            work_s: self.parts.map(|parts| Number(parts.work_s)),
+            links_s: self.parts.map(|parts| Number(parts.links_s)),
+            waiting_s: self.parts.map(|parts| Number(parts.waiting_s)),
+            server_s: self.parts.map(|parts| Number(parts.server_s)),
             sampled: self.sampled,
             seats: self.seats,
             aggregated: self.aggregated,
@@ -130,7 +142,7 @@ impl Pending {
             bytes_settings: kind(Kind::Settings),
             bytes_secure_aggregation: kind(Kind::SecureAggregation),
             bytes_similarity: kind(Kind::Similarity),
-            compression_ratio: (both.frames > 0).then(|| Number(both.ratio())),
+            compression_ratio: both.ratio().map(Number),
             loss: (!losses.is_empty()).then(|| Number(mean())),
             accuracy_seen: self.accuracy.map(Number),
             response_entropy: self.entropy.map(Number),
@@ -144,14 +156,16 @@ pub struct RoundsTable<W: Write> {
     csv: Csv<W, Row>,
     json: JsonLines<W>,
     phases: Phases,
+    watch: Stopwatch,
     open: VecDeque<Pending>,
 }
 
 impl<W: Write> RoundsTable<W> {
-    /// Writes the head.
-    pub fn new(csv: W, json: W) -> io::Result<Self> {
+    /// Writes the head of a table of rounds that close by this rule.
+    pub fn new(csv: W, json: W, closing: RoundClosing) -> io::Result<Self> {
         let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, COLUMNS, "round"));
-        Ok(RoundsTable { csv, json, phases: Phases::default(), open: VecDeque::new() })
+        let (phases, watch) = (Phases::default(), Stopwatch::new(closing));
+        Ok(RoundsTable { csv, json, phases, watch, open: VecDeque::new() })
     }
 
     fn row(&mut self, round: Round) -> Option<&mut Pending> {
@@ -182,11 +196,12 @@ pub(crate) fn loss(entry: &Entry) -> Option<f64> {
 pub(crate) fn micro_accuracy(numbers: &Numbers) -> Option<f64> {
     let correct: u64 = numbers.tasks.iter().map(|score| score.correct).sum();
     let total: u64 = numbers.tasks.iter().map(|score| score.total).sum();
-    (total > 0).then(|| correct as f64 / total as f64)
+    accuracy(correct, total)
 }
 
 impl<W: Write + Send> EventSink for RoundsTable<W> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let parts = self.watch.take(entry);
         match &entry.event {
             Event::PhaseStarted { .. } => self.phases.take(&entry.event),
             Event::RoundOpened { round, task, phase, cohort, seats, .. } => {
@@ -198,6 +213,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     phase,
                     opened: entry.at,
                     closed: None,
+                    parts: None,
                     sampled: cohort.len(),
                     seats: *seats,
                     aggregated: 0,
@@ -251,6 +267,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::RoundClosed { round, folded, missing, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);
+                    row.parts = parts;
                     row.aggregated = *folded;
                     row.missing = missing.iter().copied().collect();
                     row.missing.retain(|seat| !row.settled.contains(seat));

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::experiment::ClassNames;
 use crate::federation::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, Figure, FrameBytes,
-    FrameOutcome, Numbers, TaskScore,
+    FrameOutcome, Numbers, RoundClosing, TaskScore,
 };
 use crate::policy::SeatKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
@@ -139,7 +140,7 @@ fn feed(sink: &mut dyn EventSink) {
 #[test]
 fn a_round_with_a_straggler_waits_for_its_late_frame() {
     let buffer = Buffer::default();
-    feed(&mut RoundsTable::new(buffer.clone(), Buffer::default()).unwrap());
+    feed(&mut RoundsTable::new(buffer.clone(), Buffer::default(), RoundClosing::default()).unwrap());
     insta::assert_snapshot!(buffer.text());
 }
 
@@ -167,7 +168,7 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
     events[5] = lost;
     let (rounds, bytes) = (Buffer::default(), Buffer::default());
     let mut tables: [Box<dyn EventSink>; 2] = [
-        Box::new(RoundsTable::new(rounds.clone(), Buffer::default()).unwrap()),
+        Box::new(RoundsTable::new(rounds.clone(), Buffer::default(), RoundClosing::default()).unwrap()),
         Box::new(BytesTable::new(bytes.clone()).unwrap()),
     ];
     for (seq, event) in events.into_iter().enumerate() {
@@ -208,9 +209,21 @@ fn the_matrix_counts_tasks_from_one() {
 }
 
 #[test]
+fn a_task_without_test_samples_has_an_empty_cell() {
+    let buffer = Buffer::default();
+    let mut table = MatrixTable::new(buffer.clone()).unwrap();
+    let score = |task, correct, total| TaskScore { task: TaskId(task), correct, total };
+    let numbers = Numbers { tasks: vec![score(0, 0, 4), score(1, 0, 0)], ..Numbers::default() };
+    let (task, point) = (TaskId(1), EvaluationPoint::Task);
+    let event = Event::Evaluated { round: Round(3), task, point };
+    table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers: Some(numbers) }).unwrap();
+    assert_eq!(buffer.text(), "learnt,tested,correct,total,accuracy\n2,1,0,4,0\n2,2,0,0,\n");
+}
+
+#[test]
 fn lines_of_json_say_what_the_table_says() {
     let (table, json) = (Buffer::default(), Buffer::default());
-    feed(&mut RoundsTable::new(table.clone(), json.clone()).unwrap());
+    feed(&mut RoundsTable::new(table.clone(), json.clone(), RoundClosing::default()).unwrap());
     let table = table.text();
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -237,7 +250,8 @@ fn everybody_has_a_row_in_every_round_with_what_became_of_it() {
 #[test]
 fn classes_are_named_by_their_rows_and_tasks() {
     let buffer = Buffer::default();
-    let mut table = ClassesTable::new(buffer.clone()).unwrap();
+    let names = ["a", "b", "dog", "c", "d", "emu, young"].map(String::from).to_vec();
+    let mut table = ClassesTable::new(buffer.clone(), ClassNames::new(names)).unwrap();
     let started =
         |task, classes| Event::TaskStarted { task: TaskId(task), classes, movers: vec![] };
     let tested = |point| Event::Evaluated { round: Round(3), task: TaskId(1), point };
@@ -254,6 +268,8 @@ fn classes_are_named_by_their_rows_and_tasks() {
         let numbers = Some(Numbers { classes, ..Numbers::default() });
         table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers }).unwrap();
     }
-    let rows = "learnt,task,row,class,correct,total,accuracy\n2,1,0,7,1,4,0.25\n2,2,2,5,2,2,1\n";
+    // The data set has no class 7: its name is not known.
+    let rows = "learnt,task,row,class,correct,total,accuracy,name\n2,1,0,7,1,4,0.25,\n\
+                2,2,2,5,2,2,1,\"emu, young\"\n";
     assert_eq!(buffer.text(), rows);
 }

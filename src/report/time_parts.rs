@@ -1,0 +1,350 @@
+//! Virtual time of rounds by part: clients' work, links, waiting, and the server's own work.
+//!
+//! A round is as long as the update it closes with takes: that of the seat that came last among those that were
+//! aggregated. While a frame of this seat travels it is time of links, while its client trains that of clients' work. When
+//! nothing more is waited for the server computes until the round closes. What is left is waiting: for a deadline, for
+//! seats that send nothing, for clients that are away, and between rounds. The four parts add up to the whole.
+//!
+//! ```
+//! use fedcast::report::TimeParts;
+//! let parts = TimeParts { work_s: 2.5, links_s: 1.0, waiting_s: 0.5, server_s: 68.0 };
+//! assert_eq!(parts.total_s(), 72.0);
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::federation::{Direction, Entry, Event, FrameOutcome, RoundClosing};
+use crate::policy::SeatKind;
+use crate::quantity::{Round, SeatId, VirtualTime};
+
+/// Seconds on the simulated clock, by what they went into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TimeParts {
+    /// Local work of the client that a round closed with.
+    pub work_s: f64,
+    /// Its frames under way.
+    pub links_s: f64,
+    /// Neither of both, and the server at rest.
+    pub waiting_s: f64,
+    /// Work of the server's own as a round closes.
+    pub server_s: f64,
+}
+
+impl TimeParts {
+    /// All four together.
+    pub fn total_s(&self) -> f64 {
+        self.work_s + self.links_s + self.waiting_s + self.server_s
+    }
+
+    fn add(&mut self, other: &TimeParts) {
+        self.work_s += other.work_s;
+        self.links_s += other.links_s;
+        self.waiting_s += other.waiting_s;
+        self.server_s += other.server_s;
+    }
+}
+
+/// Reads the parts of every round out of a journal.
+#[derive(Clone, Debug, Default)]
+pub struct Stopwatch {
+    closing: RoundClosing,
+    open: Option<OpenRound>,
+    /// Seats whose update may still count, of this round or of earlier ones.
+    seats: BTreeMap<(Round, SeatId), SeatTimes>,
+    total: TimeParts,
+}
+
+#[derive(Clone, Debug)]
+struct OpenRound {
+    round: Round,
+    at: u64,
+    seats: usize,
+    /// Seats of earlier rounds whose updates it takes.
+    stale: Vec<(Round, SeatId)>,
+    /// When seats were known to send nothing.
+    silent: BTreeMap<SeatId, u64>,
+}
+
+/// What the seat of an update did, as spans of nanoseconds.
+#[derive(Clone, Debug, Default)]
+struct SeatTimes {
+    frames: Vec<(u64, u64)>,
+    work: Vec<(u64, u64)>,
+    /// When its last frame arrived, or where no frame is charged its work was done.
+    came: u64,
+    /// Whether its update is at the server.
+    here: bool,
+}
+
+impl Stopwatch {
+    /// One for rounds that close by this rule.
+    pub fn new(closing: RoundClosing) -> Stopwatch {
+        Stopwatch { closing, ..Stopwatch::default() }
+    }
+
+    /// The parts of all rounds so far, of so much time: what lies between rounds is waiting.
+    pub fn total(&self, virtual_s: f64) -> TimeParts {
+        let TimeParts { work_s, links_s, server_s, .. } = self.total;
+        let waiting_s = (virtual_s - work_s - links_s - server_s).max(0.0);
+        TimeParts { waiting_s, ..self.total }
+    }
+
+    /// Takes an entry in; the parts of the round that it closes, if it closes one.
+    pub fn take(&mut self, entry: &Entry) -> Option<TimeParts> {
+        let at = entry.at.0;
+        match &entry.event {
+            Event::RoundOpened { round, seats, .. } => {
+                let (stale, silent) = (Vec::new(), BTreeMap::new());
+                let seats = *seats as usize;
+                self.open = Some(OpenRound { round: *round, at, seats, stale, silent });
+            }
+            Event::FrameCharged { kind: SeatKind::Load, .. } => {}
+            Event::FrameCharged { round, seat, direction, outcome, latency, .. } => {
+                let gone = matches!(outcome, FrameOutcome::Lost | FrameOutcome::Late);
+                if gone && *direction == Direction::Up {
+                    self.silent(*round, *seat, at);
+                } else if *outcome == FrameOutcome::Delivered {
+                    let times = self.seats.entry((*round, *seat)).or_default();
+                    times.frames.push((at.saturating_sub(*latency), at));
+                    times.here |= *direction == Direction::Up;
+                    times.came = times.came.max(at);
+                }
+            }
+            Event::Trained { round, seat, worked, .. } => {
+                let times = self.seats.entry((*round, *seat)).or_default();
+                times.work.push((at.saturating_sub(*worked), at));
+                times.came = times.came.max(at);
+            }
+            Event::ClientFailed { round, seat, .. } | Event::UpdateRejected { round, seat, .. } => {
+                self.silent(*round, *seat, at);
+            }
+            Event::UpdateStale { round, seat, .. } => {
+                self.open.iter_mut().for_each(|open| open.stale.push((*round, *seat)));
+            }
+            Event::RoundClosed { folded, missing, .. } => {
+                let open = self.open.take()?;
+                let missing: BTreeSet<SeatId> = missing.iter().copied().collect();
+                let parts = self.parts(&open, at, *folded, &missing);
+                // An update counts once.
+                self.seats.retain(|(round, seat), _| {
+                    let counted = *round == open.round && !missing.contains(seat);
+                    !counted && !open.stale.contains(&(*round, *seat))
+                });
+                self.total.add(&parts);
+                return Some(parts);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn silent(&mut self, round: Round, seat: SeatId, at: u64) {
+        self.seats.remove(&(round, seat));
+        if let Some(open) = self.open.as_mut().filter(|open| open.round == round) {
+            open.silent.insert(seat, at);
+        }
+    }
+
+    fn parts(
+        &self,
+        open: &OpenRound,
+        closed: u64,
+        folded: u32,
+        missing: &BTreeSet<SeatId>,
+    ) -> TimeParts {
+        let own = (open.round, SeatId(0))..=(open.round, SeatId(u32::MAX));
+        let own = self.seats.range(own).filter(|((_, seat), _)| !missing.contains(seat));
+        let stale = open.stale.iter().filter_map(|seat| self.seats.get(seat));
+        let counted: Vec<&SeatTimes> = own.map(|(_, times)| times).chain(stale).collect();
+        let last = counted.iter().max_by_key(|times| times.came).copied();
+        let begun = match folded {
+            // Without updates there is nothing to compute.
+            0 => closed,
+            _ => self.begun(open, last.map_or(open.at, |times| times.came), counted.len(), missing),
+        };
+        let begun = begun.clamp(open.at, closed);
+        let within = |spans: &[(u64, u64)]| covered(spans, open.at, begun);
+        let links = last.map_or(0, |times| within(&times.frames));
+        let work = last.map_or(0, |times| within(&times.work)).min(begun - open.at - links);
+        let seconds = |nanos: u64| VirtualTime(nanos).as_seconds();
+        TimeParts {
+            work_s: seconds(work),
+            links_s: seconds(links),
+            waiting_s: seconds(begun - open.at - links - work),
+            server_s: seconds(closed - begun),
+        }
+    }
+
+    /// When the server began to aggregate: nothing more could come, enough was there, or the deadline was over.
+    fn begun(
+        &self,
+        open: &OpenRound,
+        last: u64,
+        counted: usize,
+        missing: &BTreeSet<SeatId>,
+    ) -> u64 {
+        let arrived =
+            |seat: &SeatId| self.seats.get(&(open.round, *seat)).is_some_and(|times| times.here);
+        let out = missing.iter().any(|seat| !open.silent.contains_key(seat) && !arrived(seat));
+        let rule = self.closing.of(open.seats);
+        if !out {
+            return last.max(open.silent.values().copied().max().unwrap_or(0));
+        }
+        match rule.deadline {
+            Some(deadline) if counted < rule.enough => last.max(open.at + deadline.0),
+            _ => last,
+        }
+    }
+}
+
+/// How much of `from..to` lies in any of the spans.
+fn covered(spans: &[(u64, u64)], from: u64, to: u64) -> u64 {
+    let clipped =
+        spans.iter().map(|(start, end)| ((*start).clamp(from, to), (*end).clamp(from, to)));
+    let mut clipped: Vec<(u64, u64)> = clipped.collect();
+    clipped.sort_unstable();
+    let (mut sum, mut reached) = (0, from);
+    for (start, end) in clipped {
+        sum += end.saturating_sub(start.max(reached));
+        reached = reached.max(end);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::federation::{ClosingRules, Enough, FrameBytes};
+    use crate::quantity::{ClientId, TaskId};
+
+    const MS: u64 = 1_000_000;
+
+    fn opened(at: u64, round: u32, seats: u32) -> Entry {
+        let (round, task, cohort, behind) = (Round(round), TaskId(0), vec![], vec![]);
+        entry(at, Event::RoundOpened { round, task, phase: 0, cohort, seats, behind })
+    }
+
+    fn entry(at: u64, event: Event) -> Entry {
+        Entry { seq: 0, at: VirtualTime(at * MS), event, numbers: None }
+    }
+
+    fn frame(at: u64, seat: (u32, u32), way: Direction, latency: u64, late: bool) -> Entry {
+        let outcome = if late { FrameOutcome::Late } else { FrameOutcome::Delivered };
+        entry(
+            at,
+            Event::FrameCharged {
+                round: Round(seat.0),
+                task: TaskId(0),
+                phase: 0,
+                seat: SeatId(seat.1),
+                client: ClientId(seat.1),
+                direction: way,
+                outcome,
+                bytes: Arc::new(FrameBytes::default()),
+                sent: 0,
+                latency: latency * MS,
+                kind: SeatKind::default(),
+                copy: false,
+                asset: None,
+            },
+        )
+    }
+
+    fn trained(at: u64, seat: (u32, u32), worked: u64) -> Entry {
+        let (round, seat) = (Round(seat.0), SeatId(seat.1));
+        let (task, client, worked) = (TaskId(0), ClientId(seat.0), worked * MS);
+        let (phase, samples, kept) = (0, 1, 0);
+        entry(at, Event::Trained { round, task, phase, seat, client, samples, worked, kept })
+    }
+
+    fn closed(at: u64, round: u32, folded: u32, missing: &[u32]) -> Entry {
+        let missing = missing.iter().copied().map(SeatId).collect();
+        let (round, task, phase, stale) = (Round(round), TaskId(0), 0, 0);
+        entry(at, Event::RoundClosed { round, task, phase, folded, stale, missing })
+    }
+
+    /// Milliseconds of work, links, waiting and server of the rounds that the entries close.
+    fn parts(closing: RoundClosing, entries: Vec<Entry>) -> Vec<[u64; 4]> {
+        let mut watch = Stopwatch::new(closing);
+        let of = |parts: TimeParts| {
+            let TimeParts { work_s, links_s, waiting_s, server_s } = parts;
+            [work_s, links_s, waiting_s, server_s].map(|s| (s * 1e3).round() as u64)
+        };
+        entries.iter().filter_map(|entry| watch.take(entry).map(of)).collect()
+    }
+
+    const DOWN: Direction = Direction::Down;
+    const UP: Direction = Direction::Up;
+
+    /// Two seats; the second comes last, its client was away for 40 ms before it began.
+    fn round(begin: u64) -> Vec<Entry> {
+        vec![
+            opened(begin, 0, 2),
+            frame(begin + 10, (0, 0), DOWN, 10, false),
+            frame(begin + 20, (0, 1), DOWN, 20, false),
+            trained(begin + 40, (0, 0), 30),
+            frame(begin + 45, (0, 0), UP, 5, false),
+            trained(begin + 100, (0, 1), 40),
+            frame(begin + 107, (0, 1), UP, 7, false),
+        ]
+    }
+
+    #[test]
+    fn a_round_is_as_long_as_its_last_update_and_the_server() {
+        let all = |mut entries: Vec<Entry>| {
+            entries.push(closed(1_300, 0, 2, &[]));
+            parts(RoundClosing::default(), entries)
+        };
+        assert_eq!(all(round(1_000)), [[40, 27, 40, 193]]);
+    }
+
+    #[test]
+    fn a_deadline_is_waited_for_and_what_comes_after_it_is_the_server_s() {
+        let deadline = Some(VirtualTime(80 * MS));
+        let closing = RoundClosing {
+            rules: ClosingRules { deadline, ..ClosingRules::default() },
+            ..RoundClosing::default()
+        };
+        let mut entries = round(0);
+        entries.truncate(5);
+        entries.push(closed(95, 0, 1, &[1]));
+        entries.push(frame(107, (0, 1), UP, 7, true));
+        assert_eq!(parts(closing, entries.clone()), [[30, 15, 35, 15]]);
+        // Without one the round closed with the first update: nothing was waited for.
+        let first =
+            ClosingRules { enough: Enough::Share(0.5), deadline, ..ClosingRules::default() };
+        let closing = RoundClosing { rules: first, ..RoundClosing::default() };
+        assert_eq!(parts(closing, entries), [[30, 15, 0, 50]]);
+    }
+
+    #[test]
+    fn seats_that_send_nothing_are_waited_for() {
+        let mut entries = round(0);
+        entries.truncate(5);
+        let (round, task, seat, client) = (Round(0), TaskId(0), SeatId(1), ClientId(1));
+        let (reason, detail) = ("crashed".to_owned(), String::new());
+        entries.push(entry(60, Event::ClientFailed { round, task, seat, client, reason, detail }));
+        entries.push(closed(70, 0, 1, &[1]));
+        assert_eq!(parts(RoundClosing::default(), entries), [[30, 15, 15, 10]]);
+        let nobody = vec![opened(0, 0, 1), closed(70, 0, 0, &[0])];
+        assert_eq!(parts(RoundClosing::default(), nobody), [[0, 0, 70, 0]]);
+    }
+
+    #[test]
+    fn frames_side_by_side_count_once_and_all_parts_make_the_whole() {
+        assert_eq!(covered(&[(5, 20), (0, 10), (30, 40)], 0, 100), 30);
+        assert_eq!(covered(&[(5, 20)], 10, 15), 5);
+        assert_eq!(covered(&[], 0, 9), 0);
+        let mut watch = Stopwatch::new(RoundClosing::default());
+        let mut entries = round(1_000);
+        entries.push(closed(1_300, 0, 2, &[]));
+        entries.iter().for_each(|entry| _ = watch.take(entry));
+        let total = watch.total(1.3);
+        assert!((total.total_s() - 1.3).abs() < 1e-12, "{total:?}");
+        assert!((total.waiting_s - 1.04).abs() < 1e-12, "a second before the round: {total:?}");
+    }
+}
