@@ -82,13 +82,13 @@ impl ComputeRules {
         jitter: Law::constant(1.0),
         server_slowness: 1.0,
     };
-    /// Phones: FedScale's log-normal alternative, 13.6 ms per sample at the median.
+    /// Phones: FedScale's log-normal alternative, 13.6 ms per sample at the median; and a server of 0.36 ms.
     pub const MOBILE: ComputeRules = ComputeRules {
         setup_ms: Law::constant(0.0),
         sample_ms: 13.6,
         slowness: Law::log_normal(1.0, 0.6),
         jitter: Law::log_normal(1.0, 0.1),
-        server_slowness: 1.0,
+        server_slowness: 0.026,
     };
 
     /// Whether no work ever takes time.

@@ -22,9 +22,14 @@ pub struct TimeSection {
     pub jitter: LawSection,
     /// Milliseconds before the first step; drawn once per client. Default 0.
     pub setup_ms: LawSection,
-    /// How many times longer the server takes for what it computes itself. Default 1; 0: its work takes no time.
+    /// How many times longer than a client of slowness 1 the server takes for what it computes itself. Default 1; beside
+    /// phones 0.026, a GPU of a data center (see [`preset`](super::preset)). 0: its work takes no time.
     pub server_slowness: f64,
 }
+
+/// Slowness of a server beside phones: 0.36 of 13.6 ms per sample. A forward pass of MobileNetV2 takes 3.8 ms for a batch of
+/// 32 on an A100 (Keras Applications), and a backward one twice as long, as FedScale counts phones.
+const BESIDE_PHONES: f64 = 0.026;
 
 impl TimeSection {
     /// The defaults of a preset.
@@ -35,6 +40,10 @@ impl TimeSection {
     pub(super) fn read(table: &mut TableReader<'_>, preset: Preset) -> TimeSection {
         let preset = table.get(&Param::new("preset", preset, "defaults of the rest"));
         let one = LawSection::constant(1.0);
+        let server = match preset {
+            Preset::Ideal | Preset::CrossSilo => 1.0,
+            Preset::Mobile | Preset::HeavyTail | Preset::Production => BESIDE_PHONES,
+        };
         let (ms, slowness, jitter) = match preset {
             Preset::Ideal => (0.0, one.clone(), one),
             Preset::CrossSilo => {
@@ -50,8 +59,8 @@ impl TimeSection {
         let ms = Param::new("ms_per_sample", ms, "forward and backward, at slowness 1");
         let (slow, jit) =
             ("how many times longer a client takes", "the same, per client and round");
-        let server = "how many times longer the server takes for work of its own; 0: no time";
-        let server = Param::new("server_slowness", 1.0, server);
+        let doc = "how many times longer the server takes for work of its own; 0: no time";
+        let server = Param::new("server_slowness", server, doc).source("Keras Applications");
         TimeSection {
             preset,
             ms_per_sample: table.get(&ms.at_least(0.0).at_most(1e9).source("FedScale")),

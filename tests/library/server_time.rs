@@ -35,7 +35,9 @@ fn a_server_that_computes_takes_its_time() {
     let (once, twice) = (one - none, two - none);
     assert!(once > 0.1, "{none} {one}");
     assert!((twice - 2.0 * once).abs() < 1e-6, "{once} {twice}");
-    assert_eq!(seconds(&[]), one, "the default");
+    assert_eq!(seconds(&[]), seconds(&["time.server_slowness=0.026"]), "beside phones");
+    let silo = "time.preset=cross-silo";
+    assert_eq!(seconds(&[silo]), seconds(&[silo, "time.server_slowness=1"]));
     // Six rounds of 4 clients, three of them with the last task's server.
     let heads = seconds(&["method.prompt_steps=0", "method.head_steps=0"]);
     assert_eq!(heads, none, "a server without steps");
