@@ -48,17 +48,25 @@ pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
     let scenario = load(&args.file, &args.overrides.all(), &methods)?;
     let path = args.out.clone().unwrap_or_else(|| beside(&default_directory(&scenario)));
     let lines = into_file(&scenario, &methods, args.workers, &path, args.quiet)?;
-    let sum: f64 = lines.iter().map(|line| line.accuracy).sum();
-    let mean = 100.0 * sum / lines.len().max(1) as f64;
+    let known: Vec<f64> = lines.iter().filter_map(|line| line.accuracy).collect();
+    let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
     match args.format {
         Format::Human => {
-            print(&format!("{} slots trained alone, mean accuracy {mean:.2} %\n", lines.len()))?;
+            let mean = mean.map_or_else(String::new, |mean| {
+                format!(", mean accuracy {:.2} %", 100.0 * mean)
+            });
+            let untested = match lines.len() - known.len() {
+                0 => String::new(),
+                without => format!("; {without} slots have no test images and are left out"),
+            };
+            print(&format!("{} slots trained alone{mean}{untested}\n", known.len()))?;
             print(&format!("table       {}\n", path.display()))?;
         }
         Format::Json => {
             let told = serde_json::json!({
-                "slots": lines.len(),
-                "accuracy": mean / 100.0,
+                "slots": known.len(),
+                "untested_slots": lines.len() - known.len(),
+                "accuracy": mean,
                 "table": path.display().to_string(),
             });
             print(&format!("{told:#}\n"))?;
@@ -85,8 +93,11 @@ pub(super) fn into_file(
     let told = |line: &DirectLine| {
         if !quiet {
             let DirectLine { period, client, accuracy } = line;
-            let percent = 100.0 * accuracy;
-            tell(&format!("alone: period {period}, client {client}: {percent:.2} %"));
+            let said = match accuracy {
+                Some(accuracy) => format!("{:.2} %", 100.0 * accuracy),
+                None => "no test images".to_owned(),
+            };
+            tell(&format!("alone: period {period}, client {client}: {said}"));
         }
     };
     let lines = direct(scenario, methods, workers, told)?;

@@ -17,7 +17,7 @@ impl TestShare {
     /// Numbers of the samples that are trained on, and of those that are tested, both ascending.
     ///
     /// # Errors
-    /// A class that would be in one part only.
+    /// A class that nothing would be trained on; of a share of every class also one that would not be tested.
     pub(super) fn divide(
         self,
         by_class: &[Vec<u32>],
@@ -40,14 +40,12 @@ impl TestShare {
         let mut train = order;
         train.sort_unstable();
         test.sort_unstable();
-        for (part, what) in [(&train, "trained on"), (&test, "tested")] {
-            let is_there = |sample: &u32| part.binary_search(sample).is_ok();
-            if let Some(class) = by_class.iter().position(|of| !of.iter().any(is_there)) {
-                return Err(DataError::unfit(
-                    format!("no sample of class `{}` is {what} in this draw", class_names[class]),
-                    "choose another data.test_seed or data.test_share, or draw by class",
-                ));
-            }
+        let is_there = |sample: &u32| train.binary_search(sample).is_ok();
+        if let Some(class) = by_class.iter().position(|of| !of.iter().any(is_there)) {
+            return Err(DataError::unfit(
+                format!("no sample of class `{}` is trained on in this draw", class_names[class]),
+                "choose another data.test_seed or data.test_share, or draw by class",
+            ));
         }
         Ok((train, test))
     }
@@ -147,5 +145,22 @@ mod tests {
         assert!(train.is_sorted() && test.is_sorted() && all == (0..100).collect::<Vec<_>>());
         let cats = |seed| divided(seed).1.iter().filter(|sample| **sample < 40).count();
         assert!((0..20).map(cats).collect::<std::collections::BTreeSet<_>>().len() > 2);
+    }
+
+    #[test]
+    fn a_draw_of_all_samples_may_leave_a_class_untested() {
+        let named = ["cat".to_owned(), "emu".to_owned()];
+        let by_class = [(0..40).collect(), vec![40, 41]];
+        let divided = |seed| {
+            let share = TestShare { share: 0.2, drawn: TestDraw::Together, seed };
+            share.divide(&by_class, &named)
+        };
+        let parts: Vec<_> = (0..60).map(divided).collect();
+        let emus = |part: &[u32]| part.iter().filter(|sample| **sample >= 40).count();
+        let of = |parts: &Result<Divided, DataError>| parts.as_ref().ok().map(|p| emus(&p.1));
+        let emus: std::collections::BTreeSet<_> = parts.iter().map(of).collect();
+        // None tested is a result; none trained on is refused.
+        assert!(emus.contains(&Some(0)) && emus.contains(&Some(1)) && emus.contains(&None));
+        assert!(!emus.contains(&Some(2)), "{emus:?}");
     }
 }

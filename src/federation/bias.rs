@@ -97,8 +97,13 @@ fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
     let histograms: Vec<Vec<u64>> =
         portraits.iter().map(|p| padded(&p.responses.answered)).collect();
     let entropy = response_entropy(&histograms);
-    figures.insert(RESPONSE_ENTROPY.to_string(), Figure(entropy.mean));
-    figures.insert(RESPONSE_ENTROPY_RELATIVE.to_string(), Figure(entropy.mean_normalised));
+    let entropies = [
+        (RESPONSE_ENTROPY, entropy.mean),
+        (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalised),
+    ];
+    for (name, measured) in entropies {
+        figures.extend(measured.map(|measured| (name.to_string(), Figure(measured))));
+    }
     let held = |p: &Portrait| {
         (0..classes as u32).map(|row| p.prototypes.get(&row).cloned()).collect::<Vec<_>>()
     };

@@ -9,7 +9,8 @@
 //! let mut tally = Tally::new(3);
 //! tally.count(&[0.1, 0.7, 0.7], 1); // a tie goes to the lower row
 //! tally.count(&[0.9, 0.0, 0.0], 2);
-//! assert_eq!(tally.accuracy(0..3), 0.5);
+//! assert_eq!(tally.accuracy(0..3), Some(0.5));
+//! assert_eq!(tally.accuracy(0..1), None); // nothing of class 0 was asked
 //! ```
 
 use std::collections::BTreeMap;
@@ -105,17 +106,26 @@ impl Tally {
         }
     }
 
-    /// Share of right predictions among the samples whose class is in `rows`; 0 without samples.
-    pub fn accuracy(&self, rows: Range<usize>) -> f64 {
+    /// Share of right predictions among the samples whose class is in `rows`; `None` where there are no such samples.
+    pub fn accuracy(&self, rows: Range<usize>) -> Option<f64> {
         let correct: u64 = self.correct[rows.clone()].iter().sum();
-        let total: u64 = self.total[rows].iter().sum();
-        if total == 0 { 0.0 } else { correct as f64 / total as f64 }
+        accuracy(correct, self.total[rows].iter().sum())
     }
 
     /// Samples counted.
     pub fn samples(&self) -> u64 {
         self.total.iter().sum()
     }
+}
+
+/// Share of right predictions, in `0..=1`; `None` of no samples.
+///
+/// ```
+/// use fedcast::learning::evaluation::accuracy;
+/// assert_eq!((accuracy(3, 4), accuracy(0, 4), accuracy(0, 0)), (Some(0.75), Some(0.0), None));
+/// ```
+pub fn accuracy(correct: u64, total: u64) -> Option<f64> {
+    (total > 0).then(|| correct as f64 / total as f64)
 }
 
 /// Index of the largest score, the lowest of equals; `None` when any is NaN or there is none.
@@ -197,7 +207,8 @@ mod tests {
         assert_eq!(argmax(&[]), None);
         let mut tally = Tally::new(2);
         tally.count(&[f32::NAN, 0.0], 0);
-        assert_eq!((tally.accuracy(0..2), tally.not_a_number), (0.0, 1));
+        assert_eq!((tally.accuracy(0..2), tally.not_a_number), (Some(0.0), 1));
+        assert_eq!(tally.accuracy(1..2), None, "of class 1 nothing was asked");
         assert_eq!(tally.predicted, [0, 0]);
     }
 
@@ -273,7 +284,7 @@ mod tests {
         // Rows 2..6 are in scope, so the second column is row 3.
         let tally = evaluate(&loader, 9, 10, 2..6, constant).unwrap();
         let threes = loader.labels().iter().filter(|&&l| l == 3).count() as f64;
-        assert_eq!(tally.accuracy(0..10), threes / 100.0);
+        assert_eq!(tally.accuracy(0..10), Some(threes / 100.0));
         assert_eq!(tally.predicted[3], 100);
         let error = evaluate(&loader, 9, 10, 2..7, constant).unwrap_err();
         assert!(error.to_string().contains("rows 2..7"), "{error}");

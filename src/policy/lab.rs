@@ -262,7 +262,7 @@ impl Lab {
         let tally = evaluate(&loader, self.evaluation_batch, classes, rows.clone(), |batch| {
             predictor.batch_scores(batch, &self.device, &scope)
         })?;
-        Ok(Some(tally.accuracy(rows)))
+        Ok(tally.accuracy(rows))
     }
 
     /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.

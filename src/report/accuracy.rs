@@ -1,17 +1,21 @@
-//! Accuracy and forgetting of a run, from its counts of right answers.
+//! Accuracy and forgetting of a run, from its counts of right answers. A task without test samples has no accuracy and is
+//! in no mean.
 
 use serde::Serialize;
 
 use crate::federation::{SinkError, TaskScore};
-use crate::learning::AccuracyMatrix;
+use crate::learning::{AccuracyMatrix, evaluation};
 
 /// Accuracies in `0..=1`; `None` where nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Accuracy {
     /// `matrix[s][i]`: on the test set of task `i` after learning task `s`, `i <= s`.
-    pub matrix: Vec<Vec<f64>>,
+    pub matrix: Vec<Vec<Option<f64>>>,
     /// On everything seen after each task (micro).
-    pub seen: Vec<f64>,
+    pub seen: Vec<Option<f64>>,
+    /// Tasks without test samples, from 1: they are in no mean.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untested_tasks: Vec<u32>,
     /// Final average accuracy: the mean over tasks of the last row (macro).
     pub faa: Option<f64>,
     /// Right answers over all test samples after the last task.
@@ -42,27 +46,27 @@ impl Accuracy {
     /// From the scores after each task: `scores[s]` holds the tasks `0..=s`.
     pub fn of(scores: &[Vec<TaskScore>]) -> Accuracy {
         let Some(last) = scores.last() else { return Accuracy::default() };
-        let share = |score: &TaskScore| score.correct as f64 / score.total.max(1) as f64;
-        let matrix: Vec<Vec<f64>> =
+        let share = |score: &TaskScore| evaluation::accuracy(score.correct, score.total);
+        let matrix: Vec<Vec<Option<f64>>> =
             scores.iter().map(|row| row.iter().map(share).collect()).collect();
+        let untested = last.iter().filter(|score| score.total == 0);
         let mut stages = AccuracyMatrix::new(last.iter().map(|score| score.total).collect());
         matrix.iter().for_each(|row| stages.push_stage(row));
-        let several = stages.tasks() > 1;
         Accuracy {
+            untested_tasks: untested.map(|score| u32::from(score.task.0) + 1).collect(),
             seen: (0..stages.tasks()).map(|after| stages.micro(after)).collect(),
-            faa: Some(stages.faa()),
-            micro: Some(stages.micro(stages.tasks() - 1)),
-            average_incremental: Some(stages.average_incremental_accuracy()),
-            average_incremental_micro: Some(stages.average_incremental_accuracy_micro()),
-            average_from_second_stage: several.then(|| stages.average_from_second_stage()),
-            average_from_second_stage_micro: several
-                .then(|| stages.average_from_second_stage_micro()),
-            forgetting: Some(stages.forgetting()),
-            forgetting_from_best: Some(stages.forgetting_from_best_ever()),
-            forgetting_from_best_of_all: Some(stages.forgetting_from_best_of_all()),
-            forgetting_consecutive: Some(stages.forgetting_consecutive()),
-            forgetting_consecutive_old: Some(stages.forgetting_consecutive_old()),
-            forgetting_consecutive_old_micro: Some(stages.forgetting_consecutive_old_micro()),
+            faa: stages.faa(),
+            micro: stages.tasks().checked_sub(1).and_then(|last| stages.micro(last)),
+            average_incremental: stages.average_incremental_accuracy(),
+            average_incremental_micro: stages.average_incremental_accuracy_micro(),
+            average_from_second_stage: stages.average_from_second_stage(),
+            average_from_second_stage_micro: stages.average_from_second_stage_micro(),
+            forgetting: stages.forgetting(),
+            forgetting_from_best: stages.forgetting_from_best_ever(),
+            forgetting_from_best_of_all: stages.forgetting_from_best_of_all(),
+            forgetting_consecutive: stages.forgetting_consecutive(),
+            forgetting_consecutive_old: stages.forgetting_consecutive_old(),
+            forgetting_consecutive_old_micro: stages.forgetting_consecutive_old_micro(),
             matrix,
         }
     }
@@ -136,7 +140,26 @@ mod tests {
         let fell = Accuracy::of(&scores(&[&[(9, 10)], &[(6, 10), (10, 30)]]));
         assert!((fell.forgetting_from_best.unwrap() - 0.3).abs() < 1e-12);
         assert!((fell.forgetting_from_best_of_all.unwrap() - 0.15).abs() < 1e-12);
-        assert_eq!(Accuracy::of(&scores(&[&[(8, 10)]])).average_from_second_stage, None);
+        let one = Accuracy::of(&scores(&[&[(8, 10)]]));
+        assert_eq!((one.average_from_second_stage, one.forgetting_from_best), (None, None));
+        assert_eq!((one.faa, one.forgetting), (Some(0.8), Some(0.0)));
+    }
+
+    /// A play whose third character is not in its tested part.
+    #[test]
+    fn a_task_without_test_samples_has_no_accuracy_and_is_in_no_mean() {
+        let rows: [&[(u64, u64)]; 3] = [&[(4, 4)], &[(0, 4), (6, 6)], &[(0, 4), (6, 6), (0, 0)]];
+        let accuracy = Accuracy::of(&scores(&rows));
+        assert_eq!(accuracy.matrix[2], [Some(0.0), Some(1.0), None]);
+        assert_eq!(accuracy.untested_tasks, [3]);
+        assert_eq!((accuracy.faa, accuracy.micro), (Some(0.5), Some(0.6)));
+        assert_eq!((accuracy.average_incremental, accuracy.forgetting), (Some(2.0 / 3.0), Some(0.5)));
+        let json = serde_json::to_value(&accuracy).unwrap();
+        assert_eq!(json["matrix"][2], serde_json::json!([0.0, 1.0, null]));
+        // Nothing at all is tested.
+        let none = Accuracy::of(&scores(&[&[(0, 0)]]));
+        assert_eq!((none.faa, none.micro, none.forgetting), (None, None, None));
+        assert_eq!((&*none.seen, &*none.untested_tasks), (&[None][..], &[1][..]));
     }
 
     /// Three tasks of 10, 30 and 20 samples, by hand: the first goes from 8 to 4 to 6, the second from 24 to 9.

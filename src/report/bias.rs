@@ -30,7 +30,8 @@ pub struct TaskBias {
     pub clients: u32,
     /// The measures over all of them.
     pub measures: BTreeMap<String, f64>,
-    /// Entropy of each one's answers, in nats; where a client has several seats, that of the last.
+    /// Entropy of each one's answers, in nats; where a client has several seats, that of the last. A client whose model
+    /// answered nothing has none.
     pub entropy: BTreeMap<ClientId, f64>,
 }
 
@@ -45,7 +46,8 @@ impl BiasReport {
         let measures = numbers.metrics.iter().map(|(name, figure)| (name.clone(), figure.0));
         let answered: Vec<_> = numbers.responses.iter().map(|own| own.answered.clone()).collect();
         let nats = response_entropy(&answered).nats;
-        let entropy = numbers.responses.iter().map(|own| own.client).zip(nats);
+        let of_clients = numbers.responses.iter().map(|own| own.client).zip(nats);
+        let entropy = of_clients.filter_map(|(client, nats)| Some((client, nats?)));
         self.tasks.push(TaskBias {
             task: number(*task),
             round: of_round(*round),

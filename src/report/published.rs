@@ -103,11 +103,11 @@ fn measured(
         ExpectedMetric::ForgettingConsecutive => accuracy.forgetting_consecutive,
         ExpectedMetric::ForgettingConsecutiveOld => accuracy.forgetting_consecutive_old,
         ExpectedMetric::ForgettingConsecutiveOldMicro => accuracy.forgetting_consecutive_old_micro,
-        ExpectedMetric::Avg => slots.map(|slots| slots.avg),
-        ExpectedMetric::Aia => slots.map(|slots| slots.aia),
-        ExpectedMetric::Fm => slots.map(|slots| slots.fm),
+        ExpectedMetric::Avg => slots.and_then(|slots| slots.avg),
+        ExpectedMetric::Aia => slots.and_then(|slots| slots.aia),
+        ExpectedMetric::Fm => slots.and_then(|slots| slots.fm),
         ExpectedMetric::Ft => slots.and_then(|slots| slots.ft),
-        ExpectedMetric::Bt => slots.map(|slots| slots.bt),
+        ExpectedMetric::Bt => slots.and_then(|slots| slots.bt),
         ExpectedMetric::Tt => slots.and_then(|slots| slots.tt),
     }
 }

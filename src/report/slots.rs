@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::text_table::{TextTable, percent};
 use crate::federation::SlotScore;
 use crate::learning::SlotAccuracies;
+use crate::learning::evaluation::accuracy;
 use crate::learning::metrics::Direct;
 use crate::quantity::{ClientId, TaskId};
 
@@ -32,8 +33,8 @@ pub struct SlotPoint {
     pub begun: usize,
     /// Slots whose clients leave them now.
     pub finished: usize,
-    /// Mean accuracy of begun slots, among their own rows.
-    pub own: f64,
+    /// Mean accuracy of begun slots, among their own rows; `None` where none of them has test images.
+    pub own: Option<f64>,
     /// The same among all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<f64>,
@@ -43,17 +44,17 @@ pub struct SlotPoint {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SlotMeasures {
     /// Mean accuracy at the last point.
-    pub avg: f64,
+    pub avg: Option<f64>,
     /// Mean over points of the mean accuracy.
-    pub aia: f64,
+    pub aia: Option<f64>,
     /// Best at earlier points minus now.
-    pub fm: f64,
+    pub fm: Option<f64>,
     /// Against slots trained alone, where `record.direct` gives all of them.
     pub ft: Option<f64>,
     /// The same as the published script takes it at the last point.
     pub ft_script: Option<f64>,
     /// Now minus when the slot was finished.
-    pub bt: f64,
+    pub bt: Option<f64>,
     /// FT and BT together.
     pub tt: Option<f64>,
 }
@@ -70,7 +71,7 @@ impl SlotReport {
             begun: scores.len(),
             finished: scores.iter().filter(|score| score.finished).count(),
             own: own_points[at],
-            all: all_points.as_ref().map(|points| points[at]),
+            all: all_points.as_ref().and_then(|points| points[at]),
         };
         let mut direct = vec![None; points.len() * clients as usize];
         for ((task, client), accuracy) in alone {
@@ -95,18 +96,18 @@ impl SlotReport {
             points.row([
                 format!("after period {}", period + 1),
                 point.begun.to_string(),
-                percent(Some(point.own)),
+                cell(point.own),
                 cell(point.all),
             ]);
         }
         let mut measures = TextTable::new(["slots, % and points", "slot known", "slot not known"]);
         type Measure = fn(&SlotMeasures) -> Option<f64>;
         let rows: [(&str, Measure); 6] = [
-            ("Avg (mean over slots at the end)", |m| Some(m.avg)),
-            ("AIA (mean of that over periods)", |m| Some(m.aia)),
-            ("FM (forgetting since best)", |m| Some(m.fm)),
+            ("Avg (mean over slots at the end)", |m| m.avg),
+            ("AIA (mean of that over periods)", |m| m.aia),
+            ("FM (forgetting since best)", |m| m.fm),
             ("FT (against slots trained alone)", |m| m.ft),
-            ("BT (since finished)", |m| Some(m.bt)),
+            ("BT (since finished)", |m| m.bt),
             ("TT (FT and BT)", |m| m.tt),
         ];
         for (name, of) in rows {
@@ -125,10 +126,10 @@ impl SlotMeasures {
             avg: slots.average(),
             aia: slots.incremental(),
             fm: slots.forgetting().mean,
-            ft: forward.as_ref().map(|forward| forward.mean),
-            ft_script: slots.forward(direct, Direct::Script).map(|forward| forward.mean),
+            ft: forward.as_ref().and_then(|forward| forward.mean),
+            ft_script: slots.forward(direct, Direct::Script).and_then(|forward| forward.mean),
             bt: slots.backward().mean,
-            tt: forward.map(|forward| slots.total(&forward).mean),
+            tt: forward.and_then(|forward| slots.total(&forward).mean),
         }
     }
 }
@@ -148,7 +149,7 @@ fn matrix(
         let mut finished = Vec::new();
         for score in scores {
             let place = number(score.task, score.client, clients);
-            accuracies[place] = Some(right(score) as f64 / score.total.max(1) as f64);
+            accuracies[place] = accuracy(right(score), score.total);
             finished.extend(score.finished.then_some(place));
         }
         slots.push(&accuracies, &finished);
@@ -174,9 +175,13 @@ mod tests {
         ];
         let report = SlotReport::of(&points, 2, &TrainedAlone::new());
         assert_eq!((report.points[1].begun, report.points[0].finished), (3, 1));
-        assert!((report.own.avg - 0.7).abs() < 1e-12 && (report.own.aia - 0.7).abs() < 1e-12);
+        let near = |found: Option<f64>, wanted: f64| {
+            assert!(found.is_some_and(|f| (f - wanted).abs() < 1e-12), "{found:?} is not {wanted}");
+        };
+        near(report.own.avg, 0.7);
+        near(report.own.aia, 0.7);
         let all = report.all.expect("was asked");
-        assert!((all.bt + 0.2).abs() < 1e-12, "{all:?}");
+        near(all.bt, -0.2);
         assert_eq!((report.own.ft, report.own.tt), (None, None));
         let slot = |task, client| (TaskId(task), ClientId(client));
         let mut alone: TrainedAlone = [(slot(0, 0), 0.6), (slot(0, 1), 0.6)].into();
@@ -192,10 +197,21 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_without_test_images_is_in_no_mean() {
+        let untested = SlotScore { total: 0, ..score(0, 1, (0, 0), true) };
+        let report = SlotReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());
+        assert_eq!((report.own.avg, report.points[0].own), (Some(0.8), Some(0.8)));
+        assert_eq!((report.points[0].begun, report.all.unwrap().avg), (2, Some(0.6)));
+        let nothing = SlotReport::of(&[vec![untested]], 2, &TrainedAlone::new());
+        assert_eq!((nothing.own.avg, nothing.own.bt, nothing.points[0].own), (None, None, None));
+        assert!(nothing.render().contains("Avg (mean over slots at the end)"));
+    }
+
+    #[test]
     fn what_was_not_asked_has_no_measures() {
         let points = [vec![SlotScore { correct: None, ..score(0, 0, (8, 0), true) }]];
         let report = SlotReport::of(&points, 1, &TrainedAlone::new());
-        assert_eq!((report.own.avg, report.all, report.points[0].all), (0.8, None, None));
+        assert_eq!((report.own.avg, report.all, report.points[0].all), (Some(0.8), None, None));
         let text = report.render();
         assert!(text.lines().any(|line| line.starts_with("AIA") && line.ends_with('·')), "{text}");
     }

@@ -14,8 +14,8 @@ pub struct DirectLine {
     pub period: u16,
     /// Its client, from 0.
     pub client: u32,
-    /// In `0..=1`.
-    pub accuracy: f64,
+    /// In `0..=1`; `None` of a slot without test images.
+    pub accuracy: Option<f64>,
 }
 
 /// The finished slots of a table, for so many periods and clients.
@@ -37,7 +37,10 @@ pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<Direct
         }
         let number = csv::number(cell(period)?, |p| whole(p, 1, periods + 1), &which)?;
         let id = csv::number(cell(client)?, |id| whole(id, 0, clients), &who)?;
-        let share = csv::number(cell(accuracy)?, |a| (0.0..=1.0).contains(&a), "from 0 to 1")?;
+        let share = match cell(accuracy)? {
+            empty if empty.text.trim().is_empty() => None,
+            cell => Some(csv::number(cell, |a| (0.0..=1.0).contains(&a), "from 0 to 1")?),
+        };
         let line = DirectLine { period: number as u16, client: id as u32, accuracy: share };
         if lines.iter().any(|known| (known.period, known.client) == (line.period, line.client)) {
             return Err(CsvFault::at(
@@ -63,8 +66,10 @@ mod tests {
             lines(&text, 3, 2).map_err(|fault| fault.message)
         };
         let line = |period, client, accuracy| DirectLine { period, client, accuracy };
-        let found = read("1,1,0,1,0.5\n1,1,1,0,0.9\n2,1,1,1,0.25\n");
-        assert_eq!(found, Ok(vec![line(1, 0, 0.5), line(1, 1, 0.25)]));
+        let found = read("1,1,0,1,0.5\n1,1,1,0,0.9\n2,1,1,1,0.25\n2,2,0,1,\n");
+        // The slot of period 2 has no test images.
+        let known = [line(1, 0, Some(0.5)), line(1, 1, Some(0.25)), line(2, 0, None)];
+        assert_eq!(found, Ok(known.to_vec()));
         for (text, why) in [
             ("1,4,0,1,0.5", "from 1 to 3"),
             ("1,1,2,1,0.5", "below 2"),

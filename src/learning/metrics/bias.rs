@@ -9,12 +9,13 @@ use super::accuracy::mean;
 /// Entropy of the predictions of several clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseEntropy {
-    /// Per client, in nats.
-    pub nats: Vec<f64>,
-    /// Mean over clients, in nats.
-    pub mean: f64,
-    /// Mean over clients of `H / ln C`: 0 for a constant answer, 1 for a uniform one.
-    pub mean_normalised: f64,
+    /// Per client, in nats; `None` of a client without any prediction.
+    pub nats: Vec<Option<f64>>,
+    /// Mean over clients with predictions, in nats.
+    pub mean: Option<f64>,
+    /// Mean over these clients of `H / ln C`: 0 for a constant answer, 1 for a uniform one; `None` of a single class, where
+    /// both are the same.
+    pub mean_normalised: Option<f64>,
 }
 
 /// Entropy of histograms of predicted classes, one per client, each over the same `C` classes.
@@ -22,27 +23,27 @@ pub struct ResponseEntropy {
 /// ```
 /// use fedcast::learning::metrics::response_entropy;
 /// let entropy = response_entropy(&[vec![9, 0, 0], vec![3, 3, 3]]);
-/// assert_eq!(entropy.nats[0], 0.0);
-/// assert!((entropy.mean_normalised - 0.5).abs() < 1e-12);
+/// assert_eq!(entropy.nats[0], Some(0.0));
+/// assert!((entropy.mean_normalised.unwrap() - 0.5).abs() < 1e-12);
+/// assert_eq!(response_entropy(&[vec![0, 0, 0]]).mean, None);
 /// ```
 pub fn response_entropy(histograms: &[Vec<u64>]) -> ResponseEntropy {
-    let nats: Vec<f64> = histograms.iter().map(|h| entropy(h)).collect();
-    let shares = histograms
-        .iter()
-        .zip(&nats)
-        .map(|(h, nats)| if h.len() < 2 { 0.0 } else { nats / libm::log(h.len() as f64) });
-    let mean_normalised = mean(shares);
-    ResponseEntropy { mean: mean(nats.iter().copied()), mean_normalised, nats }
+    let nats: Vec<Option<f64>> = histograms.iter().map(|h| entropy(h)).collect();
+    let normalised = histograms.iter().zip(&nats).filter(|(h, _)| h.len() > 1);
+    let normalised = normalised.filter_map(|(h, nats)| Some((*nats)? / libm::log(h.len() as f64)));
+    let mean_normalised = mean(normalised);
+    ResponseEntropy { mean: mean(nats.iter().copied().flatten()), mean_normalised, nats }
 }
 
-fn entropy(histogram: &[u64]) -> f64 {
+/// Entropy of a histogram, in nats; `None` of an empty one.
+fn entropy(histogram: &[u64]) -> Option<f64> {
     let total: u64 = histogram.iter().sum();
     let terms = histogram.iter().filter(|&&n| n > 0).map(|&n| {
         let share = n as f64 / total as f64;
         -share * libm::log(share)
     });
     // `+ 0.0` turns the -0 of a constant answer into 0.
-    terms.sum::<f64>() + 0.0
+    (total > 0).then(|| terms.sum::<f64>() + 0.0)
 }
 
 /// Mean Euclidean distance between the prototypes of one class on different clients: per class over pairs of clients
@@ -51,9 +52,7 @@ fn entropy(histogram: &[u64]) -> f64 {
 /// `prototypes[client][class]` is the class mean on that client, if it holds the class.
 pub fn prototype_distance<P: AsRef<[f64]>>(prototypes: &[Vec<Option<P>>]) -> Option<f64> {
     let classes = prototypes.iter().map(Vec::len).max().unwrap_or(0);
-    let per_class: Vec<f64> =
-        (0..classes).filter_map(|class| class_distance(prototypes, class)).collect();
-    (!per_class.is_empty()).then(|| mean(per_class))
+    mean((0..classes).filter_map(|class| class_distance(prototypes, class)))
 }
 
 fn class_distance<P: AsRef<[f64]>>(prototypes: &[Vec<Option<P>>], class: usize) -> Option<f64> {
@@ -69,7 +68,7 @@ fn class_distance<P: AsRef<[f64]>>(prototypes: &[Vec<Option<P>>], class: usize) 
             distances.push(squares.sqrt());
         }
     }
-    (!distances.is_empty()).then(|| mean(distances))
+    mean(distances)
 }
 
 #[cfg(test)]
@@ -80,7 +79,17 @@ mod tests {
     #[test]
     fn who_always_answers_alike_has_no_entropy_of_either_sign() {
         let told = response_entropy(&[vec![0, 5, 0]]);
-        assert_eq!(told.nats[0].to_bits(), 0f64.to_bits());
+        assert_eq!(told.nats[0].unwrap().to_bits(), 0f64.to_bits());
+    }
+
+    #[test]
+    fn clients_without_answers_have_no_entropy_and_are_in_no_mean() {
+        let told = response_entropy(&[vec![0, 0], vec![3, 3]]);
+        assert_eq!((told.nats[0], told.mean), (None, Some(std::f64::consts::LN_2)));
+        assert!((told.mean_normalised.unwrap() - 1.0).abs() < 1e-12);
+        // Of one class every answer is that class.
+        let told = response_entropy(&[vec![5]]);
+        assert_eq!((told.mean, told.mean_normalised), (Some(0.0), None));
     }
 
     #[test]
@@ -91,9 +100,10 @@ mod tests {
         let histograms: Vec<Vec<u64>> =
             counts.chunks_exact(classes).map(|h| h.iter().map(|&n| n as u64).collect()).collect();
         let entropy = response_entropy(&histograms);
-        golden.assert_close("entropy.nats", &entropy.nats);
-        golden.assert_close("entropy.mean", &[entropy.mean]);
-        golden.assert_close("entropy.mean_normalised", &[entropy.mean_normalised]);
+        let nats: Vec<f64> = entropy.nats.iter().map(|nats| nats.unwrap()).collect();
+        golden.assert_close("entropy.nats", &nats);
+        golden.assert_close("entropy.mean", &[entropy.mean.unwrap()]);
+        golden.assert_close("entropy.mean_normalised", &[entropy.mean_normalised.unwrap()]);
 
         let [_, classes, width] = golden.shape("proto.values")[..] else { panic!() };
         let (values, has) = (golden.f64("proto.values"), golden.i64("proto.has"));

@@ -12,7 +12,8 @@
 //! | `BT_p` | mean over the slots that finished *before* of (now - when they finished), 0 for none |
 //! | `TT_p` | `FT_p + BT_p`, at the last point `FT_p` alone |
 //!
-//! FM, FT, BT and TT are means over points. Avg is the accuracy at the last point: what the C²Prompt paper means by
+//! Slots without test images are in no mean. At a point at which none of the slots begun has test images there is no
+//! measure, and that point is in no mean over points. FM, FT, BT and TT are means over points. Avg is the accuracy at the last point: what the C²Prompt paper means by
 //! it is not established.
 //!
 //! ```
@@ -20,9 +21,9 @@
 //! let mut slots = SlotAccuracies::default();
 //! slots.push(&[Some(80.0), Some(60.0), None], &[0]); // the client of slot 0 leaves it
 //! slots.push(&[Some(70.0), Some(66.0), Some(50.0)], &[1, 2]);
-//! assert_eq!((slots.average(), slots.incremental()), (62.0, 66.0));
-//! assert_eq!(slots.backward().mean, -5.0); // (0 + (70 - 80)) / 2
-//! assert!((slots.forgetting().mean - (10.0 - 6.0) / 6.0).abs() < 1e-12);
+//! assert_eq!((slots.average(), slots.incremental()), (Some(62.0), Some(66.0)));
+//! assert_eq!(slots.backward().mean, Some(-5.0)); // (0 + (70 - 80)) / 2
+//! assert!((slots.forgetting().mean.unwrap() - (10.0 - 6.0) / 6.0).abs() < 1e-12);
 //! ```
 
 use super::accuracy::mean;
@@ -30,7 +31,7 @@ use super::accuracy::mean;
 /// `E` and who finished when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlotAccuracies {
-    /// By point, then slot; `None` where nobody has begun it.
+    /// By point, then slot; `None` where no client has begun it, and where it has no test images.
     points: Vec<Vec<Option<f64>>>,
     /// Slots by the point at which they finish.
     finished: Vec<Vec<usize>>,
@@ -39,16 +40,16 @@ pub struct SlotAccuracies {
 /// A measure at every point, and its mean over points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerPoint {
-    /// At every point.
-    pub points: Vec<f64>,
+    /// At every point; `None` where none of the slots begun has test images.
+    pub points: Vec<Option<f64>>,
     /// Over points.
-    pub mean: f64,
+    pub mean: Option<f64>,
 }
 
 impl PerPoint {
-    fn of(points: impl Iterator<Item = f64>) -> PerPoint {
-        let points: Vec<f64> = points.collect();
-        PerPoint { mean: mean(points.iter().copied()), points }
+    fn of(points: impl Iterator<Item = Option<f64>>) -> PerPoint {
+        let points: Vec<Option<f64>> = points.collect();
+        PerPoint { mean: mean(points.iter().copied().flatten()), points }
     }
 }
 
@@ -74,23 +75,23 @@ impl SlotAccuracies {
         self.points.len()
     }
 
-    /// The accuracy of a slot at a point, where it had begun.
+    /// The accuracy of a slot at a point, where it had begun and has test images.
     pub fn at(&self, point: usize, slot: usize) -> Option<f64> {
         self.points.get(point)?.get(slot).copied().flatten()
     }
 
     /// `ACC_p`.
     pub fn accuracy(&self) -> PerPoint {
-        PerPoint::of(self.points.iter().map(|slots| mean(slots.iter().flatten().copied())))
+        PerPoint::of(self.points.iter().map(|slots| mean(slots.iter().copied().flatten())))
     }
 
-    /// Avg: `ACC_p` at the last point; 0 before the first.
-    pub fn average(&self) -> f64 {
-        self.accuracy().points.last().copied().unwrap_or(0.0)
+    /// Avg: `ACC_p` at the last point.
+    pub fn average(&self) -> Option<f64> {
+        self.accuracy().points.last().copied().flatten()
     }
 
     /// AIA: the mean of `ACC_p`.
-    pub fn incremental(&self) -> f64 {
+    pub fn incremental(&self) -> Option<f64> {
         self.accuracy().mean
     }
 
@@ -114,27 +115,34 @@ impl SlotAccuracies {
                     .iter()
                     .filter_map(move |slot| Some(self.at(point, *slot)? - self.at(then, *slot)?))
             });
-            mean(before)
+            self.zero_of_none(point, mean(before))
         }))
     }
 
-    /// FT against the accuracies of slots trained alone; `None` where one that finishes has none.
+    /// The script's 0 where no slot counts yet, at a point that measures something.
+    fn zero_of_none(&self, point: usize, measured: Option<f64>) -> Option<f64> {
+        let tested = self.points[point].iter().any(Option::is_some);
+        measured.or(tested.then_some(0.0))
+    }
+
+    /// FT against the accuracies of slots trained alone; `None` where one with test images that finishes has none.
     pub fn forward(&self, alone: &[Option<f64>], direct: Direct) -> Option<PerPoint> {
-        let of = |slots: &[usize]| -> Option<f64> {
-            let alone = slots.iter().map(|slot| alone.get(*slot).copied().flatten());
-            alone.collect::<Option<Vec<f64>>>().map(mean)
+        let tested = |point: usize| {
+            self.finished[point].iter().filter(move |slot| self.at(point, **slot).is_some())
         };
+        let alone = |slot: &usize| alone.get(*slot).copied().flatten();
         let last = self.points().checked_sub(1);
         let at = |point: usize| {
-            let finished = &self.finished[point];
-            let here = mean(finished.iter().filter_map(|slot| self.at(point, *slot)));
             let against = match direct {
-                Direct::Script if Some(point) == last => &self.finished[0],
-                _ => finished,
+                Direct::Script if Some(point) == last => 0,
+                _ => point,
             };
-            Some(here - of(against)?)
+            let against: Option<Vec<f64>> = tested(against).map(alone).collect();
+            let here = mean(tested(point).filter_map(|slot| self.at(point, *slot)));
+            let transfer = here.zip(mean(against?)).map(|(here, alone)| here - alone);
+            Some(self.zero_of_none(point, transfer))
         };
-        let points = (0..self.points()).map(at).collect::<Option<Vec<f64>>>()?;
+        let points = (0..self.points()).map(at).collect::<Option<Vec<Option<f64>>>>()?;
         Some(PerPoint::of(points.into_iter()))
     }
 
@@ -143,7 +151,9 @@ impl SlotAccuracies {
         let backward = self.backward().points;
         let last = self.points().saturating_sub(1);
         let sums = forward.points.iter().zip(backward).enumerate();
-        PerPoint::of(sums.map(|(point, (ft, bt))| if point == last { *ft } else { ft + bt }))
+        PerPoint::of(sums.map(|(point, (ft, bt))| {
+            if point == last { *ft } else { Some((*ft)? + bt?) }
+        }))
     }
 }
 
@@ -165,8 +175,9 @@ mod tests {
         }
         let direct: Vec<Option<f64>> = golden.f64("async.direct").into_iter().map(Some).collect();
         let check = |name: &str, found: &PerPoint| {
-            golden.assert_close(&format!("async.{name}_p"), &found.points);
-            golden.assert_close(&format!("async.{name}"), &[found.mean]);
+            let points: Vec<f64> = found.points.iter().map(|point| point.unwrap()).collect();
+            golden.assert_close(&format!("async.{name}_p"), &points);
+            golden.assert_close(&format!("async.{name}"), &[found.mean.unwrap()]);
         };
         check("ACC", &slots.accuracy());
         check("FM", &slots.forgetting());
@@ -186,14 +197,43 @@ mod tests {
             slots
         };
         let rising = of(&[&[Some(1.0), None], &[Some(2.0), Some(5.0)]]);
-        assert!(rising.forgetting().mean < 0.0 && rising.backward().mean > 0.0);
+        assert!(rising.forgetting().mean.unwrap() < 0.0 && rising.backward().mean.unwrap() > 0.0);
         let constant = of(&[&[Some(3.0), None], &[Some(3.0), Some(4.0)]]);
-        assert_eq!((constant.forgetting().mean, constant.backward().mean), (0.0, 0.0));
+        assert_eq!((constant.forgetting().mean, constant.backward().mean), (Some(0.0), Some(0.0)));
         let one = of(&[&[Some(7.0)]]);
-        assert_eq!((one.average(), one.incremental()), (7.0, 7.0));
+        assert_eq!((one.average(), one.incremental()), (Some(7.0), Some(7.0)));
         // A slot that nobody trained alone has no forward transfer.
         assert_eq!(one.forward(&[None], Direct::Own), None);
-        assert_eq!(one.forward(&[Some(5.0)], Direct::Own).unwrap().mean, 2.0);
-        assert_eq!(SlotAccuracies::default().average(), 0.0);
+        assert_eq!(one.forward(&[Some(5.0)], Direct::Own).unwrap().mean, Some(2.0));
+        assert_eq!(SlotAccuracies::default().average(), None);
+    }
+
+    /// Slot 1 has no test images: all measures are those of slots 0 and 2 alone.
+    #[test]
+    fn a_slot_without_test_images_is_in_no_mean() {
+        let mut slots = SlotAccuracies::default();
+        slots.push(&[Some(8.0), None, None], &[0, 1]);
+        slots.push(&[Some(6.0), None, Some(4.0)], &[2]);
+        assert_eq!((slots.average(), slots.incremental()), (Some(5.0), Some(6.5)));
+        assert_eq!(slots.forgetting().points, [Some(0.0), Some(1.0)]);
+        assert_eq!(slots.backward().points, [Some(0.0), Some(-2.0)]);
+        let forward = slots.forward(&[Some(5.0), None, Some(3.0)], Direct::Own).unwrap();
+        assert_eq!(forward.points, [Some(3.0), Some(1.0)]);
+        assert_eq!(slots.total(&forward).mean, Some(2.0));
+        let script = slots.forward(&[Some(5.0), None, Some(3.0)], Direct::Script).unwrap();
+        assert_eq!(script.points, [Some(3.0), Some(-1.0)]);
+    }
+
+    #[test]
+    fn a_point_without_test_images_is_in_no_mean() {
+        let mut slots = SlotAccuracies::default();
+        slots.push(&[None, None], &[0]);
+        slots.push(&[None, Some(4.0)], &[1]);
+        assert_eq!(slots.accuracy().points, [None, Some(4.0)]);
+        assert_eq!((slots.incremental(), slots.forgetting().mean), (Some(4.0), Some(0.0)));
+        assert_eq!(slots.backward().points, [None, Some(0.0)]);
+        let forward = slots.forward(&[None, Some(1.0)], Direct::Own).unwrap();
+        assert_eq!((&*forward.points, forward.mean), (&[None, Some(3.0)][..], Some(3.0)));
+        assert_eq!(slots.total(&forward).mean, Some(3.0));
     }
 }

@@ -6,19 +6,20 @@ use super::server::C2PromptServer;
 use crate::policy::{Lab, PolicyError, Server};
 
 impl C2PromptServer {
-    /// Accuracy on the test images of some slots, each with its task known: the mean over slots, 0 for none. Slots
-    /// with the same head rows count as one. Draws nothing and changes nothing.
-    pub(super) fn accuracy(&self, slots: &[usize], lab: &Lab) -> Result<f64, PolicyError> {
+    /// Accuracy on the test images of some slots, each with its task known: the mean over slots that have such images,
+    /// `None` where none has. Slots with the same head rows count as one. Draws nothing and changes nothing.
+    pub(super) fn accuracy(&self, slots: &[usize], lab: &Lab) -> Result<Option<f64>, PolicyError> {
         let table = self.powder.table().slots();
         let tasks: BTreeSet<(usize, usize)> =
             slots.iter().map(|slot| (table[*slot].rows.start, table[*slot].rows.end)).collect();
         let predictor = self.powder.predictor(lab)?;
-        let mut sum = 0.0;
+        let (mut sum, mut tested) = (0.0, 0);
         for (start, end) in &tasks {
             let within =
                 lab.accuracy_within(*start..*end, &lab.statistics_transform, &*predictor)?;
             sum += within.unwrap_or(0.0);
+            tested += usize::from(within.is_some());
         }
-        Ok(sum / tasks.len().max(1) as f64)
+        Ok((tested > 0).then(|| sum / tested as f64))
     }
 }

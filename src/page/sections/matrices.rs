@@ -11,14 +11,18 @@ use crate::results::{Arm, Spread};
 /// More tasks than this are too many for a table on a page.
 const MOST: usize = 25;
 
+/// Accuracies by task learnt, then task tested; `None` where the task has no test samples.
+type Matrix = Vec<Vec<Option<Spread>>>;
+
 /// A table per arm.
 pub fn section(content: &Content) -> Option<Section> {
-    let matrices: Vec<(String, Vec<Vec<Spread>>)> =
+    let matrices: Vec<(String, Matrix)> =
         content.arms.iter().filter_map(|arm| Some((arm.label(), matrix(arm)?))).collect();
     let body = html! {
         p.note {
             "Mean accuracy in per cent on the classes of a task (column) after learning a task (row), over all classes seen "
-            "and without being told the task. The deeper a cell is tinted, the higher."
+            "and without being told the task. The deeper a cell is tinted, the higher; an empty cell is of a task without test \
+             samples."
         }
         div.row { @for (name, matrix) in &matrices { (table(name, matrix)) } }
     };
@@ -26,23 +30,24 @@ pub fn section(content: &Content) -> Option<Section> {
 }
 
 /// Means over the runs of an arm; rows and columns are tasks.
-fn matrix(arm: &Arm) -> Option<Vec<Vec<Spread>>> {
-    let of = |run: &crate::results::RunRecord| -> Option<Vec<Vec<f64>>> {
+fn matrix(arm: &Arm) -> Option<Matrix> {
+    let of = |run: &crate::results::RunRecord| -> Option<Vec<Vec<Option<f64>>>> {
         let rows = run.summary.as_ref()?.pointer("/accuracy/matrix")?.as_array()?.iter();
-        let row = |row: &Value| Some(row.as_array()?.iter().filter_map(Value::as_f64).collect());
+        // `null` where a task has no test samples.
+        let row = |row: &Value| Some(row.as_array()?.iter().map(Value::as_f64).collect());
         rows.map(row).collect()
     };
-    let runs: Vec<Vec<Vec<f64>>> = arm.done().filter_map(of).collect();
+    let runs: Vec<Vec<Vec<Option<f64>>>> = arm.done().filter_map(of).collect();
     let tasks = runs.iter().map(Vec::len).max().filter(|tasks| (2..=MOST).contains(tasks))?;
     let cell = |learnt: usize, tested: usize| {
         let all: Vec<f64> =
-            runs.iter().filter_map(|run| run.get(learnt)?.get(tested).copied()).collect();
+            runs.iter().filter_map(|run| *run.get(learnt)?.get(tested)?).collect();
         Spread::of(&all)
     };
-    Some((0..tasks).map(|row| (0..=row).filter_map(|column| cell(row, column)).collect()).collect())
+    Some((0..tasks).map(|row| (0..=row).map(|column| cell(row, column)).collect()).collect())
 }
 
-fn table(name: &str, matrix: &[Vec<Spread>]) -> Markup {
+fn table(name: &str, matrix: &[Vec<Option<Spread>>]) -> Markup {
     html! {
         div.wide {
             table.heat {
@@ -53,10 +58,29 @@ fn table(name: &str, matrix: &[Vec<Spread>]) -> Markup {
                 } }
                 tbody { @for (row, cells) in matrix.iter().enumerate() { tr {
                     th scope="row" class="text" { "task " (row + 1) }
-                    @for cell in cells { td class=(tint(cell.mean)) { (format!("{:.1}", 100.0 * cell.mean)) } }
+                    @for cell in cells {
+                        @if let Some(cell) = cell {
+                            td class=(tint(cell.mean)) { (format!("{:.1}", 100.0 * cell.mean)) }
+                        } @else { td {} }
+                    }
                     @for _ in cells.len()..matrix.len() { td {} }
                 } } }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_without_test_samples_keeps_its_column() {
+        let cell = |mean| Spread::of(&[mean]);
+        let matrix = [vec![cell(1.0)], vec![cell(0.5), None], vec![cell(0.25), None, cell(0.75)]];
+        let text = table("arm", &matrix).into_string();
+        let row = text.split("task 3</th>").last().unwrap();
+        let cells: Vec<&str> = row.split("</td>").map(|td| td.rsplit('>').next().unwrap()).collect();
+        assert_eq!(&cells[..3], ["25.0", "", "75.0"], "{text}");
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
+use crate::learning::evaluation::accuracy;
 use crate::report::column::{CORRECT, Column, LEARNT, TOTAL, float, int};
 use crate::report::csv::{Csv, Number};
 
@@ -13,7 +14,7 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
     int("tested", "", "task whose test samples were asked, from 1"),
     CORRECT,
     TOTAL,
-    float("accuracy", "share", "correct over total"),
+    float("accuracy", "share", "correct over total; empty where the task has no test samples"),
 ];
 
 #[derive(Default, Serialize)]
@@ -22,7 +23,7 @@ struct Row {
     tested: u32,
     correct: u64,
     total: u64,
-    accuracy: Number,
+    accuracy: Option<Number>,
 }
 
 /// Writes one row per pair of tasks.
@@ -46,7 +47,7 @@ impl<W: Write + Send> EventSink for MatrixTable<W> {
                 tested: u32::from(score.task.0) + 1,
                 correct: score.correct,
                 total: score.total,
-                accuracy: Number(score.correct as f64 / score.total.max(1) as f64),
+                accuracy: accuracy(score.correct, score.total).map(Number),
             })?;
         }
         Ok(())

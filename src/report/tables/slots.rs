@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::files::{Disk, DiskFile};
+use crate::learning::evaluation::accuracy;
 use crate::report::column::{CLIENT, Column, float, int};
 use crate::report::csv::{Csv, Number};
 
@@ -24,7 +25,7 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
         "right answers among the rows of all slots begun (class-incremental); empty where that was not asked",
     ),
     int("total", "", "test images of the slot"),
-    float("accuracy_own", "share", "correct_own over total"),
+    float("accuracy_own", "share", "correct_own over total; empty where the slot has no test images"),
     float("accuracy_all", "share", "correct_all over total"),
 ];
 
@@ -38,7 +39,7 @@ struct Row {
     correct_own: u64,
     correct_all: Option<u64>,
     total: u64,
-    accuracy_own: Number,
+    accuracy_own: Option<Number>,
     accuracy_all: Option<Number>,
 }
 
@@ -72,7 +73,7 @@ impl EventSink for SlotsTable {
         };
         let scores = entry.numbers.iter().flat_map(|numbers| &numbers.slots);
         for score in scores {
-            let share = |right: u64| Number(right as f64 / score.total.max(1) as f64);
+            let share = |right: u64| accuracy(right, score.total).map(Number);
             self.csv()?.row(&Row {
                 learnt: u32::from(task.0) + 1,
                 period: u32::from(score.task.0) + 1,
@@ -82,7 +83,7 @@ impl EventSink for SlotsTable {
                 correct_all: score.correct,
                 total: score.total,
                 accuracy_own: share(score.within),
-                accuracy_all: score.correct.map(share),
+                accuracy_all: score.correct.and_then(share),
             })?;
         }
         Ok(())

@@ -119,9 +119,9 @@ impl<W> Tensorboard<W> {
     fn of_task(&self, virtual_s: f64) -> Vec<Scalar> {
         let accuracy = self.scores.accuracy();
         let last = accuracy.matrix.last().into_iter().flatten().zip(1..);
-        let tasks = last.map(|(share, task): (&f64, u32)| Scalar {
-            tag: format!("task/accuracy_of_{task:02}"),
-            value: *share as f32,
+        // A task without test samples has no point.
+        let tasks = last.filter_map(|(share, task): (&Option<f64>, u32)| {
+            Some(Scalar { tag: format!("task/accuracy_of_{task:02}"), value: (*share)? as f32 })
         });
         let figures = [
             ("task/average_accuracy", accuracy.faa),
@@ -130,10 +130,9 @@ impl<W> Tensorboard<W> {
             ("task/forgetting_from_best", accuracy.forgetting_from_best),
             ("task/virtual_s", Some(virtual_s)),
         ];
-        // Without an old task nothing can be forgotten: the mean over none is no number.
-        let known = figures.into_iter().filter_map(|(tag, value)| {
-            value.filter(|value| value.is_finite()).map(|value| scalar(tag, value))
-        });
+        // Without an old task nothing can be forgotten.
+        let known =
+            figures.into_iter().filter_map(|(tag, value)| value.map(|value| scalar(tag, value)));
         known.chain(tasks).collect()
     }
 }

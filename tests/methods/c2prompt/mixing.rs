@@ -397,7 +397,7 @@ fn answered(run: &Engine) -> f64 {
     let tally = evaluate(&loader, 7, 6, 0..2, |batch| {
         predictor.scores(&run.lab.pixels(batch)?, &Scope::Task(0..2))
     });
-    tally.unwrap().accuracy(0..2)
+    tally.unwrap().accuracy(0..2).unwrap()
 }
 
 /// The histogram of a client is of its own samples: what is told is what travels beside its slot.

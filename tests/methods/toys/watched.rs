@@ -152,7 +152,7 @@ impl Engine {
 
     /// Accuracy on the test samples of the first `seen` head rows, among those.
     pub fn accuracy(&self, seen: usize) -> f64 {
-        self.tally(seen).accuracy(0..seen)
+        self.tally(seen).accuracy(0..seen).expect("test samples of these rows")
     }
 
     pub fn last(&self) -> &Exchange {
