@@ -187,9 +187,9 @@ impl Sums {
         };
     }
 
-    /// `raw / payload`: how much smaller the codec made the tensors; 1 where there are none.
-    pub fn ratio(&self) -> f64 {
-        if self.payload.0 == 0 { 1.0 } else { self.raw.0 as f64 / self.payload.0 as f64 }
+    /// `raw / payload`: how much smaller the codec made the tensors; `None` where there are none.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.payload.0 > 0).then(|| self.raw.0 as f64 / self.payload.0 as f64)
     }
 }
 

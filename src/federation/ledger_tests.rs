@@ -126,7 +126,7 @@ fn an_event_charges_what_its_frame_says() {
     let mut by_hand = Ledger::default();
     by_hand.charge(&expected);
     assert_eq!(ledger, by_hand);
-    assert_eq!(ledger.total(Direction::Up, FrameOutcome::Late).ratio(), 2.0);
+    assert_eq!(ledger.total(Direction::Up, FrameOutcome::Late).ratio(), Some(2.0));
     assert_eq!(ledger.total(Direction::Up, FrameOutcome::Delivered), Sums::default());
     let error = ledger.record(&entry(event(Some("telepathy")))).unwrap_err();
     assert!(error.to_string().contains("telepathy"));

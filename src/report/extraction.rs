@@ -58,9 +58,9 @@ impl Drop for Extraction {
 
 /// `rate`: computed per second since the run began, whatever else it did.
 fn line(known: u64, all: u64, rate: f64) -> String {
-    let share = 100.0 * known as f64 / all.max(1) as f64;
-    let (known, all) = (grouped(known), grouped(all));
-    format!("features of {known} of {all} samples ({share:.0} %), {rate:.0} per second")
+    let share = (all > 0).then(|| format!(" ({:.0} %)", 100.0 * known as f64 / all as f64));
+    let (known, all, share) = (grouped(known), grouped(all), share.unwrap_or_default());
+    format!("features of {known} of {all} samples{share}, {rate:.0} per second")
 }
 
 #[cfg(test)]

@@ -106,7 +106,8 @@ fn phases(plan: &Plan) -> String {
             range(&row.down, |frame| frame.control),
             range(&row.up, |frame| frame.payload),
             range(&row.up, |frame| frame.control),
-            Bytes(all / u64::from(row.rounds.max(1))).to_string(),
+            all.checked_div(u64::from(row.rounds))
+                .map_or_else(String::new, |each| Bytes(each).to_string()),
             Bytes(all).to_string(),
         ]));
     }
@@ -166,7 +167,10 @@ fn range(range: &FrameRange, part: fn(&PlannedFrame) -> u64) -> String {
 fn kinds(plan: &Plan) -> String {
     let mut table = TextTable::new(["whole run", "bytes", "share"]);
     let all = plan.total.down + plan.total.up;
-    let share = |part: u64| format!("{:.2} %", 100.0 * part as f64 / all.max(1) as f64);
+    let share = |part: u64| match all {
+        0 => String::new(),
+        all => format!("{:.2} %", 100.0 * part as f64 / all as f64),
+    };
     let mut row = |name: &str, bytes: u64| table.row([name, &grouped(bytes), &share(bytes)]);
     row("down", plan.total.down);
     row("up", plan.total.up);

@@ -84,7 +84,7 @@ impl C2PromptServer {
         Ok(stacks)
     }
 
-    /// Mean cosines between the tokens of mixed components, over blocks.
+    /// Mean cosines between the tokens of mixed components, over blocks; none where there are no two to compare.
     fn note_cosines(&mut self, stacks: &[Stack]) {
         let shape = &self.method.powder.shape;
         let tokens: Vec<String> =
@@ -94,13 +94,15 @@ impl C2PromptServer {
             .filter(|stack| tokens.contains(&stack.name))
             .map(|stack| mean_cosines(&stack.rows, width, own))
             .collect();
-        let mean = |of: fn(&MeanCosines) -> f64| {
-            found.iter().map(of).sum::<f64>() / found.len().max(1) as f64
+        let mean = |of: fn(&MeanCosines) -> Option<f64>| {
+            let known: Vec<f64> = found.iter().filter_map(of).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
         };
-        self.figures.extend([
+        let cosines = [
             ("cpa_cosine_within", mean(|found| found.within)),
             ("cpa_cosine_between", mean(|found| found.between)),
-        ]);
+        ];
+        self.figures.extend(cosines.into_iter().filter_map(|(name, mean)| Some((name, mean?))));
     }
 
     fn note_accuracy(
@@ -111,7 +113,7 @@ impl C2PromptServer {
     ) -> Result<(), PolicyError> {
         if self.method.config.cpa_accuracy {
             let accuracy = self.accuracy(slots, lab)?;
-            self.figures.push((name, accuracy));
+            self.figures.extend(accuracy.map(|accuracy| (name, accuracy)));
         }
         Ok(())
     }

@@ -116,10 +116,9 @@ impl PowderServer {
     /// The mean weight that slots leave to themselves, over those that were asked.
     fn note(&mut self, asked: &[usize]) {
         let own: f64 = asked.iter().map(|slot| self.table.weights(*slot)[*slot]).sum();
-        self.figures = vec![
-            ("slots", self.table.slots().len() as f64),
-            ("own_weight", own / asked.len().max(1) as f64),
-        ];
+        let mean = (!asked.is_empty()).then(|| ("own_weight", own / asked.len() as f64));
+        self.figures = vec![("slots", self.table.slots().len() as f64)];
+        self.figures.extend(mean);
     }
 }
 

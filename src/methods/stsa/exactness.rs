@@ -38,11 +38,11 @@ pub struct HeadError {
     pub bound: f64,
 }
 
-/// Compares the estimated head with that of the exact statistics.
-pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> HeadError {
+/// Compares the estimated head with that of the exact statistics; `None` where that is zero and nothing is a share of it.
+pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> Option<HeadError> {
     let size = norm(exact.head.weights.iter().copied());
     if size == 0.0 {
-        return HeadError { error: 0.0, bound: 0.0 };
+        return None;
     }
     let mut gap = estimated.gram.clone();
     gap.add_scaled(-1.0, exact.gram);
@@ -54,10 +54,10 @@ pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> HeadErr
     // Rounding may bring it below zero; `max` would make nothing of what is not a number.
     let distance = if squared < 0.0 { 0.0 } else { squared.sqrt() };
     let left = distance * size + apart(estimated.correlation, exact.correlation);
-    HeadError {
+    Some(HeadError {
         error: apart(&estimated.head.weights, &exact.head.weights) / size,
         bound: if smallest > 0.0 { left / smallest / size } else { f64::INFINITY },
-    }
+    })
 }
 
 fn smallest_eigenvalue(matrix: &Symmetric) -> f64 {
@@ -180,7 +180,7 @@ mod tests {
             let of = |gram| ridge(gram, &sums.values, Penalty::Absolute(penalty), 0).unwrap();
             let (exact, estimated) = (of(&gram), of(&guess));
             let statistics = |gram, head| Statistics { gram, correlation: &sums.values, head };
-            head_error(&statistics(&guess, &estimated), &statistics(&gram, &exact))
+            head_error(&statistics(&guess, &estimated), &statistics(&gram, &exact)).unwrap()
         }
     }
 
@@ -257,6 +257,7 @@ mod tests {
                 &Statistics { gram: &other.0, correlation: &other.1, head: &other.2 },
                 &Statistics { gram: &exact.0, correlation: &exact.1, head: &exact.2 },
             )
+            .unwrap()
         };
         let same_sums = compare(one(9.0, 12.0, 3.0));
         // 12 / 12 = 1 instead of 2; (|12 - 6| 2 + 0) / 12 / 2.
@@ -277,7 +278,8 @@ mod tests {
         let found = head_error(
             &Statistics { gram: &other, correlation: &sums, head: &guess },
             &Statistics { gram: &exact, correlation: &sums, head: &head },
-        );
+        )
+        .unwrap();
         assert!((found.bound - 72_f64.sqrt() / 12.0).abs() < 1e-12, "{found:?}");
         for seed in 0..20 {
             let found = Drawn::new(seed, 60).compared(3, 0.5);

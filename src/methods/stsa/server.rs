@@ -129,10 +129,10 @@ impl StsaServer {
             let exact = Statistics { gram, correlation, head: &head };
             let correlation = &self.sums.values[..seen * width];
             let estimated = Statistics { gram: &self.gram, correlation, head: &solution };
-            let found = head_error(&estimated, &exact);
-            self.figures.push(("head_error", found.error));
-            if found.bound.is_finite() {
-                self.figures.push(("head_bound", found.bound));
+            if let Some(found) = head_error(&estimated, &exact) {
+                self.figures.push(("head_error", found.error));
+                let bound = Some(found.bound).filter(|bound| bound.is_finite());
+                self.figures.extend(bound.map(|bound| ("head_bound", bound)));
             }
         }
         Ok(())

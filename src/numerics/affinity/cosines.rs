@@ -3,10 +3,10 @@
 /// Mean cosines between components.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MeanCosines {
-    /// Of two components of one client; 0 where no client has two.
-    pub within: f64,
-    /// Of components of two clients; 0 where there is one client.
-    pub between: f64,
+    /// Of two components of one client; `None` where no client has two.
+    pub within: Option<f64>,
+    /// Of components of two clients; `None` where there is one client.
+    pub between: Option<f64>,
 }
 
 /// Mean cosines of rows of `width` values, of which every `own` consecutive ones belong to one client. A row of zeros
@@ -18,7 +18,7 @@ pub struct MeanCosines {
 /// use fedcast::numerics::affinity::mean_cosines;
 /// let rows = [1.0, 0.0, 0.0, 3.0, 2.0, 0.0, 0.0, -1.0]; // two of one client, two of another
 /// let found = mean_cosines(&rows, 2, 2);
-/// assert_eq!((found.within, found.between), (0.0, 0.0)); // 1 and -1 among four pairs
+/// assert_eq!((found.within, found.between), (Some(0.0), Some(0.0))); // 1 and -1 among four pairs
 /// ```
 pub fn mean_cosines(rows: &[f32], width: usize, own: usize) -> MeanCosines {
     let (mut everything, mut squares) = (vec![0f64; width], 0.0);
@@ -39,7 +39,7 @@ pub fn mean_cosines(rows: &[f32], width: usize, own: usize) -> MeanCosines {
         pairs_within += rows * rows - rows;
     }
     let pairs_between = (count * count).saturating_sub(count + pairs_within);
-    let mean = |sum: f64, pairs: usize| if pairs == 0 { 0.0 } else { sum / pairs as f64 };
+    let mean = |sum: f64, pairs: usize| (pairs > 0).then(|| sum / pairs as f64);
     MeanCosines {
         within: mean(of_clients - squares, pairs_within),
         between: mean(squared(&everything) - of_clients, pairs_between),
@@ -77,17 +77,18 @@ mod tests {
             }
         }
         let found = mean_cosines(&rows, width, own);
-        assert!((found.within - sums[0] / pairs[0]).abs() < 1e-12, "{found:?}");
-        assert!((found.between - sums[1] / pairs[1]).abs() < 1e-12, "{found:?}");
-        assert!((found.within - found.between).abs() > 1e-3, "{found:?}");
+        let (within, between) = (found.within.unwrap(), found.between.unwrap());
+        assert!((within - sums[0] / pairs[0]).abs() < 1e-12, "{found:?}");
+        assert!((between - sums[1] / pairs[1]).abs() < 1e-12, "{found:?}");
+        assert!((within - between).abs() > 1e-3, "{found:?}");
     }
 
     #[test]
     fn nobody_beside_or_nothing_at_all_is_no_likeness() {
         let one = mean_cosines(&[1.0, 2.0, 1.0, 2.0], 2, 2);
-        assert!((one.within - 1.0).abs() < 1e-12 && one.between == 0.0);
+        assert!((one.within.unwrap() - 1.0).abs() < 1e-12 && one.between.is_none());
         let single = mean_cosines(&[1.0, 2.0, 1.0, 2.0], 2, 1);
-        assert!((single.between - 1.0).abs() < 1e-12 && single.within == 0.0);
+        assert!((single.between.unwrap() - 1.0).abs() < 1e-12 && single.within.is_none());
         assert_eq!(mean_cosines(&[], 2, 2), MeanCosines::default());
         assert_eq!(mean_cosines(&[], 0, 0), MeanCosines::default());
     }

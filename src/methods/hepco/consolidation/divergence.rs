@@ -33,9 +33,9 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// How often teachers answer a pseudo-query as it was asked for, as they count; 0 where nobody counts.
-    pub fn accuracy(&self) -> f64 {
-        if self.weight > 0.0 { self.answered / self.weight } else { 0.0 }
+    /// How often teachers answer a pseudo-query as it was asked for, as they count; `None` where no teacher counts.
+    pub fn accuracy(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.answered / self.weight)
     }
 }
 

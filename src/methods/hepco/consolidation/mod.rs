@@ -184,13 +184,13 @@ impl<'a> Consolidation<'a> {
             ("generator_classification", heads.classification),
             ("generator_divergence", heads.divergence),
             ("generator_distance", distance),
-            ("generator_accuracy", heads.accuracy()),
         ];
+        figures.extend(heads.accuracy().map(|share| ("generator_accuracy", share)));
         if let Some((_, Value { heads, distance })) = generators.old {
             figures.push(("old_generator_classification", heads.classification));
             figures.push(("old_generator_divergence", heads.divergence));
             figures.push(("old_generator_distance", distance));
-            figures.push(("old_generator_accuracy", heads.accuracy()));
+            figures.extend(heads.accuracy().map(|share| ("old_generator_accuracy", share)));
         }
         let mut moved = ParameterSet::new();
         if self.config.prompt_steps > 0 {
