@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::assemble::{Assembly, assemble_by};
 use super::checkpoint::{Checkpoints, Mark};
+use super::class_names::ClassNames;
 use super::directory_error::DirectoryError;
 use super::error::ExperimentError;
 use super::machine::Machine;
@@ -93,7 +94,7 @@ fn checkpoints(directory: &RunDirectory, scenario: &Scenario) -> Option<Checkpoi
 /// The manifest of a run that begins now.
 pub(super) fn manifest(
     scenario: &Scenario,
-    Assembly { setup, data, backbone, company }: &Assembly,
+    Assembly { setup, data, class_names, backbone, company }: &Assembly,
     provenance: Provenance,
 ) -> Manifest {
     Manifest {
@@ -110,6 +111,7 @@ pub(super) fn manifest(
             class_order: scenario.seed.class_order,
         },
         data: Some(data.clone()),
+        class_names: class_names.clone(),
         validation: scenario.data.validation_set(),
         backbone: Some(backbone.clone()),
         level: level(&setup.workers),
@@ -241,6 +243,11 @@ impl Run {
     /// What people should know of how the data were read.
     pub fn notes(&self) -> &[String] {
         &self.setup.lab.dataset.notes
+    }
+
+    /// The names of classes, in the data set's numbers.
+    pub fn class_names(&self) -> &ClassNames {
+        &self.manifest.class_names
     }
 
     /// Worker threads.

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::class_names::ClassNames;
 use super::machine::Machine;
 use super::provenance::{Cost, Provenance};
 use super::ranks::{LostRank, RankEntry};
@@ -125,6 +126,9 @@ pub struct Manifest {
     pub seeds: Seeds,
     /// The data set.
     pub data: Option<Source>,
+    /// The names of its classes, by class id; tables have them beside the numbers.
+    #[serde(skip_serializing_if = "ClassNames::is_empty", default)]
+    pub class_names: ClassNames,
     /// What is held out of its training samples, and whether accuracies are of it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation: Option<HeldOut>,
@@ -219,6 +223,7 @@ mod tests {
             method: "hgp".into(),
             seeds: Seeds { run: 1, partition: 2, class_order: 3 },
             data: Some(Source { name: "digits".into(), digest: "aa".into() }),
+            class_names: ClassNames::new(vec!["cat".into(), "emu, young".into()]),
             validation: Some(HeldOut { share: 0.2, evaluate: Evaluated::Validation }),
             backbone: None,
             level: Level::N,

@@ -63,11 +63,17 @@ pub fn file_name(task: TaskId) -> String {
     format!("task-{:02}.safetensors", task.0 + 1)
 }
 
-/// What a model says of its run; `classes` are those of the head's rows, in the data set's numbers.
+/// What a model says of its run; `classes` are those of the head's rows, in the data set's numbers, and `class_names` their
+/// names as a JSON list in the same order.
 pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
     let curriculum = &setup.lab.curriculum;
-    let classes = curriculum.tasks.iter().flat_map(|view| curriculum.classes_of(view));
-    let classes: Vec<String> = classes.map(|class| class.to_string()).collect();
+    let ids = curriculum.tasks.iter().flat_map(|view| curriculum.classes_of(view));
+    let ids: Vec<u32> = ids.collect();
+    let classes: Vec<String> = ids.iter().map(u32::to_string).collect();
+    let names: Vec<&str> = ids.iter().map(|class| manifest.class_names.of(*class)).collect();
+    // A list of a run that recorded no names would say nothing.
+    let named = (!manifest.class_names.is_empty())
+        .then(|| ("class_names".to_string(), serde_json::Value::from(names).to_string()));
     let said = [
         ("classes", classes.join(",")),
         ("fedcast", manifest.fedcast.clone()),
@@ -77,7 +83,7 @@ pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
         ("seed", manifest.seeds.run.to_string()),
         ("backbone", manifest.backbone.as_ref().map_or(String::new(), |b| b.digest.clone())),
     ];
-    said.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+    said.into_iter().map(|(key, value)| (key.to_string(), value)).chain(named).collect()
 }
 
 /// The file of a state after a task, its tensors with the names of their kinds or plainly.

@@ -68,6 +68,9 @@ pub const PHASE: Column = text("phase", "name of the phase within the task");
 pub const CLIENT: Column = int("client", "", "client, from 0 as in scenarios");
 /// What was learnt by the time of a test.
 pub const LEARNT: Column = int("learnt", "", "task after which was tested, from 1");
+/// The name of the class of a row.
+pub const CLASS_NAME: Column =
+    text("name", "name of the class as the data set gives it; empty where it is not recorded");
 /// Right answers.
 pub const CORRECT: Column = int("correct", "", "test samples answered rightly");
 /// Test samples.

@@ -8,9 +8,9 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, LEARNT, int};
+use super::column::{CLASS_NAME, Column, LEARNT, int, text};
 use super::kept_table::KeptTable;
-use crate::experiment::{DirectoryError, RunDirectory, names};
+use crate::experiment::{ClassNames, DirectoryError, RunDirectory, names as files};
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::learning::Confusion;
 use crate::quantity::TaskId;
@@ -20,14 +20,21 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
     int("class", "", "true class, in the data set's numbers"),
     int("answered", "", "class that the model named"),
     int("samples", "", "test samples of that class with that answer, at least 1"),
+    CLASS_NAME,
+    text("answered_name", "name of the class that the model named"),
 ];
 
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Row {
     learnt: u32,
     class: u32,
     answered: u32,
     samples: u64,
+    /// Versions that recorded no names wrote rows without these.
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    answered_name: String,
 }
 
 /// Writes one row per task learnt, class and answer.
@@ -35,6 +42,7 @@ pub struct ConfusionTable {
     table: KeptTable<Row>,
     /// Classes by head row.
     classes: Vec<u32>,
+    names: ClassNames,
     /// Entries that the run is told of.
     told: u64,
     /// Rows of another process.
@@ -43,16 +51,20 @@ pub struct ConfusionTable {
 
 impl ConfusionTable {
     /// Begins the file of a run, whose first `told` entries another process computed.
-    pub fn create(directory: &RunDirectory, told: u64) -> Result<ConfusionTable, DirectoryError> {
-        let path = directory.path().join(names::CONFUSION);
+    pub fn create(
+        directory: &RunDirectory,
+        told: u64,
+        names: ClassNames,
+    ) -> Result<ConfusionTable, DirectoryError> {
+        let path = directory.path().join(files::CONFUSION);
         let before = match (told, File::open(&path)) {
             (1.., Ok(file)) => {
                 csv::Reader::from_reader(file).into_deserialize().filter_map(Result::ok).collect()
             }
             _ => Vec::new(),
         };
-        let table = KeptTable::create(directory, names::CONFUSION, told > 0)?;
-        Ok(ConfusionTable { table, classes: Vec::new(), told, before })
+        let table = KeptTable::create(directory, files::CONFUSION, told > 0)?;
+        Ok(ConfusionTable { table, classes: Vec::new(), names, told, before })
     }
 
     fn class(&self, row: u32) -> u32 {
@@ -87,7 +99,9 @@ impl EventSink for ConfusionTable {
         for ((label, answer), samples) in counts {
             let (class, answered) = (self.class(*label), self.class(*answer));
             let learnt = u32::from(task.0) + 1;
-            self.table.row(&Row { learnt, class, answered, samples: *samples })?;
+            let [name, answered_name] = [class, answered].map(|id| self.names.of(id).to_owned());
+            let samples = *samples;
+            self.table.row(&Row { learnt, class, answered, samples, name, answered_name })?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::text_table::{TextTable, grouped};
-use crate::experiment::Holding;
+use crate::experiment::{ClassNames, Holding};
 use crate::quantity::{ClientId, TaskId};
 
 /// More clients than this are not listed one by one.
@@ -28,8 +28,8 @@ impl Own {
     }
 }
 
-/// Clients as rows, tasks as columns.
-pub fn partition_table(holdings: &[Holding]) -> String {
+/// Clients as rows, tasks as columns; classes have their names where the data set gives any.
+pub fn partition_table(holdings: &[Holding], names: &ClassNames) -> String {
     let mut clients: BTreeMap<ClientId, Own> = BTreeMap::new();
     let mut tasks = BTreeSet::new();
     for held in holdings {
@@ -43,8 +43,8 @@ pub fn partition_table(holdings: &[Holding]) -> String {
     let mut table = TextTable::new(head.into_iter().chain(titles));
     for (client, own) in clients.iter().take(LISTED) {
         let most = own.main_class().map_or_else(String::new, |(class, samples)| {
-            let share = 100.0 * samples as f64 / own.samples().max(1) as f64;
-            format!("class {class} ({share:.0} %)")
+            let share = 100.0 * samples as f64 / own.samples() as f64;
+            format!("class {} ({share:.0} %)", names.label(class))
         });
         let facts = [client.0.to_string(), grouped(own.samples()), own.classes.len().to_string()];
         let of_tasks = tasks.iter().map(|task| grouped(own.tasks.get(task).copied().unwrap_or(0)));
@@ -89,11 +89,12 @@ mod tests {
             class,
             samples,
         };
-        let text = partition_table(&[held(0, 0, 3, 5), held(0, 7, 3, 1), held(1, 0, 4, 15)]);
+        let names = ClassNames::new(["0", "1", "2", "3", "emu"].map(String::from).to_vec());
+        let text = partition_table(&[held(0, 0, 3, 5), held(0, 7, 3, 1), held(1, 0, 4, 15)], &names);
         let rows: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(rows[0], "client samples classes most of task 1 task 2");
-        assert_eq!(rows[2], "0 20 2 class 4 (75 %) 5 15");
+        assert_eq!(rows[2], "0 20 2 class 4 (emu) (75 %) 5 15");
         assert_eq!(rows[3], "7 1 1 class 3 (100 %) 1 0");
         assert!(
             text.ends_with(

@@ -106,6 +106,27 @@ fn an_image_that_cannot_be_read_is_an_error_and_no_silent_loss() {
 }
 
 #[test]
+fn a_cut_image_is_an_error_and_no_gray_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    images(folder, "pets/train", 4);
+    images(folder, "pets/test", 2);
+    let path = folder.join("pets/train/emu/cut.jpg");
+    let noise = |x: u32, y: u32| image::Luma([(x * 37 + y * 101 + x * y) as u8]);
+    image::GrayImage::from_fn(64, 64, noise).save(&path).unwrap();
+    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    assert_eq!(run(folder, "whole", &[]).code, 0);
+    let whole = fs::read(&path).unwrap();
+    // The last tenth, and the end mark alone.
+    for lost in [whole.len() / 10, 2] {
+        fs::write(&path, &whole[..whole.len() - lost]).unwrap();
+        let told = run(folder, "cut", &[]);
+        assert_eq!(told.code, 6, "{}", told.err);
+        assert!(told.err.contains("emu/cut.jpg") && told.err.contains("cut off"), "{}", told.err);
+    }
+}
+
+#[test]
 fn undivided_images_are_drawn_class_by_class() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -154,7 +175,7 @@ fn rows_of_a_table_are_learnt_by_their_writers() {
     assert_eq!(one, digests(folder, "two", &["--workers", "2"]));
     assert_eq!(
         read(folder.join("one/partition.csv")),
-        "task,client,class,samples\n1,0,0,2\n1,0,1,1\n1,1,1,2\n",
+        "task,client,class,samples,name\n1,0,0,2,cat\n1,0,1,1,emu\n1,1,1,2,emu\n",
         "writer 7 has most"
     );
     let check = tell(folder, &["check", "own.toml", "--set", "backbone.kind=vit"]);
@@ -177,7 +198,7 @@ fn a_file_says_who_holds_which_sample() {
         |lines: &str| fs::write(folder.join("who.csv"), format!("sample,client\n{lines}")).unwrap();
     who("5,0\n0,1\n1,1\n2,1\n3,0\n4,0\n");
     let one = digests(folder, "one", &[]);
-    let expected = "task,client,class,samples\n1,0,0,1\n1,0,1,2\n1,1,0,2\n1,1,1,1\n";
+    let expected = "task,client,class,samples,name\n1,0,0,1,cat\n1,0,1,2,emu\n1,1,0,2,cat\n1,1,1,1,emu\n";
     assert_eq!(read(folder.join("one/partition.csv")), expected);
     // Another order of lines is the same partition.
     who("0,1\n1,1\n2,1\n3,0\n4,0\n5,0\n");
@@ -190,7 +211,7 @@ fn a_file_says_who_holds_which_sample() {
     assert!(told.err.contains("none for 3 of them, the first is sample 3"), "{}", told.err);
     let dropped = run(folder, "dropped", &["--set", "partition.unlisted=drop"]);
     assert_eq!(dropped.code, 0, "{}", dropped.err);
-    let expected = "task,client,class,samples\n1,0,0,1\n1,1,0,1\n1,1,1,1\n";
+    let expected = "task,client,class,samples,name\n1,0,0,1,cat\n1,1,0,1,cat\n1,1,1,1,emu\n";
     assert_eq!(read(folder.join("dropped/partition.csv")), expected);
     who("0,1\n9,0\n");
     let told = run(folder, "beyond", &["--set", "partition.unlisted=drop"]);

@@ -19,7 +19,8 @@ fn what_clients_hold_is_what_they_train_on() {
         .map(|line| line.split(',').map(|cell| cell.parse().unwrap()).collect())
         .collect();
     for row in &rows {
-        let [task, client, class, samples] = row[..] else { panic!("{row:?}") };
+        let [task, client, class, samples, name] = row[..] else { panic!("{row:?}") };
+        assert_eq!(name, class, "digits are called by their numbers");
         *held.entry((task, client)).or_default() += samples;
         let of_class = classes.entry(class).or_insert((task, 0));
         assert_eq!(of_class.0, task, "a class arrives with one task");
@@ -48,7 +49,11 @@ fn what_clients_hold_is_what_they_train_on() {
     let planned: Vec<Vec<u64>> = planned
         .iter()
         .map(|row| {
-            ["task", "client", "class", "samples"].map(|key| row[key].as_u64().unwrap()).into()
+            let mut cells = ["task", "client", "class", "samples"]
+                .map(|key| row[key].as_u64().unwrap())
+                .to_vec();
+            cells.push(row["name"].as_str().unwrap().parse().unwrap());
+            cells
         })
         .collect();
     assert_eq!(planned, rows);

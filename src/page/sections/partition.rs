@@ -4,37 +4,64 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 
-use crate::experiment::names;
+use crate::experiment::{ClassNames, names};
 use crate::page::Section;
 use crate::page::content::Content;
 use crate::page::html::tint;
-use crate::results::{RunRecord, Sheet};
+use crate::results::{RunRecord, Sheet, thinned};
 
-/// Columns and rows of a table at most; neighbours are added up where there are more.
+/// Columns at most; of more clients some are shown.
 const CLIENTS: usize = 30;
+/// Rows at most; neighbours are added up where there are more classes.
 const CLASSES: usize = 25;
 
 /// Samples by class and client.
 type Counts = BTreeMap<(u64, u64), u64>;
 
-/// A table per place on `x`: the first run of each, whose partition arms share where seeds pair.
+/// A partition, and the arms whose first run has it: arms share it where seeds pair.
+struct Shown<'a> {
+    run: &'a RunRecord,
+    counts: Counts,
+    arms: Vec<usize>,
+}
+
+/// A table per partition.
 pub fn section(content: &Content) -> Option<Section> {
-    let mut shown: Vec<(String, Counts)> = Vec::new();
-    for (name, arms) in content.charts() {
-        let first = arms.iter().find_map(|arm| content.arms[*arm].runs.first());
-        let Some((run, counts)) = first.and_then(|run| Some((run, counts(run)?))) else { continue };
-        if shown.iter().any(|(_, known)| *known == counts) {
-            continue;
+    let mut shown: Vec<Shown<'_>> = Vec::new();
+    for (number, arm) in content.arms.iter().enumerate() {
+        let first = arm.runs.first().and_then(|run| Some((run, counts(run)?)));
+        let Some((run, counts)) = first else { continue };
+        match shown.iter_mut().find(|known| known.counts == counts) {
+            Some(known) => known.arms.push(number),
+            None => shown.push(Shown { run, counts, arms: vec![number] }),
         }
-        let seed = run.manifest.seeds.partition;
-        let name = if name.is_empty() { String::new() } else { format!("{name}, ") };
-        shown.push((format!("{name}partition seed {seed}"), counts));
     }
     let body = html! {
-        p.note { "Training samples of every class at every client. The deeper a cell is tinted, the more." }
-        @for (name, counts) in &shown { (table(name, counts)) }
+        p.note {
+            "Training samples of every class at every client. The deeper a cell is tinted, the nearer it comes to the class that \
+             the client has most of."
+        }
+        @for one in &shown {
+            (table(&name(content, one, &shown), &one.counts, &one.run.manifest.class_names))
+        }
     };
     (!shown.is_empty()).then_some(Section { id: "partition", title: "Partition", body })
+}
+
+/// The seed of a partition and, where there are several partitions, what its arms have in common: never a method, which
+/// divides nothing.
+fn name(content: &Content, one: &Shown<'_>, shown: &[Shown<'_>]) -> String {
+    let seed = format!("partition seed {}", one.run.manifest.seeds.partition);
+    let all = &content.arms;
+    let axes = one.arms.first().map_or(&[][..], |arm| &all[*arm].axes);
+    let tells = |(axis, value): &&(String, String)| {
+        let has = |arm: usize| all[arm].axis(axis) == Some(value.as_str());
+        let theirs = one.arms.iter().all(|arm| has(*arm));
+        axis != "method" && theirs && (0..all.len()).any(|arm| !has(arm))
+    };
+    let pairs = axes.iter().filter(tells).map(|(axis, value)| format!("{axis}={value}"));
+    let pairs: Vec<String> = pairs.filter(|_| shown.len() > 1).collect();
+    pairs.into_iter().chain([seed]).collect::<Vec<_>>().join(", ")
 }
 
 fn counts(run: &RunRecord) -> Option<Counts> {
@@ -49,48 +76,97 @@ fn counts(run: &RunRecord) -> Option<Counts> {
     (!counts.is_empty()).then_some(counts)
 }
 
+/// What a client has.
+#[derive(Clone)]
+struct Column {
+    client: u64,
+    classes: BTreeMap<u64, u64>,
+}
+
+impl Column {
+    fn samples(&self) -> u64 {
+        self.classes.values().sum()
+    }
+
+    /// The class it has most of, the first of several.
+    fn main_class(&self) -> Option<u64> {
+        let most = self.classes.iter().max_by_key(|(class, n)| (**n, std::cmp::Reverse(**class)));
+        most.map(|(class, _)| *class)
+    }
+}
+
+/// Clients in order; of more than `most` some, evenly taken once they are sorted by main class and size.
+fn columns(counts: &Counts, most: usize) -> Vec<Column> {
+    let mut clients: BTreeMap<u64, Column> = BTreeMap::new();
+    for ((class, client), samples) in counts {
+        let new = || Column { client: *client, classes: BTreeMap::new() };
+        clients.entry(*client).or_insert_with(new).classes.insert(*class, *samples);
+    }
+    let mut columns: Vec<Column> = clients.into_values().collect();
+    if columns.len() > most {
+        columns.sort_by_key(|column| (column.main_class(), column.samples(), column.client));
+        columns = thinned(&columns, most);
+    }
+    columns
+}
+
 /// Neighbours put together so that there are `most` groups at the most.
 fn groups(all: &BTreeSet<u64>, most: usize) -> Vec<Vec<u64>> {
     let all: Vec<u64> = all.iter().copied().collect();
     all.chunks(all.len().div_ceil(most).max(1)).map(<[u64]>::to_vec).collect()
 }
 
-fn named(group: &[u64]) -> String {
+fn named(group: &[u64], names: &ClassNames) -> String {
     match group {
-        [one] => one.to_string(),
+        [one] => names.label(*one as u32),
         [first, .., last] => format!("{first}-{last}"),
         [] => String::new(),
     }
 }
 
-fn table(name: &str, counts: &Counts) -> Markup {
-    let clients = groups(&counts.keys().map(|(_, client)| *client).collect(), CLIENTS);
+fn table(name: &str, counts: &Counts, names: &ClassNames) -> Markup {
+    let all: BTreeSet<u64> = counts.keys().map(|(_, client)| *client).collect();
+    let clients = columns(counts, CLIENTS);
     let classes = groups(&counts.keys().map(|(class, _)| *class).collect(), CLASSES);
-    let sum = |classes: &[u64], clients: &[u64]| -> u64 {
-        let each =
-            classes.iter().flat_map(|class| clients.iter().map(move |client| (*class, *client)));
-        each.filter_map(|key| counts.get(&key)).sum()
+    let sum = |group: &[u64], column: &Column| -> u64 {
+        group.iter().filter_map(|class| column.classes.get(class)).sum()
     };
-    let cells: Vec<Vec<u64>> =
-        classes.iter().map(|row| clients.iter().map(|column| sum(row, column)).collect()).collect();
-    let most = cells.iter().flatten().copied().max().unwrap_or(0).max(1);
-    let apart = clients.iter().chain(&classes).all(|group| group.len() == 1);
+    let most: Vec<u64> = clients
+        .iter()
+        .map(|column| classes.iter().map(|group| sum(group, column)).max().unwrap_or(0))
+        .collect();
+    let some = clients.len() < all.len();
+    let together = classes.iter().any(|group| group.len() > 1);
     html! {
         div.wide tabindex="0" role="group" aria-label=(name) {
             table.heat.small {
-                caption { (name) @if !apart { "; neighbours are added up" } }
+                caption {
+                    (name)
+                    @if some {
+                        "; " (clients.len()) " of " (all.len())
+                        " clients, evenly taken of all sorted by main class and size"
+                    }
+                    @if together { "; neighbouring classes are added up" }
+                }
                 thead { tr {
                     th scope="col" class="text" { "class \\ client" }
-                    @for group in &clients { th scope="col" { (named(group)) } }
+                    @for column in &clients { th scope="col" { (column.client) } }
                 } }
-                tbody { @for (group, row) in classes.iter().zip(&cells) { tr {
-                    th scope="row" class="text" { (named(group)) }
-                    @for samples in row {
-                        @if *samples > 0 {
-                            td class=(tint(*samples as f64 / most as f64)) { (samples) }
-                        } @else { td {} }
+                tbody {
+                    @for group in &classes { tr {
+                        th scope="row" class="text" { (named(group, names)) }
+                        @for (column, most) in clients.iter().zip(&most) {
+                            @let samples = sum(group, column);
+                            @if samples > 0 {
+                                td class=(tint(samples as f64 / *most as f64)) { (samples) }
+                            } @else { td {} }
+                        }
+                    } }
+                    tr {
+                        th scope="row" class="text" { "all" }
+                        @for column in &clients { td { (column.samples()) } }
                     }
-                } } }
+                }
             }
         }
     }
@@ -100,15 +176,53 @@ fn table(name: &str, counts: &Counts) -> Markup {
 mod tests {
     use super::*;
 
+    fn no_names() -> ClassNames {
+        ClassNames::default()
+    }
+
     #[test]
-    fn neighbours_are_added_up_where_there_are_too_many() {
+    fn many_clients_are_sorted_and_some_of_them_shown_as_they_are() {
+        // Client c has 10 + c samples of class c % 3 and one of the next.
+        let counts: Counts = (0..100)
+            .flat_map(|client| [((client % 3, client), 10 + client), (((client + 1) % 3, client), 1)])
+            .collect();
+        let columns = columns(&counts, 30);
+        assert_eq!(columns.len(), 30);
+        let main: Vec<u64> = columns.iter().map(|column| column.main_class().unwrap()).collect();
+        assert!(main.is_sorted() && [0, 1, 2].map(|c| main.iter().filter(|m| **m == c).count()) == [10; 3]);
+        assert!(columns.iter().all(|one| one.client % 3 == one.main_class().unwrap()));
+        assert!(columns.iter().all(|one| one.samples() == 11 + one.client), "nothing is added up");
+        let text = table("many", &counts, &no_names()).into_string();
+        assert!(text.contains("30 of 100 clients") && !text.contains("added up"), "{text}");
+    }
+
+    #[test]
+    fn few_clients_keep_their_order_and_classes_have_names() {
+        let counts: Counts = [((0, 5), 1), ((1, 5), 9), ((0, 2), 4)].into();
+        let names = ClassNames::new(["cat", "dog"].map(String::from).to_vec());
+        let text = table("few", &counts, &names).into_string();
+        let cells: Vec<&str> = text.split("<t").filter_map(|cell| cell.split('>').nth(1)).collect();
+        let words: Vec<&str> = cells.iter().filter_map(|cell| cell.split('<').next()).collect();
+        let head = words.iter().position(|word| *word == "2").unwrap();
+        assert_eq!(words[head + 1], "5");
+        let row = words.iter().position(|word| *word == "0 (cat)").unwrap();
+        assert_eq!(words[row + 1..row + 3], ["4", "1"]);
+        let all = words.iter().position(|word| *word == "all").unwrap();
+        assert_eq!(words[all + 1..all + 3], ["4", "10"]);
+        // The deepest tint of each client is that of its main class.
+        assert_eq!(text.matches(&tint(1.0)).count(), 2, "{text}");
+    }
+
+    #[test]
+    fn neighbouring_classes_are_added_up_where_there_are_too_many() {
         let all: BTreeSet<u64> = (0..100).collect();
-        let groups = groups(&all, 30);
+        let groups = groups(&all, 25);
         assert_eq!(groups.len(), 25);
+        let named = |group: &[u64]| named(group, &no_names());
         assert_eq!((named(&groups[0]), named(&groups[24])), ("0-3".into(), "96-99".into()));
-        let counts: Counts = (0..100).map(|client| ((7, client), 2)).collect();
-        let text = table("many", &counts).into_string();
+        let counts: Counts = (0..100).map(|class| ((class, 7), 2)).collect();
+        let text = table("many", &counts, &no_names()).into_string();
         assert_eq!(text.matches(">8<").count(), 25, "{text}");
-        assert!(text.contains("added up"));
+        assert!(text.contains("classes are added up"));
     }
 }

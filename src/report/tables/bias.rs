@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::experiment::ClassNames;
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::files::{Disk, DiskFile};
-use crate::report::column::{CLIENT, Column, ROUND, TASK, int};
+use crate::report::column::{CLASS_NAME, CLIENT, Column, ROUND, TASK, int};
 use crate::report::csv::Csv;
 
 pub(in crate::report) const COLUMNS: &[Column] = &[
@@ -21,6 +22,7 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
     int("class", "", "class of that row, in the data set's numbers"),
     int("held", "", "training samples of the class that the client holds"),
     int("answered", "", "test samples for which its model named the class"),
+    CLASS_NAME,
 ];
 
 #[derive(Default, Serialize)]
@@ -32,6 +34,7 @@ struct Row {
     class: u32,
     held: u64,
     answered: u64,
+    name: String,
 }
 
 /// Writes one row per client and class, each time that client models are compared.
@@ -42,12 +45,13 @@ pub struct BiasTable {
     csv: Option<Csv<DiskFile, Row>>,
     /// Classes by head row, of the tasks so far.
     classes: Vec<u32>,
+    names: ClassNames,
 }
 
 impl BiasTable {
     /// Writes nothing yet.
-    pub fn new(disk: Disk, path: PathBuf) -> BiasTable {
-        BiasTable { disk, path, csv: None, classes: Vec::new() }
+    pub fn new(disk: Disk, path: PathBuf, names: ClassNames) -> BiasTable {
+        BiasTable { disk, path, csv: None, classes: Vec::new(), names }
     }
 
     fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, Row>> {
@@ -74,7 +78,8 @@ impl EventSink for BiasTable {
                 let class = self.classes.get(row).copied().unwrap_or(row as u32);
                 let (client, row) = (own.client.0, row as u32);
                 let (held, answered) = (*held, *answered);
-                self.csv()?.row(&Row { round, task, client, row, class, held, answered })?;
+                let name = self.names.of(class).to_owned();
+                self.csv()?.row(&Row { round, task, client, row, class, held, answered, name })?;
             }
         }
         Ok(())

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::experiment::ClassNames;
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
-use crate::report::column::{CORRECT, Column, LEARNT, TOTAL, float, int};
+use crate::report::column::{CLASS_NAME, CORRECT, Column, LEARNT, TOTAL, float, int};
 use crate::report::csv::{Csv, Number};
 
 pub(in crate::report) const COLUMNS: &[Column] = &[
@@ -16,6 +17,7 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
     CORRECT,
     TOTAL,
     float("accuracy", "share", "correct over total"),
+    CLASS_NAME,
 ];
 
 #[derive(Default, Serialize)]
@@ -27,6 +29,7 @@ struct Row {
     correct: u64,
     total: u64,
     accuracy: Number,
+    name: String,
 }
 
 /// Writes one row per task learnt and class seen.
@@ -34,12 +37,13 @@ pub struct ClassesTable<W: Write> {
     csv: Csv<W, Row>,
     /// Class and task (from 1) by head row.
     rows: Vec<(u32, u32)>,
+    names: ClassNames,
 }
 
 impl<W: Write> ClassesTable<W> {
     /// Writes the head.
-    pub fn new(out: W) -> io::Result<Self> {
-        Ok(ClassesTable { csv: Csv::new(out)?, rows: Vec::new() })
+    pub fn new(out: W, names: ClassNames) -> io::Result<Self> {
+        Ok(ClassesTable { csv: Csv::new(out)?, rows: Vec::new(), names })
     }
 }
 
@@ -59,7 +63,8 @@ impl<W: Write + Send> EventSink for ClassesTable<W> {
             let (row, correct, total) = (score.0, score.1, score.2);
             let (class, task) = self.rows.get(row as usize).copied().unwrap_or((row, learnt));
             let accuracy = Number(correct as f64 / total as f64);
-            self.csv.row(&Row { learnt, task, row, class, correct, total, accuracy })?;
+            let name = self.names.of(class).to_owned();
+            self.csv.row(&Row { learnt, task, row, class, correct, total, accuracy, name })?;
         }
         Ok(())
     }

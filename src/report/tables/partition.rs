@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::experiment::{DirectoryError, Holding, RunDirectory, names, write_atomically};
-use crate::report::column::{CLIENT, Column, TASK, int};
+use crate::experiment::{ClassNames, DirectoryError, Holding, RunDirectory, names, write_atomically};
+use crate::report::column::{CLASS_NAME, CLIENT, Column, TASK, int};
 use crate::report::csv::Csv;
 
 pub(in crate::report) const COLUMNS: &[Column] = &[
@@ -21,6 +21,7 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
         "",
         "training samples of the class that the client holds in the task, at least 1",
     ),
+    CLASS_NAME,
 ];
 
 #[derive(Default, Serialize)]
@@ -29,24 +30,30 @@ struct Row {
     client: u32,
     class: u32,
     samples: u64,
+    name: String,
 }
 
 /// The table as a file.
-pub fn partition_csv(holdings: &[Holding]) -> io::Result<Vec<u8>> {
+pub fn partition_csv(holdings: &[Holding], names: &ClassNames) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let mut csv = Csv::new(&mut text)?;
     for Holding { task, client, class, samples } in holdings {
         let (task, client) = (u32::from(task.0) + 1, client.0);
-        csv.row(&Row { task, client, class: *class, samples: *samples })?;
+        let name = names.of(*class).to_owned();
+        csv.row(&Row { task, client, class: *class, samples: *samples, name })?;
     }
     drop(csv);
     Ok(text)
 }
 
 /// Writes it into the directory of a run.
-pub fn write_partition(run: &RunDirectory, holdings: &[Holding]) -> Result<(), DirectoryError> {
+pub fn write_partition(
+    run: &RunDirectory,
+    holdings: &[Holding],
+    class_names: &ClassNames,
+) -> Result<(), DirectoryError> {
     let path = run.path().join(names::PARTITION);
-    let text = partition_csv(holdings);
+    let text = partition_csv(holdings, class_names);
     let text = text.map_err(|source| DirectoryError::Write { path, source })?;
     run.write(names::PARTITION, &text)
 }
