@@ -108,7 +108,7 @@ impl Content {
             }
         }
         arrange(&mut arms, &mut labels);
-        let x = wishes.x.clone().filter(|x| values(&arms, x).len() > 1).or_else(|| numeric(&arms));
+        let x = wishes.x.clone().filter(|x| lies_along(&arms, x)).or_else(|| numeric(&arms));
         let baselines = baselines(&arms, &labels, &wishes, x.as_deref());
         let name = || Some(arms.first()?.runs.first()?.manifest.scenario.name.clone());
         let title = wishes.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
@@ -126,14 +126,23 @@ impl Content {
         })
     }
 
-    /// The arms at every value of `x`, a chart's worth at a time, with what is said of them.
+    /// Returns true if curves and histograms have a figure for every value of `x`: where these are numbers beside other
+    /// axes, and where all arms are too many for one figure. Otherwise all arms stand in one.
+    fn is_divided(&self) -> bool {
+        let Some(x) = &self.x else { return false };
+        let others = has_other_axes(&self.arms, x);
+        others && (is_numeric(&self.values(x)) || self.arms.len() > MOST_SERIES)
+    }
+
+    /// Arms whose curves stand in one figure, a chart's worth at a time, with what is said of them.
     pub fn charts(&self) -> Vec<(String, Vec<usize>)> {
         let all: Vec<usize> = (0..self.arms.len()).collect();
         let of = |value: &str| -> Vec<usize> {
             let x = self.x.as_deref().unwrap_or_default();
             all.iter().copied().filter(|arm| self.arms[*arm].axis(x) == Some(value)).collect()
         };
-        let mut charts: Vec<(String, Vec<usize>)> = match &self.x {
+        let divided = self.x.as_ref().filter(|_| self.is_divided());
+        let mut charts: Vec<(String, Vec<usize>)> = match divided {
             None => vec![(String::new(), all.clone())],
             Some(x) => {
                 let values = values(&self.arms, x);
@@ -188,14 +197,32 @@ impl Content {
         names.into_iter().map(of).collect()
     }
 
+    /// What an arm is called in a figure of [`charts`](Content::charts).
+    pub fn curve_name(&self, arm: usize) -> String {
+        if self.is_divided() { self.series_name(arm) } else { self.name_without(arm, None) }
+    }
+
+    /// The number of an arm in a figure of [`charts`](Content::charts), which gives its colour.
+    pub fn curve_number(&self, arm: usize) -> usize {
+        if self.is_divided() { self.number(arm) } else { arm }
+    }
+
     /// What an arm is called apart from its place on `x`.
     pub fn series_name(&self, arm: usize) -> String {
-        let others = self.arms[arm].axes.iter().filter(|(axis, _)| Some(axis) != self.x.as_ref());
+        self.name_without(arm, self.x.as_ref())
+    }
+
+    fn name_without(&self, arm: usize, left_out: Option<&String>) -> String {
+        let others = self.arms[arm].axes.iter().filter(|(axis, _)| Some(axis) != left_out);
         let mut others: Vec<(String, String)> = others.cloned().collect();
         others.sort_by_key(|(axis, _)| Some(axis) != self.lines.as_ref());
         match others.as_slice() {
             [] => {
                 self.arms[arm].runs.first().map_or_else(String::new, |r| r.manifest.method.clone())
+            }
+            // A number says nothing without what it counts.
+            [(axis, value)] if left_out.is_none() && value.parse::<f64>().is_ok() => {
+                format!("{axis}={value}")
             }
             [(_, value)] => value.clone(),
             others => {
@@ -227,6 +254,24 @@ impl Content {
     pub fn values(&self, axis: &str) -> Vec<String> {
         values(&self.arms, axis)
     }
+}
+
+/// Returns true if metrics can be drawn over an axis: it has several values, which are numbers or have other axes beside
+/// them. The arms of a single axis of words are drawn beside each other.
+fn lies_along(arms: &[Arm], axis: &str) -> bool {
+    let values = values(arms, axis);
+    values.len() > 1 && (is_numeric(&values) || has_other_axes(arms, axis))
+}
+
+fn is_numeric(values: &[String]) -> bool {
+    values.iter().all(|value| value.parse::<f64>().is_ok())
+}
+
+/// Returns true if arms differ in another axis of the grid.
+fn has_other_axes(arms: &[Arm], axis: &str) -> bool {
+    let axes = arms.iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis);
+    let mut others = axes.filter(|other| *other != axis && *other != Arm::CELL);
+    others.any(|other| values(arms, other).len() > 1)
 }
 
 /// What is said of runs in the folder of a study that are none of its cells.

@@ -49,10 +49,12 @@ impl Arm {
         Distribution(all.into_iter().map(|(bits, count)| (f64::from_bits(bits), count)).collect())
     }
 
-    /// How often clients were sampled: by client and run, load clients left out.
+    /// How often clients were sampled: by client and run, load clients left out. Those of a fixed population that never
+    /// were are among them, with 0: `clients.csv` has no rows for them.
     pub fn sampled(&self) -> Vec<u64> {
         let mut sampled = Vec::new();
         for run in self.done() {
+            let before = sampled.len();
             let Ok(Some(clients)) = run.sheet(names::CLIENTS) else { continue };
             let kind = clients.column("kind");
             let Some(rounds) = clients.numbers("rounds_sampled") else { continue };
@@ -61,6 +63,8 @@ impl Arm {
                     sampled.push(rounds.unwrap_or(0.0) as u64);
                 }
             }
+            let all = run.fixed_population().map_or(0, |clients| before + clients);
+            sampled.resize(sampled.len().max(all), 0);
         }
         sampled
     }
@@ -77,5 +81,43 @@ mod tests {
         let distribution = Distribution::parse(text);
         assert_eq!(distribution.0, [(10.0, 3), (25.5, 5)]);
         assert_eq!(distribution.count(), 8);
+    }
+
+    /// Two runs of seven clients, of which some were never sampled; load clients are none of them.
+    #[test]
+    fn clients_that_were_never_sampled_are_counted_at_zero() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, scenario: &str, clients: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            let manifest = serde_json::json!({
+                "format": 1, "fedcast": "0.1.0", "status": "done",
+                "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
+                "seeds": { "run": name.len(), "partition": 1, "class_order": 1 },
+                "data": null, "backbone": null, "level": "N", "workers": 1,
+                "machine": crate::experiment::Machine::here(),
+            });
+            std::fs::write(path.join(names::MANIFEST), manifest.to_string()).unwrap();
+            std::fs::write(path.join(names::SCENARIO), scenario).unwrap();
+            let table = format!("client,kind,rounds_sampled\n{clients}");
+            std::fs::write(path.join(names::CLIENTS), table).unwrap();
+        };
+        let sampled = || {
+            let arms = Arm::sort(RunRecord::find(folder.path()).unwrap());
+            let [arm] = arms.as_slice() else { panic!("{} arms", arms.len()) };
+            arm.sampled()
+        };
+        let fixed = "[federation]\nclients = 7\n";
+        write("a", fixed, "0,client,3\n4,client,1\n7,load,9\n");
+        write("ab", fixed, "6,client,2\n");
+        let all = sampled();
+        assert_eq!(all.len(), 2 * 7, "clients times runs: {all:?}");
+        let times = |n: u64| all.iter().filter(|count| **count == n).count();
+        assert_eq!([0, 1, 2, 3, 9].map(times), [11, 1, 1, 1, 0]);
+        for run in ["a", "ab"] {
+            let fresh = format!("{fixed}[participation]\npopulation = \"fresh\"\n");
+            std::fs::write(folder.path().join(run).join(names::SCENARIO), fresh).unwrap();
+        }
+        assert_eq!(sampled(), [3, 1, 2]);
     }
 }

@@ -97,6 +97,14 @@ impl RunRecord {
         self.summary.as_ref()?.pointer(pointer)?.as_f64()
     }
 
+    /// The number of clients that own data; `None` where they are new in every round, or the scenario does not say.
+    pub fn fixed_population(&self) -> Option<usize> {
+        let key = |section: &str, key: &str| self.scenario.get(section)?.get(key).cloned();
+        let is_fresh = key("participation", "population").is_some_and(|p| p.as_str() == Some("fresh"));
+        let clients = key("federation", "clients")?.as_integer()?;
+        usize::try_from(clients).ok().filter(|_| !is_fresh)
+    }
+
     /// A table of the run by its file name; `None` where the run has none such.
     ///
     /// # Errors

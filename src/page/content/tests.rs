@@ -57,3 +57,92 @@ fn of_a_study_only_its_cells_are_shown_and_the_rest_is_one_remark() {
     assert_eq!(content.left_out.len(), 1);
     assert!(content.left_out[0].contains("zcopy is the same run as "), "{:?}", content.left_out);
 }
+
+/// A run of a method among so many clients.
+fn run_with(folder: &Path, method: &str, clients: u32) {
+    run(folder, 1);
+    let text = fs::read_to_string(folder.join(names::MANIFEST)).unwrap();
+    let text = text.replace("\"method\":\"hgp\"", &format!("\"method\":\"{method}\""));
+    fs::write(folder.join(names::MANIFEST), text).unwrap();
+    let scenario = format!(
+        "schema = 1\nmethod = {{ name = \"{method}\" }}\nfederation = {{ clients = {clients} }}\n"
+    );
+    fs::write(folder.join(names::SCENARIO), scenario).unwrap();
+}
+
+/// What the figures of curves are called, and what the arms in them are called, with their colours.
+fn figures(content: &Content) -> Vec<(String, Vec<(usize, String)>)> {
+    let arm = |arm: &usize| (content.curve_number(*arm), content.curve_name(*arm));
+    content.charts().iter().map(|(name, arms)| (name.clone(), arms.iter().map(arm).collect())).collect()
+}
+
+/// A study with these axes, and its runs; `of` reads method and clients from the path of a cell.
+fn study(root: &Path, axes: &str, of: impl Fn(&str) -> (String, u32)) -> Vec<PathBuf> {
+    let text = format!("schema = 1\nstudy = \"s\"\nbase = \"base.toml\"\n{axes}");
+    fs::write(root.join("study.effective.toml"), text).unwrap();
+    let cells = Wishes::of(root).unwrap().cells;
+    let paths: Vec<PathBuf> = cells.iter().map(|cell| root.join(&cell.path)).collect();
+    for path in &paths {
+        let (method, clients) = of(&path.display().to_string());
+        run_with(path, &method, clients);
+    }
+    paths
+}
+
+const METHODS: &str = "[axes.method]\nhgp = { method = { name = \"hgp\" } }\n\
+                       stsa = { method = { name = \"stsa\" } }\n";
+const CLIENTS: &str = "[axes.clients]\nkey = \"federation.clients\"\nvalues = [10, 20]\n";
+
+fn method_of(path: &str) -> String {
+    if path.contains("stsa") { "stsa" } else { "hgp" }.to_owned()
+}
+
+fn clients_of(path: &str) -> u32 {
+    if path.contains("20") { 20 } else { 10 }
+}
+
+#[test]
+fn methods_of_a_single_axis_stand_in_one_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_owned();
+    let runs = study(&root, METHODS, |path| (method_of(path), 10));
+    let both = vec![(String::new(), vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())])];
+    let of_study = Content::gather(&[root], &[]).unwrap();
+    assert_eq!((figures(&of_study), &of_study.x), (both.clone(), &None));
+    // As of the same runs one by one.
+    let of_runs = Content::gather(&runs, &[]).unwrap();
+    assert_eq!((figures(&of_runs), of_runs.figures()), (both, of_study.figures()));
+}
+
+#[test]
+fn numbers_of_a_single_axis_stand_in_one_figure_and_along_the_bottom() {
+    let folder = tempfile::tempdir().unwrap();
+    // The folder has a name of digits of its own.
+    let root = folder.path().join("study");
+    fs::create_dir(&root).unwrap();
+    let runs = study(&root, CLIENTS, |path| {
+        ("hgp".into(), clients_of(path.rsplit_once("study").unwrap().1))
+    });
+    let both =
+        vec![(String::new(), vec![(0, "clients=10".to_owned()), (1, "clients=20".to_owned())])];
+    for roots in [vec![root], runs] {
+        let content = Content::gather(&roots, &[]).unwrap();
+        assert_eq!(figures(&content), both);
+        assert_eq!(content.x.as_deref(), Some("clients"));
+    }
+}
+
+#[test]
+fn numbers_beside_another_axis_have_a_figure_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("study");
+    fs::create_dir(&root).unwrap();
+    study(&root, &format!("{CLIENTS}{METHODS}"), |path| {
+        (method_of(path), clients_of(path.rsplit_once("study").unwrap().1))
+    });
+    let methods = || vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())];
+    let content = Content::gather(&[root], &[]).unwrap();
+    let wanted =
+        vec![("clients=10".to_owned(), methods()), ("clients=20".to_owned(), methods())];
+    assert_eq!(figures(&content), wanted);
+}

@@ -19,16 +19,36 @@ pub struct Axis {
     /// Where there are ticks, and what is written there.
     pub ticks: Vec<(f64, String)>,
     logarithmic: bool,
+    /// Where values end, whatever room the axis leaves: a share has none below 0 and above 1.
+    bounds: Bounds,
+}
+
+/// Least and greatest value that there can be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bounds {
+    least: f64,
+    most: f64,
+}
+
+impl Bounds {
+    fn of(label: Label) -> Bounds {
+        match label {
+            Label::Percent => Bounds { least: 0.0, most: 1.0 },
+            _ => Bounds { least: f64::NEG_INFINITY, most: f64::INFINITY },
+        }
+    }
+
+    fn hold(self, value: f64) -> f64 {
+        value.max(self.least).min(self.most)
+    }
 }
 
 impl Axis {
     /// From the least to the greatest of the values with a little room, and from zero where they come near it.
     pub fn linear(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
-        let (mut low, mut high) = extent(values);
-        // A deviation may reach beyond all, the thing itself cannot.
-        if label == Label::Percent {
-            high = high.min(1.0);
-        }
+        let bounds = Bounds::of(label);
+        // A deviation may reach beyond nothing and all, the thing itself cannot.
+        let (mut low, mut high) = extent(values.into_iter().map(|value| bounds.hold(value)));
         // An axis that begins at 70 of 100 is read wrongly less often than one cut where nobody expects it.
         if low > 0.0 && low < 0.5 * high {
             low = 0.0;
@@ -44,7 +64,7 @@ impl Axis {
             places.retain(|place| place.fract() == 0.0);
         }
         let ticks = places.into_iter().map(|at| (at, label.write(at))).collect();
-        Axis { title: title.to_owned(), low, high, ticks, logarithmic: false }
+        Axis { title: title.to_owned(), low, high, ticks, logarithmic: false, bounds }
     }
 
     /// A linear axis that begins at zero.
@@ -67,7 +87,8 @@ impl Axis {
             decades.flat_map(|decade| within.iter().map(move |step| step * 10f64.powi(decade)));
         let ticks = values.map(|value| (value.log10(), label.write(value)));
         let ticks = ticks.filter(|(at, _)| inside(at)).collect();
-        Axis { title: format!("{title}, logarithmic"), low, high, ticks, logarithmic: true }
+        let (title, bounds) = (format!("{title}, logarithmic"), Bounds::of(label));
+        Axis { title, low, high, ticks, logarithmic: true, bounds }
     }
 
     /// A place for every name, in order.
@@ -80,11 +101,13 @@ impl Axis {
             high: names.len().max(1) as f64 - 0.5,
             ticks: ticks.collect(),
             logarithmic: false,
+            bounds: Bounds::of(Label::Number),
         }
     }
 
     /// The coordinate of a value, or of the nearer end.
     pub fn at(&self, value: f64) -> f64 {
+        let value = self.bounds.hold(value);
         let at = if self.logarithmic { value.log10() } else { value };
         // Of what reaches beyond the axis the part on it is drawn.
         at.max(self.low).min(self.high)
@@ -168,7 +191,17 @@ mod tests {
         let one = Axis::linear("y", [5.0], Label::Number);
         assert!(one.low < 5.0 && one.high > 5.0);
         let share = Axis::linear("y", [0.7, 1.3], Label::Percent);
-        assert!(share.high < 1.1 && share.at(1.3) == share.high);
+        assert!(share.high > 1.0 && share.high < 1.1);
+    }
+
+    #[test]
+    fn shares_end_at_nothing_and_all() {
+        let share = Axis::linear("accuracy", [-0.1, 0.7, 1.3], Label::Percent);
+        assert_eq!((share.low, share.at(-0.1), share.at(1.3)), (0.0, 0.0, 1.0));
+        assert_eq!(share.at(0.7), 0.7);
+        // Points are differences and have no such ends.
+        let points = Axis::linear("forgetting", [-0.1, 1.3], Label::Points);
+        assert_eq!((points.at(-0.1), points.at(1.3)), (-0.1, 1.3));
     }
 
     #[test]

@@ -14,7 +14,7 @@ const POINTS: usize = 50;
 
 type Curve = Vec<CurvePoint>;
 
-/// A figure per place on `x`.
+/// The figures of [`Content::charts`].
 pub fn section(content: &Content) -> Option<Section> {
     let wanted = content.plots.is_empty() || content.plots.contains(&Plot::AccuracyByRound);
     let charts = if wanted { content.charts() } else { Vec::new() };
@@ -48,14 +48,15 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
     if timed {
         panels.push(panel("virtual time (s)", Label::Seconds, |point| point.closed_s));
     }
-    let series = |(arm, _): &(usize, Curve)| (content.number(*arm), content.series_name(*arm));
+    let series =
+        |(arm, _): &(usize, Curve)| (content.curve_number(*arm), content.curve_name(*arm));
     let at = if name.is_empty() { String::new() } else { format!(", {name}") };
     Some(Figure {
         id: format!("curve-{}", number + 1),
         title: format!("Accuracy on all classes seen{at}"),
         description: format!(
             "Mean over runs after every round that was tested, over rounds, cumulative bytes{}; bands reach one sample \
-             deviation to both sides. Long curves are thinned to {POINTS} points.",
+             deviation to both sides and end at 0 and 100 %. Long curves are thinned to {POINTS} points.",
             if timed { " and virtual time" } else { "" }
         ),
         drawing: chart(&panels),
@@ -78,7 +79,7 @@ fn panel(
         [point.accuracy.mean - spread, point.accuracy.mean + spread]
     };
     let series = |(arm, curve): &(usize, Curve)| Series {
-        number: content.number(*arm),
+        number: content.curve_number(*arm),
         points: curve
             .iter()
             .map(|point| Point {
@@ -89,7 +90,11 @@ fn panel(
         look: Look::Band,
     };
     Panel {
-        x: Axis::from_zero(title, all().map(of), label),
+        x: match label {
+            // Methods are powers of ten apart.
+            Label::Bytes => Axis::wide(title, all().map(of), label),
+            _ => Axis::from_zero(title, all().map(of), label),
+        },
         y: Axis::linear("accuracy (%)", all().flat_map(ends), Label::Percent),
         series: curves.iter().map(series).collect(),
     }
@@ -106,7 +111,7 @@ fn numbers(content: &Content, curves: &[(usize, Curve)], timed: bool) -> Table {
             let percent = |share: f64| Label::Percent.exact(share);
             let accuracy = &point.accuracy;
             let mut row = vec![
-                content.series_name(*arm),
+                content.curve_name(*arm),
                 point.round.to_string(),
                 with_spread(percent(accuracy.mean), accuracy.deviation.map(percent)),
                 Label::Bytes.exact(point.bytes),

@@ -12,7 +12,7 @@ use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 /// Bins of a histogram at most.
 const BINS: usize = 24;
 
-/// Both histograms at every place on `x`.
+/// Both histograms of the figures of [`Content::charts`].
 pub fn section(content: &Content) -> Option<Section> {
     let mut figures = Vec::new();
     for (number, (name, arms)) in content.charts().iter().enumerate() {
@@ -52,8 +52,8 @@ fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Opti
     Some(Figure {
         id: format!("sampled-{}", number + 1),
         title: format!("How often clients were sampled{}", at(name)),
-        description: "Clients of all runs by the number of rounds in which each was sampled; the higher a step, the more \
-                      clients."
+        description: "Clients of all runs by the number of rounds in which each was sampled, those that never were at 0; the \
+                      higher a step, the more clients. Of clients that are new in every round those sampled are counted."
             .to_owned(),
         drawing: chart(&[panel]),
         mark: Mark::Line,
@@ -116,7 +116,7 @@ fn panel(content: &Content, binned: &[(usize, Vec<Bin>)], title: &str, bytes: bo
         let end = bins.last().map(|(_, to, _)| Point::new(*to, 0.0));
         let start = bins.first().map(|(from, _, _)| Point::new(*from, 0.0));
         let points = start.into_iter().chain(steps).chain(end).collect();
-        Series { number: content.number(*arm), points, look: Look::Steps }
+        Series { number: content.curve_number(*arm), points, look: Look::Steps }
     };
     let x = match bytes {
         true => Axis::wide(title, edges(), Label::Bytes),
@@ -127,7 +127,7 @@ fn panel(content: &Content, binned: &[(usize, Vec<Bin>)], title: &str, bytes: bo
 }
 
 fn legend(content: &Content, arms: &[usize]) -> Vec<(usize, String)> {
-    arms.iter().map(|arm| (content.number(*arm), content.series_name(*arm))).collect()
+    arms.iter().map(|arm| (content.curve_number(*arm), content.curve_name(*arm))).collect()
 }
 
 fn numbers(
@@ -149,7 +149,7 @@ fn numbers(
                 (false, Label::Count) => format!("{} to {}", from, to - 1.0),
                 (false, label) => format!("{} to {}", label.write(*from), label.write(*to)),
             };
-            table.row([content.series_name(*arm), range, count.to_string()]);
+            table.row([content.curve_name(*arm), range, count.to_string()]);
         }
     }
     table
