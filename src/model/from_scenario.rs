@@ -48,6 +48,7 @@ fn vit_config(section: &VitSection) -> VitConfig {
                 depth: shape.depth as usize,
                 heads: shape.heads as usize,
                 mlp: shape.mlp as usize,
+                activation: section.activation(),
                 ..VitConfig::default()
             }
         }

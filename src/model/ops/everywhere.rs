@@ -41,6 +41,7 @@ fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
             grouped_linear_at(Precision::F32, &t[0], &t[1], Some(&t[2]), &groups())
         }),
         ("gelu", vec![vec![4, 6]], |t| gelu(&t[0])),
+        ("quick_gelu", vec![vec![4, 6]], |t| quick_gelu(&t[0])),
         ("relu", vec![vec![4, 6]], |t| relu(&t[0])),
         ("attention", vec![vec![2, 5, 24], vec![3, 8], vec![3, 8]], |t| {
             attention(&t[0], 2, Some((&t[1], &t[2])), 5)
@@ -93,11 +94,12 @@ fn every_op_has_a_path_on_any_device_that_differentiates() {
 /// Values and gradients have the same bits in vectors of every width, with rows that fill no vector.
 #[test]
 fn the_width_of_vectors_never_shows() {
-    let wide: [(&str, Vec<Vec<usize>>, Op); 14] = [
+    let wide: [(&str, Vec<Vec<usize>>, Op); 15] = [
         ("linear", vec![vec![19, 37], vec![45, 37], vec![45]], |t| {
             linear(&t[0], &t[1], Some(&t[2]))
         }),
         ("gelu", vec![vec![3, 701]], |t| gelu(&t[0])),
+        ("quick_gelu", vec![vec![3, 701]], |t| quick_gelu(&t[0])),
         ("relu", vec![vec![3, 701]], |t| relu(&t[0])),
         ("layer_norm", vec![vec![5, 83], vec![83], vec![83]], |t| {
             layer_norm(&t[0], &t[1], &t[2], 1e-6)
@@ -157,8 +159,18 @@ fn products_in_bf16_agree_with_those_in_f32() {
 fn the_list_names_every_public_op() {
     // Halves of frozen blocks give nothing where no kernel of ours serves: `frozen/tests.rs`.
     let others = ["without_kernels", "frozen", "frozen_attention", "frozen_perceptron"];
-    let modules =
-        ["pub", "use", "affine", "by_row", "elementary", "groups", "matrix", "storage", "sums"];
+    let modules = [
+        "pub",
+        "use",
+        "activation",
+        "affine",
+        "by_row",
+        "elementary",
+        "groups",
+        "matrix",
+        "storage",
+        "sums",
+    ];
     let exported: Vec<&str> = include_str!("mod.rs")
         .lines()
         .filter(|line| line.starts_with("pub use"))

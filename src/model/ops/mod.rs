@@ -10,6 +10,7 @@
 //! | [`linear()`] | `x W^T + b` | `x`, and `W`, `b` where they are variables |
 //! | [`layer_norm()`] | normalised rows, affine | `x`, and the affine where it is a variable |
 //! | [`gelu()`] | exact (erf) GELU | `x` |
+//! | [`quick_gelu()`] | `x s(1.702 x)` with the logistic function `s` | `x` |
 //! | [`relu()`] | `max(x, 0)`, slope 0 at 0 | `x` |
 //! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
 //! | [`conv2d()`] | convolution of channels-last images | `x` and weight where they are variables |
@@ -53,6 +54,7 @@
 //! # }
 //! ```
 
+mod activation;
 mod affine;
 mod attention;
 mod attention_composed;
@@ -76,6 +78,7 @@ mod linear;
 #[allow(unsafe_code)]
 pub(crate) mod matrix;
 mod max_pool;
+mod quick_gelu;
 mod relu;
 mod softmax;
 mod stock;
@@ -88,6 +91,7 @@ mod unit_rows;
 mod winograd;
 mod with_gradient;
 
+pub use activation::Activation;
 pub use affine::Affine;
 pub use attention::{attention, attention_at, grouped_attention, grouped_attention_at};
 pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
@@ -103,6 +107,7 @@ pub use layer_norm::layer_norm;
 pub use linear::{grouped_linear, grouped_linear_at, linear, linear_at};
 pub use matrix::Precision;
 pub use max_pool::max_pool;
+pub use quick_gelu::quick_gelu;
 pub use relu::relu;
 pub use softmax::softmax;
 pub(crate) use storage::served;

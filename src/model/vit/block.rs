@@ -79,7 +79,8 @@ impl Block {
         // Beside an adapter the gradient of `x` is a sum of three, whose order is the ops'.
         if adaptation.leaves_layers(block) && !adaptation.has_adapter(block) {
             let (eps, layers) = (config.norm_eps, [&self.fc1, &self.fc2]);
-            if let Some(y) = ops::frozen_perceptron(x, &self.norm2, eps, layers, groups)? {
+            let (norm, activation) = (&self.norm2, config.activation);
+            if let Some(y) = ops::frozen_perceptron(x, norm, eps, layers, activation, groups)? {
                 return Ok(y);
             }
         }
@@ -87,6 +88,6 @@ impl Block {
             (|x: &Tensor| self.fc1.linear(x, groups), |x: &Tensor| self.fc2.linear(x, groups));
         let normed = self.norm2.norm(x, config.norm_eps)?;
         let hidden = adaptation.linear((block, LinearLayer::Fc1), &normed, fc1)?;
-        x + adaptation.linear((block, LinearLayer::Fc2), &ops::gelu(&hidden)?, fc2)?
+        x + adaptation.linear((block, LinearLayer::Fc2), &config.activation.of(&hidden)?, fc2)?
     }
 }

@@ -136,7 +136,7 @@ mod tests {
         assert!(matches!(error, Err(ModelError::File(WeightsError::Malformed { .. }))));
         assert!(matches!(
             Checkpoint::from_bytes("file", &bytes, None),
-            Err(ModelError::Config { .. })
+            Err(ModelError::File(WeightsError::Shape { .. }))
         ));
     }
 

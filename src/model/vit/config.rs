@@ -1,7 +1,8 @@
 //! Dimensions of a vision transformer and, from them, the name and shape of every parameter.
 
 use crate::model::ModelError;
-use crate::weights::{InferredVit, heads_of_width};
+use crate::model::ops::Activation;
+use crate::weights::{InferredVit, WeightsError, heads_of_width};
 
 /// Dimensions of a [`Vit`](super::Vit). The default is ViT-Tiny.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +23,8 @@ pub struct VitConfig {
     pub mlp: usize,
     /// Added to the variance in every layer norm.
     pub norm_eps: f64,
+    /// Activation of the blocks' perceptron.
+    pub activation: Activation,
 }
 
 impl Default for VitConfig {
@@ -35,6 +38,7 @@ impl Default for VitConfig {
             heads: 3,
             mlp: 768,
             norm_eps: 1e-6,
+            activation: Activation::Gelu,
         }
     }
 }
@@ -149,11 +153,13 @@ impl VitConfig {
     ) -> Result<VitConfig, ModelError> {
         let InferredVit { image, patch, channels, dim, depth, mlp } = shape;
         let Some(heads) = heads.or(heads_of_width(dim)) else {
-            let reason = format!(
-                "{file}: nobody can see in weights how many heads a width of {dim} has; give `heads` (--heads on the command line), as its model card \
-                 says"
-            );
-            return Err(ModelError::Config { reason });
+            return Err(WeightsError::Shape {
+                file: file.to_owned(),
+                what: format!("nobody can see in weights how many heads a width of {dim} has"),
+                advice: "give `heads` (--heads on the command line), as its model card says"
+                    .to_owned(),
+            }
+            .into());
         };
         let defaults = VitConfig::default();
         let config = VitConfig { image, patch, channels, dim, depth, heads, mlp, ..defaults };

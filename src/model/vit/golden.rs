@@ -1,6 +1,7 @@
 //! Golden vectors: the pretrained ViT-Tiny on real images, and a small ViT with formula
 //! weights, against timm and PyTorch in float64. Where `FEDCAST_TEST_DEVICE` says so, on a GPU.
 
+mod activation;
 mod lora;
 mod pretrained;
 mod small;

@@ -1,9 +1,11 @@
 //! `[backbone]`: what turns an image into features.
 
+mod activation;
 mod bert;
 mod extractor;
 mod ignore;
 mod inferred;
+mod part;
 mod resnet;
 mod vit;
 
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
+pub use activation::Activation;
 pub use bert::{BertSection, BertShape, Pooling};
 pub use extractor::ExtractorSection;
 pub use resnet::{ResNetSection, StartWeights, Stem};
@@ -71,7 +74,8 @@ impl BackboneSection {
         }
         match kind {
             Kind::Bert => {
-                table.foreign(&["resolution", "heads", "width", "stem"], "kind = \"bert\"");
+                let foreign = ["resolution", "heads", "activation", "width", "stem"];
+                table.foreign(&foreign, "kind = \"bert\"");
                 BackboneSection::Bert(BertSection::read(table))
             }
             Kind::Vit => {
@@ -79,11 +83,13 @@ impl BackboneSection {
                 BackboneSection::Vit(VitSection::read(table))
             }
             Kind::ResNet18 => {
-                table.foreign(&["architecture", "resolution", "heads"], "kind = \"resnet18\"");
+                let foreign = ["architecture", "resolution", "heads", "activation"];
+                table.foreign(&foreign, "kind = \"resnet18\"");
                 BackboneSection::ResNet18(ResNetSection::read(table))
             }
             Kind::ResNet50 | Kind::ResNet152 => {
-                let foreign = ["architecture", "resolution", "heads", "width", "stem"];
+                let foreign =
+                    ["architecture", "resolution", "heads", "activation", "width", "stem"];
                 table.foreign(&foreign, &format!("kind = \"{}\"", kind.word()));
                 let section = ExtractorSection::read(table, &kind.word());
                 match kind {
@@ -93,7 +99,7 @@ impl BackboneSection {
             }
             Kind::Pixels => {
                 table.foreign(&VitSection::KEYS, "kind = \"pixels\"");
-                table.foreign(&["width", "stem", "ignore"], "kind = \"pixels\"");
+                table.foreign(&["width", "stem", "ignore", "part"], "kind = \"pixels\"");
                 BackboneSection::Pixels
             }
         }
@@ -159,6 +165,19 @@ impl BackboneSection {
             }
             BackboneSection::Bert(section) => &section.ignore,
             BackboneSection::Pixels => &[],
+        }
+    }
+
+    /// Which of several sets of weights in that file is read, where it is said.
+    pub fn part(&self) -> Option<&str> {
+        match self {
+            BackboneSection::Vit(section) => section.part.as_deref(),
+            BackboneSection::ResNet18(section) => section.part.as_deref(),
+            BackboneSection::ResNet50(section) | BackboneSection::ResNet152(section) => {
+                section.part.as_deref()
+            }
+            BackboneSection::Bert(section) => section.part.as_deref(),
+            BackboneSection::Pixels => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::ignore;
+use super::{Activation, ignore, part};
 use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// Pixels of both sides of the input of the embedded transformer.
@@ -19,6 +19,9 @@ pub struct VitSection {
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
+    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Its shape; where a file is there, what its tensors tell. Stated, a run can be planned without
     /// the file; with `embedded` it is known and must be left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,6 +33,10 @@ pub struct VitSection {
     /// Attention heads where they differ from the architecture's (not to be seen in weights).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
+    /// Activation of its perceptrons (not to be seen in weights). Default `gelu`; with weights under a name that is
+    /// known for it, such as `openai/clip`, `quick-gelu`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
 }
 
 /// Where weights come from.
@@ -125,7 +132,8 @@ impl Choice for Preset {}
 
 impl VitSection {
     /// Its keys, which no other kind has.
-    pub(super) const KEYS: [&'static str; 4] = ["weights", "architecture", "resolution", "heads"];
+    pub(super) const KEYS: [&'static str; 5] =
+        ["weights", "architecture", "resolution", "heads", "activation"];
 
     pub(super) fn read(table: &mut TableReader<'_>) -> VitSection {
         let weights = "\"embedded\", a file relative to this one, or `hf:OWNER/REPO`";
@@ -164,7 +172,7 @@ impl VitSection {
         let resolution = Param::unset("resolution", "pixels of the input, if not the usual");
         let heads = Param::unset("heads", "attention heads, if not the usual");
         if weights == Weights::Embedded {
-            for key in ["resolution", "heads"] {
+            for key in ["resolution", "heads", "activation"] {
                 if !table.given(key) {
                     continue;
                 }
@@ -176,13 +184,23 @@ impl VitSection {
                 );
             }
         }
-        let ignore = ignore::read(table, matches!(weights, Weights::File(_)));
+        let from_file = matches!(weights, Weights::File(_));
+        let (ignore, part) = (ignore::read(table, from_file), part::read(table, from_file));
+        let usual = match &weights {
+            Weights::Embedded => Activation::Gelu,
+            Weights::File(path) => Activation::of_weights(&path.to_string_lossy()),
+        };
+        let activation =
+            Param::new("activation", usual, "of its perceptrons, as the model card says");
         let section = VitSection {
             weights,
             ignore,
+            part,
             architecture,
             resolution: table.optional(&resolution.at_least(1.0).at_most(4096.0)),
             heads: table.optional(&heads.at_least(1.0)),
+            activation: Some(table.get(&activation))
+                .filter(|activation| usual != Activation::Gelu || *activation != usual),
         };
         section.check(table);
         section
@@ -214,6 +232,11 @@ impl VitSection {
     pub fn input(&self) -> u32 {
         let native = self.shape().map_or(EMBEDDED_IMAGE, |shape| shape.image);
         self.resolution.unwrap_or(native)
+    }
+
+    /// Activation of its perceptrons.
+    pub fn activation(&self) -> Activation {
+        self.activation.unwrap_or_default()
     }
 
     /// The shape with `resolution` and `heads` put in; `None` for the embedded backbone, and as long as a file was not

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! frozen_attention    x + W_o attention(W_qkv norm(x) + b_qkv) + b_o
-//! frozen_perceptron   x + W_2 gelu(W_1 norm(x) + b_1) + b_2
+//! frozen_perceptron   x + W_2 a(W_1 norm(x) + b_1) + b_2, with an activation a
 //! ```
 //!
 //! They compute what the ops they are made of compute, to the same bits. As one op they keep of a forward pass

@@ -1,15 +1,15 @@
-//! The second half: `x + W_2 gelu(W_1 norm(x) + b_1) + b_2`.
+//! The second half: `x + W_2 a(W_1 norm(x) + b_1) + b_2` with an activation `a`.
 
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
+use super::super::activation::Activation;
 use super::super::affine::Affine;
-use super::super::gelu::{Slopes, Values};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
 use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
-use crate::numerics::wide::{add_rows, wide};
+use crate::numerics::wide::add_rows;
 
 /// The perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from `d` to the hidden
 /// width and back. `groups` are the members of a pack, where there is one. Gives nothing where a layer is not frozen or no
@@ -22,6 +22,7 @@ pub fn frozen_perceptron(
     norm: &Affine,
     eps: f64,
     layers: [&Affine; 2],
+    activation: Activation,
     groups: Option<&Groups>,
 ) -> Result<Option<Tensor>> {
     if !are_served(norm, layers) || !served(&[x]) {
@@ -35,6 +36,7 @@ pub fn frozen_perceptron(
         norm: norm.clone(),
         eps,
         layers: layers.map(Affine::clone),
+        activation,
         pieces,
         tracked: x.track_op(),
         hidden: Mutex::default(),
@@ -46,10 +48,11 @@ struct Perceptron {
     norm: Affine,
     eps: f64,
     layers: [Affine; 2],
+    activation: Activation,
     pieces: Pieces,
     /// Whether a backward pass may follow.
     tracked: bool,
-    /// What enters the GELU, where one may.
+    /// What enters the activation, where one may.
     hidden: Mutex<Vec<f32>>,
 }
 
@@ -70,7 +73,7 @@ impl Perceptron {
             }
             let (x, from) = (part(x, &rows, up.inputs), hidden.len());
             through_up.append(&mut hidden, &norm.forward(x));
-            through_down.append(&mut y, &wide(Values(&hidden[from..])));
+            through_down.append(&mut y, &self.activation.values(&hidden[from..]));
             add_rows(&mut y[rows.start * down.outputs..], x);
         }
         if self.tracked {
@@ -92,7 +95,7 @@ impl Perceptron {
             by_normed.clear();
             let (x, g) = (part(x, &rows, up.inputs), part(g, &rows, down.outputs));
             through_down.append(&mut by_active, g);
-            let by_hidden = wide(Slopes { x: part(&hidden, &rows, up.outputs), g: &by_active });
+            let by_hidden = self.activation.slopes(part(&hidden, &rows, up.outputs), &by_active);
             through_up.append(&mut by_normed, &by_hidden);
             let mut by_x = norm.backward(x, &by_normed);
             add_rows(&mut by_x, g);

@@ -34,20 +34,23 @@ const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 
 #[test]
 fn a_perceptron_has_the_bits_of_its_layers() {
-    for precision in PRECISIONS {
+    let activations = [Activation::Gelu, Activation::QuickGelu];
+    for (precision, activation) in
+        PRECISIONS.into_iter().flat_map(|precision| activations.map(|it| (precision, it)))
+    {
         let norm = norm(precision);
         let (up, down) = (affine("up", 50, WIDTH, precision), affine("down", WIDTH, 50, precision));
         for groups in members() {
             let groups = groups.as_ref();
             let whole = |t: &[Tensor]| {
-                let y = frozen_perceptron(&t[0], &norm, EPS, [&up, &down], groups)?;
+                let y = frozen_perceptron(&t[0], &norm, EPS, [&up, &down], activation, groups)?;
                 Ok(y.expect("layers are frozen"))
             };
             let parts = |t: &[Tensor]| {
                 let hidden = up.linear(&norm.norm(&t[0], EPS)?, groups)?;
-                &t[0] + down.linear(&gelu(&hidden)?, groups)?
+                &t[0] + down.linear(&activation.of(&hidden)?, groups)?
             };
-            let (x, case) = (x(), format!("{precision:?} {groups:?}"));
+            let (x, case) = (x(), format!("{precision:?} {activation:?} {groups:?}"));
             let (found, wanted) = (pass(&[&x], DType::F32, whole), pass(&[&x], DType::F32, parts));
             found.assert_close(&wanted, 1e-6);
             assert!(found.bits() == wanted.bits(), "{case}");
@@ -151,7 +154,7 @@ fn layers_that_train_and_places_without_kernels_are_left_to_the_ops() -> Result<
     let (precision, x) = (Precision::F32, x());
     let (norm, up) = (norm(precision), affine("up", 50, WIDTH, precision));
     let down = affine("down", WIDTH, 50, precision);
-    let run = |up: &Affine| frozen_perceptron(&x, &norm, EPS, [up, &down], None);
+    let run = |up: &Affine| frozen_perceptron(&x, &norm, EPS, [up, &down], Activation::Gelu, None);
     assert!(run(&up)?.is_some());
     assert!(without_kernels(|| run(&up))?.is_none());
     let trained = Affine { bias: Var::from_tensor(&up.bias)?.as_tensor().clone(), ..up.clone() };
@@ -165,7 +168,7 @@ fn layers_that_train_and_places_without_kernels_are_left_to_the_ops() -> Result<
     let long = Affine { bias: draw("long", 51), ..up.clone() };
     assert!(run(&long).is_err(), "a bias that is too long");
     let narrow = Affine { weight: draw("n.w", 12), bias: draw("n.b", 12), precision };
-    assert!(frozen_perceptron(&x, &narrow, EPS, [&up, &down], None).is_err());
+    assert!(frozen_perceptron(&x, &narrow, EPS, [&up, &down], Activation::Gelu, None).is_err());
 
     let (pack, project) =
         (affine("pack", 72, WIDTH, precision), affine("proj", WIDTH, WIDTH, precision));
