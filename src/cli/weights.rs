@@ -9,6 +9,8 @@ use super::failure::CliError;
 use super::{Exit, Format, print};
 use crate::fetch::Settings;
 use crate::model::{BackboneConfig, Stem, Survey, VitConfig, WeightsSource, survey};
+use crate::scenario::Activation;
+use crate::scenario::reader::Choice;
 use crate::weights::{Line, looks, named, shown};
 
 /// Show what a file of weights is: its names, network, digest, and what would be left over
@@ -35,6 +37,9 @@ pub struct WeightsArgs {
     /// Tensors that may be left over, as backbone.ignore; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub ignore: Vec<String>,
+    /// Which of several sets of weights in the file, as backbone.part
+    #[arg(long, value_name = "NAME")]
+    pub part: Option<String>,
     /// Attention heads, where the width does not tell
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub heads: Option<u16>,
@@ -47,7 +52,7 @@ pub struct WeightsArgs {
 pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     let path = Settings::from_env().weights_at(&args.file)?;
     let (name, ignore) = (args.file.display().to_string(), args.ignore.clone());
-    let source = WeightsSource { path, name, ignore };
+    let source = WeightsSource { path, name, ignore, part: args.part.clone() };
     let survey = survey(&source, args.heads.map(usize::from))?;
     match args.format {
         Format::Human => print(&text(args, &survey))?,
@@ -75,6 +80,13 @@ fn text(args: &WeightsArgs, survey: &Survey) -> String {
         prefix => format!(", behind `{prefix}`"),
     };
     row("file", &format!("{} ({}{part})", args.file.display(), survey.format.word()));
+    if !survey.others.is_empty() {
+        let others = named(&survey.others, 8);
+        row(
+            "not read",
+            &format!("{others}: other sets of weights in the file; backbone.part (--part) chooses"),
+        );
+    }
     row("names", &format!("{}{prefix}", map.family.name));
     row("network", &looks(map));
     let sources: usize = map.lines.iter().map(|line| line.from.len()).sum();
@@ -119,6 +131,9 @@ fn text(args: &WeightsArgs, survey: &Survey) -> String {
 fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
     let mut lines = vec!["[backbone]".to_owned(), format!("kind = \"{}\"", config.kind())];
     lines.push(format!("weights = {}", quoted(args.file.display().to_string())));
+    if let Some(part) = &args.part {
+        lines.push(format!("part = {}", quoted(part)));
+    }
     if !args.ignore.is_empty() {
         let patterns: Vec<String> = args.ignore.iter().map(quoted).collect();
         lines.push(format!("ignore = [{}]", patterns.join(", ")));
@@ -128,6 +143,12 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
             let shape = architecture(vit);
             let shape = if shape.starts_with('{') { shape } else { quoted(shape) };
             lines.push(format!("architecture = {shape}   # may be left out: the file tells it"));
+            let activation = Activation::of_weights(&args.file.to_string_lossy());
+            let known = match activation {
+                Activation::Gelu => "the default; no file tells it, see its model card",
+                Activation::QuickGelu => "known by the name of the weights",
+            };
+            lines.push(format!("activation = \"{}\"   # {known}", activation.word()));
         }
         BackboneConfig::ResNet(network) => {
             lines.push(format!("width = {}", network.width));
@@ -183,7 +204,7 @@ fn json(args: &WeightsArgs, survey: &Survey) -> serde_json::Value {
         Err(error) => (None, Some(error.to_string())),
     };
     serde_json::json!({
-        "file": args.file, "format": survey.format.word(), "part": survey.part, "family": map.family.name,
+        "file": args.file, "format": survey.format.word(), "part": survey.part, "other_parts": survey.others, "family": map.family.name,
         "prefix": map.prefix, "network": looks(map), "digest": digest, "problem": problem,
         "kind": survey.network.as_ref().ok().map(|(config, _)| config.kind()),
         "parameters": survey.network.as_ref().ok().map(|(config, _)| config.parameter_count()),

@@ -9,7 +9,9 @@ use super::{
     WeightsSource,
 };
 use crate::scenario::Pooling;
-use crate::weights::{Format, InferredVit, NameMap, Network, blocks, looks_of_resnet};
+use crate::weights::{
+    Format, InferredVit, NameMap, Network, READ, ResNetLooks, WeightsError, blocks,
+};
 
 /// What a file of weights is to us.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct Survey {
     pub format: Format,
     /// Under which key of a larger file its tensors were.
     pub part: Option<String>,
+    /// Under which keys it holds other sets of weights.
+    pub others: Vec<String>,
     /// Its names and ours.
     pub map: NameMap,
     /// The network it holds and the digest of its parameters, or why it cannot be used.
@@ -30,13 +34,14 @@ pub struct Survey {
 /// A file that cannot be read, or whose names nobody knows.
 pub fn survey(source: &WeightsSource, heads: Option<usize>) -> Result<Survey, ModelError> {
     let opened = OpenWeights::open(source)?;
-    let (format, part) = (opened.format(), opened.part().map(str::to_owned));
+    let (format, others) = (opened.format(), opened.others());
+    let part = opened.part().map(str::to_owned);
     let map = opened.map.clone();
     let network = dimensions(&source.name, &map, heads).and_then(|config| {
         let set = opened.parameters(map.family.network, config.parameter_shapes())?;
         Ok((config, set.digest()))
     });
-    Ok(Survey { format, part, map, network })
+    Ok(Survey { format, part, others, map, network })
 }
 
 /// The network of ours that a file seems to be made for.
@@ -54,27 +59,26 @@ fn dimensions(
 }
 
 fn resnet(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig, ModelError> {
-    let stages = [1, 2, 3, 4].map(|stage| blocks(shapes, &format!("layer{stage}.")));
-    let bottlenecks = shapes.contains_key("layer1.0.conv3.weight");
+    let looks = ResNetLooks::of(shapes);
     let stem = shapes.get("conv1.weight").copied().unwrap_or_default();
     let deep = |depth| BackboneConfig::DeepResNet(DeepResNetConfig { depth, image: 224 });
-    match (stages, bottlenecks, stem) {
-        ([3, 4, 6, 3], true, _) => Ok(deep(Depth::Fifty)),
-        ([3, 8, 36, 3], true, _) => Ok(deep(Depth::HundredFiftyTwo)),
-        ([2, 2, 2, 2], false, [width, channels, kernel, _]) => {
+    match (looks.kind(), stem) {
+        (Some("resnet50"), _) => Ok(deep(Depth::Fifty)),
+        (Some("resnet152"), _) => Ok(deep(Depth::HundredFiftyTwo)),
+        (Some(_), [width, channels, kernel, _]) => {
             let (stem, image) = match kernel {
                 7 => (Stem::ImageNet, 224),
                 _ => (Stem::Small, 32),
             };
-            let (width, channels, blocks) = (*width, *channels, stages);
+            let (width, channels, blocks) = (*width, *channels, [2; 4]);
             Ok(BackboneConfig::ResNet(ResNetConfig { image, channels, width, blocks, stem }))
         }
-        _ => Err(ModelError::Config {
-            reason: format!(
-                "{file} holds {}; these are read: ResNet-18 (kind = \"resnet18\"), ResNet-50 and ResNet-152",
-                looks_of_resnet(shapes)
-            ),
-        }),
+        _ => Err(WeightsError::Foreign {
+            file: file.to_owned(),
+            what: format!("holds {}", looks.words()),
+            advice: READ.to_owned(),
+        }
+        .into()),
     }
 }
 
@@ -88,8 +92,12 @@ fn bert(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig,
         rows("embeddings.position_embeddings.weight"),
     );
     let (Some(vocabulary), Some(hidden), Some(intermediate), Some(positions)) = parts else {
-        let reason = format!("{file} holds a part of a BERT only");
-        return Err(ModelError::Config { reason });
+        return Err(WeightsError::Foreign {
+            file: file.to_owned(),
+            what: "holds a part of a BERT only".to_owned(),
+            advice: "use a checkpoint with its embeddings and all of its layers".to_owned(),
+        }
+        .into());
     };
     let layers = blocks(shapes, "encoder.layer.");
     // What a scenario adds does not change which parameters there are.

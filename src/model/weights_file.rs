@@ -20,6 +20,8 @@ pub struct WeightsSource {
     pub name: String,
     /// Patterns of tensors that may be left over.
     pub ignore: Vec<String>,
+    /// Which of several sets of weights is read; unless it is said, the one that was averaged over training.
+    pub part: Option<String>,
 }
 
 impl WeightsSource {
@@ -28,7 +30,7 @@ impl WeightsSource {
         WeightsSource {
             path: path.to_owned(),
             name: path.display().to_string(),
-            ignore: Vec::new(),
+            ..WeightsSource::default()
         }
     }
 }
@@ -46,7 +48,7 @@ impl OpenWeights<'static> {
     /// # Errors
     /// See [`WeightsError`](crate::weights::WeightsError).
     pub fn open(source: &WeightsSource) -> Result<OpenWeights<'static>, ModelError> {
-        let file = WeightsFile::called(&source.path, &source.name)?;
+        let file = WeightsFile::called(&source.path, &source.name, source.part.as_deref())?;
         OpenWeights::of(file, source.ignore.clone())
     }
 }
@@ -73,6 +75,11 @@ impl<'a> OpenWeights<'a> {
     /// Under which key of a larger file its tensors were.
     pub fn part(&self) -> Option<&str> {
         self.file.part()
+    }
+
+    /// Under which keys of such a file other tensors are.
+    pub fn others(&self) -> Vec<String> {
+        self.file.others()
     }
 
     /// As errors call it.

@@ -13,7 +13,7 @@ use super::numpy::NumpyFile;
 use super::safetensors_file::{self, SafetensorsFile};
 use super::shards::{self, Shards};
 use super::torch::TorchFile;
-use super::{Format, Line, Listing, Values, WeightsError};
+use super::{Format, Line, Listing, Values, WeightsError, part};
 use crate::files::{self, Kind};
 
 /// So many first bytes say what a file is.
@@ -25,6 +25,17 @@ pub struct WeightsFile<'a> {
     origin: String,
     listing: Listing,
     container: Container<'a>,
+    /// What stands before the names of its tensors where the wanted ones are a part of many, with its dot.
+    below: String,
+}
+
+/// The sets of weights that a file keeps, by the keys that lead to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// The one that is read; none where its tensors lie outermost.
+    pub read: Option<String>,
+    /// Those that are not.
+    pub others: Vec<String>,
 }
 
 enum Container<'a> {
@@ -40,47 +51,76 @@ impl WeightsFile<'static> {
     /// # Errors
     /// What cannot be read, is damaged or is something else: see [`WeightsError`].
     pub fn open(path: &Path) -> Result<WeightsFile<'static>, WeightsError> {
-        WeightsFile::called(path, &path.display().to_string())
+        WeightsFile::called(path, &path.display().to_string(), None)
     }
 
-    /// What a file lists, without reading more of it than that; `origin` is what errors call it.
+    /// What a file, or a part of it, lists, without reading more of it than that; `origin` is what errors call it.
     ///
     /// # Errors
-    /// As [`WeightsFile::open`].
-    pub fn index(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
-        match begun(path, origin)? {
-            (_, Magic::Several, _) => shards::listing(path, origin),
-            _ => WeightsFile::index_of_single(path, origin),
+    /// As [`WeightsFile::open`], and a part that is not there.
+    pub fn index(path: &Path, origin: &str, part: Option<&str>) -> Result<Listing, WeightsError> {
+        match (begun(path, origin)?, part) {
+            ((_, Magic::Several, _), part) => {
+                part::below(origin, shards::listing(path, origin)?, part)
+                    .map(|(listing, _)| listing)
+            }
+            ((file, Magic::Zip, length), part) => {
+                Ok(zipped(origin, path, file, length, part)?.of_part(part)?.listing)
+            }
+            ((_, Magic::Other, _), part) => {
+                let listing = WeightsFile::index_of_single(path, origin)?;
+                part::below(origin, listing, part).map(|(listing, _)| listing)
+            }
         }
+    }
+
+    /// Which of several sets of weights a file keeps is read, and which are not, without reading the tensors of any.
+    ///
+    /// # Errors
+    /// As [`WeightsFile::index`].
+    pub fn sets(path: &Path, origin: &str, part: Option<&str>) -> Result<Sets, WeightsError> {
+        let (file, Magic::Zip, length) = begun(path, origin)? else {
+            return Ok(Sets { read: part.map(str::to_owned), others: Vec::new() });
+        };
+        let file = zipped(origin, path, file, length, part)?.of_part(part)?;
+        let own = file.below.strip_suffix('.').or(file.part());
+        Ok(Sets { read: own.map(str::to_owned), others: file.others() })
     }
 
     /// The same of a file that is no index of others.
     pub(super) fn index_of_single(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
         match begun(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
-            (file, Magic::Zip, length) => Ok(zipped(origin, path, file, length)?.listing),
+            (file, Magic::Zip, length) => Ok(zipped(origin, path, file, length, None)?.listing),
             (file, Magic::Other, length) => safetensors_file::index(origin, &file, length),
         }
     }
 
-    /// The same of a file that has another name for people.
+    /// Opens a file that has another name for people, or the part of it that is called so: `state_dict_ema`, `teacher`.
     ///
     /// # Errors
-    /// As [`WeightsFile::open`].
-    pub fn called(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
-        let (_, Magic::Several, _) = begun(path, origin)? else {
-            return WeightsFile::single(path, origin);
+    /// As [`WeightsFile::open`], and a part that is not there.
+    pub fn called(
+        path: &Path,
+        origin: &str,
+        part: Option<&str>,
+    ) -> Result<WeightsFile<'static>, WeightsError> {
+        let file = match begun(path, origin)? {
+            (_, Magic::Several, _) => {
+                let (listing, shards) = Shards::open(path, origin)?;
+                WeightsFile::of(origin, listing, Container::Several(shards))
+            }
+            (file, Magic::Zip, length) => zipped(origin, path, file, length, part)?,
+            (_, Magic::Other, _) => WeightsFile::single(path, origin)?,
         };
-        let (listing, shards) = Shards::open(path, origin)?;
-        let container = Container::Several(shards);
-        Ok(WeightsFile { origin: origin.to_owned(), listing, container })
+        file.of_part(part)
     }
 
     /// The same of a file that is no index of others.
     pub(super) fn single(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
         match begun(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
-            (file, Magic::Zip, length) => zipped(origin, path, file, length),
+            (file, Magic::Zip, length) => zipped(origin, path, file, length, None),
             (_, Magic::Other, _) => {
                 let bytes = files::read(path, Kind::Weights);
                 let bytes = bytes.map_err(|source| unreadable(origin, source))?;
@@ -98,8 +138,29 @@ impl<'a> WeightsFile<'a> {
     pub fn from_bytes(origin: &str, bytes: Cow<'a, [u8]>) -> Result<WeightsFile<'a>, WeightsError> {
         Format::of(origin, bytes.get(..HEAD as usize).unwrap_or(&bytes), bytes.len() as u64)?;
         let (listing, file) = SafetensorsFile::open(origin, bytes)?;
-        let container = Container::Safetensors(file);
-        Ok(WeightsFile { origin: origin.to_owned(), listing, container })
+        Ok(WeightsFile::of(origin, listing, Container::Safetensors(file)))
+    }
+
+    fn of(origin: &str, listing: Listing, container: Container<'a>) -> WeightsFile<'a> {
+        WeightsFile { origin: origin.to_owned(), listing, container, below: String::new() }
+    }
+
+    /// The same of the tensors below a word in their names, unless they are those of a key of the container.
+    fn of_part(self, part: Option<&str>) -> Result<WeightsFile<'a>, WeightsError> {
+        let part = part.filter(|part| self.part() != Some(part));
+        let WeightsFile { origin, listing, container, .. } = self;
+        let (listing, below) = match (part, &container) {
+            (Some(asked), Container::Torch(file)) => {
+                let keys: Vec<&str> = file
+                    .part()
+                    .into_iter()
+                    .chain(file.others().iter().map(String::as_str))
+                    .collect();
+                part::below_or(&origin, listing, asked, &keys)?
+            }
+            _ => part::below(&origin, listing, part)?,
+        };
+        Ok(WeightsFile { origin, listing, container, below })
     }
 
     /// The container.
@@ -120,6 +181,14 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
+    /// Where other sets of tensors are in such a file.
+    pub fn others(&self) -> Vec<String> {
+        match &self.container {
+            Container::Torch(file) => file.others().to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
     /// All tensors without their values.
     pub fn listing(&self) -> &Listing {
         &self.listing
@@ -135,6 +204,7 @@ impl<'a> WeightsFile<'a> {
     /// # Errors
     /// Bytes that are not there, a type that is no weight, NaN or infinity.
     pub fn read(&mut self, name: &str) -> Result<Values, WeightsError> {
+        let name = &format!("{}{name}", self.below);
         match &mut self.container {
             Container::Safetensors(file) => file.read(&self.origin, name),
             Container::Torch(file) => file.read(&self.origin, name),
@@ -185,6 +255,7 @@ fn zipped(
     path: &Path,
     file: File,
     length: u64,
+    part: Option<&str>,
 ) -> Result<WeightsFile<'static>, WeightsError> {
     let archive = zip::ZipArchive::new(std::io::BufReader::new(file)).map_err(|error| {
         WeightsError::malformed(origin, "PyTorch or NumPy file (a zip archive)", error.to_string())
@@ -192,7 +263,7 @@ fn zipped(
     let names: Vec<String> =
         archive.file_names().filter_map(|name| name.ok().map(Cow::into_owned)).collect();
     let (listing, container) = if names.iter().any(|name| name.ends_with("data.pkl")) {
-        let (listing, file) = TorchFile::open(origin, archive, &names)?;
+        let (listing, file) = TorchFile::open(origin, archive, &names, part)?;
         (listing, Container::Torch(file))
     } else if names.iter().any(|name| name.ends_with(".npy")) {
         let (listing, file) = NumpyFile::open(origin, path, length)?;
@@ -203,7 +274,7 @@ fn zipped(
             "unpack it; a file of weights ends with safetensors, pth, bin or npz".to_owned();
         return Err(WeightsError::Foreign { file, what, advice });
     };
-    Ok(WeightsFile { origin: origin.to_owned(), listing, container })
+    Ok(WeightsFile::of(origin, listing, container))
 }
 
 /// Row-major little-endian values of a type as f32, all of them finite.

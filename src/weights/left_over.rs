@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::advice::meaning;
-use super::{NameMap, Network, WeightsError, looks, matches, named, shown};
+use super::{NameMap, Network, READ, ResNetLooks, WeightsError, looks, matches, named, shown};
 
 /// Counters of batch norms, which checkpoints before PyTorch 0.4.1 lack and deep networks do not ask for.
 const COUNTER: &str = ".num_batches_tracked";
@@ -72,10 +72,10 @@ impl Strictness<'_> {
         map: &NameMap,
         wanted: &BTreeMap<String, Vec<usize>>,
     ) -> Result<(), WeightsError> {
-        let found = map.shapes();
+        let shapes = map.shapes();
         let (mut missing, mut differing) = (Vec::new(), Vec::new());
         for (name, shape) in wanted {
-            match found.get(name.as_str()) {
+            match shapes.get(name.as_str()) {
                 Some(found) if found == shape => {}
                 Some(found) => differing.push((name, *found, shape)),
                 None if name.ends_with(COUNTER) => {}
@@ -101,9 +101,12 @@ impl Strictness<'_> {
                 Network::Vit => {
                     "leave `backbone.architecture` out to take it from the file, or state this one"
                 }
-                Network::ResNet => {
-                    "set `backbone.kind`, `width` and `stem` to what it is, or name another file"
-                }
+                Network::ResNet => match ResNetLooks::of(&shapes).kind() {
+                    Some(_) => {
+                        "set `backbone.kind`, `width` and `stem` to what it is, or name another file"
+                    }
+                    None => READ,
+                },
                 Network::Bert => "set `backbone.architecture` to what it is, or name another file",
             };
             return Err(other(file, map, format!("{first}{more}"), advice));
@@ -119,7 +122,11 @@ impl Strictness<'_> {
             file: file.to_owned(),
             name: own,
             meaning: format!("{meaning}{more}; it looks like {}", looks(map)),
-            advice: "use a checkpoint of a plain network with all its parameters".to_owned(),
+            advice: match map.family.network {
+                Network::ResNet if ResNetLooks::of(&shapes).kind().is_none() => READ,
+                _ => "use a checkpoint of a plain network with all its parameters",
+            }
+            .to_owned(),
         })
     }
 }

@@ -39,7 +39,9 @@ mod left_over;
 mod looks;
 mod map;
 mod numpy;
+mod part;
 mod pattern;
+mod resnet_looks;
 mod safetensors_file;
 mod shards;
 mod torch;
@@ -50,13 +52,14 @@ use std::sync::Arc;
 
 pub use error::WeightsError;
 pub use family::{FAMILIES, Family, Network};
-pub use file::WeightsFile;
+pub use file::{Sets, WeightsFile};
 pub use format::Format;
 pub use layout::Layout;
 pub use left_over::Strictness;
-pub use looks::{blocks, looks, looks_of_resnet};
+pub use looks::{blocks, looks};
 pub use map::{Line, NameMap};
 pub use pattern::matches;
+pub use resnet_looks::{READ, ResNetLooks};
 pub use shards::shards_of;
 pub use vit_shape::{InferredVit, heads_of_width};
 

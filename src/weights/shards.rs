@@ -133,8 +133,8 @@ mod tests {
         let path = folder.join("model.safetensors.index.json");
         std::fs::write(&path, index.to_string()).unwrap();
         let told = |error: WeightsError| error.to_string();
-        let listed = WeightsFile::index(&path, "the index").map_err(told)?;
-        let file = WeightsFile::called(&path, "the index").map_err(told)?;
+        let listed = WeightsFile::index(&path, "the index", None).map_err(told)?;
+        let file = WeightsFile::called(&path, "the index", None).map_err(told)?;
         assert_eq!(&listed, file.listing());
         Ok(file)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{StartWeights, ignore};
+use super::{StartWeights, ignore, part};
 use crate::scenario::CHARACTER_TOKENS;
 use crate::scenario::reader::{Choice, Param, TableReader};
 
@@ -22,6 +22,9 @@ pub struct BertSection {
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
+    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Its shape: that of BERT-base with a file, small without.
     pub architecture: BertShape,
 }
@@ -111,6 +114,7 @@ impl BertSection {
             weights,
             vocabulary,
             ignore: ignore::read(table, from_file),
+            part: part::read(table, from_file),
             pooling: table.get(&pooling),
             architecture: table.table("architecture", |table| BertShape::read(table, default)),
         };

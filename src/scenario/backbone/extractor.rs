@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::ignore;
+use super::{ignore, part};
 use crate::scenario::reader::{Param, TableReader};
 
 /// A pretrained network that no method may train.
@@ -15,6 +15,9 @@ pub struct ExtractorSection {
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
+    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
 }
 
 impl ExtractorSection {
@@ -23,6 +26,10 @@ impl ExtractorSection {
         let weights = "a file in torchvision's names, relative to this file, or `hf:OWNER/REPO`";
         let weights = Param::required("weights", format!("{kind}.safetensors"), weights);
         let weights = PathBuf::from(table.get(&weights));
-        ExtractorSection { weights, ignore: ignore::read(table, true) }
+        ExtractorSection {
+            weights,
+            ignore: ignore::read(table, true),
+            part: part::read(table, true),
+        }
     }
 }

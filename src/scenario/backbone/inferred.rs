@@ -21,7 +21,7 @@ impl BackboneSection {
         let (Weights::File(name), None) = (&section.weights, section.architecture) else {
             return Ok(());
         };
-        let shape = told(&find(name)?, name).map_err(unreadable)?;
+        let shape = told(&find(name)?, name, section.part.as_deref()).map_err(unreadable)?;
         let InferredVit { image, patch, channels, dim, depth, mlp } = shape;
         let Some(heads) = section.heads.or(heads_of_width(dim).map(|heads| heads as u32)) else {
             return Err((
@@ -46,9 +46,9 @@ impl BackboneSection {
 }
 
 /// What the tensors of a file tell.
-fn told(path: &Path, name: &Path) -> Result<InferredVit, WeightsError> {
+fn told(path: &Path, name: &Path, part: Option<&str>) -> Result<InferredVit, WeightsError> {
     let origin = name.display().to_string();
-    let listing = WeightsFile::index(path, &origin)?;
+    let listing = WeightsFile::index(path, &origin, part)?;
     let map = NameMap::of(&origin, &listing)?;
     if map.family.network != Network::Vit {
         return Err(WeightsError::Other {

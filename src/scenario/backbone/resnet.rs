@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::ignore;
+use super::{ignore, part};
 use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// ResNet-18 for images of any size.
@@ -16,6 +16,9 @@ pub struct ResNetSection {
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
+    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// Channels of the first stage; a feature has eight times as many. Default 64.
     pub width: u32,
     /// What stands in front of the first stage. Default `small`.
@@ -71,7 +74,8 @@ impl ResNetSection {
             .at_most(1024.0);
         let stem = Param::new("stem", Stem::Small, "what stands in front of the first stage")
             .source("STSA's code: small for CIFAR-100, imagenet for Tiny-ImageNet");
-        let ignore = ignore::read(table, matches!(weights, StartWeights::File(_)));
-        ResNetSection { weights, ignore, width: table.get(&width), stem: table.get(&stem) }
+        let from_file = matches!(weights, StartWeights::File(_));
+        let (ignore, part) = (ignore::read(table, from_file), part::read(table, from_file));
+        ResNetSection { weights, ignore, part, width: table.get(&width), stem: table.get(&stem) }
     }
 }

@@ -28,14 +28,17 @@ pub(super) struct TorchFile {
     folder: String,
     tensors: BTreeMap<String, Stored>,
     part: Option<String>,
+    others: Vec<String>,
 }
 
 impl TorchFile {
-    /// Reads the pickle; `members` are the names in the archive.
+    /// Reads the pickle; `members` are the names in the archive, and `part` the keys of the tensors that are wanted, where
+    /// it has them.
     pub fn open(
         origin: &str,
         mut archive: ZipArchive<BufReader<File>>,
         members: &[String],
+        part: Option<&str>,
     ) -> Result<(Listing, TorchFile), WeightsError> {
         let malformed = |reason: String| WeightsError::malformed(origin, FORMAT, reason);
         let foreign = |what: &str, advice: String| {
@@ -72,7 +75,7 @@ impl TorchFile {
             reason: format!("its list of tensors cannot be read: {reason}"),
             advice: convert_torch(origin),
         })?;
-        let Some(Found { part, tensors, strange }) = state::found(object) else {
+        let Some(Found { part, others, tensors, strange }) = state::found(object, part) else {
             let what = "holds no named tensors: a whole model, or something else";
             return Err(foreign(what, convert_torch(origin)));
         };
@@ -85,12 +88,17 @@ impl TorchFile {
         let listed =
             |stored: &Stored| Listed { shape: stored.shape.clone(), kind: stored.kind.clone() };
         let listing = tensors.iter().map(|(name, stored)| (name.clone(), listed(stored))).collect();
-        Ok((listing, TorchFile { archive, folder, tensors, part }))
+        Ok((listing, TorchFile { archive, folder, tensors, part, others }))
     }
 
     /// Under which key of the pickle the tensors were.
     pub fn part(&self) -> Option<&str> {
         self.part.as_deref()
+    }
+
+    /// Under which keys of the pickle other tensors are.
+    pub fn others(&self) -> &[String] {
+        &self.others
     }
 
     /// One tensor, in rows whatever its strides are.

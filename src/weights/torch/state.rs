@@ -5,11 +5,16 @@ use std::ops::Range;
 
 use candle_core::pickle::Object;
 
-/// Keys under which training programs keep weights, what is averaged or evaluated first.
-const KEYS: [&str; 9] = [
+/// Keys under which training programs keep weights; those that are averaged over training come first, as timm has it.
+const KEYS: [&str; 14] = [
+    "state_dict_ema",
+    "model_ema",
+    "ema_state_dict",
+    "model_ema_state_dict",
+    "ema_model",
+    "ema",
     "state_dict",
     "model_state_dict",
-    "model_ema",
     "model_state",
     "model",
     "teacher",
@@ -40,43 +45,91 @@ pub(super) struct Stored {
 pub(super) struct Found {
     /// The keys that lead to its tensors.
     pub part: Option<String>,
+    /// The keys that lead to other sets of tensors.
+    pub others: Vec<String>,
     pub tensors: BTreeMap<String, Stored>,
     /// Names of tensors and arrays that are kept in another way than dense tensors are, and how.
     pub strange: Vec<String>,
 }
 
-/// The named tensors of a pickle; `None` where there are none.
-pub(super) fn found(object: Object) -> Option<Found> {
+/// The named tensors of a pickle, below the keys of `part` where it has a set of tensors there; `None` where there are
+/// none.
+pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
+    let mut sets = Vec::new();
+    list_sets(&object, &mut Vec::new(), &mut sets);
+    let asked = part.filter(|part| sets.iter().any(|set| set == part));
+    let path = asked.map_or_else(|| chosen(&object), |part| Some(part.to_owned()))?;
+    let mut object = object;
+    for key in path.split('.').filter(|key| !key.is_empty()) {
+        let Object::Dict(pairs) = object else { return None };
+        object = pairs.into_iter().find(|pair| is_named(pair, key))?.1;
+    }
+    let Object::Dict(pairs) = object else { return None };
+    let others = sets.into_iter().filter(|set| *set != path && !set.is_empty()).collect();
+    let part = (!path.is_empty()).then_some(path);
+    let mut found = Found { part, others, tensors: BTreeMap::new(), strange: Vec::new() };
+    for (name, value) in pairs {
+        let Ok(name) = name.unicode() else { continue };
+        let maker = maker(&value);
+        match (stored(value), maker) {
+            (Some(tensor), _) => drop(found.tensors.insert(name, tensor)),
+            (None, Some(maker)) => found.strange.push(format!("{name} ({maker})")),
+            // A number, a text: what training programs keep beside tensors.
+            (None, None) => {}
+        }
+    }
+    let empty = found.tensors.is_empty() && found.strange.is_empty();
+    (!empty).then_some(found)
+}
+
+/// The keys that lead to every set of named tensors, joined by dots; none for the outermost.
+fn list_sets(object: &Object, path: &mut Vec<String>, sets: &mut Vec<String>) {
+    let Object::Dict(pairs) = object else { return };
+    if pairs
+        .iter()
+        .any(|(name, value)| matches!(name, Object::Unicode(_)) && maker(value).is_some())
+    {
+        sets.push(path.join("."));
+    }
+    if path.len() > WITHIN {
+        return;
+    }
+    for (name, value) in pairs {
+        // A dot would make two keys of one.
+        if let Object::Unicode(name) = name
+            && !name.contains('.')
+        {
+            path.push(name.clone());
+            list_sets(value, path, sets);
+            path.pop();
+        }
+    }
+}
+
+/// The keys that lead to the tensors that are read unless others are asked for.
+fn chosen(object: &Object) -> Option<String> {
     let mut object = object;
     let mut path = Vec::new();
     for _ in 0..=WITHIN {
         let Object::Dict(pairs) = object else { return None };
-        let nested = KEYS.iter().find(|key| pairs.iter().any(|pair| holds_tensors(key, pair)));
-        let Some(key) = nested else {
-            let part = (!path.is_empty()).then(|| path.join("."));
-            let mut found = Found { part, tensors: BTreeMap::new(), strange: Vec::new() };
-            for (name, value) in pairs {
-                let Ok(name) = name.unicode() else { continue };
-                let maker = maker(&value);
-                match (stored(value), maker) {
-                    (Some(tensor), _) => drop(found.tensors.insert(name, tensor)),
-                    (None, Some(maker)) => found.strange.push(format!("{name} ({maker})")),
-                    // A number, a text: what training programs keep beside tensors.
-                    (None, None) => {}
-                }
-            }
-            let empty = found.tensors.is_empty() && found.strange.is_empty();
-            return (!empty).then_some(found);
+        let held = KEYS.iter().find_map(|key| {
+            let inner = &pairs.iter().find(|pair| is_named(pair, key))?.1;
+            let mut sets = Vec::new();
+            list_sets(inner, &mut Vec::new(), &mut sets);
+            (!sets.is_empty()).then_some((*key, inner))
+        });
+        let Some((key, inner)) = held else {
+            return Some(path.join("."));
         };
-        path.push(*key);
-        object = pairs.into_iter().find(|pair| holds_tensors(key, pair))?.1;
+        path.push(key);
+        object = inner;
     }
     None
 }
 
-/// Whether this is the dictionary of a key.
-fn holds_tensors(key: &str, (name, value): &(Object, Object)) -> bool {
-    matches!((name, value), (Object::Unicode(name), Object::Dict(pairs)) if name == key && !pairs.is_empty())
+/// Whether this is the pair of a key.
+fn is_named((name, _): &(Object, Object), key: &str) -> bool {
+    matches!(name, Object::Unicode(name) if name == key)
 }
 
 /// The function that would make a tensor or an array of this, where it is one.

@@ -96,6 +96,75 @@ fn weights_are_found_below_the_keys_of_training_programs() {
     assert_eq!(&*file.read("a").unwrap().values, [3.0]);
 }
 
+/// What is read of a file of several sets, its value, and what else there is.
+fn sets(
+    pairs: &[(&str, Vec<u8>)],
+    part: Option<&str>,
+) -> Result<(String, f32, Vec<String>), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.pth");
+    let values: Vec<(String, Vec<f32>)> =
+        (0..4).map(|storage| (storage.to_string(), vec![storage as f32])).collect();
+    let values: Vec<(&str, &[f32])> = values.iter().map(|(name, v)| (&**name, &**v)).collect();
+    save(&path, &dictionary(pairs), &values);
+    let listed = WeightsFile::index(&path, "w.pth", part).map_err(|error| error.to_string())?;
+    let mut file = WeightsFile::called(&path, "w.pth", part).map_err(|error| error.to_string())?;
+    assert_eq!(&listed, file.listing());
+    let value = file.read("a").unwrap().values[0];
+    Ok((file.part().unwrap_or_default().to_owned(), value, file.others()))
+}
+
+#[test]
+fn averaged_weights_come_first_in_every_spelling_and_others_are_named() {
+    let one = |storage: &str| dictionary(&[("a", tensor(storage, 0, &[1], &[1]))]);
+    for (raw, averaged) in [
+        ("state_dict", "state_dict_ema"),
+        ("model", "model_ema"),
+        ("model_state_dict", "model_ema_state_dict"),
+        ("state_dict", "ema_state_dict"),
+        ("model", "ema"),
+    ] {
+        for pairs in
+            [[(raw, one("1")), (averaged, one("2"))], [(averaged, one("2")), (raw, one("1"))]]
+        {
+            let read = |part| sets(&pairs, part).unwrap();
+            let first = (averaged.to_owned(), 2.0, vec![raw.to_owned()]);
+            let other = (raw.to_owned(), 1.0, vec![averaged.to_owned()]);
+            assert_eq!(
+                (read(None), read(Some(averaged)), read(Some(raw))),
+                (first.clone(), first, other)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_part_may_lie_within_others_or_stand_before_names() {
+    let one = |storage: &str| dictionary(&[("a", tensor(storage, 0, &[1], &[1]))]);
+    let deep = [
+        ("model", dictionary(&[("encoder", one("1")), ("state_dict", one("2"))])),
+        ("optimizer", dictionary(&[("state", dictionary(&[]))])),
+        ("mine", one("3")),
+    ];
+    let others = vec!["model.encoder".to_owned(), "mine".to_owned()];
+    assert_eq!(sets(&deep, None), Ok(("model.state_dict".to_owned(), 2.0, others)));
+    assert_eq!(sets(&deep, Some("mine")).unwrap().1, 3.0);
+    assert_eq!(sets(&deep, Some("model.encoder")).unwrap().1, 1.0);
+    let error = sets(&deep, Some("ema")).unwrap_err();
+    assert!(error.contains("no part `ema`") && error.contains("`model.encoder`"), "{error}");
+
+    let flat = [("model.a", tensor("1", 0, &[1], &[1])), ("ema.a", tensor("2", 0, &[1], &[1]))];
+    assert_eq!(sets(&flat, Some("ema")).unwrap().1, 2.0);
+    assert_eq!(sets(&flat, Some("model")).unwrap().1, 1.0);
+}
+
+#[test]
+fn a_key_without_tensors_is_no_set_of_weights() {
+    let one = |storage: &str| dictionary(&[("a", tensor(storage, 0, &[1], &[1]))]);
+    let pairs = [("ema", dictionary(&[("updates", b"K\x07".to_vec())])), ("model", one("1"))];
+    assert_eq!(sets(&pairs, None), Ok(("model".to_owned(), 1.0, Vec::new())));
+}
+
 #[test]
 fn parameters_and_tensors_of_classes_are_tensors() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,27 @@
+//! Which of several sets of weights in a file a run reads, for notes and manifests.
+
+use crate::fetch::Settings;
+use crate::scenario::BackboneSection;
+use crate::weights::{Sets, WeightsFile, named};
+
+/// The sets in the file of a backbone; nothing where there is no such file, or it cannot be read.
+pub(super) fn of(backbone: &BackboneSection) -> Sets {
+    let sets = backbone.weights_file().and_then(|name| {
+        let path = Settings::from_env().weights_at(name).ok()?;
+        WeightsFile::sets(&path, &name.display().to_string(), backbone.part()).ok()
+    });
+    sets.unwrap_or_default()
+}
+
+/// Says which set is read and which are not, where there are several and nobody chose.
+pub(super) fn note(backbone: &BackboneSection, sets: &Sets) -> Option<String> {
+    let (file, read) = (backbone.weights_file()?, sets.read.as_ref()?);
+    if sets.others.is_empty() || backbone.part().is_some() {
+        return None;
+    }
+    Some(format!(
+        "{} keeps several sets of weights: `{read}` is read, {} not; backbone.part chooses",
+        file.display(),
+        named(&sets.others, 4)
+    ))
+}

@@ -1,0 +1,76 @@
+//! One of several sets of weights in a file: those whose names begin with a word, `teacher.` or `model_ema.`.
+
+use std::collections::BTreeSet;
+
+use super::{Listing, WeightsError};
+
+/// The tensors of a listing below a word and a dot, without it; all of them where no word is given. Also what was taken
+/// from their names.
+pub(super) fn below(
+    origin: &str,
+    listing: Listing,
+    part: Option<&str>,
+) -> Result<(Listing, String), WeightsError> {
+    match part {
+        None => Ok((listing, String::new())),
+        Some(part) => below_or(origin, listing, part, &[]),
+    }
+}
+
+/// The same of a word that is there, or an error that names the `keys` and words that are.
+pub(super) fn below_or(
+    origin: &str,
+    listing: Listing,
+    part: &str,
+    keys: &[&str],
+) -> Result<(Listing, String), WeightsError> {
+    let prefix = format!("{part}.");
+    let inside: Listing = listing
+        .iter()
+        .filter_map(|(name, listed)| Some((name.strip_prefix(&prefix)?.to_owned(), listed.clone())))
+        .collect();
+    if !inside.is_empty() {
+        return Ok((inside, prefix));
+    }
+    let words: BTreeSet<&str> =
+        listing.keys().filter_map(|name| name.split_once('.')).map(|(word, _)| word).collect();
+    let there: Vec<String> =
+        keys.iter().copied().chain(words).take(8).map(|word| format!("`{word}`")).collect();
+    let advice = match there.is_empty() {
+        true => "remove `backbone.part`: the file holds one set of weights".to_owned(),
+        false => format!("set `backbone.part` to one of {}", there.join(", ")),
+    };
+    let (file, what) = (origin.to_owned(), format!("has no part `{part}`"));
+    Err(WeightsError::Foreign { file, what, advice })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights::Listed;
+
+    fn listing(names: &[&str]) -> Listing {
+        let listed = || Listed { shape: vec![1], kind: "F32".to_owned() };
+        names.iter().map(|name| (name.to_string(), listed())).collect()
+    }
+
+    #[test]
+    fn tensors_below_a_word_lose_it_and_others_are_left_out() {
+        let all = listing(&["model.a", "model_ema.a", "model_ema.b.c", "x"]);
+        let (inside, prefix) = below("f", all.clone(), Some("model_ema")).unwrap();
+        assert_eq!((inside.keys().collect::<Vec<_>>(), &*prefix), (vec!["a", "b.c"], "model_ema."));
+        assert_eq!(below("f", all.clone(), None).unwrap(), (all, String::new()));
+    }
+
+    #[test]
+    fn a_part_that_is_not_there_is_told_with_those_that_are() {
+        let error = below_or("f", listing(&["model.a", "x"]), "ema", &["state_dict"]);
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("no part `ema`") && error.contains("`state_dict`, `model`"),
+            "{error}"
+        );
+        let error = below("f", listing(&["x"]), Some("ema")).unwrap_err().to_string();
+        assert!(error.contains("remove `backbone.part`"), "{error}");
+    }
+}
