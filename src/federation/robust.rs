@@ -29,7 +29,7 @@ pub(super) type Figures = Vec<(&'static str, f64)>;
 
 impl FoldRule {
     /// Updates left out at either end of so many.
-    fn cut(trim: f64, updates: usize) -> usize {
+    pub(crate) fn cut(trim: f64, updates: usize) -> usize {
         share_of(updates, trim).min(updates.saturating_sub(1) / 2)
     }
 }

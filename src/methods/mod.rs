@@ -54,4 +54,4 @@ mod uses;
 pub use head_form::HeadForm;
 pub use needs::Needs;
 pub use registry::{Family, MethodEntry, ReadRecipe, Recipe, Registry, UnknownMethod};
-pub use uses::Uses;
+pub use uses::{Carried, Uses};

@@ -4,6 +4,9 @@
 //! `[client]` where the passes of a seat depend on the plan of training. What a method never looks at is said by name, so
 //! that nobody compares methods at a participation that one of them does not have.
 
+mod rounds;
+mod wire;
+
 use std::sync::Arc;
 
 use crate::data::TaskView;
@@ -11,6 +14,8 @@ use crate::learning::TrainingPlan;
 use crate::policy::{CohortRule, Method, Period};
 use crate::quantity::TaskId;
 use crate::scenario::{Ignored, Participants, Scenario};
+
+pub use wire::Carried;
 
 /// The phases of a method over the tasks of a run, and which keys bear on each.
 pub struct Uses {
@@ -101,7 +106,7 @@ impl Uses {
         let mut say = |key: &'static str, what: String, Lack { whole, why }: Lack| {
             let name = &scenario.method.name;
             let lacks = if whole { "has no meaning for" } else { "does not hold throughout" };
-            ignored.push(Ignored { key, message: format!("{what} {lacks} `{name}`: {why}") });
+            ignored.push(Ignored::new(key, format!("{what} {lacks} `{name}`: {why}")));
         };
         let sampling = match scenario.participation.participants {
             Participants::All => None,
@@ -127,6 +132,7 @@ impl Uses {
             }
             (None, None) => {}
         }
+        ignored.extend(self.unreached(scenario));
         ignored
     }
 

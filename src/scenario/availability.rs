@@ -18,13 +18,17 @@
 //! ```
 //!
 //! Before its first transition a client is in the other state; clients that are not in the file are
-//! always on. With every kind, clients may join late (`join_s`) and leave for good (`stay_s`
+//! always on, and after its last transition a client stays as it is, unless `repeat_s` begins the recording again. What a
+//! trace leaves open in this way is said by `check` and `run`. Two states of a client at one time are an error. With every kind, clients may join late (`join_s`) and leave for good (`stay_s`
 //! later); both are distributions.
 //!
 //! Only clients that can be reached are asked; where there are none, the server waits for the first.
 //! A client that goes away before its work is done sends nothing; once it has begun to send, it stays until it
 //! is done.
 
+mod open_ends;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -187,6 +191,8 @@ pub(super) fn transitions(text: &str) -> Result<Vec<Transition>, CsvFault> {
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
     let [client, time, state] = csv::columns(&header, ["client", "time_s", "state"])?;
     let mut lines = Vec::new();
+    // By client and bits of the time, which is never negative.
+    let mut states: BTreeMap<(u32, u64), bool> = BTreeMap::new();
     for row in rows {
         let cell = |place| csv::cell(&row, place, header.len());
         let id = csv::number(
@@ -204,6 +210,15 @@ pub(super) fn transitions(text: &str) -> Result<Vec<Transition>, CsvFault> {
                 return Err(CsvFault::at(word, message, "neither on nor off", "write on or off"));
             }
         };
+        if states.insert((id as u32, (at + 0.0).to_bits()), on).is_some_and(|before| before != on) {
+            let other = if on { "off" } else { "on" };
+            let message = format!(
+                "client {id} is {} here and {other} in a line above, both at {at} s",
+                word.text
+            );
+            let help = "keep the line that is right: a client has one state at a time";
+            return Err(CsvFault::at(word, message, "contradicts that line", help));
+        }
         lines.push((id as u32, at, on));
     }
     if lines.is_empty() { Err(csv::nothing(text, "transitions")) } else { Ok(lines) }

@@ -1,6 +1,7 @@
 //! What the scenario must know of methods without importing them.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Scenario;
@@ -46,13 +47,20 @@ pub struct Complaint {
     pub help: String,
 }
 
-/// A key that a scenario has and its method never looks at, or not everywhere.
+/// A key that a scenario has and that changes nothing of its run, or not everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
     /// The key or its table, for example `participation.count`.
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     /// What has no meaning, and what happens in its place.
     pub message: String,
+}
+
+impl Ignored {
+    /// A key and the sentence that is said of it.
+    pub fn new(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Ignored {
+        Ignored { key: key.into(), message: message.into() }
+    }
 }
 
 /// Any method with any keys: for tools and tests that know no methods.

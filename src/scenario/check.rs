@@ -1,5 +1,6 @@
 //! Combinations of sections that cannot work, found before anything is loaded.
 
+mod idle;
 mod rows;
 mod text;
 

@@ -156,6 +156,11 @@ impl LawSection {
         LawSection::plain(ShapeSection::Constant { value })
     }
 
+    /// Whether it is one number and no distribution.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self.shape, ShapeSection::Constant { .. })
+    }
+
     /// By median and deviation of the logarithm.
     pub fn log_normal(median: f64, sigma: f64) -> LawSection {
         LawSection::plain(ShapeSection::LogNormal { median, sigma })

@@ -83,3 +83,183 @@ fn methods_say_what_they_ignore_before_anybody_writes_a_scenario() {
         assert!(told.out.contains(must), "{method}: {must}\n{}", told.out);
     }
 }
+
+/// The tiny scenario with these changes, checked.
+fn checked(sets: &[&str]) -> Told {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = tiny();
+    let mut arguments = vec!["check", tiny.to_str().unwrap()];
+    arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+    tell(folder.path(), &arguments)
+}
+
+const HEAD: &str = "method={name=\"fedavg\",train=\"head\"}";
+
+#[test]
+fn codecs_that_touch_nothing_or_not_all_are_told() {
+    for (sets, must) in [
+        (
+            &[STSA, "wire.up.codec=\"f16\""][..],
+            "wire.up.codec = \"f16\" has no meaning for `stsa`: its uploads hold statistics",
+        ),
+        (
+            &[STSA, "wire.up={codec=\"int8\"}"],
+            "wire.up.codec = \"int8\" has no meaning for `stsa`: its uploads hold statistics",
+        ),
+        (
+            &["method={name=\"regmean\"}", "wire.up.codec=\"bf16\""],
+            "wire.up.codec = \"bf16\" does not hold throughout `regmean`: of its uploads it touches",
+        ),
+        (
+            &[HEAD, "wire.up.kinds.prompt=\"int8\""],
+            "wire.up.kinds.prompt = \"int8\" has no meaning for `fedavg`: its uploads hold no prompt",
+        ),
+        (&[HEAD, "wire.cache=\"run\""], "wire.cache has no meaning for `fedavg`"),
+    ] {
+        let told = checked(sets);
+        assert_eq!(told.code, 0, "{}", told.err);
+        assert!(told.err.contains(must), "{sets:?}: {must}\n{}", told.err);
+    }
+    let told = checked(&[HEAD, "wire.up.codec=\"f16\"", "wire.down.codec=\"int8\""]);
+    assert_eq!((told.code, &*told.err), (0, ""));
+}
+
+#[test]
+fn methods_show_says_what_codecs_touch() {
+    let folder = tempfile::tempdir().unwrap();
+    for (method, must) in [
+        ("fedavg", "codecs          touch weights and head of uploads\n"),
+        ("stsa-e", "codecs          touch weights and head of uploads; as they are: statistics\n"),
+    ] {
+        let told = tell(folder.path(), &["methods", "show", method]);
+        assert!(told.out.contains(must), "{method}: {must}\n{}", told.out);
+    }
+}
+
+#[test]
+fn robust_means_that_are_the_plain_one_are_told() {
+    let robust = |sets: &[&str]| checked(&[&[HEAD], sets].concat()).err;
+    let told = robust(&["federation.fold=\"trimmed-mean\""]);
+    assert!(told.contains("federation.trim = 0.1 has no effect: of at most 3 uploads"), "{told}");
+    assert!(told.contains("from 10 on"), "{told}");
+    let told = robust(&["federation.fold=\"trimmed-mean\"", "federation.trim=0.34"]);
+    assert_eq!(told, "");
+    let told = robust(&["federation={clients=10,rounds=1,fold=\"trimmed-mean\"}"]);
+    assert_eq!(told, "");
+    let few = ["federation={clients=10,rounds=1,fold=\"trimmed-mean\"}", "participation.count=9"];
+    assert!(robust(&few).contains("of at most 9 uploads"));
+    let told = robust(&["federation.fold=\"median\"", "participation.count=2"]);
+    assert!(told.contains("the median of at most 2 uploads a round is their mean"), "{told}");
+    assert_eq!(robust(&["federation.fold=\"median\""]), "");
+}
+
+#[test]
+fn settings_that_never_come_to_anything_are_told() {
+    for (set, must) in [
+        (
+            "participation.fraction=1.0",
+            "participation.fraction = 1 has no effect: it samples all of 3",
+        ),
+        ("participation.count=3", "participation.count = 3 has no effect"),
+        (
+            "client.round_schedule={kind=\"multi-step\",milestones=[1,5]}",
+            "client.round_schedule has no effect: a task has 1 round, counted from 0, and milestones 1, 5",
+        ),
+        (
+            "client.round_schedule.kind=\"cosine\"",
+            "client.round_schedule has no effect: a task has 1",
+        ),
+        (
+            "client.epoch_schedule=\"cosine\"",
+            "client.epoch_schedule has no effect: a round has 1 epoch",
+        ),
+        (
+            "record.checkpoint.every=50",
+            "record.checkpoint.every = 50 is never reached: the run has 2",
+        ),
+        (
+            "faults=[{kind=\"crash\",rounds=[2,3]}]",
+            "faults.rounds: the run has 2 rounds, and nothing happens in rounds 3",
+        ),
+        ("time={slowness=2.0}", "time.slowness has no effect: time.ms_per_sample is 0"),
+        (
+            "privacy.threshold=0.9",
+            "privacy.threshold has no effect: privacy.secure_aggregation is false",
+        ),
+        ("privacy.bits=20", "privacy.bits has no effect"),
+        ("record.bias=\"round\"", "record.bias has no effect: `federated-bias` is not among"),
+        (
+            "faults=[{kind=\"malicious\",how=\"scaled\",factor=1.0}]",
+            "faults has no effect: an update that is scaled by factor = 1",
+        ),
+        (
+            "availability={kind=\"by-data\",least=1.0}",
+            "availability.kind has no effect: its numbers have every client there",
+        ),
+    ] {
+        let told = checked(&[HEAD, set]);
+        assert_eq!(told.code, 0, "{set}: {}", told.err);
+        assert!(told.err.contains(must), "{set}: {must}\n{}", told.err);
+    }
+    let ideal = ["time={preset=\"ideal\"}", "links={preset=\"ideal\"}"];
+    let told =
+        checked(&[&[HEAD, "round={close=\"deadline\",deadline_s=9.0}"], &ideal[..]].concat());
+    assert!(
+        told.err.contains("round.deadline_s has no effect: nothing takes time"),
+        "{}",
+        told.err
+    );
+    for used in [
+        "round={close=\"deadline\",deadline_s=9.0}",
+        "client.round_schedule={kind=\"multi-step\",milestones=[0]}",
+        "client={epochs=2,epoch_schedule=\"cosine\"}",
+        "faults=[{kind=\"crash\",rounds=[2]}]",
+        "record.checkpoint.every=2",
+    ] {
+        let told = checked(&[HEAD, used]);
+        assert_eq!((told.code, &*told.err), (0, ""), "{used}");
+    }
+}
+
+/// The tiny scenario with this trace, checked.
+fn traced(trace: &str, more: &[&str]) -> Told {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trace.csv"), trace).unwrap();
+    let tiny = tiny();
+    let set = "availability={kind=\"trace\",file=\"trace.csv\"}";
+    let mut arguments = vec!["check", tiny.to_str().unwrap(), "--set", set];
+    arguments.extend(more.iter().flat_map(|set| ["--set", set]));
+    tell(folder.path(), &arguments)
+}
+
+#[test]
+fn a_trace_that_contradicts_itself_is_refused_with_the_line() {
+    let told = traced("client,time_s,state\n0,0,on\n1,5,on\n1,7,off\n1,5.0,off\n", &[]);
+    assert_eq!(told.code, 3, "{}", told.err);
+    assert!(
+        told.err.contains("client 1 is off here and on in a line above, both at 5 s"),
+        "{}",
+        told.err
+    );
+    assert!(told.err.contains("trace.csv:5:7"), "{}", told.err);
+    let twice = traced("client,time_s,state\n0,0,on\n0,0,on\n1,0,on\n2,0,on\n", &[]);
+    assert_eq!(twice.code, 0, "{}", twice.err);
+}
+
+#[test]
+fn what_a_trace_leaves_open_is_told() {
+    let told = traced("client,time_s,state\n0,0,on\n0,60,off\n7,1,on\n", &[]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    for must in [
+        "the trace says nothing about 2 of 3 clients (such as 1), which are always on",
+        "the trace has 1 client that the run has not (such as 7)",
+        "the trace ends at 60 s, and 1 of 3 clients stay off from then",
+    ] {
+        assert!(told.err.contains(must), "{must}\n{}", told.err);
+    }
+    let whole = "client,time_s,state\n0,0,on\n0,60,off\n1,1,on\n1,50,off\n2,1,on\n2,3,off\n";
+    let told = traced(whole, &["availability.repeat_s=100.0"]);
+    assert_eq!((told.code, &*told.err), (0, ""));
+    let told = traced(whole, &["availability.repeat_s=60.0"]);
+    assert!(told.err.contains("1 line of the trace at or behind repeat_s = 60"), "{}", told.err);
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::messages::{Reference, build};
 use crate::learning::TrainingPlan;
-use crate::methods::{MethodEntry, Registry, Uses};
+use crate::methods::{Carried, MethodEntry, Registry, Uses};
 use crate::policy::{CohortRule, Method, Period, RoundContext, one_seat_each};
 use crate::quantity::{ClientId, Round};
 
@@ -33,7 +33,8 @@ pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str,
     };
     told.push(("clients keep", kept.to_owned()));
     told.push(("packs", packs(&*method, &reference)));
-    told.push(("codecs", "every codec of [wire], as with every method".to_owned()));
+    let carried = Carried::of(&*method, &reference.facts).sentences();
+    told.extend(carried.into_iter().map(|sentence| ("codecs", sentence)));
     told.extend(cost(registry, &*method, &reference).map(|words| ("cost", words)));
     told
 }

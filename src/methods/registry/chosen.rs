@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Recipe;
 use crate::data::TaskView;
-use crate::methods::{Needs, Uses, services};
+use crate::methods::{Carried, Needs, Uses, services};
 use crate::policy::{Method, ModelFacts, Period, Staged};
 use crate::quantity::TaskId;
 use crate::scenario::{ChosenMethod, Complaint, Ignored, Scenario};
@@ -48,9 +48,17 @@ impl ChosenMethod for Chosen {
     }
 
     fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
-        let method = self.0.build(&services::facts(scenario));
+        let facts = services::facts(scenario);
+        let method = self.0.build(&facts);
         let tasks = scenario.tasks.count() as usize;
-        Uses::of(&*method, tasks, scenario.federation.rounds).ignored(scenario)
+        let mut ignored = Uses::of(&*method, tasks, scenario.federation.rounds).ignored(scenario);
+        let facts = ModelFacts { tasks: tasks.clamp(1, 2), ..facts };
+        let build = |form| {
+            let facts = ModelFacts { form, ..facts.clone() };
+            Carried::of(&*self.0.build(&facts), &facts)
+        };
+        ignored.extend(Carried::ignored(scenario, build));
+        ignored
     }
 }
 

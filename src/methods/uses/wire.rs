@@ -1,0 +1,203 @@
+//! Which settings of `[wire]` touch what a method sends, read off its layouts.
+//!
+//! Lossy codecs change `f32` tensors of learnt kinds and nothing else; statistics, counts, stored data and assets travel as
+//! they are. A method whose uploads are statistics has the same bytes and values under every codec, and that is said.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::data::TaskView;
+use crate::policy::{ClassCounts, Layout, Method, ModelFacts, Period, SketchFacts, WireForm};
+use crate::quantity::TaskId;
+use crate::scenario::{AssetCache, Codec, Direction, DirectionSection, Ignored, Scenario};
+use crate::wire::{Dtype, Kind};
+
+/// What the messages of a method hold, over every phase of its first two tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carried {
+    /// To clients, and to the server.
+    directions: [Content; 2],
+    layouts: Vec<Layout>,
+}
+
+/// What the messages of one direction hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Content {
+    /// Kinds that a codec touches.
+    coded: BTreeSet<Kind>,
+    /// Kinds of real numbers that travel as they are.
+    plain: BTreeSet<Kind>,
+    /// Kinds of whole numbers, which do so, too.
+    whole: BTreeSet<Kind>,
+    /// Names of assets, which do so, too.
+    assets: BTreeSet<&'static str>,
+}
+
+impl Content {
+    fn add(&mut self, layout: &Layout) {
+        for place in layout.places() {
+            let kinds = match place.dtype {
+                Dtype::F32 if place.kind.is_learnable() => &mut self.coded,
+                Dtype::F32 | Dtype::F64 => &mut self.plain,
+                _ => &mut self.whole,
+            };
+            kinds.insert(place.kind);
+        }
+        self.assets.extend(layout.assets.iter().map(|asset| asset.name));
+    }
+
+    /// What of it travels as it is although it is real numbers.
+    fn untouched(&self) -> Option<String> {
+        let assets = self.assets.iter().map(|name| format!("the asset `{name}`"));
+        let plain: Vec<String> =
+            self.plain.iter().map(|kind| kind.name().to_owned()).chain(assets).collect();
+        (!plain.is_empty()).then(|| joined(&plain))
+    }
+}
+
+impl Carried {
+    /// Of a method for a model of these facts.
+    pub fn of(method: &dyn Method, facts: &ModelFacts) -> Carried {
+        let mut carried = Carried { directions: Default::default(), layouts: Vec::new() };
+        let rows = (facts.classes / facts.tasks.max(1)).max(1);
+        for task in 0..facts.tasks.clamp(1, 2) {
+            let own = task * rows..(task + 1) * rows;
+            let classes = own.clone().map(|row| row as u32).collect();
+            let counts: ClassCounts = own.clone().map(|row| (row as u32, 8)).collect();
+            let view = Arc::new(TaskView { task: TaskId(task as u16), rows: own, classes });
+            let period = Period::of(Arc::clone(&view), facts.tasks.max(1));
+            for (phase, listed) in method.phases(&period, 2).iter().enumerate() {
+                for round_in_phase in 0..listed.rounds.min(2) {
+                    for (role, _) in method.roles() {
+                        let (model, view, counts, period) = (facts, &view, &counts, view.task);
+                        carried.add(
+                            method,
+                            &SketchFacts {
+                                model,
+                                view,
+                                period,
+                                phase,
+                                round_in_phase,
+                                role,
+                                counts,
+                            },
+                        );
+                    }
+                }
+            }
+        }
+        carried
+    }
+
+    fn add(&mut self, method: &dyn Method, facts: &SketchFacts<'_>) {
+        let messages = [method.down(facts), method.up(facts)];
+        for (content, layout) in self.directions.iter_mut().zip(&messages) {
+            content.add(layout);
+        }
+        self.layouts.extend(messages);
+    }
+
+    /// What codecs touch and what not, for `fedcast methods show`.
+    pub fn sentences(&self) -> Vec<String> {
+        let told = |(word, content): (&str, &Content)| {
+            let coded = match content.coded.is_empty() {
+                true => format!("touch nothing of {word}"),
+                false => format!("touch {} of {word}", kinds(&content.coded)),
+            };
+            match content.untouched() {
+                Some(untouched) => format!("{coded}; as they are: {untouched}"),
+                None => coded,
+            }
+        };
+        let words = ["downloads", "uploads"].into_iter().zip(&self.directions);
+        words.map(told).collect()
+    }
+
+    /// What of `[wire]` touches nothing, or not all, of a method; `build` makes it for a form of messages.
+    pub(in crate::methods) fn ignored(
+        scenario: &Scenario,
+        build: impl Fn(WireForm) -> Carried,
+    ) -> Vec<Ignored> {
+        let (name, wire) = (&scenario.method.name, &scenario.wire);
+        let carried = build(wire.form);
+        let [down, up] = &carried.directions;
+        let mut ignored = codecs(name, Direction::Down, &wire.down, down);
+        ignored.extend(codecs(name, Direction::Up, &wire.up, up));
+        if wire.cache != AssetCache::None && down.assets.is_empty() {
+            let message =
+                format!("wire.cache has no meaning for `{name}`: its downloads name no assets");
+            ignored.push(Ignored::new("wire.cache", message));
+        }
+        if wire.form == WireForm::Lean && carried == build(WireForm::Full) {
+            let message = format!(
+                "wire.form = \"lean\" has no meaning for `{name}`: its messages hold nothing that can be left out"
+            );
+            ignored.push(Ignored::new("wire.form", message));
+        }
+        ignored
+    }
+}
+
+/// What the codecs of one direction do not touch.
+fn codecs(
+    name: &str,
+    direction: Direction,
+    section: &DirectionSection,
+    content: &Content,
+) -> Vec<Ignored> {
+    let (key, messages) = match direction {
+        Direction::Down => ("wire.down", "downloads"),
+        Direction::Up => ("wire.up", "uploads"),
+    };
+    let mut ignored = Vec::new();
+    if section.codec != Codec::F32 {
+        let what = format!("{key}.codec = \"{}\"", section.codec);
+        let own = |kind: &&Kind| section.kinds.contains_key(kind.name());
+        let why = if content.coded.is_empty() {
+            let all: BTreeSet<Kind> = content.plain.union(&content.whole).copied().collect();
+            let held = match all.is_empty() {
+                true => "hold no tensors".to_owned(),
+                false => format!("hold {}, which travel as they are", kinds(&all)),
+            };
+            Some(format!("{what} has no meaning for `{name}`: its {messages} {held}"))
+        } else if content.coded.iter().all(|kind| own(&kind)) {
+            Some(format!(
+                "{what} has no meaning for `{name}`: every kind of its {messages} that a codec touches has one of its own"
+            ))
+        } else {
+            content.untouched().map(|untouched| {
+                format!(
+                    "{what} does not hold throughout `{name}`: of its {messages} it touches {}; {untouched} travel as \
+                     they are",
+                    kinds(&content.coded)
+                )
+            })
+        };
+        ignored.extend(why.map(|message| Ignored::new(format!("{key}.codec"), message)));
+    }
+    for (word, codec) in &section.kinds {
+        if content.coded.iter().any(|kind| kind.name() == word) {
+            continue;
+        }
+        let key = format!("{key}.kinds.{word}");
+        let message = format!(
+            "{key} = \"{codec}\" has no meaning for `{name}`: its {messages} hold no {word} that a codec touches"
+        );
+        ignored.push(Ignored::new(key, message));
+    }
+    ignored
+}
+
+/// Kinds in the order of reports.
+fn kinds(kinds: &BTreeSet<Kind>) -> String {
+    joined(&kinds.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>())
+}
+
+/// `a, b and c`.
+fn joined(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}

@@ -1,0 +1,200 @@
+//! What a trace leaves open: clients and times that it says nothing about, and lines that nobody reads.
+
+use std::collections::BTreeMap;
+
+use super::{AvailabilityPattern, AvailabilitySection, Transition};
+
+impl AvailabilitySection {
+    /// What holds for so many clients where the trace says nothing, a sentence each.
+    pub(in crate::scenario) fn left_open(&self, clients: u32) -> Vec<String> {
+        let AvailabilityPattern::Trace { repeat_s, transitions, .. } = &self.pattern else {
+            return Vec::new();
+        };
+        let trace = Trace::of(transitions, *repeat_s, clients);
+        [trace.beyond(), trace.missing(), trace.unread(), trace.repeated(), trace.end()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+/// The transitions of the clients of a run, in order.
+struct Trace {
+    clients: u32,
+    by_client: BTreeMap<u32, BTreeMap<Seconds, bool>>,
+    /// Clients that a run does not have.
+    others: Vec<u32>,
+    /// Lines behind the time at which the recording begins again.
+    behind: usize,
+    repeat_s: f64,
+}
+
+/// A time in seconds, ordered; never NaN.
+#[derive(Clone, Copy, PartialEq)]
+struct Seconds(f64);
+
+impl Eq for Seconds {}
+
+impl PartialOrd for Seconds {
+    fn partial_cmp(&self, other: &Seconds) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Seconds {
+    fn cmp(&self, other: &Seconds) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl Trace {
+    fn of(transitions: &[Transition], repeat_s: f64, clients: u32) -> Trace {
+        let mut trace =
+            Trace { clients, by_client: BTreeMap::new(), others: Vec::new(), behind: 0, repeat_s };
+        for (client, at, on) in transitions {
+            if *client >= clients {
+                trace.others.push(*client);
+            } else if repeat_s > 0.0 && *at >= repeat_s {
+                trace.behind += 1;
+            } else {
+                trace.by_client.entry(*client).or_default().insert(Seconds(*at), *on);
+            }
+        }
+        trace.others.sort_unstable();
+        trace.others.dedup();
+        trace
+    }
+
+    fn beyond(&self) -> Option<String> {
+        let [first, ..] = self.others.as_slice() else { return None };
+        Some(format!(
+            "the trace has {} that the run has not (such as {first}): federation.clients is {}, counted from 0",
+            counted(self.others.len(), "client"),
+            self.clients
+        ))
+    }
+
+    fn missing(&self) -> Option<String> {
+        let first = (0..self.clients).find(|client| !self.by_client.contains_key(client))?;
+        let missing = self.clients as usize - self.by_client.len();
+        let are = if missing == 1 { "is" } else { "are" };
+        Some(format!(
+            "the trace says nothing about {missing} of {} (such as {first}), which {are} always on",
+            counted(self.clients as usize, "client")
+        ))
+    }
+
+    fn unread(&self) -> Option<String> {
+        (self.behind > 0).then(|| {
+            format!(
+                "{} of the trace at or behind repeat_s = {} has no effect: the recording begins again before",
+                counted(self.behind, "line"),
+                self.repeat_s
+            )
+        })
+    }
+
+    /// Lines that say what is so already: perhaps one between them is lost.
+    fn repeated(&self) -> Option<String> {
+        let mut first = None;
+        let mut count = 0;
+        for (client, lines) in &self.by_client {
+            let states: Vec<(&Seconds, &bool)> = lines.iter().collect();
+            for pair in states.windows(2).filter(|pair| pair[0].1 == pair[1].1) {
+                first = first.or(Some((*client, pair[1].0.0, *pair[1].1)));
+                count += 1;
+            }
+        }
+        let (client, at, on) = first?;
+        let word = if on { "on" } else { "off" };
+        Some(format!(
+            "{} of the trace changes nothing (such as client {client} at {at} s, which is {word} already); is a line \
+             between lost?",
+            counted(count, "line")
+        ))
+    }
+
+    /// Where it ends for good.
+    fn end(&self) -> Option<String> {
+        if self.repeat_s > 0.0 {
+            return None;
+        }
+        let last =
+            |lines: &BTreeMap<Seconds, bool>| lines.last_key_value().map(|(at, on)| (at.0, *on));
+        let ends: Vec<(f64, bool)> = self.by_client.values().filter_map(last).collect();
+        let end = ends.iter().map(|(at, _)| *at).fold(f64::NAN, f64::max);
+        let off = ends.iter().filter(|(_, on)| !on).count();
+        if ends.is_empty() {
+            return None;
+        }
+        let what = match off {
+            0 => "every client stays on from then".to_owned(),
+            off if off == self.clients as usize => {
+                "every client stays off from then, and no round can follow".to_owned()
+            }
+            off => format!(
+                "{off} of {} stay off from then, the others on",
+                counted(self.clients as usize, "client")
+            ),
+        };
+        Some(format!("the trace ends at {end} s, and {what}; `repeat_s` begins it again"))
+    }
+}
+
+/// A number and its noun.
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(lines: &[Transition], repeat_s: f64, clients: u32) -> String {
+        let trace = Trace::of(lines, repeat_s, clients);
+        let parts =
+            [trace.beyond(), trace.missing(), trace.unread(), trace.repeated(), trace.end()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_trace_of_everybody_that_begins_again_leaves_nothing_open() {
+        let lines = [(0, 0.0, true), (0, 5.0, false), (1, 2.0, true), (1, 3.0, false)];
+        assert_eq!(told(&lines, 10.0, 2), "");
+    }
+
+    #[test]
+    fn clients_and_times_without_lines_are_told() {
+        let lines = [(0, 0.0, true), (0, 50.0, false), (7, 2.0, true)];
+        let told = told(&lines, 0.0, 3);
+        assert!(told.contains("1 client that the run has not (such as 7)"), "{told}");
+        assert!(
+            told.contains("nothing about 2 of 3 clients (such as 1), which are always on"),
+            "{told}"
+        );
+        assert!(told.contains("ends at 50 s, and 1 of 3 clients stay off"), "{told}");
+    }
+
+    #[test]
+    fn a_trace_after_which_nobody_is_there_says_so() {
+        let lines = [(0, 0.0, true), (0, 5.0, false), (1, 2.0, false)];
+        assert!(told(&lines, 0.0, 2).contains("no round can follow"));
+        assert!(told(&lines[..1], 0.0, 1).contains("every client stays on"));
+    }
+
+    #[test]
+    fn lines_that_nobody_reads_or_that_change_nothing_are_counted() {
+        let lines = [(0, 0.0, true), (0, 1.0, true), (0, 2.0, false), (0, 20.0, true)];
+        let told = told(&lines, 10.0, 1);
+        assert!(
+            told.contains("1 line of the trace at or behind repeat_s = 10 has no effect"),
+            "{told}"
+        );
+        assert!(
+            told.contains(
+                "1 line of the trace changes nothing (such as client 0 at 1 s, which is on"
+            ),
+            "{told}"
+        );
+    }
+}

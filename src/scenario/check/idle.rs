@@ -1,0 +1,157 @@
+//! Settings that change nothing of a run whatever its method: they are no mistake, and are said.
+
+use crate::scenario::law::LawSection;
+use crate::scenario::{
+    AvailabilityPattern, Compared, FaultKind, Forgery, Ignored, Metric, Modulus, Participants,
+    Population, Scenario, Unit,
+};
+
+impl Scenario {
+    /// Settings without an effect, in the order of the file.
+    pub(in crate::scenario) fn idle(&self) -> Vec<Ignored> {
+        let mut idle = Vec::new();
+        self.idle_participation(&mut idle);
+        self.idle_round(&mut idle);
+        self.idle_availability(&mut idle);
+        self.idle_clock(&mut idle);
+        self.idle_faults(&mut idle);
+        self.idle_privacy(&mut idle);
+        if self.record.bias != Compared::First
+            && !self.record.metrics.contains(&Metric::FederatedBias)
+        {
+            say(&mut idle, "record.bias", "`federated-bias` is not among record.metrics");
+        }
+        idle
+    }
+
+    /// Sampling that takes everybody.
+    fn idle_participation(&self, idle: &mut Vec<Ignored>) {
+        let clients = self.federation.clients;
+        let participation = &self.participation;
+        let everybody = participation.participants.of(clients) == clients
+            && participation.population == Population::Fixed;
+        if !everybody || clients == 1 {
+            return;
+        }
+        let written = match participation.participants {
+            Participants::All => None,
+            Participants::Count { count } => Some(("participation.count", f64::from(count))),
+            Participants::Fraction { fraction } => Some(("participation.fraction", fraction)),
+        };
+        if let Some((key, value)) = written {
+            let message =
+                format!("{key} = {value} has no effect: it samples all of {clients} clients");
+            idle.push(Ignored::new(key, message));
+        }
+        if participation.unit == Unit::Task {
+            say(idle, "participation.unit", "every client is sampled in every round");
+        }
+    }
+
+    /// Deadlines that nothing can miss.
+    fn idle_round(&self, idle: &mut Vec<Ignored>) {
+        let lost = self.links.loss > 0.0 || !self.faults.is_empty();
+        let stays = self.availability.pattern == AvailabilityPattern::Always
+            && is_constant(&self.availability.stay_s, f64::INFINITY);
+        if self.round.deadline_s.is_some() && self.is_timeless() && stays && !lost {
+            say(
+                idle,
+                "round.deadline_s",
+                "nothing takes time on the simulated clock; set `preset`, [time] or [links]",
+            );
+        }
+    }
+
+    /// Whether work and messages take no time at all.
+    fn is_timeless(&self) -> bool {
+        let (time, links) = (&self.time, &self.links);
+        time.ms_per_sample == 0.0
+            && is_constant(&time.setup_ms, 0.0)
+            && is_constant(&links.rtt_ms, 0.0)
+            && self.is_unlimited()
+    }
+
+    /// Whether bytes take no time.
+    fn is_unlimited(&self) -> bool {
+        let links = &self.links;
+        is_constant(&links.down_mb_per_s, f64::INFINITY)
+            && is_constant(&links.up_mb_per_s, f64::INFINITY)
+            && links.server_down_mb_per_s.is_infinite()
+            && links.server_up_mb_per_s.is_infinite()
+    }
+
+    /// Patterns after which everybody is there.
+    fn idle_availability(&self, idle: &mut Vec<Ignored>) {
+        let always = match self.availability.pattern {
+            AvailabilityPattern::Diurnal { mean, depth, .. } => mean - depth >= 1.0,
+            AvailabilityPattern::ByData { least, .. } => least >= 1.0,
+            _ => false,
+        };
+        if always {
+            say(idle, "availability.kind", "its numbers have every client there at any time");
+        }
+    }
+
+    /// Factors of what takes no time.
+    fn idle_clock(&self, idle: &mut Vec<Ignored>) {
+        let (time, links) = (&self.time, &self.links);
+        if time.ms_per_sample == 0.0 {
+            let slow = [("time.slowness", &time.slowness), ("time.jitter", &time.jitter)];
+            for (key, law) in slow {
+                if !is_constant(law, 1.0) {
+                    say(idle, key, "time.ms_per_sample is 0, so that training takes no time");
+                }
+            }
+            if time.server_slowness != 1.0 {
+                say(idle, "time.server_slowness", "time.ms_per_sample is 0");
+            }
+        }
+        if !is_constant(&links.jitter, 1.0) && self.is_unlimited() {
+            say(idle, "links.jitter", "bytes take no time on lines without a limit");
+        }
+        let fixed = |law: &LawSection| law.is_fixed();
+        if links.correlation != 0.0 && (fixed(&links.down_mb_per_s) || fixed(&links.up_mb_per_s)) {
+            say(idle, "links.correlation", "a bandwidth that is the same for all follows nothing");
+        }
+    }
+
+    /// Lies that are the truth.
+    fn idle_faults(&self, idle: &mut Vec<Ignored>) {
+        let honest = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { how: Forgery::Scaled { factor } } if *factor == 1.0);
+        if self.faults.iter().any(|fault| honest(&fault.kind)) {
+            say(idle, "faults", "an update that is scaled by factor = 1 is the update itself");
+        }
+    }
+
+    /// Numbers of protections that are off.
+    fn idle_privacy(&self, idle: &mut Vec<Ignored>) {
+        let privacy = &self.privacy;
+        if !privacy.secure_aggregation {
+            let digits = match privacy.modulus {
+                Modulus::Bits32 => 12,
+                Modulus::Bits64 => 24,
+            };
+            for (key, set) in [
+                ("privacy.modulus", privacy.modulus != Modulus::Bits64),
+                ("privacy.bits", privacy.bits != digits),
+                ("privacy.threshold", privacy.threshold != 0.6667),
+            ] {
+                if set {
+                    say(idle, key, "privacy.secure_aggregation is false");
+                }
+            }
+        }
+        if privacy.noise.as_ref().is_some_and(|noise| noise.scale * noise.q == 0.0) {
+            say(idle, "privacy.noise", "q times scale is 0, so that nothing is added");
+        }
+    }
+}
+
+/// Whether a distribution is this number.
+fn is_constant(law: &LawSection, value: f64) -> bool {
+    *law == LawSection::constant(value)
+}
+
+fn say(idle: &mut Vec<Ignored>, key: &'static str, why: &str) {
+    idle.push(Ignored::new(key, format!("{key} has no effect: {why}")));
+}
