@@ -85,15 +85,6 @@ pub fn read(path: &Path, kind: Kind) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > limit { Err(too_large(kind)) } else { Ok(bytes) }
 }
 
-/// The text of a file.
-///
-/// # Errors
-/// See [`open`]; bytes that are not UTF-8.
-pub fn read_text(path: &Path, kind: Kind) -> io::Result<String> {
-    let not_text = |_| Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
-    String::from_utf8(read(path, kind)?).map_err(not_text)
-}
-
 /// Fills `bytes` from so far into a file, wherever others are reading.
 ///
 /// # Errors
@@ -151,9 +142,6 @@ mod tests {
         let kind = |path: &Path| read(path, Kind::Table).unwrap_err().kind();
         assert_eq!(kind(folder.path()), ErrorKind::IsADirectory);
         assert_eq!(kind(&folder.path().join("none")), ErrorKind::NotFound);
-        std::fs::write(folder.path().join("b"), [0xff]).unwrap();
-        let error = read_text(&folder.path().join("b"), Kind::Table).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidData);
     }
 
     #[cfg(unix)]

@@ -1,7 +1,9 @@
 //! CSV files that a scenario names: cells with their places, so that a wrong one can be shown.
 //!
-//! Cells are separated by commas and trimmed; there are no quotes. The first line that is neither
+//! Cells are separated by commas, trimmed, and may stand in double quotes. The first line that is neither
 //! empty nor begins with `#` is the header.
+
+use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::reader::is_tame;
 
@@ -39,25 +41,47 @@ impl CsvFault {
 
 /// The lines that mean something, as cells.
 pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<Cell<'_>>> {
-    let mut next = 0;
-    let lines = text.split_inclusive('\n').map(move |line| {
-        let start = next;
-        next += line.len();
-        (start, line)
+    let mut reader = ReaderBuilder::new();
+    let reader = reader.has_headers(false).flexible(true).comment(Some(b'#')).trim(Trim::All);
+    let mut reader = reader.from_reader(text.as_bytes());
+    let records = std::iter::from_fn(move || {
+        let mut record = StringRecord::new();
+        // Rows of any length and of valid text: nothing else can be wrong.
+        reader.read_record(&mut record).unwrap_or(false).then_some(record)
     });
-    lines
-        .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
-        .map(|(start, line)| cells(start, line))
+    records.map(|record| cells(text, &record)).filter(|row| {
+        let first = row.first().map_or("", |cell| cell.text);
+        !first.starts_with('#') && (row.len() > 1 || !first.is_empty())
+    })
 }
 
-fn cells(mut start: usize, line: &str) -> Vec<Cell<'_>> {
-    let mut found = Vec::new();
-    for piece in line.trim_end_matches(['\r', '\n']).split(',') {
-        let lead = piece.len() - piece.trim_start().len();
-        found.push(Cell { text: piece.trim(), start: start + lead });
-        start += piece.len() + 1;
+/// The cells of a record where they stand in the text. One with quotes inside is shown as it is written there.
+fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<Cell<'a>> {
+    let start = record.position().map_or(0, |position| position.byte() as usize);
+    let mut at = behind_comments(text, start);
+    let mut cell = |found: &str| {
+        let doubled = found.replace('"', "\"\"");
+        let place = |written: &str| Some((text[at..].find(written)?, written.len()));
+        // As it is, or with its quotes doubled: whichever comes first.
+        let nearest = [found, &doubled].into_iter().filter_map(place).min();
+        let (skipped, length) = nearest.unwrap_or_default();
+        let start = at + skipped;
+        at = start + length;
+        Cell { text: &text[start..at], start }
+    };
+    record.iter().map(&mut cell).collect()
+}
+
+/// The first byte of the next line that is neither empty nor a comment.
+fn behind_comments(text: &str, start: usize) -> usize {
+    let mut at = start;
+    for line in text[start..].split_inclusive('\n') {
+        if !line.trim().is_empty() && !line.starts_with('#') {
+            break;
+        }
+        at += line.len();
     }
-    found
+    at
 }
 
 /// The places of columns in the header.
@@ -76,7 +100,9 @@ pub(super) fn columns<const N: usize>(
 fn no_column(header: &[Cell<'_>], name: &str, needed: &[&str]) -> CsvFault {
     let found = header.iter().map(|cell| cell.text).collect::<Vec<_>>().join(", ");
     let message = format!("there is no column `{name}`");
+    let separated = header.len() == 1 && found.contains([';', '\t']);
     let help = match is_tame(&found) {
+        _ if separated => "cells are separated by commas, and here by something else".to_owned(),
         true => format!("the file has {found}; what is read are {}", needed.join(", ")),
         false => "its first line is not the header of a table; is this the right file?".to_owned(),
     };
@@ -127,7 +153,7 @@ pub(super) fn number(
                 false => "this is not a number".to_owned(),
             },
             "not a number",
-            "write numbers such as 12.5, without units and quotes",
+            "write numbers such as 12.5, without units",
         )),
     }
 }
@@ -163,6 +189,38 @@ mod tests {
         assert_eq!(all[1][1].text, "12.5");
         assert_eq!(numbers(text, Some("ms"), |v| v > 0.0, "above 0"), Ok(vec![12.5, 7.0]));
         assert_eq!(numbers(text, None, |v| v >= 0.0, "at least 0"), Ok(vec![0.0, 1.0]));
+    }
+
+    #[test]
+    fn quotes_are_no_part_of_a_cell_and_keep_commas() {
+        let text =
+            "\"\",\"sample\",\"client\"\n\"1\",\"7\",\"a, b\"\n\"2\" , 8,\"say \"\"c\"\"\"\n";
+        let all: Vec<Vec<Cell<'_>>> = rows(text).collect();
+        let texts =
+            |row: &[Cell<'_>]| row.iter().map(|cell| cell.text.to_owned()).collect::<Vec<_>>();
+        assert_eq!(columns(&all[0], ["client", "sample"]), Ok([2, 1]));
+        assert_eq!(texts(&all[1]), ["1", "7", "a, b"]);
+        assert_eq!(texts(&all[2]), ["2", "8", "say \"\"c\"\""]);
+        assert!(all.iter().flatten().all(|c| &text[c.start..c.end()] == c.text), "{all:?}");
+        assert_eq!(all[1][1].start, text.find('7').unwrap());
+    }
+
+    #[test]
+    fn words_of_comments_are_no_places_of_cells() {
+        let text = "# client 7\n\n  # another, 7\nclient,ms\n# 7\n7,x\n";
+        let fault = numbers(text, Some("ms"), |v| v > 0.0, "above 0").unwrap_err();
+        assert_eq!((fault.start, fault.end), (text.len() - 2, text.len() - 1));
+        let rows: Vec<Vec<Cell<'_>>> = rows(text).collect();
+        assert_eq!((rows.len(), rows[0][0].start), (2, text.find("client,").unwrap()));
+        assert_eq!(rows[1][0].start, text.find("7,x").unwrap());
+    }
+
+    #[test]
+    fn other_separators_are_named() {
+        for text in ["client;ms\n1;2\n", "client\tms\n1\t2\n"] {
+            let fault = numbers(text, Some("ms"), |v| v > 0.0, "above 0").unwrap_err();
+            assert!(fault.help.contains("separated by commas"), "{fault:?}");
+        }
     }
 
     #[test]

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use super::{Layout, PIXELS, Samples};
 use crate::data::DataError;
+use crate::files::text_of;
 
 pub(super) fn names(
     (path, bytes): &(PathBuf, Vec<u8>),
     layout: &Layout,
 ) -> Result<Vec<String>, DataError> {
-    let text = String::from_utf8_lossy(bytes);
+    let expected = "names of classes as UTF-8 text";
+    let text =
+        text_of(bytes).map_err(|error| DataError::corrupt(path, expected, error.to_string()))?;
     let names: Vec<String> =
         text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect();
     if names.len() != layout.classes() {

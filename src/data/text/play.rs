@@ -51,16 +51,15 @@ pub fn open(
     options: &PlayOptions,
     tokeniser: &Tokeniser,
 ) -> Result<Dataset, DataError> {
-    let bytes = crate::files::read(path, crate::files::Kind::Text)
+    let text = crate::files::read_text(path, crate::files::Kind::Text)
         .map_err(|error| DataError::io(path, EXPECTED, error))?;
     let corrupt = |found: String| DataError::Corrupt {
         path: path.to_owned(),
         expected: EXPECTED.to_owned(),
         found,
-        advice: "Mend the file, or fetch it again".to_owned(),
+        advice: "Name a file of this form in data.path, or mend this one".to_owned(),
     };
-    let text = std::str::from_utf8(&bytes).map_err(|error| corrupt(error.to_string()))?;
-    let speeches = speeches(text, options.fold_case).map_err(corrupt)?;
+    let speeches = speeches(&text, options.fold_case).map_err(corrupt)?;
     let places: Vec<Places> = speeches.iter().map(|said| Places::of(said.len(), options)).collect();
     let trained = speeches.iter().zip(&places);
     let trained = trained.flat_map(|(said, places)| places.train.iter().map(|at| said[*at]));
@@ -147,11 +146,21 @@ fn speeches(text: &str, fold_case: bool) -> Result<Vec<Vec<char>>, String> {
     if said.is_empty() {
         return Err("nobody who says anything".to_owned());
     }
-    let fold = |c: char| if fold_case { c.to_ascii_lowercase() } else { c };
+    let fold = |c: char| if fold_case { lowercase(c) } else { c };
     let mut speakers: Vec<(&str, Vec<char>)> =
         said.into_iter().map(|(name, speech)| (name, speech.chars().map(fold).collect())).collect();
     speakers.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
     Ok(speakers.into_iter().map(|(_, said)| said).collect())
+}
+
+/// Returns the small letter of a capital, in every script. Where that would be several characters the capital stays, so
+/// that places in the text are those of the file.
+fn lowercase(capital: char) -> char {
+    let mut small = capital.to_lowercase();
+    match (small.next(), small.next()) {
+        (Some(letter), None) => letter,
+        _ => capital,
+    }
 }
 
 /// The most frequent characters, the most frequent one first; of equals by their code.
@@ -214,6 +223,23 @@ C:
     }
 
     #[test]
+    fn capitals_of_every_script_are_folded_one_to_one() {
+        let text = "A:\nÉÀÇ ΣΩ ДЖ ǅ Straße ẞ İ\n";
+        let folded: String = speeches(text, true).unwrap().concat().into_iter().collect();
+        assert_eq!(folded, "éàç σω дж ǆ straße ß İ\n");
+        let kept: String = speeches(text, false).unwrap().concat().into_iter().collect();
+        assert_eq!(kept, "ÉÀÇ ΣΩ ДЖ ǅ Straße ẞ İ\n");
+    }
+
+    #[test]
+    fn accents_make_no_second_class_of_a_capital() {
+        let play = "A:\nÉéÉéÉéÉéÉéÉéÉéÉéÉéÉéÉé\n";
+        let three = PlayOptions { symbols: 3, ..options() };
+        let error = read(play.as_bytes(), &three).unwrap_err().to_string();
+        assert!(error.contains("have 1 different next characters"), "{error}");
+    }
+
+    #[test]
     fn samples_see_what_comes_before_them() {
         let play = read(PLAY.as_bytes(), &options()).unwrap();
         assert_eq!(
@@ -256,6 +282,7 @@ C:
             (error(latin, &options()), "index 10"),
             (error(b"A:\n\nB:\n", &options()), "nobody who says anything"),
             (error(b"", &options()), "nobody who says anything"),
+            (error(b"\xFF\xFEA\0", &options()), "UTF-16"),
         ] {
             assert!(error.contains("play.txt") && error.contains(found), "{error}");
         }

@@ -25,15 +25,12 @@ impl WordPieces {
     /// # Errors
     /// A file that cannot be read, is no tokeniser, or lacks BERT's special tokens.
     pub fn open(path: &Path) -> Result<WordPieces, DataError> {
-        let bytes = crate::files::read(path, crate::files::Kind::Text)
+        let text = crate::files::read_text(path, crate::files::Kind::Text)
             .map_err(|error| DataError::io(path, EXPECTED, error))?;
         let corrupt = |found: String| DataError::corrupt(path, EXPECTED, found);
         let tokenizer = match path.extension().is_some_and(|extension| extension == "json") {
-            true => Tokenizer::from_bytes(bytes),
-            false => {
-                let text = std::str::from_utf8(&bytes).map_err(|e| corrupt(e.to_string()))?;
-                Tokenizer::from_bytes(of_vocabulary(text).to_string())
-            }
+            true => Tokenizer::from_bytes(text),
+            false => Tokenizer::from_bytes(of_vocabulary(&text).to_string()),
         };
         let mut tokenizer = tokenizer.map_err(|error| corrupt(error.to_string()))?;
         // Length and padding are ours to decide.
