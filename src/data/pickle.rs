@@ -2,7 +2,7 @@
 //!
 //! A pickle is a program for a machine with a stack. This one only builds values: whatever a pickle asks to import or to
 //! call stays the name of it, so reading one from a stranger runs nothing. Only what it holds is copied, and a value that
-//! is remembered is shared. Opcodes of protocols 0 to 3 that such files use are known; any other is an error.
+//! is remembered is shared. Opcodes of protocols 0 to 5 that such files use are known; any other is an error.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
@@ -84,13 +84,19 @@ fn wrong(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidData, what.into())
 }
 
+/// An opcode or a protocol that is not known, in a file that may be whole.
+fn unknown(what: String) -> Error {
+    Error::new(ErrorKind::Unsupported, what)
+}
+
 /// The value of a pickle.
 ///
 /// # Errors
-/// Bytes that end too early, an opcode that is not known, a program that does not fit its stack.
+/// Bytes that end too early, a program that does not fit its stack; [`ErrorKind::Unsupported`] for an opcode that is
+/// not known.
 pub(super) fn read(bytes: &[u8]) -> Result<Value> {
     let (stack, marks, memo) = (Vec::new(), Vec::new(), BTreeMap::new());
-    let mut machine = Machine { bytes, at: 0, stack, marks, memo, nested: 0 };
+    let mut machine = Machine { bytes, at: 0, stack, marks, memo, remembered: 0, nested: 0 };
     loop {
         if let Some(value) = machine.step()? {
             return Ok(value);
@@ -109,6 +115,8 @@ struct Machine<'a> {
     /// Heights of the stack.
     marks: Vec<usize>,
     memo: BTreeMap<u32, Value>,
+    /// Values that were to be remembered: the number of the next one, where a pickle does not say it.
+    remembered: u64,
     /// Containers that others were put into.
     nested: usize,
 }
@@ -190,8 +198,10 @@ impl<'a> Machine<'a> {
             b'.' => return self.pop().map(Some),
             0x80 => {
                 let protocol = self.take(1)?[0];
-                if protocol > 3 {
-                    return Err(wrong(format!("a pickle of protocol {protocol}; up to 3 is read")));
+                if protocol > 5 {
+                    return Err(unknown(format!(
+                        "a pickle of protocol {protocol}; up to 5 is read"
+                    )));
                 }
             }
             b'(' => self.marks.push(self.stack.len()),
@@ -234,12 +244,22 @@ impl<'a> Machine<'a> {
                 }
                 self.stack.push(Value::Bytes(line.as_bytes().into()));
             }
-            b'U' | b'C' => {
+            // The length of a frame, which are for readers of streams.
+            0x95 => {
+                self.take(8)?;
+            }
+            0x94 => self.remember(self.remembered)?,
+            b'U' | b'C' | 0x8c => {
                 let length = self.number(1)?;
                 self.push_bytes(length)?;
             }
             b'T' | b'B' | b'X' => {
                 let length = self.number(4)?;
+                self.push_bytes(length)?;
+            }
+            // Texts, bytes and arrays of bytes with a length of eight bytes.
+            0x8d | 0x8e | 0x96 => {
+                let length = self.number(8)?;
                 self.push_bytes(length)?;
             }
             b']' => self.stack.push(Value::List(Rc::default())),
@@ -284,6 +304,15 @@ impl<'a> Machine<'a> {
                 let name = format!("{} {}", self.line()?, self.line()?);
                 self.stack.push(Value::Name(name.into()));
             }
+            0x93 => {
+                let (name, module) = (self.pop()?, self.pop()?);
+                let (Value::Bytes(module), Value::Bytes(name)) = (module, name) else {
+                    return Err(wrong(format!("a name of no texts at byte {place}")));
+                };
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let name = format!("{} {}", text(&module), text(&name));
+                self.stack.push(Value::Name(name.into()));
+            }
             b'R' => {
                 let (arguments, called) = (self.pop()?, self.pop()?);
                 self.stack.push(made(&called, &arguments)?);
@@ -318,7 +347,7 @@ impl<'a> Machine<'a> {
                 self.stack.push(value.ok_or_else(|| wrong(format!("no value {number} was kept")))?);
             }
             code => {
-                return Err(wrong(format!(
+                return Err(unknown(format!(
                     "opcode {code:#04x} at byte {place}, which data sets do not use"
                 )));
             }
@@ -328,8 +357,16 @@ impl<'a> Machine<'a> {
 
     fn remember(&mut self, number: u64) -> Result<()> {
         let value = self.stack.last().cloned().ok_or_else(|| wrong("nothing to keep"))?;
-        // What is filled later is looked up by nobody: lists and dictionaries of data sets are not shared.
-        if !matches!(value, Value::List(_) | Value::Dict(_) | Value::Made { .. }) {
+        self.remembered += 1;
+        // What is filled later is looked up by nobody: lists and dictionaries of data sets are not shared. The type of
+        // an array is known by its name.
+        let is_type = |name: &str| name.starts_with(DTYPE);
+        let is_filled = match &value {
+            Value::List(_) | Value::Dict(_) => true,
+            Value::Made { name, .. } => !is_type(name),
+            _ => false,
+        };
+        if !is_filled {
             self.memo.insert(number as u32, value);
         }
         Ok(())
@@ -363,6 +400,9 @@ fn pairs(values: Vec<Value>) -> Result<Vec<(Value, Value)>> {
     Ok(pairs)
 }
 
+/// How the name of the type of an array begins.
+const DTYPE: &str = "numpy dtype";
+
 /// What a call stands for: an array, the type of one with its letters, or bytes that Python 3 wrote for Python 2.
 fn made(called: &Value, arguments: &Value) -> Result<Value> {
     let (Value::Name(name), Value::Tuple(arguments)) = (called, arguments) else {
@@ -370,7 +410,7 @@ fn made(called: &Value, arguments: &Value) -> Result<Value> {
     };
     let state = Rc::new(Value::Other);
     Ok(match (&**name, arguments.as_slice()) {
-        ("numpy dtype", [Value::Bytes(letters), ..]) => {
+        (DTYPE, [Value::Bytes(letters), ..]) => {
             let name = format!("numpy dtype {}", String::from_utf8_lossy(letters)).into();
             Value::Made { name, state }
         }
@@ -378,6 +418,17 @@ fn made(called: &Value, arguments: &Value) -> Result<Value> {
         ("_codecs encode", [Value::Bytes(text), ..]) => {
             let text = String::from_utf8_lossy(text);
             Value::Bytes(text.chars().map(|letter| u32::from(letter) as u8).collect())
+        }
+        // Protocol 5 makes an array at once, in a call; its order is "C" where it lies by rows.
+        (_, [bytes @ Value::Bytes(_), kind, shape, Value::Bytes(order)])
+            if name.ends_with(" _frombuffer") =>
+        {
+            let (version, by_column) = (Value::Int(1), Value::Bool(**order != *b"C"));
+            let state = vec![version, shape.clone(), kind.clone(), by_column, bytes.clone()];
+            Value::Made {
+                name: "numpy _reconstruct".into(),
+                state: Value::Tuple(state.into()).into(),
+            }
         }
         _ => Value::Made { name: Rc::clone(name), state },
     })
@@ -471,6 +522,50 @@ pub(super) mod tests {
         assert!(read(b"S'a\\x00'\n.").unwrap_err().to_string().contains("escapes"));
     }
 
+    /// `{"labels": [3, 300], "data": [[0, 1, 2], [3, 4, 5]], "label_names": ["cat", "dog"], "more": [0, 1]}` as Python 3.13
+    /// with NumPy 2 writes it.
+    #[rustfmt::skip]
+    const FOUR: &[&[u8]] = &[
+        b"\x80\x04\x95\xf3\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x06labels\x94]\x94(K\x03M,\x01e\x8c\x04data\x94\x8c\x16numpy._",
+        b"core.multiarray\x94\x8c\x0c_reconstruct\x94\x93\x94\x8c\x05numpy\x94\x8c\x07ndarr",
+        b"ay\x94\x93\x94K\x00\x85\x94C\x01b\x94\x87\x94R\x94(K\x01K\x02K\x03\x86\x94h\x07\x8c\x05dtype\x94\x93\x94\x8c\x02u1\x94\x89\x88\x87\x94R",
+        b"\x94(K\x03\x8c\x01|\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t\x94b\x89C\x06\x00\x01\x02\x03\x04\x05\x94t\x94b\x8c\x0blabel_n",
+        b"ames\x94]\x94(\x8c\x03cat\x94\x8c\x03dog\x94e\x8c\x04more\x94h\x06h\x09K\x00\x85\x94h\x0b\x87\x94R\x94(K\x01K\x02\x85",
+        b"\x94h\x13\x89C\x02\x00\x01\x94t\x94bu.",
+    ];
+    #[rustfmt::skip]
+    const FIVE: &[&[u8]] = &[
+        b"\x80\x05\x95\xd9\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x06labels\x94]\x94(K\x03M,\x01e\x8c\x04data\x94\x8c\x13numpy._",
+        b"core.numeric\x94\x8c\x0b_frombuffer\x94\x93\x94(\x96\x06\x00\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04\x05\x94\x8c\x05",
+        b"numpy\x94\x8c\x05dtype\x94\x93\x94\x8c\x02u1\x94\x89\x88\x87\x94R\x94(K\x03\x8c\x01|\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK",
+        b"\x00t\x94bK\x02K\x03\x86\x94\x8c\x01C\x94t\x94R\x94\x8c\x0blabel_names\x94]\x94(\x8c\x03cat\x94\x8c\x03dog\x94e",
+        b"\x8c\x04more\x94h\x06(\x96\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01\x94h\x0dK\x02\x85\x94h\x11t\x94R\x94u.",
+    ];
+    /// `{"data": ..}`, the same array by columns.
+    #[rustfmt::skip]
+    const TURNED: &[&[u8]] = &[
+        b"\x80\x05\x95\x86\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x04data\x94\x8c\x13numpy._core.numeric\x94\x8c\x0b_fro",
+        b"mbuffer\x94\x93\x94(\x96\x06\x00\x00\x00\x00\x00\x00\x00\x00\x03\x01\x04\x02\x05\x94\x8c\x05numpy\x94\x8c\x05dtype\x94\x93\x94\x8c\x02u",
+        b"1\x94\x89\x88\x87\x94R\x94(K\x03\x8c\x01|\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t\x94bK\x02K\x03\x86\x94\x8c\x01F\x94t\x94R\x94s",
+        b".",
+    ];
+
+    #[test]
+    fn protocols_4_and_5_are_read_as_2_is() {
+        for pickle in [FOUR, FIVE] {
+            let value = read(&pickle.concat()).unwrap();
+            assert_eq!(value.get("labels").unwrap().ints(), Some(vec![3, 300]));
+            assert_eq!(value.get("label_names").unwrap().texts().unwrap(), ["cat", "dog"]);
+            let array = |key| value.get(key).unwrap().byte_array().unwrap();
+            assert_eq!(array("data"), (vec![2, 3], [0, 1, 2, 3, 4, 5].as_slice()));
+            assert_eq!(array("more"), (vec![2], [0, 1].as_slice()), "its type is looked up");
+            let whole = pickle.concat();
+            (0..whole.len()).for_each(|end| drop(read(&whole[..end]).unwrap_err()));
+        }
+        let turned = read(&TURNED.concat()).unwrap();
+        assert!(turned.get("data").unwrap().byte_array().is_none(), "by columns");
+    }
+
     #[test]
     fn containers_in_containers_are_not_endless() {
         let (tuples, lists) = (
@@ -496,8 +591,10 @@ pub(super) mod tests {
         for end in 0..whole.len() {
             read(&whole[..end]).unwrap_err();
         }
-        assert!(error(b"\x80\x04.").contains("protocol 4"));
-        assert!(error(b"\x80\x02\x93.").contains("opcode 0x93 at byte 2"));
+        assert!(error(b"\x80\x06.").contains("protocol 6"));
+        assert!(error(b"\x80\x02\x97.").contains("opcode 0x97 at byte 2"));
+        assert_eq!(read(b"\x80\x06.").unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(error(b"K\x01K\x02\x93.").contains("a name of no texts"));
         assert!(error(b"e.").contains("no mark") && error(b"(0").contains("opcode 0x30"));
         assert!(error(b"T\xff\xff\xff\xffabc").contains("breaks off behind 8 bytes"));
         assert!(

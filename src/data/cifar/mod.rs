@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Split};
+use super::{Cause, DataError, Dataset, Split};
 use crate::files::{self, Kind, TarLimits};
 use layout::{HUNDRED, Layout, TEN, Version};
 
@@ -68,7 +68,8 @@ pub fn open(which: Cifar, path: &Path) -> Result<Dataset, DataError> {
         };
         let split = Split::from_buffer(pixels, SHAPE, labels, layout.classes())?;
         if let Some(class) = split.by_class().iter().position(Vec::is_empty) {
-            return Err(DataError::corrupt(
+            return Err(DataError::because(
+                Cause::ClassWithoutSamples,
                 &files[0].0,
                 "samples of every class",
                 format!("{} records, none of class {class}", split.len()),

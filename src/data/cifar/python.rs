@@ -1,10 +1,15 @@
 //! The Python version: pickled dictionaries with an array of pixels and a list of classes.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Layout, PIXELS, Samples};
-use crate::data::DataError;
 use crate::data::pickle::{self, Value};
+use crate::data::{Cause, DataError};
+
+/// What helps where a pickle holds something else than the published ones.
+const AS_PUBLISHED: &str = "Write it again as the published files are: a dictionary of lists and of an array of bytes in rows, \
+     pickle.dump(..., protocol=2)";
 
 pub(super) fn names(
     (path, bytes): &(PathBuf, Vec<u8>),
@@ -30,11 +35,12 @@ pub(super) fn samples(
         let found = read(path, bytes)?;
         let list = found.get(key).and_then(Value::ints);
         let list = list.ok_or_else(|| {
-            DataError::corrupt(path, format!("a list `{key}` of numbers"), "none")
+            DataError::advised(path, format!("a list `{key}` of numbers"), "none", AS_PUBLISHED)
         })?;
         let array = found.get("data").and_then(Value::byte_array);
         let Some((shape, bytes)) = array else {
-            return Err(DataError::corrupt(path, "an array `data` of bytes", "none"));
+            let expected = "an array `data` of bytes in rows";
+            return Err(DataError::advised(path, expected, "none", AS_PUBLISHED));
         };
         if shape != [list.len(), PIXELS] || bytes.len() != list.len() * PIXELS || list.is_empty() {
             return Err(DataError::corrupt(
@@ -47,9 +53,11 @@ pub(super) fn samples(
         for (i, label) in list.into_iter().enumerate() {
             let id = u32::try_from(label).ok().filter(|id| (*id as usize) < classes);
             labels.push(id.ok_or_else(|| {
-                DataError::corrupt(
+                let cause = if label < 0 { Cause::Unlabeled } else { Cause::UnknownLabel };
+                DataError::because(
+                    cause,
                     path,
-                    format!("labels below {classes}"),
+                    format!("labels from 0 to {}", classes - 1),
                     format!("label {label} in record {i}"),
                 )
             })?);
@@ -60,8 +68,14 @@ pub(super) fn samples(
 }
 
 fn read(path: &Path, bytes: &[u8]) -> Result<Value, DataError> {
-    pickle::read(bytes).map_err(|error| {
-        DataError::corrupt(path, "a pickled dictionary, as published", error.to_string())
+    let expected = "a pickled dictionary, as published";
+    // What begins otherwise is no pickle of the last twenty years.
+    let is_pickle = bytes.starts_with(&[0x80]);
+    pickle::read(bytes).map_err(|error| match error.kind() {
+        ErrorKind::Unsupported if is_pickle => {
+            DataError::advised(path, expected, error.to_string(), AS_PUBLISHED)
+        }
+        _ => DataError::corrupt(path, expected, error.to_string()),
     })
 }
 
