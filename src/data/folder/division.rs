@@ -55,11 +55,11 @@ fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> 
     let learnt = classes(&train, layout, &mut census)?;
     let (test, mut notes) = measured(root, &learnt)?;
     let tested = classes(&test, layout, &mut census)?;
-    agree(&learnt, &tested, &test)?;
-    agree(&tested, &learnt, &train)?;
+    trained_on(&tested, &learnt, &train)?;
     notes.extend(census.notes()?);
-    let class_names = learnt.keys().cloned().collect();
-    Ok(Division { class_names, train: numbered(learnt), test: numbered(tested), notes })
+    let class_names: Vec<String> = learnt.keys().cloned().collect();
+    let test = numbered(tested, &class_names);
+    Ok(Division { train: numbered(learnt, &class_names), test, class_names, notes })
 }
 
 /// The folder that accuracies are measured on, and what to say of it.
@@ -114,20 +114,19 @@ fn undivided(root: &Path) -> DataError {
     }
 }
 
-/// Every class of one split must be a folder of the other, `there`.
-fn agree(classes: &Classes, others: &Classes, there: &Path) -> Result<(), DataError> {
-    match classes.keys().find(|class| !others.contains_key(*class)) {
+/// Checks that every tested class is a folder of the training part, `there`, which may have more.
+fn trained_on(tested: &Classes, learnt: &Classes, there: &Path) -> Result<(), DataError> {
+    match tested.keys().find(|class| !learnt.contains_key(*class)) {
         None => Ok(()),
         Some(class) => {
             let small = class.to_lowercase();
-            let alike = others.keys().find(|other| other.to_lowercase() == small);
+            let alike = learnt.keys().find(|other| other.to_lowercase() == small);
             Err(DataError::Missing {
                 path: there.join(class),
-                expected: format!("images of class `{class}`, which the other part has"),
+                expected: format!("images of class `{class}`, which is tested"),
                 advice: match alike {
                     Some(other) => format!("Rename `{other}`, which differs in capitals only"),
-                    None => "Both parts must hold the same folders of classes: add images, or take the folder away"
-                        .to_owned(),
+                    None => "Add images to train on, or take the folder of tests away".to_owned(),
                 },
             })
         }
@@ -157,10 +156,13 @@ fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Cla
 }
 
 /// Class by class, with their numbers.
-fn numbered(classes: Classes) -> Vec<(PathBuf, u32)> {
-    let of_class =
-        |(class, images): (u32, Vec<PathBuf>)| images.into_iter().map(move |i| (i, class));
-    (0..).zip(classes.into_values()).flat_map(of_class).collect()
+/// The images of some of the classes with these names, in their order.
+fn numbered(mut classes: Classes, names: &[String]) -> Vec<(PathBuf, u32)> {
+    let of_class = |(class, name): (u32, &String)| {
+        let images = classes.remove(name).unwrap_or_default();
+        images.into_iter().map(move |image| (image, class))
+    };
+    (0..).zip(names).flat_map(of_class).collect()
 }
 
 /// A share is tested: of the folders in `train` where there are no others, else of those in `root`.
@@ -181,7 +183,7 @@ fn drawn(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Division
     let classes = classes(&folder, layout, &mut census)?;
     let notes = census.notes()?;
     let class_names: Vec<String> = classes.keys().cloned().collect();
-    let images = numbered(classes);
+    let images = numbered(classes, &class_names);
     let mut samples = vec![Vec::new(); class_names.len()];
     for (sample, (_, class)) in (0..).zip(&images) {
         samples[*class as usize].push(sample);
@@ -239,16 +241,42 @@ mod tests {
         assert!(shares.len() > 2, "{shares:?}");
     }
 
+    /// A class in the middle has no tests: those behind it keep their numbers.
     #[test]
-    fn undivided_classes_are_drawn_too_and_none_may_be_missing_in_a_part() {
+    fn a_class_may_be_trained_on_and_not_tested() {
+        let root = folder(&[
+            ("train/a", 2),
+            ("train/b", 2),
+            ("train/c", 2),
+            ("test/a", 1),
+            ("test/c", 3),
+        ]);
+        let made = Division::of(root.path(), &FolderOptions::default()).unwrap();
+        assert_eq!(made.class_names, ["a", "b", "c"]);
+        let tested: Vec<u32> = made.test.iter().map(|(_, class)| *class).collect();
+        assert_eq!(tested, [0, 2, 2, 2]);
+        std::fs::rename(root.path().join("test/c"), root.path().join("test/d")).unwrap();
+        let error = Division::of(root.path(), &FolderOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("images of class `d`, which is tested"), "{error}");
+    }
+
+    #[test]
+    fn undivided_classes_are_drawn_too_and_none_may_be_missing_in_training() {
         let root = folder(&[("a", 30), ("b", 30)]);
         let split = together(0.5, 3, FolderLayout::Classes);
         let made = Division::of(root.path(), &split).unwrap();
         assert_eq!((made.train.len(), made.test.len()), (30, 30));
         assert!(made.train.is_sorted() && made.test.is_sorted());
         let root = folder(&[("a", 30), ("b", 1)]);
-        let error = Division::of(root.path(), &split).unwrap_err().to_string();
-        assert!(error.contains("no sample of class `b` is"), "{error}");
+        let drawn = |seed| {
+            let made = Division::of(root.path(), &together(0.5, seed, FolderLayout::Classes));
+            made.map(|made| made.test.iter().filter(|(_, class)| *class == 1).count())
+        };
+        let drawn: Vec<_> = (0..20).map(drawn).collect();
+        let refused = drawn.iter().filter_map(|drawn| drawn.as_ref().err());
+        assert!(refused.map(|e| e.to_string()).all(|e| e.contains("no sample of class `b` is trained on")));
+        assert!(drawn.iter().any(Result::is_err) && drawn.iter().flatten().all(|tests| *tests == 0));
+        assert!(drawn.iter().any(Result::is_ok));
     }
 
     #[test]

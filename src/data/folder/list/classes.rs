@@ -4,27 +4,29 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Line, Part, wrong};
-use crate::data::DataError;
+use crate::data::{Cause, DataError, normal_form};
 
 /// The classes of both parts.
 pub(super) struct Classes {
     names: Vec<String>,
     ids: BTreeMap<String, u32>,
+    /// The number that the list gives the first class.
+    first: u32,
 }
 
 impl Classes {
     pub fn of(train: &[Part], test: &[Part]) -> Result<Classes, DataError> {
         let (in_train, in_test) = (Names::of(train)?, Names::of(test)?);
-        for (some, others, other) in [(&in_train, &in_test, test), (&in_test, &in_train, train)] {
-            if let Some((name, (place, _))) =
-                some.0.iter().find(|(name, _)| !others.0.contains_key(*name))
-            {
-                return Err(wrong(
-                    place.clone(),
-                    format!("classes that {} has, too", files(other)),
-                    format!("class `{name}`, which is not there"),
-                ));
-            }
+        // A class without tests has no accuracy; one that is tested only could not be learned.
+        if let Some((name, (place, _))) =
+            in_test.0.iter().find(|(name, _)| !in_train.0.contains_key(*name))
+        {
+            return Err(DataError::because(
+                Cause::ClassWithoutSamples,
+                place,
+                format!("classes that {} has, too", files(train)),
+                format!("class `{name}`, which is not there"),
+            ));
         }
         for (name, (place, class)) in &in_test.0 {
             let taught = in_train.0.get(name).and_then(|(_, class)| *class);
@@ -41,24 +43,33 @@ impl Classes {
         Classes::numbered(in_train, train)
     }
 
-    /// Numbers as the list gives them, from 0 and without a gap; where it gives none, names in their order.
+    /// Numbers as the list gives them, from 0 or 1 and without a gap; where it gives none, names in their order.
     fn numbered(names: Names, parts: &[Part]) -> Result<Classes, DataError> {
         let mut order: Vec<(Option<u32>, String)> =
             names.0.iter().map(|(name, (_, class))| (*class, name.clone())).collect();
         order.sort();
-        for (id, (class, _)) in order.iter().enumerate() {
-            if class.is_some_and(|class| class as usize != id) {
-                let found = format!("{} classes, none with number {id}", order.len());
-                return Err(wrong(
-                    PathBuf::from(files(parts)),
-                    "classes counted from 0 without a gap",
-                    found,
+        let first = order.first().and_then(|(class, _)| *class).unwrap_or_default().min(1);
+        for (id, (class, _)) in (first..).zip(&order) {
+            if class.is_some_and(|class| class != id) {
+                return Err(DataError::advised(
+                    &PathBuf::from(files(parts)),
+                    "classes counted from 0 or 1 without a gap",
+                    format!("{} classes, none with number {id}", order.len()),
+                    "Number the classes one after the other, without those that are left out",
                 ));
             }
         }
         let names: Vec<String> = order.into_iter().map(|(_, name)| name).collect();
         let ids = (0..).zip(&names).map(|(id, name)| (name.clone(), id)).collect();
-        Ok(Classes { names, ids })
+        Ok(Classes { names, ids, first })
+    }
+
+    /// For people.
+    pub fn notes(&self) -> Vec<String> {
+        let counts_from_one = (self.first == 1).then(|| {
+            format!("the list counts its classes from 1: class 0 here is `{}`", self.names[0])
+        });
+        counts_from_one.into_iter().collect()
     }
 
     pub fn of_line(&self, line: &Line) -> u32 {
@@ -78,7 +89,7 @@ fn name_of(line: &Line) -> String {
         let folder = Path::new(&line.path).parent().and_then(Path::file_name);
         folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     };
-    line.name.clone().unwrap_or_else(folder)
+    normal_form(&line.name.clone().unwrap_or_else(folder))
 }
 
 /// The lists of a part, for errors.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Line, Part, at, wrong};
-use crate::data::DataError;
+use crate::data::{Cause, DataError};
 
 /// The lines of one part, `train` or `test`; a file of one part only has no name for it.
 pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<Part, DataError> {
@@ -12,7 +12,7 @@ pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<Part, Dat
     let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     let lines = match ending.as_deref() {
         Some("yaml" | "yml") => yaml(file, &text),
-        Some("txt") => Ok(plain(&text)),
+        Some("txt") => plain(file, &text),
         Some("json") => json(file, &text, part),
         _ => {
             return Err(DataError::unfit(
@@ -64,18 +64,35 @@ fn yaml(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
     Ok(paths.into_iter().zip(classes).map(line).collect())
 }
 
-/// `path class`, or `path`.
-fn plain(text: &str) -> Vec<Line> {
+/// `path class`, or `path`; either may stand in quotes.
+fn plain(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
     let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let line = |(number, line): (usize, &str)| {
         let numbered = line.rsplit_once([' ', '\t', ',']).and_then(|(path, class)| {
-            Some((path.trim_end_matches([' ', '\t', ',']), class.parse().ok()?))
+            let class: i64 = unquoted(class).parse().ok()?;
+            Some((path.trim_end_matches([' ', '\t', ',']), class))
         });
-        let (path, class) = numbered.map_or((line, None), |(path, class)| (path, Some(class)));
-        Line { number, path: path.to_owned(), class, name: None }
+        let (path, class) = match numbered {
+            None => (line, None),
+            Some((path, class)) => {
+                let cause = if class < 0 { Cause::Unlabeled } else { Cause::UnknownLabel };
+                let broken = |_| {
+                    let place = at(file, number);
+                    DataError::because(cause, &place, "the number of a class", class.to_string())
+                };
+                (path, Some(u32::try_from(class).map_err(broken)?))
+            }
+        };
+        Ok(Line { number, path: unquoted(path).to_owned(), class, name: None })
     };
     lines.map(line).collect()
+}
+
+/// Without the quotes that some programs put around texts.
+fn unquoted(text: &str) -> &str {
+    let inner = |mark: char| text.strip_prefix(mark)?.strip_suffix(mark);
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }
 
 /// `{"train": [[path, class, name], ..], "val": .., "test": ..}`.

@@ -8,7 +8,7 @@
 //! | `.txt` | a line per image: path and class, or the path alone in the folder of its class, one part per file | lists beside the folders of Zhou et al. 2023 |
 //! | `.json` | `train`, `test` (and `val`, which is left out): `[path, class, name]` | EuroSAT and others, release of CoOp |
 //!
-//! Paths of a list start anywhere above the images (`data/imagenet-r/train/n01443537/art_0.jpg`): as many leading
+//! Classes are counted from 0 or from 1. Paths of a list start anywhere above the images (`data/imagenet-r/train/n01443537/art_0.jpg`): as many leading
 //! folders are dropped as leave the first image inside the data's folder, and as many from every other path.
 
 mod classes;
@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::division::Division;
+use super::entries::file_at;
 use crate::data::DataError;
 use classes::Classes;
 pub(super) use formats::part;
@@ -90,7 +91,8 @@ pub(super) fn divide(root: &Path, train: &[Part], test: &[Part]) -> Result<Divis
         Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
     };
     let (train, test) = (images_of(train)?, images_of(test)?);
-    Ok(Division { class_names: classes.into_names(), train, test, notes: Vec::new() })
+    let notes = classes.notes();
+    Ok(Division { class_names: classes.into_names(), train, test, notes })
 }
 
 /// How many leading folders of a path are above the data.
@@ -102,7 +104,7 @@ fn leading(root: &Path, parts: &[Part]) -> Result<usize, DataError> {
     })?;
     let folders = Path::new(&first.path).components().count();
     (0..folders)
-        .find(|dropped| root.join(without(&first.path, *dropped)).is_file())
+        .find(|dropped| file_at(root, &without(&first.path, *dropped)).is_some())
         .ok_or_else(|| missing(root.join(&first.path), part, first))
 }
 
@@ -131,10 +133,10 @@ fn images(
     seen: &mut Seen,
 ) -> Result<Vec<(PathBuf, u32)>, DataError> {
     let image = |line: &Line| {
-        let path = root.join(without(&line.path, dropped));
-        if !path.is_file() {
-            return Err(missing(path, part, line));
-        }
+        let relative = without(&line.path, dropped);
+        let Some(path) = file_at(root, &relative) else {
+            return Err(missing(root.join(relative), part, line));
+        };
         if let Some(first) = seen.insert(path.clone(), part.place(line)) {
             let found = format!("{} again, as in {}", line.path, first.display());
             return Err(wrong(part.place(line), "every image once", found));

@@ -66,6 +66,29 @@ fn text_lists_number_their_classes_or_leave_it_to_the_folders() {
 }
 
 #[test]
+fn lists_may_count_from_one_and_have_marks_and_quotes() {
+    let root = folder(&IMAGES);
+    let marked = "\u{feff}set/b/1.jpg 1\r\nset/a/2.jpg 2\r\n";
+    let quoted = "\"set/a/1.jpg\" \"2\"\r'set/b/2.jpg',1\r";
+    let listed = told(root.path(), "txt", marked, Some(quoted)).unwrap();
+    assert_eq!(listed.class_names, ["b", "a"]);
+    assert_eq!(names(root.path(), &listed.train), expected(&[("b/1.jpg", 0), ("a/2.jpg", 1)]));
+    assert_eq!(names(root.path(), &listed.test), expected(&[("a/1.jpg", 1), ("b/2.jpg", 0)]));
+    assert_eq!(listed.notes, ["the list counts its classes from 1: class 0 here is `b`"]);
+    let yaml = format!("\u{feff}{}", TRAIN.replace('\n', "\r\n"));
+    let listed = told(root.path(), "yaml", &yaml, Some(TEST)).unwrap();
+    assert_eq!((listed.class_names.len(), listed.notes.len()), (2, 0));
+}
+
+#[test]
+fn lists_name_images_in_either_unicode_form() {
+    let root = folder(&["Cafe\u{301}/1.jpg", "Cafe\u{301}/2.jpg"]);
+    let listed = told(root.path(), "txt", "Café/1.jpg\n", Some("Cafe\u{301}/2.jpg\n")).unwrap();
+    assert_eq!(listed.class_names, ["Café"]);
+    assert!(listed.train[0].0.is_file() && listed.test[0].0.is_file());
+}
+
+#[test]
 fn json_lists_hold_both_parts_and_names_that_are_no_folders() {
     let root = folder(&["x/1.jpg", "x/2.jpg", "x/3.jpg", "x/4.jpg", "x/5.jpg"]);
     let text = r#"{
@@ -90,20 +113,13 @@ fn what_is_wrong_with_a_list_is_shown_with_its_line() {
         ("yaml", TRAIN.replace("a/2", "a/9"), TEST.to_owned(), "the image that", "train.yaml:3"),
         ("yaml", TRAIN.replace("b/1", "b/9"), TEST.to_owned(), "the image that", "train.yaml:2"),
         ("yaml", TRAIN.to_owned(), TEST.replace("b/2", "b/9"), "the image that", "test.yaml:3"),
-        // A class in one part only.
+        // A class in the tested part only.
         (
             "yaml",
             TRAIN.to_owned(),
             TEST.replace("a/1.jpg\n", "b/1.jpg\n"),
             "class 1 for `b`",
             "test.yaml:3",
-        ),
-        (
-            "txt",
-            "a/1.jpg\nb/1.jpg".to_owned(),
-            "b/2.jpg".to_owned(),
-            "class `a`, which is not there",
-            "train.txt:1",
         ),
         (
             "txt",
@@ -148,6 +164,20 @@ fn what_is_wrong_with_a_list_is_shown_with_its_line() {
             "a/2.jpg 0\nb/1.jpg 2".to_owned(),
             "without a gap",
             "train.txt",
+        ),
+        (
+            "txt",
+            "a/1.jpg 1\nb/2.jpg 3".to_owned(),
+            "a/2.jpg 1\nb/1.jpg 3".to_owned(),
+            "2 classes, none with number 2",
+            "train.txt",
+        ),
+        (
+            "txt",
+            "a/1.jpg 0\nb/2.jpg 1".to_owned(),
+            "a/2.jpg -1\nb/1.jpg -1".to_owned(),
+            "Nobody knows these labels",
+            "test.txt:1",
         ),
         // Broken files.
         (

@@ -10,7 +10,7 @@ use crate::data::folder::list;
 
 /// `None` where no folder has such lists.
 pub(super) fn read(root: &Path) -> Result<Option<Division>, DataError> {
-    let mut domains = folders_in(root)?;
+    let mut domains: Vec<String> = folders_in(root)?.into_iter().map(|f| f.name).collect();
     domains.sort_unstable();
     let file = |domain: &String, part: &str| root.join(format!("{domain}_{part}.txt"));
     let (listed, others): (Vec<String>, Vec<String>) =

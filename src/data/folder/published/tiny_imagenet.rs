@@ -13,19 +13,22 @@ use crate::files::{Kind, read_text};
 /// Not where somebody has sorted the images of `val` into folders of classes.
 pub(super) fn is_at(root: &Path) -> bool {
     let val = root.join("val");
-    val.join("val_annotations.txt").is_file() && val.join("images").is_dir()
+    // Sorting may leave the folder behind, without images.
+    let unsorted = std::fs::read_dir(val.join("images")).ok().and_then(|mut left| left.next());
+    val.join("val_annotations.txt").is_file() && unsorted.is_some()
 }
 
 pub(super) fn read(root: &Path) -> Result<Division, DataError> {
     let train_folder = root.join("train");
-    let class_names = sub_folders(&train_folder)?;
+    let folders = sub_folders(&train_folder)?;
     let mut census = Census::default();
     census.beside_classes(&train_folder)?;
     let mut train = Vec::new();
-    for (class, name) in (0..).zip(&class_names) {
-        let images = census.images(&train_folder.join(name))?;
+    for (class, folder) in (0..).zip(&folders) {
+        let images = census.images(&folder.path)?;
         train.extend(images.into_iter().map(|path| (path, class)));
     }
+    let class_names: Vec<String> = folders.into_iter().map(|folder| folder.name).collect();
     let folder = root.join("val/images");
     let images = census.images(&folder)?;
     let mut notes = census.notes()?;
@@ -129,6 +132,34 @@ mod tests {
             [pair("val_10.JPEG", 0), pair("val_0.JPEG", 1), pair("val_1.JPEG", 1)]
         );
         assert!(made.notes[0].contains("measured on val/"), "{:?}", made.notes);
+    }
+
+    #[test]
+    fn sorted_validation_images_are_measured() {
+        let root = sample(RIGHT);
+        let val = root.path().join("val");
+        for (image, class) in [("val_0", "n02"), ("val_10", "n01"), ("val_1", "n02")] {
+            let folder = val.join(class).join("images");
+            std::fs::create_dir_all(&folder).unwrap();
+            let name = format!("{image}.JPEG");
+            std::fs::rename(val.join("images").join(&name), folder.join(&name)).unwrap();
+        }
+        let sorted = |what: &str| {
+            let made = Division::of(root.path(), &FolderOptions::default()).unwrap();
+            assert_eq!(made.class_names, ["n01", "n02"], "{what}");
+            let classes: Vec<u32> = made.test.iter().map(|(_, class)| *class).collect();
+            assert_eq!((classes, made.train.len()), (vec![0, 1, 1], 3), "{what}");
+            assert!(
+                made.notes[0].starts_with("accuracies are measured on val/"),
+                "{:?}",
+                made.notes
+            );
+        };
+        sorted("with the empty folder and the annotations");
+        std::fs::remove_dir(val.join("images")).unwrap();
+        sorted("without the folder");
+        std::fs::remove_file(val.join("val_annotations.txt")).unwrap();
+        sorted("without both");
     }
 
     #[test]
