@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use candle_core::{Device, Tensor};
 
-use super::folder::StoredSize;
+use super::folder::{StoredForm, StoredSize};
 use super::prepared::Prepared;
 use super::store::Store;
 use super::transform::Transform;
@@ -314,7 +314,7 @@ impl Split {
     pub fn image_shape(&self) -> Option<[usize; 3]> {
         match &self.store {
             Store::Buffer { shape, .. } => Some(*shape),
-            Store::Files { size: StoredSize::Square(side), .. } => {
+            Store::Files { form: StoredForm { size: StoredSize::Square(side), .. }, .. } => {
                 Some([3, *side as usize, *side as usize])
             }
             Store::Files { .. } | Store::Ragged { .. } => None,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::folder::{self, StoredSize};
+use super::folder::{self, StoredForm};
 use super::{DataError, Image, Split};
 
 /// Where the pixels, or the tokens, are.
@@ -15,8 +15,8 @@ pub(crate) enum Store {
     Buffer { bytes: Vec<u8>, shape: [usize; 3] },
     /// Images of different sizes, one behind the other.
     Ragged { bytes: Vec<u8>, shapes: Shapes },
-    /// Decoded at each access, and brought to `size`.
-    Files { images: Vec<Encoded>, size: StoredSize },
+    /// Decoded at each access, and brought to their form.
+    Files { images: Vec<Encoded>, form: StoredForm },
     /// Samples of another split, perhaps the same one more than once.
     Chosen { of: Arc<Split>, samples: Vec<u32> },
     /// Sequences of tokens, one behind the other, all of one length.
@@ -43,7 +43,7 @@ impl Store {
                 let pixels = Cow::Borrowed(&bytes[place]);
                 Ok(Image { channels, height, width, pixels })
             }
-            Store::Files { images, size } => folder::decode(&images[i], *size),
+            Store::Files { images, form } => folder::decode(&images[i], *form),
             Store::Chosen { of, samples } => of.image(samples[i] as usize),
             Store::Tokens { .. } => Err(DataError::unfit(
                 "text has no pixels",
@@ -70,9 +70,9 @@ impl Store {
                 let bytes = places.into_iter().flat_map(|place| &bytes[place]).copied().collect();
                 Store::Ragged { bytes, shapes: shapes.into() }
             }
-            Store::Files { images, size } => Store::Files {
+            Store::Files { images, form } => Store::Files {
                 images: kept.iter().map(|&i| images[i].clone()).collect(),
-                size: *size,
+                form: *form,
             },
             Store::Chosen { of, samples } => Store::Chosen {
                 of: Arc::clone(of),
@@ -119,8 +119,8 @@ impl Store {
                 }
                 hasher.update(bytes);
             }
-            Store::Files { images, size } => {
-                hasher.update(words_of(*size).as_bytes());
+            Store::Files { images, form } => {
+                hasher.update(form.word().as_bytes());
                 for image in images {
                     let bytes = image.bytes()?;
                     hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
@@ -166,15 +166,6 @@ impl Encoded {
                 .map_err(|error| DataError::io(path, "an image", error)),
             Encoded::Packed { bytes, .. } => Ok(Cow::Borrowed(bytes)),
         }
-    }
-}
-
-/// The size of files in digests: of squares and originals as it always was.
-fn words_of(size: StoredSize) -> String {
-    match size {
-        StoredSize::Original => "None".to_owned(),
-        StoredSize::Square(side) => format!("Some({side})"),
-        StoredSize::Shorter { .. } => format!("{size:?}"),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::data::Columns;
 use super::reader::{Param, TableReader};
-use super::{DataSection, DataSource, FolderLayout};
+use super::{DataSection, DataSource, FolderLayout, Orientation};
 
 /// Unlabelled samples for methods that distil from such: a share of the data set that no client gets, or another data set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -100,6 +100,7 @@ impl AuxiliarySection {
         let source = self.source?;
         let columns = Columns::of(source);
         let (path, subset) = (self.path.clone(), self.subset);
+        let alike = data.orientation.filter(|_| source == data.source);
         Some(DataSection {
             source,
             path,
@@ -110,6 +111,7 @@ impl AuxiliarySection {
             split: None,
             test_share: None,
             layout: FolderLayout::Classes,
+            orientation: alike.or(Orientation::of(source)),
             width: data.width.filter(|_| source == DataSource::Table),
             input: columns.input,
             label: columns.label,

@@ -2,6 +2,7 @@
 
 mod columns;
 mod held_out;
+mod orientation;
 mod source;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use serde::{Serialize, Serializer};
 pub use columns::ABOVE;
 pub(super) use columns::Columns;
 pub use held_out::{Evaluated, HeldOut};
+pub use orientation::Orientation;
 pub use source::DataSource;
 
 use super::reader::{Choice, Param, TableReader};
@@ -45,6 +47,10 @@ pub struct DataSection {
     /// What every image of a folder is first resized to. Default `224`, a square,
     /// as the HGP benchmark's loader does.
     pub store: StoredSize,
+    /// Treatment of the orientation that cameras note in image files. Default: that of the source's usual reader,
+    /// `exif` for `parquet` and `ignored` for `folder`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orientation: Option<Orientation>,
     /// The part of data that nobody has divided which is tested; `test_share` and the keys that belong to it in a file.
     #[serde(flatten)]
     pub test_share: Option<TestShare>,
@@ -310,6 +316,7 @@ impl DataSection {
             validation,
             evaluate,
             store: StoredSize::read(table),
+            orientation: Orientation::read(table, source),
             test_share,
             layout,
             width: columns.width,

@@ -2,72 +2,72 @@
 
 use std::io::{BufReader, Cursor};
 
-use super::StoredSize;
+use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
+
+use super::turning::{turn, turned};
+use super::whole::is_whole;
+use super::{Orientation, StoredForm, StoredSize};
 use crate::data::loading::Loading;
 use crate::data::store::{Encoded, Store};
-use crate::data::transform::{Kernel, Table, resize_u8, shorter_to};
+use crate::data::transform::{Table, resize_u8};
 use crate::data::{DataError, Image};
 use crate::files::{self, Kind};
 
 /// Images in memory where they fit the budget, otherwise only where they are.
 pub(in crate::data) fn store(
     images: Vec<Encoded>,
-    size: StoredSize,
+    form: StoredForm,
     budget: usize,
 ) -> Result<Store, DataError> {
     if budget == 0 {
         // They are only listed.
-        return Ok(Store::Files { images, size });
+        return Ok(Store::Files { images, form });
     }
     let stay = |images: Vec<Encoded>| {
         Loading::begin(images.len(), None);
-        Ok(Store::Files { images, size })
+        Ok(Store::Files { images, form })
     };
-    if let StoredSize::Square(side) = size {
+    if let StoredSize::Square(side) = form.size {
         let shape = [3, side as usize, side as usize];
-        let image = shape.iter().product();
+        let image: usize = shape.iter().product();
         if images.len() * image > budget {
             return stay(images);
         }
-        let bytes = decode_all(&images, size, &vec![image; images.len()])?;
+        let bytes = decode_all(&images, form, &vec![shape; images.len()])?;
         return Ok(Store::Buffer { bytes, shape });
     }
     // Sizes of files come first: an image too many must not be decoded.
     let (mut shapes, mut left) = (Vec::with_capacity(images.len()), budget);
     for image in &images {
-        let (height, width) = stored(size, dimensions(image)?);
+        let (height, width) = form.extent(dimensions(image, form.orientation)?);
         let Some(rest) = left.checked_sub(3 * height * width) else { return stay(images) };
         left = rest;
         shapes.push([3, height, width]);
     }
-    let sizes: Vec<usize> = shapes.iter().map(|shape| shape.iter().product()).collect();
-    let bytes = decode_all(&images, size, &sizes)?;
+    let bytes = decode_all(&images, form, &shapes)?;
     Ok(Store::Ragged { bytes, shapes: shapes.into() })
 }
 
-/// Rows and columns of an image of this size as it is stored.
-fn stored(size: StoredSize, (height, width): (usize, usize)) -> (usize, usize) {
-    match size {
-        StoredSize::Original => (height, width),
-        StoredSize::Square(side) => (side as usize, side as usize),
-        StoredSize::Shorter { side, .. } => shorter_to(height, width, side as usize),
-    }
-}
-
 /// All images in one buffer, decoded by as many threads as there are cores. Each image has its
-/// place, so the result does not depend on them. `sizes` are their bytes as stored.
-fn decode_all(images: &[Encoded], size: StoredSize, sizes: &[usize]) -> Result<Vec<u8>, DataError> {
+/// place, so the result does not depend on them. `shapes` are theirs as stored.
+fn decode_all(
+    images: &[Encoded],
+    form: StoredForm,
+    shapes: &[[usize; 3]],
+) -> Result<Vec<u8>, DataError> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let share = images.len().div_ceil(threads).max(1);
-    let loading = Loading::begin(images.len(), Some(sizes.iter().sum()));
-    let mut bytes = vec![0; sizes.iter().sum()];
-    let decode_share = |images: &[Encoded], sizes: &[usize], mut places: &mut [u8]| {
-        for (encoded, bytes) in images.iter().zip(sizes) {
-            let (place, rest) = places.split_at_mut(*bytes);
-            let image = decode(encoded, size)?;
-            if image.pixels.len() != place.len() {
-                let found = format!("{} bytes", image.pixels.len());
-                let expected = format!("{} bytes", place.len());
+    let size = |shape: &[usize; 3]| shape.iter().product::<usize>();
+    let all: usize = shapes.iter().map(size).sum();
+    let loading = Loading::begin(images.len(), Some(all));
+    let mut bytes = vec![0; all];
+    let decode_share = |images: &[Encoded], shapes: &[[usize; 3]], mut places: &mut [u8]| {
+        for (encoded, shape) in images.iter().zip(shapes) {
+            let (place, rest) = places.split_at_mut(size(shape));
+            let image = decode(encoded, form)?;
+            if [image.channels, image.height, image.width] != *shape {
+                let found = format!("{} x {}", image.height, image.width);
+                let expected = format!("{} x {} pixels, as its head says", shape[1], shape[2]);
                 return Err(DataError::corrupt(&encoded.place(), expected, found));
             }
             place.copy_from_slice(&image.pixels);
@@ -80,10 +80,10 @@ fn decode_all(images: &[Encoded], size: StoredSize, sizes: &[usize]) -> Result<V
         let mut places = bytes.as_mut_slice();
         let mut running = Vec::new();
         let decode_share = &decode_share;
-        for (images, sizes) in images.chunks(share).zip(sizes.chunks(share)) {
-            let (place, rest) = places.split_at_mut(sizes.iter().sum());
+        for (images, shapes) in images.chunks(share).zip(shapes.chunks(share)) {
+            let (place, rest) = places.split_at_mut(shapes.iter().map(size).sum());
             places = rest;
-            running.push(scope.spawn(move || decode_share(images, sizes, place)));
+            running.push(scope.spawn(move || decode_share(images, shapes, place)));
         }
         // In the order of the files: of several damaged ones the first is reported.
         running
@@ -93,39 +93,59 @@ fn decode_all(images: &[Encoded], size: StoredSize, sizes: &[usize]) -> Result<V
     Ok(bytes)
 }
 
+const EXPECTED: &str = "an image (PNG, JPEG, BMP or WebP)";
+
 fn damaged(image: &Encoded, found: impl ToString) -> DataError {
-    DataError::corrupt(&image.place(), "an image (PNG, JPEG, BMP or WebP)", found.to_string())
+    DataError::corrupt(&image.place(), EXPECTED, found.to_string())
 }
 
-/// Rows and columns of an image, from its head.
-fn dimensions(image: &Encoded) -> Result<(usize, usize), DataError> {
-    let reader: Box<dyn Source + '_> = match image {
-        Encoded::File(path) => {
-            let file = files::open(path, Kind::Image);
-            Box::new(BufReader::new(file.map_err(|e| DataError::io(path, "an image", e))?))
-        }
-        Encoded::Packed { bytes, .. } => Box::new(Cursor::new(bytes)),
+/// Rows and columns of an image after turning; from its head, unless the whole file has to be looked through.
+fn dimensions(image: &Encoded, orientation: Orientation) -> Result<(usize, usize), DataError> {
+    let extent = |decoder: &dyn ImageDecoder| {
+        let (width, height) = decoder.dimensions();
+        (height as usize, width as usize)
     };
-    let reader = image::ImageReader::new(reader).with_guessed_format();
-    let reader = reader.map_err(|error| damaged(image, error))?;
-    let (width, height) = reader.into_dimensions().map_err(|error| damaged(image, error))?;
-    Ok((height as usize, width as usize))
+    let failed = |error| damaged(image, error);
+    match (image, orientation) {
+        (Encoded::File(path), Orientation::Ignored) => {
+            let file = files::open(path, Kind::Image);
+            let file = BufReader::new(file.map_err(|e| DataError::io(path, "an image", e))?);
+            let reader = ImageReader::new(file).with_guessed_format();
+            let decoder = reader.map_err(|error| damaged(image, error))?.into_decoder();
+            Ok(extent(&decoder.map_err(failed)?))
+        }
+        _ => {
+            let bytes = image.bytes()?;
+            let mut decoder = decoder(image, &bytes)?;
+            let turn = turn(orientation, &mut decoder, &bytes).map_err(failed)?;
+            Ok(turned(turn, extent(&decoder)))
+        }
+    }
 }
 
-/// What a head is read from.
-trait Source: std::io::BufRead + std::io::Seek {}
-
-impl<S: std::io::BufRead + std::io::Seek> Source for S {}
-
-/// Reads one image as red, green, blue (grey is repeated, transparency dropped), in its stored size.
-pub fn decode(encoded: &Encoded, size: StoredSize) -> Result<Image<'static>, DataError> {
-    let bytes = encoded.bytes()?;
+/// The decoder of an image of any format that is read.
+fn decoder<'a>(image: &Encoded, bytes: &'a [u8]) -> Result<impl ImageDecoder + 'a, DataError> {
     if bytes.is_empty() {
-        return Err(damaged(encoded, "an empty file"));
+        return Err(damaged(image, "an empty file"));
     }
-    let reader = image::ImageReader::new(Cursor::new(bytes.as_ref())).with_guessed_format();
-    let reader = reader.map_err(|error| damaged(encoded, error))?;
-    let decoded = reader.decode().map_err(|error| damaged(encoded, error))?.into_rgb8();
+    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
+    let reader = reader.map_err(|error| damaged(image, error))?;
+    reader.into_decoder().map_err(|error| damaged(image, error))
+}
+
+/// Reads one image as red, green, blue (grey is repeated, transparency dropped), turned and in its stored size.
+pub fn decode(encoded: &Encoded, form: StoredForm) -> Result<Image<'static>, DataError> {
+    let bytes = encoded.bytes()?;
+    let failed = |error| damaged(encoded, error);
+    let mut decoder = decoder(encoded, &bytes)?;
+    if !is_whole(&bytes) {
+        return Err(damaged(encoded, "a file that is cut off before its end"));
+    }
+    Limits::default().reserve(decoder.total_bytes()).map_err(failed)?;
+    let turn = turn(form.orientation, &mut decoder, &bytes).map_err(failed)?;
+    let mut decoded = DynamicImage::from_decoder(decoder).map_err(failed)?;
+    decoded.apply_orientation(turn);
+    let decoded = decoded.into_rgb8();
     let (width, height) = (decoded.width() as usize, decoded.height() as usize);
     let interleaved = decoded.into_raw();
     let mut planes = vec![0; interleaved.len()];
@@ -136,14 +156,11 @@ pub fn decode(encoded: &Encoded, size: StoredSize) -> Result<Image<'static>, Dat
         [*red, *green, *blue] = *pixel;
     }
     let image = Image { channels: 3, height, width, pixels: planes.into() };
-    let to = stored(size, (height, width));
+    let to = form.extent((height, width));
     if to == (height, width) {
         return Ok(image);
     }
-    let kernel = match size {
-        StoredSize::Shorter { kernel, .. } => kernel,
-        StoredSize::Square(_) | StoredSize::Original => Kernel::Pillow,
-    };
+    let kernel = form.kernel();
     let (rows, columns) = (Table::new(kernel, height, to.0), Table::new(kernel, width, to.1));
     let (mut middle, mut resized) = (Vec::new(), Vec::new());
     resize_u8(&rows, &columns, &image.pixels, &mut middle, &mut resized);

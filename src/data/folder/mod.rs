@@ -10,7 +10,7 @@
 //!
 //! Class ids are the class folders sorted by name (byte order), samples the files sorted by class, then name, so a
 //! copy of the folder on another system gives the same data set; a published list brings its own classes and order.
-//! Both parts must hold the same classes. Every image is resized once to its [stored size](StoredSize): a square
+//! A class may lack tests, and then has no accuracy; what is tested is trained on. Every image is resized once to its [stored size](StoredSize): a square
 //! (Pillow's bicubic, as the HGP benchmark's loader does), a shorter side with the shape kept, or not at all. A part is
 //! kept in memory if all of its images fit the budget, 4 GiB; otherwise images are decoded whenever they are read, so
 //! that memory is bounded by the budget and one image per worker (those of Parquet files are held packed, up to 16 GB).
@@ -18,8 +18,11 @@
 mod decode;
 mod division;
 mod entries;
+mod form;
 mod list;
 mod published;
+mod turning;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,16 +30,19 @@ use std::sync::Arc;
 
 use super::store::Encoded;
 pub use super::undivided::TestShare;
-use super::{DataError, Dataset, Split};
-pub use crate::scenario::{FolderLayout, SplitSection, StoredSize};
+use super::{DataError, Dataset, Split, normal_form};
+pub use crate::scenario::{FolderLayout, Orientation, SplitSection, StoredSize};
 pub(super) use decode::{decode, store};
 use division::Division;
+pub use form::StoredForm;
 
 /// How to read and keep a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FolderOptions {
     /// What every image is resized to, once.
     pub size: StoredSize,
+    /// Treatment of what cameras noted.
+    pub orientation: Orientation,
     /// Who is trained on and who is tested; `None`: the folders `train` and `test` say it.
     pub split: Option<SplitSection>,
     /// What is tested of images that nobody has divided.
@@ -56,6 +62,7 @@ impl Default for FolderOptions {
     fn default() -> Self {
         FolderOptions {
             size: StoredSize::Original,
+            orientation: Orientation::Ignored,
             split: None,
             test_share: None,
             layout: FolderLayout::Classes,
@@ -88,12 +95,13 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
         Some(most) => first_of_each_class(train, most, class_names.len()),
         None => train,
     };
+    let form = StoredForm { size: options.size, orientation: options.orientation };
     let split = |images: Vec<(PathBuf, u32)>| {
         let (paths, labels): (Vec<PathBuf>, Vec<u32>) = images.into_iter().unzip();
         let class = |label: &u32| class_names[*label as usize].as_str();
         let owners = options.clients.then(|| owners(paths.iter().zip(labels.iter().map(class))));
         let images = paths.into_iter().map(Encoded::File).collect();
-        let store = decode::store(images, options.size, options.budget)?;
+        let store = decode::store(images, form, options.budget)?;
         let split = Split::new(store, labels, class_names.len())?;
         Ok::<_, DataError>(Arc::new(match owners {
             Some(owners) => split.with_owners(owners),
@@ -107,7 +115,10 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
 /// images one folder deeper, in `images`.
 fn owners<'a>(images: impl Iterator<Item = (&'a PathBuf, &'a str)>) -> Vec<u32> {
     let folder = |(path, class): (&'a PathBuf, &str)| {
-        let is_named = |folder: &&Path, name: &str| folder.file_name().is_some_and(|n| n == name);
+        let is_named = |folder: &&Path, name: &str| {
+            let found = folder.file_name().map(|found| normal_form(&found.to_string_lossy()));
+            found.is_some_and(|found| found == name)
+        };
         let holds = path.parent()?;
         let deeper = is_named(&holds, "images") && class != "images";
         let above = holds.parent().filter(|above| deeper && is_named(above, class));

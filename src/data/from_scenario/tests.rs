@@ -33,6 +33,7 @@ fn digits_section() -> DataSection {
         validation: None,
         evaluate: Evaluated::Test,
         store: StoredSize::Square(224),
+        orientation: None,
         test_share: None,
         layout: FolderLayout::Classes,
         width: None,
