@@ -65,7 +65,7 @@ pub struct JitterSection {
 /// How pixels are interpolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 pub enum Kernel {
-    /// Pillow's, on bytes, bit for bit: what image loaders of most papers use.
+    /// Pillow's up to version 12, on bytes, bit for bit: what image loaders of most papers use.
     #[default]
     #[serde(rename = "bicubic")]
     #[value(name = "bicubic")]
@@ -78,7 +78,7 @@ pub enum Kernel {
     #[serde(rename = "bicubic-antialias")]
     #[value(name = "bicubic-antialias")]
     Antialias,
-    /// Pillow's bilinear, on bytes: torchvision's default for images.
+    /// Bilinear of Pillow up to version 12, on bytes: torchvision's default for images.
     #[serde(rename = "bilinear")]
     #[value(name = "bilinear")]
     Bilinear,
@@ -108,8 +108,9 @@ pub enum Normalise {
     /// `{ mean = [..], std = [..] }`: one entry per channel, or one for all.
     #[serde(untagged)]
     Explicit {
+        /// Means of values in `[0, 1]`.
         mean: Vec<f64>,
-        /// Deviations, positive.
+        /// Standard deviations of values in `[0, 1]`, positive.
         std: Vec<f64>,
     },
 }
@@ -171,6 +172,17 @@ impl Normalise {
                 &format!("{} here, {} in `mean`", std.len(), mean.len()),
                 "one entry per channel, or one for all",
             );
+        }
+        for (name, values) in [("mean", &mean), ("std", &std)] {
+            if let Some(value) = values.iter().find(|value| **value > 1.0) {
+                let word = if name == "mean" { "mean" } else { "standard deviation" };
+                table.reject(
+                    name,
+                    &format!("pixels are from 0 to 1, and {value} is no {word} of such values"),
+                    "of values from 0 to 255?",
+                    &format!("divide by 255: {}", value / 255.0),
+                );
+            }
         }
         Normalise::Explicit { mean, std }
     }

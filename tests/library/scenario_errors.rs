@@ -102,6 +102,15 @@ fn a_syntax_error_is_the_only_error() {
     insta::assert_snapshot!(refusal(&changed("count = 5", "count = = 5"), &[]));
     let text = changed("[tasks]", "[tasks");
     insta::assert_snapshot!(refusal(&text.replace("clients", "clinets"), &[]));
+    // One quote too few in a long line.
+    let list = (0..40).map(|i| format!("\"word {i}\"")).collect::<Vec<_>>().join(", ");
+    let told = refusal(&format!("{GOOD}[expected]\nlist = [\"{list}]\n"), &[]);
+    assert_eq!(told.matches("this is not TOML").count(), 1, "{told}");
+    // Slips of other lines are told at once.
+    let slips = changed("count = 5", "count = = 5").replace("beta = 0.1", "beta = .1");
+    let told = refusal(&slips, &[]);
+    assert_eq!(told.matches("this is not TOML").count(), 2, "{told}");
+    assert!(told.contains("write `0.1`"), "{told}");
 }
 
 #[test]
@@ -314,6 +323,49 @@ fn traces_of_availability_are_read_and_judged_at_their_place() {
     assert!(told.contains("[availability] lacks the key `off_s`"), "{told}");
     let told = refusal(GOOD, &["availability={kind=\"always\",depth=0.1}"]);
     assert!(told.contains("has no meaning with `kind = \"always\"`"), "{told}");
+}
+
+/// As Excel and R write it: a mark in front, every cell in quotes, lines that end otherwise.
+fn dressed(csv: &str, end: &str) -> String {
+    let quoted = |line: &str| {
+        let cells: Vec<String> = line.split(',').map(|cell| format!("\"{cell}\"")).collect();
+        cells.join(",") + end
+    };
+    format!("\u{feff}{}", csv.lines().map(quoted).collect::<String>())
+}
+
+#[test]
+fn tables_of_every_kind_may_have_marks_quotes_and_other_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples: String = (0..1433).map(|sample| format!("{sample},{}\n", sample % 10)).collect();
+    let tables = [
+        (
+            "availability={kind=\"trace\",file=\"a.csv\"}",
+            "client,time_s,state\n0,10,on\n1,7.5,off\n".to_owned(),
+        ),
+        (
+            "tasks={count=5,arrival=\"per-client\",file=\"a.csv\"}",
+            "client,task,time_s\n3,2,100\n".to_owned(),
+        ),
+        ("partition={kind=\"file\",file=\"a.csv\"}", format!("sample,client\n{samples}")),
+        (
+            "time.slowness={dist=\"empirical\",file=\"a.csv\",column=\"slowness\"}",
+            "phone,slowness\none,1.5\ntwo,2.25\n".to_owned(),
+        ),
+    ];
+    for (key, csv) in tables {
+        let load = |csv: &str| {
+            std::fs::write(folder.path().join("a.csv"), csv).unwrap();
+            Scenario::from_toml(GOOD, "example", folder.path(), &[Override::new(key)], &AnyMethod)
+        };
+        let plain = load(&csv).unwrap().scenario;
+        for end in ["\n", "\r\n", "\r"] {
+            let dressed = load(&dressed(&csv, end)).unwrap().scenario;
+            assert_eq!(dressed, plain, "{key} with {end:?}");
+        }
+        let told = load("\u{feff}\"a b\";\"c\"\r\n").unwrap_err().to_string();
+        assert!(told.contains("a.csv:1:1"), "{told}");
+    }
 }
 
 #[test]

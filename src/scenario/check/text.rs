@@ -69,8 +69,9 @@ impl Scenario {
     /// Refuses what is done to images, of samples that are none.
     pub(super) fn refuse_transforms(&self, checker: &mut Checker<'_>, why: &str, help: &str) {
         let train = TransformSection::default();
-        let test = defaults(|table| TransformSection::read(table, Some(&train)));
         let data = &self.data;
+        // What [data.train] says is inherited, and refused there.
+        let test = defaults(|table| TransformSection::read(table, Some(&data.train)));
         for (key, given) in [
             ("data.store", data.store != StoredSize::Square(224)),
             ("data.train", data.train != train),

@@ -66,7 +66,8 @@ impl Report {
         self.sources.len() - 1
     }
 
-    /// Parses a document. Its syntax errors are reported; what could be read is returned.
+    /// Parses a document. Its first syntax error is reported, and slips on later lines; what could be read is
+    /// returned.
     pub fn parse(&mut self, source: Source) -> Node {
         let index = self.add(source);
         let text = self.sources[index].text.clone();
@@ -87,15 +88,28 @@ impl Report {
             });
             return Node::document(index, document.get_ref());
         }
+        let mut places: Vec<(usize, Fault)> = Vec::new();
         for error in errors {
             let range = error.span().unwrap_or(0..0);
-            let help = advice(&text, range.start, error.message());
-            self.fault(Fault {
-                span: Span::new(index, range),
+            let fault = Fault {
+                help: advice(&text, range.start, error.message()),
+                span: Span::new(index, range.clone()),
                 message: format!("this is not TOML: {}", error.message()),
                 label: "here".into(),
-                help,
-            });
+            };
+            places.push((range.start, fault));
+        }
+        places.sort_by_key(|(start, _)| *start);
+        // What comes behind the first one is read from the middle of something; only slips that are known count, a line
+        // each.
+        let mut told = None;
+        for (start, fault) in places {
+            let line = text.get(..start).unwrap_or(&text).matches('\n').count();
+            let is_slip = told.is_some_and(|told| told != line) && fault.help.is_some();
+            if told.is_none() || is_slip {
+                told = Some(line);
+                self.fault(fault);
+            }
         }
         Node::document(index, document.get_ref())
     }
