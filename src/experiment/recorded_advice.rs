@@ -39,7 +39,29 @@ pub(super) fn advised(
             ),
         });
     }
-    ScenarioError::Invalid(diagnostics)
+    ScenarioError::Invalid(gathered(diagnostics, &recorded))
+}
+
+/// One error for all keys of the recorded scenario that the same advice helps.
+fn gathered(all: Vec<Diagnostic>, recorded: &str) -> Vec<Diagnostic> {
+    let is_recorded = |one: &Diagnostic| one.place.as_ref().is_some_and(|at| at.file == recorded);
+    let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+    for one in all {
+        let alike = |(first, _): &&mut (Diagnostic, usize)| {
+            is_recorded(&one) && is_recorded(first) && first.help == one.help
+        };
+        match kept.iter_mut().find(alike) {
+            Some((_, more)) => *more += 1,
+            None => kept.push((one, 0)),
+        }
+    }
+    let told = |(mut one, more): (Diagnostic, usize)| {
+        if more > 0 {
+            one.message.push_str(&format!(", and {more} more errors of this table"));
+        }
+        one
+    };
+    kept.into_iter().map(told).collect()
 }
 
 /// The dotted name of the table in whose lines a place is; nothing at the top of the file.
@@ -97,6 +119,26 @@ mod tests {
         assert_eq!(with, "client={optimiser.kind=\"sgd\", optimiser.lr=0.1}");
         let (with, _) = replacement("client.optimiser", &deeper).unwrap();
         assert_eq!(with, "client.optimiser={kind=\"sgd\", lr=0.1}");
+    }
+
+    #[test]
+    fn what_one_change_helps_is_told_once() {
+        let error = |file: &str, line: usize, help: &str| Diagnostic {
+            message: format!("line {line}"),
+            place: Some(Place { file: file.into(), line, column: 1, length: 1, text: "a".into() }),
+            label: String::new(),
+            help: Some(help.to_owned()),
+        };
+        let all = vec![
+            error("run", 1, "a"),
+            error("run", 2, "a"),
+            error("run", 3, "b"),
+            error("--set", 1, "a"),
+            error("run", 4, "a"),
+        ];
+        let told = gathered(all, "run");
+        let messages: Vec<&str> = told.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(messages, ["line 1, and 2 more errors of this table", "line 3", "line 1"]);
     }
 
     #[test]
