@@ -31,8 +31,8 @@ Examples:
   fedcast new birds.toml --data ../birds --weights ../vit_tiny.safetensors --tasks 5
   fedcast new a.toml --method stsa --sampled 10 && fedcast run a.toml
 
-What is written passes `fedcast check`, and its partition is possible as far as that can be known. Keys that it leaves
-out have documented defaults: `fedcast keys`.")]
+What is written passes `fedcast check`, and its partition is possible as far as that can be known.
+Keys that it leaves out have documented defaults: `fedcast keys`.")]
 pub struct NewArgs {
     /// The file to write [default: scenario.toml]
     pub file: Option<PathBuf>,

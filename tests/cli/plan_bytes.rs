@@ -289,7 +289,7 @@ data = { source = "cifar10", path = "images" }
 tasks = { count = 2 }
 partition = { kind = "dirichlet", beta = 0.5, min_samples = 1 }
 backbone = { kind = "pixels" }
-method = { name = "hgp", rebalance = "none" }
+method = { name = "hgp", train = "head", rebalance = "none" }
 federation = { clients = 6, rounds = 2 }
 client = { epochs = 1, batch = 8 }
 "#;

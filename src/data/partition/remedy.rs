@@ -47,7 +47,7 @@ impl Partitioner {
         class_sizes: &[usize],
     ) -> DataError {
         let Some(remedy) = self.remedy(curriculum, class_sizes) else { return error };
-        let advice = format!("Tried: `{remedy}` divides every task");
+        let advice = format!("`{remedy}` divides every task (tried)");
         match error {
             DataError::Infeasible {
                 task, samples, clients, minimum, attempts, smallest, ..
@@ -182,7 +182,7 @@ mod tests {
         // Each of ten clients has exactly eight of a task's 80 samples.
         assert_eq!(
             advice(&of(PartitionKind::Iid, 10, 9), 40),
-            "Tried: `partition.min_samples = 8` divides every task"
+            "`partition.min_samples = 8` divides every task (tried)"
         );
     }
 
