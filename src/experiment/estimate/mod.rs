@@ -70,12 +70,18 @@ impl Estimate {
         let journal = costs.entry_bytes * total.entries as f64 * (1.0 + TABLES);
         let kept = match scenario.record.checkpoint.every {
             Cadence::Never => 0,
-            _ => u64::from(scenario.record.checkpoint.keep) * costs.state_bytes,
+            _ => u64::from(scenario.record.checkpoint.keep) * costs.state_bytes.max(held(plan)),
         };
         let disk = journal as u64 + DOCUMENTS + kept;
         let costs = costs.clone();
         Estimate { wall_s, train_s, evaluate_s, features_s, other_s, disk, costs }
     }
+}
+
+/// What server and clients hold in the end, where the method says so: a trial sees its beginning only.
+fn held(plan: &Plan) -> u64 {
+    let seats: u64 = plan.phases.iter().map(|row| row.seats).sum();
+    plan.held.map_or(0, |held| held.server + held.client * seats.min(u64::from(plan.clients)))
 }
 
 /// Answers of all tests of a run: each is of the classes seen, in proportion.
@@ -159,6 +165,28 @@ mod tests {
         // 24 seats of a Down, a training and an Up, and 6 rounds, at least.
         let (journal, least) = (none - DOCUMENTS, 175 * (3 * 24 + 6));
         assert!(journal > least && journal < 175 * 400, "{journal}");
+    }
+
+    /// STSA's sums are as wide as its random layer, from the second stage of the first task on.
+    #[test]
+    fn checkpoints_are_at_least_what_the_method_holds() {
+        let costs = Costs { state_bytes: 1_000, ..Costs::default() };
+        let disk = |more: &str| {
+            let text = format!(
+                "schema = 1\ndata = {{ source = \"digits\", subset = 40 }}\ntasks = {{ sizes = [5, 5] }}\n\
+                 partition = {{ kind = \"iid\" }}\nbackbone = {{ kind = \"pixels\" }}\n\
+                 method = {{ name = \"stsa\", width = 300, first = {{ name = \"none\" }} }}\n\
+                 federation = {{ clients = 4, rounds = 3 }}\n{more}"
+            );
+            let methods = Registry::builtin();
+            let read = Scenario::from_toml(&text, "a.toml", Path::new("."), &[], &methods);
+            let scenario = read.unwrap_or_else(|error| panic!("{error}")).scenario;
+            let plan = plan(&blueprint(&scenario, &methods).unwrap(), Faults::Off).unwrap();
+            Estimate::of(&plan, &scenario, &costs, 1).disk
+        };
+        let none = disk("record = { checkpoint = { every = \"never\" } }");
+        let two = disk("record = { checkpoint = { keep = 2 } }");
+        assert_eq!(two - none, 2 * 8 * (300 * 301 / 2 + 2 * 10 * 300));
     }
 
     #[test]

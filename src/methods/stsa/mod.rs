@@ -56,8 +56,9 @@ use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
+use crate::numerics::symmetric::packed_len;
 use crate::policy::{
-    CohortRule, Failure, Lab, Layout, Member, Method, ModelFacts, Outcome, Period, Phase,
+    CohortRule, Failure, Holdings, Lab, Layout, Member, Method, ModelFacts, Outcome, Period, Phase,
     PolicyError, Server, Service, SketchFacts, Veto,
 };
 
@@ -151,6 +152,14 @@ impl Method for Stsa {
     /// One forward pass, a third of a training pass.
     fn work(&self, _view: &TaskView, _phase: usize, samples: usize, _plan: &TrainingPlan) -> f64 {
         samples as f64 / 3.0
+    }
+
+    /// The triangle of `G`, `P^T` and the head, in f64; the first two once more where the head is compared.
+    fn holdings(&self, _model: &ModelFacts) -> Option<Holdings> {
+        let (triangle, rows) = (packed_len(self.width()), self.classes * self.width());
+        let compared = matches!(self.config.variant, Variant::Estimated(rule) if rule.head_error);
+        let exact = if compared { triangle + rows } else { 0 };
+        Some(Holdings { server: 8 * (triangle + 2 * rows + exact) as u64, client: 0 })
     }
 
     /// One pass over the samples of the task, no gradient.

@@ -7,7 +7,7 @@ use super::estimate::{Unit, estimate};
 use super::features::Collected;
 use super::head::Scorer;
 use super::messages::{down, of_seed, seed_of, sums_of, unit_of, upload};
-use super::server::cut_by;
+use super::server::{StsaServer, cut_by};
 use super::{ClassSums, Stsa};
 use crate::data::TaskView;
 use crate::golden::Golden;
@@ -18,7 +18,9 @@ use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::{Folded, Kept, Message, ModelFacts, Seat, Service, UpMeta, WireForm, refusal};
+use crate::policy::{
+    Folded, Kept, Message, Method, ModelFacts, Seat, Server, Service, UpMeta, WireForm, refusal,
+};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::scenario::reader::defaults;
 
@@ -318,6 +320,19 @@ fn another_seed_has_another_layer() {
         assert_eq!(method.layer(seed).digest(), wanted(seed));
     }
     assert!(Arc::ptr_eq(&method.layer(1), &method.layer(1)), "drawn once");
+}
+
+/// What a plan says of checkpoints is what is in them.
+#[test]
+fn a_server_holds_what_it_saves() {
+    let compared = Variant::Estimated(Estimation { head_error: true, ..NONEMPTY });
+    for variant in [Variant::Exact { symmetric: false }, Variant::Estimated(NONEMPTY), compared] {
+        let (method, facts) = stsa(Payload::F64, variant);
+        let saved = StsaServer::new(method.clone(), 7).save();
+        let tensors = saved.sections.iter().flat_map(|section| &section.tensors);
+        let bytes: u64 = tensors.map(|tensor| 8 * tensor.elements()).sum();
+        assert_eq!(method.holdings(&facts).map(|held| held.server), Some(bytes));
+    }
 }
 
 fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {

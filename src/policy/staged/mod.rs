@@ -24,8 +24,8 @@ use self::bodies::{DIGEST_BYTES, join, malformed, split};
 use self::features::FrozenFeatures;
 use self::server::StagedServer;
 use super::{
-    Asset, AssetSketch, Failure, Lab, Layout, Member, Message, Method, Outcome, Period, Phase,
-    PolicyError, Predictor, RoundContext, Seat, Server, Service, SketchFacts, Veto, placed,
+    Asset, AssetSketch, Failure, Holdings, Lab, Layout, Member, Message, Method, ModelFacts,
+    Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Seat, Server, Service, SketchFacts, Veto, placed,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
@@ -294,6 +294,19 @@ impl Method for Staged {
 
     fn stateless(&self) -> bool {
         self.first.stateless() && self.then.stateless()
+    }
+
+    /// What the second method holds, and of the first at least its features.
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let then = self.then.holdings(model)?;
+        let features = || {
+            let sections = self.first.feature_sketch().sections;
+            let tensors = sections.iter().flat_map(|section| &section.tensors);
+            let server = tensors.map(|tensor| 4 * tensor.elements()).sum();
+            Holdings { server, client: 0 }
+        };
+        let first = self.first.holdings(model).unwrap_or_else(features);
+        Some(Holdings { server: first.server + then.server, client: first.client + then.client })
     }
 
     fn kept_bytes(&self, state: &Body) -> u64 {
