@@ -97,7 +97,7 @@ fn matrix(summary: &Summary) -> String {
     table.render()
 }
 
-/// The cell of a task, which has no accuracy where it has no test samples.
+/// A cell; `-` where there is no value, as of a task without test samples.
 fn tested(accuracy: &Option<f64>) -> String {
     accuracy.map_or("-".to_string(), |accuracy| percent(Some(accuracy)))
 }
@@ -167,23 +167,23 @@ fn accuracies(summary: &Summary) -> String {
          forgetting from task to task (of all tasks)         {:>6} points\n\
          forgetting from task to task (of old tasks)         {:>6} points\n\
          forgetting from task to task (of old tasks, micro)  {:>6} points\n",
-        percent(accuracy.faa),
+        tested(&accuracy.faa),
         if on_validation(summary) {
             "accuracy on all held-out samples (micro)"
         } else {
             "accuracy on all test samples (micro)"
         },
-        percent(accuracy.micro),
-        percent(accuracy.average_incremental),
-        percent(accuracy.average_incremental_micro),
-        percent(accuracy.average_from_second_stage),
-        percent(accuracy.average_from_second_stage_micro),
-        percent(accuracy.forgetting),
-        percent(accuracy.forgetting_from_best),
-        percent(accuracy.forgetting_from_best_of_all),
-        percent(accuracy.forgetting_consecutive),
-        percent(accuracy.forgetting_consecutive_old),
-        percent(accuracy.forgetting_consecutive_old_micro),
+        tested(&accuracy.micro),
+        tested(&accuracy.average_incremental),
+        tested(&accuracy.average_incremental_micro),
+        tested(&accuracy.average_from_second_stage),
+        tested(&accuracy.average_from_second_stage_micro),
+        tested(&accuracy.forgetting),
+        tested(&accuracy.forgetting_from_best),
+        tested(&accuracy.forgetting_from_best_of_all),
+        tested(&accuracy.forgetting_consecutive),
+        tested(&accuracy.forgetting_consecutive_old),
+        tested(&accuracy.forgetting_consecutive_old_micro),
     )
 }
 

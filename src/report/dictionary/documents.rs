@@ -109,9 +109,14 @@ const SUMMARY: &[Column] = &[
     float(
         "accuracy.matrix[][]",
         "share",
-        "row s, column i: on the test set of task i after task s",
+        "row s, column i: on the test set of task i after task s; null where that task has no test samples",
     ),
     float("accuracy.seen[]", "share", "on everything seen after each task (micro)"),
+    int(
+        "accuracy.untested_tasks[]",
+        "",
+        "tasks without test samples, from 1; they are in no mean, and a mean over nothing is null",
+    ),
     float(
         "accuracy.faa",
         "share",
@@ -138,7 +143,7 @@ const SUMMARY: &[Column] = &[
     float(
         "accuracy.forgetting_from_best",
         "share",
-        "(1/(T-1)) sum over i < T of max_s a_si - a_Ti, as the STSA code counts",
+        "(1/(T-1)) sum over i < T of max_s a_si - a_Ti, as the STSA code counts; null after one task",
     ),
     float(
         "accuracy.forgetting_from_best_of_all",
