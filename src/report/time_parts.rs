@@ -37,12 +37,33 @@ impl TimeParts {
     pub fn total_s(&self) -> f64 {
         self.work_s + self.links_s + self.waiting_s + self.server_s
     }
+}
 
-    fn add(&mut self, other: &TimeParts) {
-        self.work_s += other.work_s;
-        self.links_s += other.links_s;
-        self.waiting_s += other.waiting_s;
-        self.server_s += other.server_s;
+/// The same in nanoseconds, so that sums are exact.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spans {
+    work: u64,
+    links: u64,
+    waiting: u64,
+    server: u64,
+}
+
+impl Spans {
+    fn add(&mut self, other: Spans) {
+        self.work += other.work;
+        self.links += other.links;
+        self.waiting += other.waiting;
+        self.server += other.server;
+    }
+
+    fn seconds(self) -> TimeParts {
+        let seconds = |nanos: u64| VirtualTime(nanos).as_seconds();
+        TimeParts {
+            work_s: seconds(self.work),
+            links_s: seconds(self.links),
+            waiting_s: seconds(self.waiting),
+            server_s: seconds(self.server),
+        }
     }
 }
 
@@ -53,7 +74,7 @@ pub struct Stopwatch {
     open: Option<OpenRound>,
     /// Seats whose update may still count, of this round or of earlier ones.
     seats: BTreeMap<(Round, SeatId), SeatTimes>,
-    total: TimeParts,
+    total: Spans,
 }
 
 #[derive(Clone, Debug)]
@@ -86,9 +107,10 @@ impl Stopwatch {
 
     /// The parts of all rounds so far, of so much time: what lies between rounds is waiting.
     pub fn total(&self, virtual_s: f64) -> TimeParts {
-        let TimeParts { work_s, links_s, server_s, .. } = self.total;
-        let waiting_s = (virtual_s - work_s - links_s - server_s).max(0.0);
-        TimeParts { waiting_s, ..self.total }
+        let Spans { work, links, server, .. } = self.total;
+        let whole = VirtualTime::from_seconds(virtual_s).0;
+        let waiting = whole.saturating_sub(work + links + server);
+        Spans { waiting, ..self.total }.seconds()
     }
 
     /// Takes an entry in; the parts of the round that it closes, if it closes one.
@@ -132,8 +154,8 @@ impl Stopwatch {
                     let counted = *round == open.round && !missing.contains(seat);
                     !counted && !open.stale.contains(&(*round, *seat))
                 });
-                self.total.add(&parts);
-                return Some(parts);
+                self.total.add(parts);
+                return Some(parts.seconds());
             }
             _ => {}
         }
@@ -153,7 +175,7 @@ impl Stopwatch {
         closed: u64,
         folded: u32,
         missing: &BTreeSet<SeatId>,
-    ) -> TimeParts {
+    ) -> Spans {
         let own = (open.round, SeatId(0))..=(open.round, SeatId(u32::MAX));
         let own = self.seats.range(own).filter(|((_, seat), _)| !missing.contains(seat));
         let stale = open.stale.iter().filter_map(|seat| self.seats.get(seat));
@@ -168,13 +190,8 @@ impl Stopwatch {
         let within = |spans: &[(u64, u64)]| covered(spans, open.at, begun);
         let links = last.map_or(0, |times| within(&times.frames));
         let work = last.map_or(0, |times| within(&times.work)).min(begun - open.at - links);
-        let seconds = |nanos: u64| VirtualTime(nanos).as_seconds();
-        TimeParts {
-            work_s: seconds(work),
-            links_s: seconds(links),
-            waiting_s: seconds(begun - open.at - links - work),
-            server_s: seconds(closed - begun),
-        }
+        let (waiting, server) = (begun - open.at - links - work, closed - begun);
+        Spans { work, links, waiting, server }
     }
 
     /// When the server began to aggregate: nothing more could come, enough was there, or the deadline was over.

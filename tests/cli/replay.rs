@@ -139,3 +139,53 @@ fn tables_are_never_written_over_those_of_another_run_or_program() {
     let told = tell(folder.path(), &["replay", "run", "-o", "run"]);
     assert_eq!(told.code, 2, "{}", told.err);
 }
+
+/// Seconds of `rounds.csv` in these columns, round by round.
+fn seconds<const N: usize>(rounds: &str, columns: [&str; N]) -> Vec<[f64; N]> {
+    let mut reader = csv::Reader::from_reader(rounds.as_bytes());
+    let head = reader.headers().unwrap().clone();
+    let at = columns.map(|name| head.iter().position(|column| column == name).expect(name));
+    let rows = reader.records().map(|row| {
+        let row = row.unwrap();
+        at.map(|at| row[at].parse().unwrap())
+    });
+    rows.collect()
+}
+
+/// What virtual time went into: the four parts make every round, and all of them the run.
+#[test]
+fn virtual_time_is_split_into_work_links_waiting_and_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let parts = ["duration_s", "work_s", "links_s", "waiting_s", "server_s"];
+    let run = |sets: &[&str]| {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+        let told = tiny_run(folder, &[&sets[..], &["--force"]].concat());
+        assert_eq!(told.code, 0, "{}", told.err);
+        let rows = seconds(&read(folder.join("run/rounds.csv")), parts);
+        for [whole, work, links, waiting, server] in &rows {
+            assert!((work + links + waiting + server - whole).abs() < 1e-8, "{rows:?}");
+            assert!([work, links, waiting, server].iter().all(|part| **part >= 0.0), "{rows:?}");
+        }
+        let summary: serde_json::Value =
+            serde_json::from_str(&read(folder.join("run/summary.json"))).unwrap();
+        let number = |name: &str| summary.pointer(name).unwrap().as_f64().unwrap();
+        let all = ["work_s", "links_s", "waiting_s", "server_s"];
+        let all = all.map(|part| number(&format!("/virtual_parts/{part}")));
+        assert!((all.iter().sum::<f64>() - number("/virtual_s")).abs() < 1e-8, "{summary}");
+        (all, told.out)
+    };
+    let (fast, table) = run(&[]);
+    assert!(table.contains("clients' work ") && table.contains(" s, server "), "{table}");
+    // A server that is a hundred times slower takes a hundred times as long, and nobody else does.
+    let (slow, _) = run(&["time.server_slowness=2.6"]);
+    assert!((slow[3] - 100.0 * fast[3]).abs() < 1e-6 && fast[3] > 0.0, "{slow:?} {fast:?}");
+    assert!((slow[0] - fast[0]).abs() < 1e-8 && (slow[1] - fast[1]).abs() < 1e-8);
+    // Beyond a deadline nobody is waited for, and until it everybody.
+    let (late, _) = run(&["round={close=\"deadline\",deadline_s=0.3}", "time.server_slowness=0"]);
+    assert!((late.iter().sum::<f64>() - 0.6).abs() < 1e-8 && late[2] > 0.05, "{late:?}");
+    assert_eq!(late[3], 0.0);
+    let page = tell(folder, &["report", "run", "-o", "page.html"]);
+    assert_eq!(page.code, 0, "{}", page.err);
+    assert!(read(folder.join("page.html")).contains("Virtual time of rounds"));
+}

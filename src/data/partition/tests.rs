@@ -161,7 +161,7 @@ fn many_clients_at_a_small_beta_need_the_extended_mode() {
         .to_string();
     assert_eq!(
         refused,
-        "task 1 has 1000 samples for 100 clients, and no partition gives each of them at least 6: after 20 attempts \
+        "task 1 has 5000 samples for 100 clients, and no partition gives each of them at least 6: after 20 attempts \
          the best one leaves a client with 0. Raise beta (now 0.05), lower the minimum (now 6), use fewer clients, \
          or choose the partition \"extended\", which reserves samples for every client"
     );
