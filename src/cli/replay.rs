@@ -89,9 +89,7 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     // everything else is in it.
     let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
     let (mut summary, closing, record) = match scenario {
-        Ok(scenario) => {
-            (Summary::about(&scenario), round_closing(&scenario), scenario.record)
-        }
+        Ok(scenario) => (Summary::about(&scenario), round_closing(&scenario), scenario.record),
         Err(_) => {
             let summary = Summary::new(&manifest.scenario.name);
             (summary, RoundClosing::default(), RecordSection::default())

@@ -16,9 +16,7 @@ impl AuxiliaryFacts {
     ) -> Result<Option<AuxiliaryFacts>, DataError> {
         let Some(section) = &scenario.data.auxiliary else { return Ok(None) };
         let samples = match section.as_data(&scenario.data) {
-            Some(_) if section.samples.is_some() => {
-                section.samples.map(|samples| samples as usize)
-            }
+            Some(_) if section.samples.is_some() => section.samples.map(|samples| samples as usize),
             Some(other) if other.source != DataSource::Digits && is_at_hand(&other) => {
                 Some(Dataset::listed(&other)?.train.len())
             }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, divide, holders_of};
-use super::{terms, weight_sets};
 use super::workforce::{ClientSize, pack, received_values, workforce};
+use super::{terms, weight_sets};
 use crate::data::{
     Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokeniser, Transform, Transforms,
     auxiliary_shards,
 };
-use crate::experiment::{ClassNames, ExperimentError};
 use crate::experiment::machine::ARITHMETIC;
 use crate::experiment::manifest::Source;
 use crate::experiment::ranks::{Company, Crew};
+use crate::experiment::{ClassNames, ExperimentError};
 use crate::federation::{Rules, Setup, ShardSource, Terms};
 use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
@@ -283,8 +283,7 @@ fn shards(
         Holders::Fixed(partitioner) => {
             let of = |view| partitioner.shards(view, dataset.train.by_class());
             let all: Result<_, DataError> = curriculum.tasks.iter().map(|v| of(v)).collect();
-            let advised =
-                |error| partitioner.advised(error, curriculum, &dataset.class_sizes());
+            let advised = |error| partitioner.advised(error, curriculum, &dataset.class_sizes());
             ShardSource::Drawn(all.map_err(advised)?)
         }
         Holders::Slots(slots) => {

@@ -25,7 +25,8 @@ use self::features::FrozenFeatures;
 use self::server::StagedServer;
 use super::{
     Asset, AssetSketch, Failure, Holdings, Lab, Layout, Member, Message, Method, ModelFacts,
-    Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Seat, Server, Service, SketchFacts, Veto, placed,
+    Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Seat, Server, Service,
+    SketchFacts, Veto, placed,
 };
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;

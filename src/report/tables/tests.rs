@@ -140,7 +140,9 @@ fn feed(sink: &mut dyn EventSink) {
 #[test]
 fn a_round_with_a_straggler_waits_for_its_late_frame() {
     let buffer = Buffer::default();
-    feed(&mut RoundsTable::new(buffer.clone(), Buffer::default(), RoundClosing::default()).unwrap());
+    feed(
+        &mut RoundsTable::new(buffer.clone(), Buffer::default(), RoundClosing::default()).unwrap(),
+    );
     insta::assert_snapshot!(buffer.text());
 }
 
@@ -168,7 +170,9 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
     events[5] = lost;
     let (rounds, bytes) = (Buffer::default(), Buffer::default());
     let mut tables: [Box<dyn EventSink>; 2] = [
-        Box::new(RoundsTable::new(rounds.clone(), Buffer::default(), RoundClosing::default()).unwrap()),
+        Box::new(
+            RoundsTable::new(rounds.clone(), Buffer::default(), RoundClosing::default()).unwrap(),
+        ),
         Box::new(BytesTable::new(bytes.clone()).unwrap()),
     ];
     for (seq, event) in events.into_iter().enumerate() {
