@@ -8,6 +8,8 @@ mod by_name;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(super) use by_name::Reference;
+
 use super::labels::{FileLabels, Labels, join, number};
 use super::store::Store;
 use super::{DataError, Dataset, Split, TestShare};

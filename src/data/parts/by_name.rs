@@ -1,19 +1,40 @@
 //! Columns of several files, brought into the order of the first one by their names.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Part, PartFile};
 use crate::data::store::Store;
-use crate::data::{Cause, DataError};
+use crate::data::DataError;
 
 /// Names that a message shows.
 const SHOWN: usize = 8;
 
 /// Columns of the first file of the training part that has names for them.
-struct Reference {
-    place: std::path::PathBuf,
-    columns: Vec<String>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::data) struct Reference {
+    pub place: PathBuf,
+    pub columns: Vec<String>,
+}
+
+impl Reference {
+    /// The error for a file that has other columns.
+    pub fn differs(&self, place: &Path, columns: &[String]) -> DataError {
+        let without = |of: &[String], other: &[String]| {
+            let names: Vec<&str> =
+                of.iter().filter(|name| !other.contains(name)).map(String::as_str).collect();
+            (!names.is_empty()).then(|| listed(&names))
+        };
+        let missing = without(&self.columns, columns).map(|names| format!("no column {names}"));
+        let added = without(columns, &self.columns).map(|names| format!("in addition {names}"));
+        let found: Vec<String> = [missing, added].into_iter().flatten().collect();
+        DataError::advised(
+            place,
+            format!("the columns of {}", self.place.display()),
+            found.join(", "),
+            "Name columns alike in all files, and leave out those that are not in all of them",
+        )
+    }
 }
 
 /// Brings the numbers of all rows into the order of the training part's columns. Returns what people should know.
@@ -71,26 +92,8 @@ fn order(
         reference.columns.iter().map(|name| places.get(name.as_str()).copied()).collect();
     match found {
         Some(order) if columns.len() == reference.columns.len() => Ok(order),
-        _ => Err(others(&file.place, columns, reference)),
+        _ => Err(reference.differs(&file.place, columns)),
     }
-}
-
-/// The error for a file that has other columns.
-fn others(place: &Path, columns: &[String], reference: &Reference) -> DataError {
-    let without = |of: &[String], other: &[String]| {
-        let names: Vec<&str> =
-            of.iter().filter(|name| !other.contains(name)).map(String::as_str).collect();
-        (!names.is_empty()).then(|| listed(&names))
-    };
-    let missing = without(&reference.columns, columns).map(|names| format!("no column {names}"));
-    let added = without(columns, &reference.columns).map(|names| format!("in addition {names}"));
-    let found: Vec<String> = [missing, added].into_iter().flatten().collect();
-    DataError::because(
-        Cause::OtherContent,
-        place,
-        format!("the columns of {}", reference.place.display()),
-        found.join(", "),
-    )
 }
 
 /// The first names of a list, in backquotes.

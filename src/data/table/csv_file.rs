@@ -6,9 +6,14 @@ use super::header::Header;
 use super::{Role, Rows, TableNames};
 use crate::data::DataError;
 use crate::data::labels::{LabelReader, RowPlace};
+use crate::data::parts::Reference;
 use crate::files::{self, Kind};
 
-pub(super) fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
+pub(super) fn read(
+    path: &Path,
+    names: &TableNames,
+    which: (Role, Option<&Reference>),
+) -> Result<Rows, DataError> {
     let file = files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a CSV file", e))?;
     let broken = |error: csv::Error| {
         DataError::advised(
@@ -22,7 +27,7 @@ pub(super) fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, 
         csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(std::io::BufReader::new(file));
     let columns: Vec<String> =
         reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
-    let header = Header::read(path, &columns, names, role)?;
+    let header = Header::read(path, &columns, names, which)?;
     let mut values = Vec::new();
     let mut labels = LabelReader::new(path, &columns[header.label]);
     let mut owners = header.client.map(|at| (at, LabelReader::new(path, &columns[at])));

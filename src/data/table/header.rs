@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Role, TableNames};
 use crate::data::DataError;
+use crate::data::parts::Reference;
 
 /// Places of the columns of a table.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,12 +22,13 @@ impl Header {
     /// Sorts the columns of a file.
     ///
     /// # Errors
-    /// A column that is missing or there twice; another number of columns than the scenario says.
+    /// A column that is missing or there twice; another number of columns than the scenario says, or other ones than
+    /// the file before has.
     pub fn read(
         path: &Path,
         columns: &[String],
         names: &TableNames,
-        role: Role,
+        (role, reference): (Role, Option<&Reference>),
     ) -> Result<Header, DataError> {
         let twice = columns.iter().enumerate().find(|(at, name)| {
             !is_index(name) && columns[..*at].contains(name)
@@ -64,9 +66,10 @@ impl Header {
             notes: notes.collect(),
             of_row,
         };
-        match header.of_row.len() == names.width {
-            true => Ok(header),
-            false => Err(header.wide(path, columns, names)),
+        match reference {
+            _ if header.of_row.len() == names.width => Ok(header),
+            Some(reference) => Err(reference.differs(path, &header.names(columns))),
+            None => Err(header.wide(path, columns, names)),
         }
     }
 
@@ -137,7 +140,7 @@ mod tests {
         let columns: Vec<String> = columns.split(',').map(str::to_owned).collect();
         let client = client.map(str::to_owned);
         let names = TableNames { width, input: "features".into(), label: "label".into(), client };
-        Header::read(Path::new("t.csv"), &columns, &names, role).map_err(|error| error.to_string())
+        Header::read(Path::new("t.csv"), &columns, &names, (role, None)).map_err(|error| error.to_string())
     }
 
     #[test]

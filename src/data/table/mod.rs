@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use super::foreign::foreign;
 use super::labels::Labels;
 use super::part_files::{self, FileForms, PartFiles};
-use super::parts::{Part, PartFile, Parts};
+use super::parts::{Part, PartFile, Parts, Reference};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestShare};
 
@@ -93,9 +93,12 @@ pub fn open(
                 false => part_files::single(path),
             };
             notes.extend(found);
-            let train = part_of(train, Role::Train, names, &mut notes)?;
-            let test = test.map(|test| part_of(test, Role::Test, names, &mut notes)).transpose()?;
-            (train, test)
+            let mut reference = None;
+            let mut part_of = |files, role| {
+                part(read_all(files, role, names, &mut reference)?, names, &mut notes)
+            };
+            let train = part_of(train, Role::Train)?;
+            (train, test.map(|test| part_of(test, Role::Test)).transpose()?)
         }
     };
     Parts { name, train, test, notes }.into_dataset(share)
@@ -105,22 +108,30 @@ fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
 }
 
-/// The part that these files are.
-fn part_of(
+/// What the files of a part hold; `reference` becomes the columns of the first file that has names for them.
+fn read_all(
     files: Vec<PathBuf>,
     role: Role,
     names: &TableNames,
-    notes: &mut Vec<String>,
-) -> Result<Part, DataError> {
-    let read = |file: PathBuf| {
-        let rows = read(&file, names, role)?;
-        Ok((file, rows))
-    };
-    let files = files.into_iter().map(read).collect::<Result<Vec<_>, DataError>>()?;
-    part(files, names, notes)
+    reference: &mut Option<Reference>,
+) -> Result<Vec<(PathBuf, Rows)>, DataError> {
+    let mut found = Vec::new();
+    for place in files {
+        let rows = read(&place, names, (role, reference.as_ref()))?;
+        if let (None, Some(columns)) = (&reference, &rows.columns) {
+            *reference = Some(Reference { place: place.clone(), columns: columns.clone() });
+        }
+        found.push((place, rows));
+    }
+    Ok(found)
 }
 
-fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
+fn read(
+    path: &Path,
+    names: &TableNames,
+    which: (Role, Option<&Reference>),
+) -> Result<Rows, DataError> {
+    let role = which.0;
     match () {
         () if path.is_dir() => arrays::folder(path, names, role),
         () if !path.exists() => {
@@ -129,9 +140,9 @@ fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> 
         }
         () if has_ending(path, "csv") => match foreign(path) {
             Some(error) => Err(error),
-            None => csv_file::read(path, names, role),
+            None => csv_file::read(path, names, which),
         },
-        () if has_ending(path, "parquet") => parquet_file::read(path, names, role),
+        () if has_ending(path, "parquet") => parquet_file::read(path, names, which),
         () if has_ending(path, "npz") => {
             arrays::packed(path, names, role, &|name| name.to_owned())
         }

@@ -5,15 +5,20 @@ use std::path::Path;
 use super::header::Header;
 use super::{Role, Rows, TableNames, wide};
 use crate::data::columns::Table;
+use crate::data::parts::Reference;
 use crate::data::{Cause, DataError};
 
-pub(super) fn read(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
+pub(super) fn read(
+    path: &Path,
+    names: &TableNames,
+    which: (Role, Option<&Reference>),
+) -> Result<Rows, DataError> {
     let table = Table::open(path)?;
     let columns = table.names();
     if columns.contains(&names.input) {
-        return lists(&table, path, names, role);
+        return lists(&table, path, names, which.0);
     }
-    let header = Header::read(path, &columns, names, role)?;
+    let header = Header::read(path, &columns, names, which)?;
     let labels = table.labels(&columns[header.label])?;
     let owners = header.client.map(|client| table.labels(&columns[client])).transpose()?;
     // Not by the count in the file's foot: that may say anything.

@@ -303,6 +303,8 @@ fn columns_belong_to_their_names_in_every_part() {
     let error = opened(&[train, ("test.csv", "label,a,c\n1,3,30\n")], None).unwrap_err();
     assert!(error.contains("test.csv: expected the columns of [root]/train.csv"), "{error}");
     assert!(error.contains("no column `b`, in addition `c`"), "{error}");
+    let error = opened(&[train, ("test.csv", "label,a,b,c\n1,3,30,0\n")], None).unwrap_err();
+    assert!(error.contains("in addition `c`") && !error.contains("data.width"), "{error}");
     // The same for files of one part.
     let shards = [("train-0-of-2.csv", train.1), ("train-1-of-2.csv", "b,a,label\n50,5,1\n"), ("test.csv", train.1)];
     let data = opened(&shards, None).unwrap();
