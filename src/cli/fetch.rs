@@ -19,6 +19,7 @@ Examples:
   fedcast fetch hf:timm/vit_tiny_patch16_224.augreg_in21k  then backbone.weights = \"hf:timm/...\"
   fedcast fetch hf:google-bert/bert-base-uncased:vocab.txt one file of a repository; @REVISION before the colon
   fedcast fetch hf:datasets/OWNER/NAME                     all files of a data set of the hub
+  fedcast fetch hf:datasets/OWNER/NAME:mnist               one folder of it, as of a configuration
 
 What is there already is not fetched again. A download that is cut off goes on where it ended when
 the command is given again, and nothing is put in its place before its checksum is the published
