@@ -326,7 +326,7 @@ mod tests {
         let train: Vec<PathBuf> =
             vec!["data/train-0-of-2.parquet".into(), "data/train-1-of-2.parquet".into()];
         assert_eq!(made.train, train);
-        assert_eq!(made.notes, ["accuracies are measured on val.csv: there is no test part"]);
+        assert_eq!(made.notes, ["accuracies are measured on data/val.csv: there is no test part"]);
         let made = found(&["train/x.npy", "train/label.npy", "test/0.parquet"]).unwrap();
         assert_eq!((made.train, made.test), (vec!["train".into()], Some(vec!["test/0.parquet".into()])));
         let made = found(&["train-b.csv", "train-a.csv", "test.csv"]).unwrap();

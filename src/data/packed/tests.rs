@@ -193,7 +193,8 @@ fn what_is_wrong_is_named() {
     let high = hub(&[(png(1, 4, 4), 2, 1)], true);
     std::fs::write(root.path().join("data/train-00001-of-00002.parquet"), high).unwrap();
     let error = told(&root, &options());
-    assert!(error.contains("labels from 0 to 1, found label 2 of sample 2"), "{error}");
+    let expected = "train-00001-of-00002.parquet: expected labels from 0 to 1, found label 2 of sample 0";
+    assert!(error.contains(expected), "{error}");
     let empty = tempfile::tempdir().unwrap();
     assert!(told(&empty, &options()).contains("[root]/train.parquet: not found"));
 }

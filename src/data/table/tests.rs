@@ -324,7 +324,8 @@ fn labels_of_any_spelling_are_ordered_by_value() {
     write(root.path(), "test.parquet", texts(&["9", "10"]));
     let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
     assert_eq!((data.class_names, data.train.labels()), (vec!["9".into(), "10".into()], &[1, 0][..]));
-    let error = opened(&[("train.csv", "label,a,b\n0.5,1,1\n2,2,2\n"), train], None).unwrap_err();
+    let fractions = "label,a,b\n0.5,1,1\n2,2,2\n";
+    let error = opened(&[("train.csv", fractions), ("test.csv", fractions)], None).unwrap_err();
     assert!(error.contains("0.5 in row 0"), "{error}");
 }
 
