@@ -122,8 +122,8 @@ impl Cause {
                  (data.test_share = 0.2)"
             }
             Cause::Unlabeled => {
-                "Nobody knows these labels, so nothing can be measured on this part: take it away, so that the \
-                 validation part is measured, or draw a part of the training samples (data.test_share = 0.2)"
+                "Nobody knows these labels, so nothing can be measured with them: use a part that has labels, or draw \
+                 one from the training samples (data.test_share = 0.2)"
             }
             Cause::UnknownLabel => "Correct the label, or add the class to the training part",
             Cause::AlikeNames => {

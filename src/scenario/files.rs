@@ -1,5 +1,6 @@
 //! The files a scenario names: where their paths stand, and reading the small ones.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::availability::{self, AvailabilityPattern, AvailabilitySection};
@@ -175,7 +176,10 @@ pub(super) fn open<T>(
         Err(error) => {
             let message = format!("cannot read {}: {error}", path.display());
             let fault = Fault::new(root.nearest(key), message, "this file");
-            report.fault(fault.help("paths start at the folder of the file they are written in"));
+            report.fault(fault.help(match error.kind() {
+                ErrorKind::InvalidData => "save it as UTF-8 text",
+                _ => "paths start at the folder of the file they are written in",
+            }));
             return None;
         }
     };

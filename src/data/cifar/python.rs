@@ -162,7 +162,7 @@ mod tests {
             ),
             (
                 told("test", part("fine_labels", &[100], PIXELS)),
-                "labels below 100, found label 100 in record 0",
+                "labels from 0 to 99, found label 100 in record 0",
             ),
             (
                 told("test", part("fine_labels", &labels[..99], PIXELS)),

@@ -60,6 +60,13 @@ impl Census {
         Ok(images)
     }
 
+    /// Returns true for a folder without anything in it, which is noticed and passed over.
+    pub fn passes_empty(&mut self, folder: &Path) -> Result<bool, DataError> {
+        let is_empty = entries(folder, "a folder of images")?.is_empty();
+        self.passed.extend(is_empty.then(|| folder.to_owned()));
+        Ok(is_empty)
+    }
+
     /// Notices what lies beside the folders of classes, and so is of none.
     pub fn beside_classes(&mut self, folder: &Path) -> Result<(), DataError> {
         for entry in entries(folder, "a folder of classes")? {
@@ -151,7 +158,7 @@ pub(super) fn sub_folders(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
             Cause::AlikeNames,
             path,
             "names of classes that differ by more than their Unicode form",
-            format!("`{}` twice: {:?} and {:?}", one.name, bytes_of(one), bytes_of(other)),
+            format!("`{}` twice: `{}` and `{}`", one.name, bytes_of(one), bytes_of(other)),
         ));
     }
     differ(path, folders.iter().map(|folder| folder.name.as_str()))?;
@@ -365,7 +372,7 @@ mod tests {
         // Of a file system that tells them apart.
         if folders_in(root.path()).unwrap().len() == 4 {
             let error = sub_folders(root.path()).unwrap_err().to_string();
-            assert!(error.contains("Unicode form") && error.contains("xcc\\x81"), "{error}");
+            assert!(error.contains(r#"`Cafe\xcc\x81` and `Caf\xc3\xa9`"#), "{error}");
         }
     }
 

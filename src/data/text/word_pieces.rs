@@ -18,6 +18,8 @@ pub struct WordPieces {
 
 const EXPECTED: &str = "BERT's pieces: a `vocab.txt` with one per line, or a `tokenizer.json`, with [PAD] as the first";
 
+const ADVICE: &str = "Name the file that comes with the weights in backbone.vocabulary";
+
 impl WordPieces {
     /// Reads the tokeniser file that comes with a checkpoint: `tokenizer.json` as it stands, anything else as a
     /// `vocab.txt`. A `vocab.txt` does not say whether its model reads capitals: it does if any piece has one.
@@ -27,7 +29,7 @@ impl WordPieces {
     pub fn open(path: &Path) -> Result<WordPieces, DataError> {
         let text = crate::files::read_text(path, crate::files::Kind::Text)
             .map_err(|error| DataError::io(path, EXPECTED, error))?;
-        let corrupt = |found: String| DataError::corrupt(path, EXPECTED, found);
+        let corrupt = |found: String| DataError::advised(path, EXPECTED, found, ADVICE);
         let tokenizer = match path.extension().is_some_and(|extension| extension == "json") {
             true => Tokenizer::from_bytes(text),
             false => Tokenizer::from_bytes(of_vocabulary(&text).to_string()),

@@ -49,7 +49,7 @@ mod tests {
     fn read(data: &str) -> Result<DataSection, String> {
         let text = format!(
             "schema = 1\ntasks = {{ count = 2 }}\npartition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
-             [data]\n{data}\n"
+             backbone = {{ kind = \"pixels\" }}\n[data]\n{data}\n"
         );
         let read = Scenario::from_toml(&text, "example", Path::new("/"), &[], &AnyMethod);
         read.map(|loaded| loaded.scenario.data).map_err(|error| error.to_string())

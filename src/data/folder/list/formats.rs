@@ -1,6 +1,6 @@
 //! The published forms of a list.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Line, Part, at, wrong};
 use crate::data::{Cause, DataError};
@@ -40,9 +40,10 @@ fn yaml(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
                 if list == "data:" {
                     paths.push((number, value.to_owned()));
                 } else {
-                    let class =
-                        value.parse().map_err(|_| broken("`- ` and the number of a class"))?;
-                    classes.push((number, class));
+                    let class = value.parse::<i64>();
+                    let class = class.map_err(|_| broken("`- ` and the number of a class"))?;
+                    let known = u32::try_from(class);
+                    classes.push((number, known.map_err(|_| no_class(at(file, number), class))?));
                 }
             }
             _ => return Err(broken("`data:` or `targets:`")),
@@ -76,17 +77,19 @@ fn plain(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
         let (path, class) = match numbered {
             None => (line, None),
             Some((path, class)) => {
-                let cause = if class < 0 { Cause::Unlabeled } else { Cause::UnknownLabel };
-                let broken = |_| {
-                    let place = at(file, number);
-                    DataError::because(cause, &place, "the number of a class", class.to_string())
-                };
-                (path, Some(u32::try_from(class).map_err(broken)?))
+                let known = u32::try_from(class);
+                (path, Some(known.map_err(|_| no_class(at(file, number), class))?))
             }
         };
         Ok(Line { number, path: unquoted(path).to_owned(), class, name: None })
     };
     lines.map(line).collect()
+}
+
+/// The error for a number that is of no class.
+fn no_class(place: PathBuf, number: i64) -> DataError {
+    let cause = if number < 0 { Cause::Unlabeled } else { Cause::UnknownLabel };
+    DataError::because(cause, &place, "the number of a class", number.to_string())
 }
 
 /// Without the quotes that some programs put around texts.
@@ -114,7 +117,11 @@ fn json(file: &Path, text: &str, part: &str) -> Result<Vec<Line>, DataError> {
             number += text[end..end + skipped].matches('\n').count();
             end += skipped + length;
         }
-        let class = entry.get(1).and_then(serde_json::Value::as_u64);
+        let said = entry.get(1).and_then(serde_json::Value::as_i64);
+        if let Some(negative) = said.filter(|class| *class < 0) {
+            return Err(no_class(at(file, number), negative));
+        }
+        let class = said.and_then(|class| u64::try_from(class).ok());
         let class = class.and_then(|class| u32::try_from(class).ok());
         let (Some(path), Some(class)) = (path, class) else {
             let expected = "[\"path\", class, \"name of the class\"]";

@@ -179,6 +179,20 @@ fn what_is_wrong_with_a_list_is_shown_with_its_line() {
             "Nobody knows these labels",
             "test.txt:1",
         ),
+        (
+            "yaml",
+            TRAIN.to_owned(),
+            TEST.replace("- 0\n", "- -1\n"),
+            "Nobody knows these labels",
+            "test.yaml:6",
+        ),
+        (
+            "json",
+            json("[\"a/1.jpg\", 0, \"a\"]", "[\"a/2.jpg\", -1, \"a\"]"),
+            String::new(),
+            "Nobody knows these labels",
+            "train.json:6",
+        ),
         // Broken files.
         (
             "yaml",

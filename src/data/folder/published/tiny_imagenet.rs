@@ -37,7 +37,13 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
     for path in images {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some((class, _)) = said.get(name.as_ref()) else {
-            return Err(DataError::corrupt(&path, "a line of val_annotations.txt for it", "none"));
+            let expected = "a line of val_annotations.txt for it";
+            return Err(DataError::advised(
+                &path,
+                expected,
+                "none",
+                "Add its line, or take it away",
+            ));
         };
         test.push((path, *class));
     }
