@@ -110,7 +110,7 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     // Nothing is written that would not run as far as that can be known.
     let Fitted { text, loaded } = fitted(&wishes, folder, &name, &methods)?;
-    divide(&loaded.scenario).map_err(|error| ExperimentError::from(in_options(error)))?;
+    may_divide(&wishes, &loaded.scenario, folder, &methods).map_err(ExperimentError::from)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
     print(&format!(
@@ -167,15 +167,51 @@ fn fitted(
     Err(first.expect("a scenario without additions is tried first"))
 }
 
-/// The advice of an error as options of this command.
-fn in_options(mut error: DataError) -> DataError {
+/// Refuses a partition that cannot be, as far as the sizes of classes are known, with options that divide every task.
+///
+/// # Errors
+/// When a task has too few samples for its clients.
+fn may_divide(
+    wishes: &Wishes,
+    scenario: &Scenario,
+    folder: &Path,
+    methods: &Registry,
+) -> Result<(), DataError> {
+    let Err(mut error) = divide(scenario) else { return Ok(()) };
     if let DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. } = &mut error {
         let known = [("partition.beta = ", "--beta "), ("federation.clients = ", "--clients ")];
         for (key, option) in known {
             *advice = advice.replace(key, option);
         }
+        if !advice.contains("`--")
+            && let Some(options) = options_that_divide(wishes, folder, methods)
+        {
+            *advice = format!("`{options}` divides every task (tried)");
+        }
     }
-    error
+    Err(error)
+}
+
+/// So many draws are tried of a partition that only serves as advice.
+const DRAWS: u32 = 50;
+
+/// Fewer clients and more even classes, together, with which the partition can be drawn.
+fn options_that_divide(wishes: &Wishes, folder: &Path, methods: &Registry) -> Option<String> {
+    let halved = std::iter::successors(Some(wishes.clients), |clients| Some(clients / 2));
+    let counts = halved.take_while(|clients| *clients > 0);
+    let even = [1.0, 5.0, 20.0, 100.0].into_iter().filter(|beta| *beta > wishes.beta);
+    let pairs = counts.flat_map(|clients| even.clone().map(move |beta| (clients, beta)));
+    let works = |(clients, beta): &(u32, f64)| {
+        let sampled = wishes.sampled.map(|sampled| sampled.min(*clients));
+        let tried = Wishes { clients: *clients, beta: *beta, sampled, ..wishes.clone() };
+        let Ok(Fitted { mut loaded, .. }) = fitted(&tried, folder, "new", methods) else {
+            return false;
+        };
+        loaded.scenario.partition.attempts = DRAWS;
+        divide(&loaded.scenario).is_ok()
+    };
+    let (clients, beta) = pairs.into_iter().find(works)?;
+    Some(format!("--clients {clients} --beta {beta}"))
 }
 
 fn cannot(file: &Path, error: &std::io::Error) -> CliError {
@@ -231,8 +267,14 @@ mod tests {
         let methods = Registry::builtin();
         let with = |clients: u32, beta: f64| {
             let wishes = Wishes { clients, beta, ..Wishes::default() };
-            divide(&file(&wishes, &methods).loaded.scenario).map_err(in_options)
+            let scenario = file(&wishes, &methods).loaded.scenario;
+            may_divide(&wishes, &scenario, Path::new("/somewhere"), &methods)
         };
+        // Neither alone would do.
+        let both = with(150, 0.05).unwrap_err().to_string();
+        let words: Vec<&str> = both.split('`').nth(1).unwrap().split(' ').collect();
+        assert_eq!((words[0], words[2]), ("--clients", "--beta"), "{both}");
+        with(words[1].parse().unwrap(), words[3].parse().unwrap()).unwrap();
         let error = with(200, 0.5).unwrap_err().to_string();
         assert!(error.contains("task 1 has ") && error.contains(" samples for 200 clients"), "{error}");
         let (option, value) = error.split('`').nth(1).unwrap().split_once(' ').unwrap();

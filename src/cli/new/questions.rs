@@ -7,10 +7,9 @@ use std::str::FromStr;
 
 use super::images::Images;
 use super::template::{Data, Wishes};
-use super::{fitted, look};
+use super::{fitted, look, may_divide};
 use crate::cli::failure::CliError;
 use crate::cli::tell::{show, tell};
-use crate::experiment::assemble::divide;
 use crate::fetch::{Name, Settings};
 use crate::methods::Registry;
 
@@ -124,7 +123,8 @@ fn divides(wishes: &Wishes, methods: &Registry) -> Result<(), String> {
     let folder = std::env::current_dir().unwrap_or_default();
     // What else may be wrong is told when the file is to be written.
     let Ok(fitted) = fitted(wishes, &folder, "new", methods) else { return Ok(()) };
-    divide(&fitted.loaded.scenario).map_err(|error| super::in_options(error).to_string())
+    let divided = may_divide(wishes, &fitted.loaded.scenario, &folder, methods);
+    divided.map_err(|error| error.to_string())
 }
 
 /// Asks until the answer can be read and is accepted.
