@@ -76,9 +76,10 @@ impl Given {
         if !path.exists() {
             return Given::Nothing;
         }
-        let run = path.parent().filter(|folder| folder.join(names::MANIFEST).is_file());
-        if let Some(run) = run {
-            return Given::FileOfRun(run.to_owned());
+        let folder = path.parent().unwrap_or(Path::new(""));
+        if folder.join(names::MANIFEST).is_file() {
+            let here = folder.as_os_str().is_empty();
+            return Given::FileOfRun(if here { PathBuf::from(".") } else { folder.to_owned() });
         }
         let text = read_text(path, Kind::Scenario).unwrap_or_default();
         let table: toml::Table = text.parse().unwrap_or_default();
