@@ -81,12 +81,17 @@ impl Axis {
         }
         let (low, high) = (low.log10() - 0.08, high.log10() + 0.08);
         let inside = |at: &f64| *at >= low && *at <= high;
-        let decades = low.floor() as i32..=high.ceil() as i32;
-        let within: &[f64] = if high - low > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-        let values =
-            decades.flat_map(|decade| within.iter().map(move |step| step * 10f64.powi(decade)));
-        let ticks = values.map(|value| (value.log10(), label.write(value)));
-        let ticks = ticks.filter(|(at, _)| inside(at)).collect();
+        let decades = || low.floor() as i32..=high.ceil() as i32;
+        let ticks = |within: &[f64]| -> Vec<(f64, String)> {
+            let of = |decade: i32| within.iter().map(move |step| step * 10f64.powi(decade));
+            let values: Vec<f64> = decades().flat_map(of).collect();
+            let ticks = values.into_iter().map(|value| (value.log10(), label.write(value)));
+            ticks.filter(|(at, _)| inside(at)).collect()
+        };
+        // Bytes have long words, which must not run into each other.
+        let most = if label == Label::Bytes { 5 } else { 9 };
+        let fine = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(ticks);
+        let ticks = fine.into_iter().find(|fine| fine.len() <= most).unwrap_or_else(|| ticks(&[1.0]));
         let (title, bounds) = (format!("{title}, logarithmic"), Bounds::of(label));
         Axis { title, low, high, ticks, logarithmic: true, bounds }
     }
@@ -209,6 +214,11 @@ mod tests {
         let axis = Axis::wide("bytes", [2e3, 5e6], Label::Bytes);
         let words: Vec<&str> = axis.ticks.iter().map(|(_, word)| word.as_str()).collect();
         assert_eq!(words, ["10 kB", "100 kB", "1 MB"]);
+        // Fewer decades have room for more.
+        let near = Axis::wide("bytes", [5e4, 1.4e7], Label::Bytes);
+        let words: Vec<&str> = near.ticks.iter().map(|(_, word)| word.as_str()).collect();
+        assert_eq!(words, ["100 kB", "300 kB", "1 MB", "3 MB", "10 MB"]);
+        let axis = Axis::wide("bytes", [2e3, 5e6], Label::Bytes);
         assert_eq!(axis.at(1e6), 6.0);
         assert_eq!(axis.at(0.0), axis.low);
         assert_eq!(Axis::wide("bytes", [2.0, 5.0], Label::Number).at(4.0), 4.0);
