@@ -19,7 +19,7 @@ fn write(folder: &Path) {
     for (name, count) in [("train.csv", 18), ("test.csv", 6)] {
         fs::write(folder.join(name), format!("a,b,c,label\n{}", rows(count))).unwrap();
     }
-    let text = "schema = 1\ndata = { source = \"table\", path = \".\", width = 3 }\n\
+    let text = "schema = 1\nseed = { class_order = 2 }\ndata = { source = \"table\", path = \".\", width = 3 }\n\
                 tasks = { sizes = [2, 1], order = \"seeded\" }\n\
                 partition = { kind = \"iid\", min_samples = 1 }\n\
                 backbone = { kind = \"pixels\" }\nmethod = { name = \"fedavg\" }\n\

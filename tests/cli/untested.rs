@@ -104,8 +104,7 @@ fn a_play_whose_end_lacks_a_character_has_no_accuracy_of_it() {
     let folder = folder.path();
     let said = format!("{}{}", "abc".repeat(20), "ab".repeat(30));
     fs::write(folder.join("p.txt"), format!("Ann:\n{said}\n")).unwrap();
-    let text = "schema = 1\ndata = { source = \"play\", path = \"p.txt\" }\n\
-                data.text = { context = 4, stride = 1, symbols = 3, test = 0.3 }\n\
+    let text = "schema = 1\ndata = { source = \"play\", path = \"p.txt\", text = { context = 4, stride = 1, symbols = 3, test = 0.3 } }\n\
                 tasks = { count = 3 }\npartition = { kind = \"iid\", min_samples = 0 }\n\
                 backbone = { kind = \"bert\", architecture = { hidden = 16, heads = 2, layers = 1, intermediate = 16 } }\n\
                 method = { name = \"fedavg\", train = \"head\" }\n\
