@@ -17,7 +17,7 @@ pub(super) fn below(
     }
 }
 
-/// The same of a word that is there, or an error that names the `keys` and words that are.
+/// The same of a word that is there, or an error that names the `keys` of the container or else the words that are.
 pub(super) fn below_or(
     origin: &str,
     listing: Listing,
@@ -34,8 +34,9 @@ pub(super) fn below_or(
     }
     let words: BTreeSet<&str> =
         listing.keys().filter_map(|name| name.split_once('.')).map(|(word, _)| word).collect();
-    let there: Vec<String> =
-        keys.iter().copied().chain(words).take(8).map(|word| format!("`{word}`")).collect();
+    let words: Vec<&str> =
+        if keys.is_empty() { words.into_iter().collect() } else { keys.to_vec() };
+    let there: Vec<String> = words.iter().take(8).map(|word| format!("`{word}`")).collect();
     let advice = match there.is_empty() {
         true => "remove `backbone.part`: the file holds one set of weights".to_owned(),
         false => format!("set `backbone.part` to one of {}", there.join(", ")),
@@ -58,7 +59,8 @@ mod tests {
     fn tensors_below_a_word_lose_it_and_others_are_left_out() {
         let all = listing(&["model.a", "model_ema.a", "model_ema.b.c", "x"]);
         let (inside, prefix) = below("f", all.clone(), Some("model_ema")).unwrap();
-        assert_eq!((inside.keys().collect::<Vec<_>>(), &*prefix), (vec!["a", "b.c"], "model_ema."));
+        let names: Vec<&str> = inside.keys().map(String::as_str).collect();
+        assert_eq!((names, &*prefix), (vec!["a", "b.c"], "model_ema."));
         assert_eq!(below("f", all.clone(), None).unwrap(), (all, String::new()));
     }
 
@@ -67,9 +69,11 @@ mod tests {
         let error = below_or("f", listing(&["model.a", "x"]), "ema", &["state_dict"]);
         let error = error.unwrap_err().to_string();
         assert!(
-            error.contains("no part `ema`") && error.contains("`state_dict`, `model`"),
+            error.contains("no part `ema`") && error.ends_with("one of `state_dict`"),
             "{error}"
         );
+        let error = below("f", listing(&["model.a", "x"]), Some("ema")).unwrap_err().to_string();
+        assert!(error.contains("one of `model`"), "{error}");
         let error = below("f", listing(&["x"]), Some("ema")).unwrap_err().to_string();
         assert!(error.contains("remove `backbone.part`"), "{error}");
     }

@@ -65,7 +65,9 @@ pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
         object = pairs.into_iter().find(|pair| is_named(pair, key))?.1;
     }
     let Object::Dict(pairs) = object else { return None };
-    let others = sets.into_iter().filter(|set| *set != path && !set.is_empty()).collect();
+    let others = sets.into_iter().filter(|set| *set != path && !set.is_empty());
+    let mut others: Vec<String> = others.collect();
+    others.sort();
     let part = (!path.is_empty()).then_some(path);
     let mut found = Found { part, others, tensors: BTreeMap::new(), strange: Vec::new() };
     for (name, value) in pairs {

@@ -146,7 +146,7 @@ fn a_part_may_lie_within_others_or_stand_before_names() {
         ("optimizer", dictionary(&[("state", dictionary(&[]))])),
         ("mine", one("3")),
     ];
-    let others = vec!["model.encoder".to_owned(), "mine".to_owned()];
+    let others = vec!["mine".to_owned(), "model.encoder".to_owned()];
     assert_eq!(sets(&deep, None), Ok(("model.state_dict".to_owned(), 2.0, others)));
     assert_eq!(sets(&deep, Some("mine")).unwrap().1, 3.0);
     assert_eq!(sets(&deep, Some("model.encoder")).unwrap().1, 1.0);
