@@ -21,10 +21,10 @@ Examples:
   fedcast check scenarios/quickstart.toml
   fedcast check scenarios/hgp/*.toml --format json
 
-Every file is read; the exit code is 3 if any of them is invalid. Keys that have no meaning for the
-file's method are told as notes. Where the sizes of classes are known, the partition is drawn. Data
-is not opened, and of weights only the list of tensors, where `backbone.architecture` is not
-stated: `fedcast plan` works without them too.")]
+Every file is read; the exit code is 3 if any of them is invalid. Keys that change nothing, for the
+method of a file or on its run, are told as notes. Where the sizes of classes are known, the
+partition is drawn. Data is not opened, and of weights only the list of tensors, where
+`backbone.architecture` is not stated: `fedcast plan` works without them too.")]
 pub struct CheckArgs {
     /// Scenario files
     #[arg(required = true)]
@@ -45,7 +45,7 @@ struct Checked<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
     errors: Vec<Diagnostic>,
-    /// Keys of a valid file that have no meaning for its method, or not everywhere.
+    /// Keys of a valid file that change nothing of its run, or not everywhere.
     notes: Vec<Diagnostic>,
 }
 

@@ -187,6 +187,8 @@ fn settings_that_never_come_to_anything_are_told() {
             "privacy.threshold has no effect: privacy.secure_aggregation is false",
         ),
         ("privacy.bits=20", "privacy.bits has no effect"),
+        ("seed.class_order=5", "seed.class_order has no effect: tasks.order is \"native\""),
+        ("federation.units.rule=\"remainder-last\"", "federation.units.rule has no effect"),
         ("record.bias=\"round\"", "record.bias has no effect: `federated-bias` is not among"),
         (
             "faults=[{kind=\"malicious\",how=\"scaled\",factor=1.0}]",

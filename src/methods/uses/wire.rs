@@ -48,10 +48,13 @@ impl Content {
 
     /// What of it travels as it is although it is real numbers.
     fn untouched(&self) -> Option<String> {
-        let assets = self.assets.iter().map(|name| format!("the asset `{name}`"));
-        let plain: Vec<String> =
-            self.plain.iter().map(|kind| kind.name().to_owned()).chain(assets).collect();
+        let plain = self.plain.iter().map(|kind| kind.name().to_owned());
+        let plain: Vec<String> = plain.chain(self.asset_words()).collect();
         (!plain.is_empty()).then(|| joined(&plain))
+    }
+
+    fn asset_words(&self) -> impl Iterator<Item = String> {
+        self.assets.iter().map(|name| format!("the asset `{name}`"))
     }
 }
 
@@ -154,10 +157,11 @@ fn codecs(
         let what = format!("{key}.codec = \"{}\"", section.codec);
         let own = |kind: &&Kind| section.kinds.contains_key(kind.name());
         let why = if content.coded.is_empty() {
-            let all: BTreeSet<Kind> = content.plain.union(&content.whole).copied().collect();
-            let held = match all.is_empty() {
+            let held = content.plain.union(&content.whole).map(|kind| kind.name().to_owned());
+            let held: Vec<String> = held.chain(content.asset_words()).collect();
+            let held = match held.is_empty() {
                 true => "hold no tensors".to_owned(),
-                false => format!("hold {}, which travel as they are", kinds(&all)),
+                false => format!("hold {} only, and codecs leave that as it is", joined(&held)),
             };
             Some(format!("{what} has no meaning for `{name}`: its {messages} {held}"))
         } else if content.coded.iter().all(|kind| own(&kind)) {
@@ -167,8 +171,7 @@ fn codecs(
         } else {
             content.untouched().map(|untouched| {
                 format!(
-                    "{what} does not hold throughout `{name}`: of its {messages} it touches {}; {untouched} travel as \
-                     they are",
+                    "{what} does not hold throughout `{name}`: of its {messages} it touches {}, and not {untouched}",
                     kinds(&content.coded)
                 )
             })

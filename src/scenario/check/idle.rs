@@ -2,14 +2,15 @@
 
 use crate::scenario::law::LawSection;
 use crate::scenario::{
-    AvailabilityPattern, Compared, FaultKind, Forgery, Ignored, Metric, Modulus, Participants,
-    Population, Scenario, Unit,
+    ArrivalChoice, AvailabilityPattern, ClassOrder, Compared, FaultKind, Forgery, Ignored, Metric,
+    Modulus, Participants, Population, Scenario, StatisticsTransform, Unit, UnitRule,
 };
 
 impl Scenario {
     /// Settings without an effect, in the order of the file.
     pub(in crate::scenario) fn idle(&self) -> Vec<Ignored> {
         let mut idle = Vec::new();
+        self.idle_data(&mut idle);
         self.idle_participation(&mut idle);
         self.idle_round(&mut idle);
         self.idle_availability(&mut idle);
@@ -22,6 +23,39 @@ impl Scenario {
             say(&mut idle, "record.bias", "`federated-bias` is not among record.metrics");
         }
         idle
+    }
+
+    /// Seeds and transforms that nothing is drawn or done by, and units that are whole shards.
+    fn idle_data(&self, idle: &mut Vec<Ignored>) {
+        let powder = matches!(self.tasks.arrival, ArrivalChoice::Powder { .. });
+        let seeds = &self.seed;
+        // Unless it is written it is one of these.
+        let own = ![seeds.partition, seeds.run, 0].contains(&seeds.class_order);
+        if own && self.tasks.order == ClassOrder::Native && !powder {
+            say(idle, "seed.class_order", "tasks.order is \"native\"");
+        }
+        let data = &self.data;
+        if !self.client.augment
+            && data.train != data.test
+            && data.statistics != StatisticsTransform::Train
+        {
+            say(
+                idle,
+                "data.train",
+                "client.augment is false, so that clients train on [data.test]",
+            );
+        }
+        let units = &self.federation.units;
+        if units.count == 1 {
+            for (key, set) in [
+                ("federation.units.rule", units.rule != UnitRule::Even),
+                ("federation.units.phases", units.phases != ["statistics"]),
+            ] {
+                if set {
+                    say(idle, key, "federation.units.count is 1");
+                }
+            }
+        }
     }
 
     /// Sampling that takes everybody.
