@@ -195,3 +195,29 @@ fn a_replay_of_nothing_is_2() {
     assert_eq!(told.code, 2, "{}", told.err);
     assert!(told.err.contains("is not the directory of a run"), "{}", told.err);
 }
+
+#[test]
+fn a_download_that_its_codec_cannot_carry_ends_as_bad_training_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let diverging = [
+        "--set",
+        "backbone={kind=\"pixels\"}",
+        "--set",
+        "method={name=\"fedavg\",train=\"head\"}",
+        "--set",
+        "client={epochs=1,clip=0.0,optimiser={kind=\"sgd\",lr=1e7}}",
+        "--set",
+        "federation.rounds=2",
+        "--set",
+        "wire.down.codec=\"f16\"",
+    ];
+    let told = tiny_run(folder.path(), &diverging);
+    assert_eq!(told.code, 7, "{}", told.err);
+    let must = "could not pack the broadcast of round";
+    assert!(told.err.contains(must) && told.err.contains("codec f16 cannot carry"), "{}", told.err);
+    assert!(
+        told.err.contains("head.") && told.err.contains("choose codec f32 or bf16"),
+        "{}",
+        told.err
+    );
+}

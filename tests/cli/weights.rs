@@ -328,3 +328,100 @@ fn parts_of_other_transformers_are_named_before_their_odd_shapes_are() {
     let told = tell(folder, &["weights", "registers.safetensors", "--heads", "3"]);
     assert!(told.code == 6 && told.err.contains("`reg_token` (register tokens)"), "{}", told.err);
 }
+
+#[test]
+fn one_of_two_sets_of_weights_is_chosen_and_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut both = ParameterSet::new();
+    let averaged = Vit::initial_parameters(&config(), StreamKey::new(8, Domain::Init));
+    for (word, set) in [("model", &network()), ("model_ema", &averaged)] {
+        for (name, parameter) in set.iter() {
+            both.insert(format!("{word}.{name}"), parameter.clone());
+        }
+    }
+    write(folder, "both.safetensors", &both);
+    write(folder, "averaged.safetensors", &averaged);
+    write(folder, "raw.safetensors", &network());
+    let told = run(folder, "both.safetensors", &["-o", "refused"]);
+    assert!(told.code == 6 && told.err.contains("model_ema."), "{}", told.err);
+    for (part, alone) in [("model_ema", "averaged.safetensors"), ("model", "raw.safetensors")] {
+        let set = format!("backbone.part=\"{part}\"");
+        let told = run(folder, "both.safetensors", &["--set", &set, "-o", part]);
+        assert_eq!(told.code, 0, "{}", told.err);
+        let manifest: serde_json::Value =
+            serde_json::from_str(&read(folder.join(part).join("manifest.json"))).unwrap();
+        assert_eq!(manifest["backbone"]["digest"], told_of(folder, alone)["digest"]);
+        let name = manifest["backbone"]["name"].as_str().unwrap();
+        assert!(name.ends_with(&format!("both.safetensors, `{part}`")), "{name}");
+        let effective = read(folder.join(part).join("scenario.effective.toml"));
+        assert!(effective.contains(&format!("part = \"{part}\"")), "{effective}");
+        let asked =
+            ["weights", "both.safetensors", "--heads", "3", "--format", "json", "--part", part];
+        let json: serde_json::Value = serde_json::from_str(&tell(folder, &asked).out).unwrap();
+        assert_eq!(json["digest"], manifest["backbone"]["digest"]);
+    }
+    let told = run(folder, "both.safetensors", &["--set", "backbone.part=\"ema\""]);
+    let must = "set `backbone.part` to one of `model`, `model_ema`";
+    assert!(told.code == 3 && told.err.contains(must), "{} {}", told.code, told.err);
+    let told = tell(folder, &["check", tiny().to_str().unwrap(), "--set", "backbone.part=\"a\""]);
+    assert!(told.code == 3 && told.err.contains("no weights are read from a file"), "{}", told.err);
+}
+
+#[test]
+fn the_activation_is_a_key_and_known_by_some_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "plain.safetensors", &network());
+    write(folder, "vit-quickgelu.safetensors", &network());
+    let digest = |file: &str, out: &str, more: &[&str]| {
+        let told = run(folder, file, &[&["-o", out], more].concat());
+        assert_eq!(told.code, 0, "{}", told.err);
+        let manifest: serde_json::Value =
+            serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap();
+        let effective = read(folder.join(out).join("scenario.effective.toml"));
+        let activation = effective.lines().find(|line| line.starts_with("activation"));
+        (manifest["digests"].clone(), activation.unwrap_or_default().to_owned())
+    };
+    let (gelu, quick) = ("backbone.activation=\"gelu\"", "backbone.activation=\"quick-gelu\"");
+    let plain = digest("plain.safetensors", "one", &[]);
+    let same = digest("plain.safetensors", "two", &["--set", gelu]);
+    let other = digest("plain.safetensors", "three", &["--set", quick]);
+    let named = digest("vit-quickgelu.safetensors", "four", &[]);
+    let mended = digest("vit-quickgelu.safetensors", "five", &["--set", gelu]);
+    assert_eq!(plain, same);
+    assert_ne!(plain.0, other.0);
+    assert_eq!((&other.0, &*other.1), (&named.0, "activation = \"quick-gelu\""));
+    assert_eq!((&mended.0, &*mended.1), (&plain.0, "activation = \"gelu\""));
+    // The scenario that was recorded is the same one again.
+    let again = ["run", "five/scenario.effective.toml", "-q", "-o", "six"];
+    assert_eq!(tell(folder, &again).code, 0);
+    let manifest: serde_json::Value =
+        serde_json::from_str(&read(folder.join("six/manifest.json"))).unwrap();
+    assert_eq!(manifest["digests"], mended.0);
+    let told = tell(folder, &["weights", "vit-quickgelu.safetensors", "--heads", "3"]).out;
+    assert!(told.contains("activation = \"quick-gelu\"   # known by the name"), "{told}");
+    let told = tell(folder, &["check", tiny().to_str().unwrap(), "--set", quick]);
+    assert!(told.code == 3 && told.err.contains("not for embedded weights"), "{}", told.err);
+}
+
+#[test]
+fn other_residual_networks_are_called_by_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = ResNetConfig { width: 4, blocks: [3, 4, 6, 3], ..ResNetConfig::default() };
+    let mut set = ResNet::initial_parameters(&config, StreamKey::new(7, Domain::Init));
+    write(folder, "deep.safetensors", &set);
+    let told = tell(folder, &["weights", "deep.safetensors"]);
+    assert!(
+        told.code == 6 && told.err.contains("holds ResNet-34, 4 channels wide"),
+        "{}",
+        told.err
+    );
+    assert!(told.err.contains("plain ones are read: ResNet-18"), "{}", told.err);
+    assert!(!told.err.contains("vision transformer"), "{}", told.err);
+    set.insert("layer1.0.se.fc1.weight", Parameter { shape: vec![1], values: [0.0].into() });
+    write(folder, "squeezed.safetensors", &set);
+    let told = tell(folder, &["weights", "squeezed.safetensors"]);
+    assert!(told.err.contains("holds SE-ResNet-34"), "{}", told.err);
+}
