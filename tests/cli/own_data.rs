@@ -126,6 +126,50 @@ fn a_cut_image_is_an_error_and_no_gray_picture() {
     }
 }
 
+/// A PNG file with EXIF data that say nothing but an orientation.
+fn noted(png: &[u8], orientation: u8) -> Vec<u8> {
+    let entry = [0x12, 0x01, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0];
+    let exif = [b"eXIfII*\0\x08\0\0\0\x01\0".as_slice(), &entry, &[0; 4]].concat();
+    let mut sum = flate2::Crc::new();
+    sum.update(&exif);
+    let length = (exif.len() as u32 - 4).to_be_bytes();
+    let chunk = [length.as_slice(), &exif, &sum.sum().to_be_bytes()].concat();
+    // Behind the signature and the head.
+    [&png[..33], chunk.as_slice(), &png[33..]].concat()
+}
+
+#[test]
+fn photographs_are_turned_where_the_scenario_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (class, base) in [("cat", 0), ("emu", 9)] {
+        for (part, count) in [("train", 4), ("test", 2)] {
+            for i in 0..count {
+                let value = |x: u32, y: u32| image::Luma([(base + 31 * x + 7 * y * y + i) as u8]);
+                let picture = image::GrayImage::from_fn(4, 4, value);
+                let place = |set: &str| folder.join(set).join(part).join(class);
+                for set in ["noted", "turned"] {
+                    fs::create_dir_all(place(set)).unwrap();
+                }
+                let name = format!("{i}.png");
+                let turned = image::imageops::rotate90(&picture);
+                turned.save(place("turned").join(&name)).unwrap();
+                let path = place("noted").join(&name);
+                picture.save(&path).unwrap();
+                fs::write(&path, noted(&fs::read(&path).unwrap(), 6)).unwrap();
+            }
+        }
+    }
+    scenario(folder, r#"{ source = "folder", path = "noted", store = 4 }"#, IID);
+    let ignored = digests(folder, "one", &[]);
+    let turned = digests(folder, "two", &["--set", "data.path=\"turned\""]);
+    let exif = digests(folder, "three", &["--set", "data.orientation=\"exif\""]);
+    assert_eq!(exif, turned, "as if the pixels had been turned");
+    assert_ne!(exif, ignored, "torchvision's ImageFolder does not look");
+    let recorded = read(folder.join("three/scenario.effective.toml"));
+    assert!(recorded.contains("orientation = \"exif\""), "{recorded}");
+}
+
 #[test]
 fn undivided_images_are_drawn_class_by_class() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +242,8 @@ fn a_file_says_who_holds_which_sample() {
         |lines: &str| fs::write(folder.join("who.csv"), format!("sample,client\n{lines}")).unwrap();
     who("5,0\n0,1\n1,1\n2,1\n3,0\n4,0\n");
     let one = digests(folder, "one", &[]);
-    let expected = "task,client,class,samples,name\n1,0,0,1,cat\n1,0,1,2,emu\n1,1,0,2,cat\n1,1,1,1,emu\n";
+    let expected =
+        "task,client,class,samples,name\n1,0,0,1,cat\n1,0,1,2,emu\n1,1,0,2,cat\n1,1,1,1,emu\n";
     assert_eq!(read(folder.join("one/partition.csv")), expected);
     // Another order of lines is the same partition.
     who("0,1\n1,1\n2,1\n3,0\n4,0\n5,0\n");

@@ -338,30 +338,34 @@ fn dressed(csv: &str, end: &str) -> String {
 fn tables_of_every_kind_may_have_marks_quotes_and_other_ends() {
     let folder = tempfile::tempdir().unwrap();
     let samples: String = (0..1433).map(|sample| format!("{sample},{}\n", sample % 10)).collect();
+    let more = |section: &str| format!("{GOOD}{section}\n");
     let tables = [
         (
-            "availability={kind=\"trace\",file=\"a.csv\"}",
+            more("[availability]\nkind = \"trace\"\nfile = \"a.csv\""),
             "client,time_s,state\n0,10,on\n1,7.5,off\n".to_owned(),
         ),
         (
-            "tasks={count=5,arrival=\"per-client\",file=\"a.csv\"}",
+            changed("count = 5", "count = 5\narrival = \"per-client\"\nfile = \"a.csv\""),
             "client,task,time_s\n3,2,100\n".to_owned(),
         ),
-        ("partition={kind=\"file\",file=\"a.csv\"}", format!("sample,client\n{samples}")),
         (
-            "time.slowness={dist=\"empirical\",file=\"a.csv\",column=\"slowness\"}",
+            changed("kind = \"dirichlet\"\nbeta = 0.1", "kind = \"file\"\nfile = \"a.csv\""),
+            format!("sample,client\n{samples}"),
+        ),
+        (
+            more("[time.slowness]\ndist = \"empirical\"\nfile = \"a.csv\"\ncolumn = \"slowness\""),
             "phone,slowness\none,1.5\ntwo,2.25\n".to_owned(),
         ),
     ];
-    for (key, csv) in tables {
+    for (text, csv) in tables {
         let load = |csv: &str| {
             std::fs::write(folder.path().join("a.csv"), csv).unwrap();
-            Scenario::from_toml(GOOD, "example", folder.path(), &[Override::new(key)], &AnyMethod)
+            Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod)
         };
         let plain = load(&csv).unwrap().scenario;
         for end in ["\n", "\r\n", "\r"] {
             let dressed = load(&dressed(&csv, end)).unwrap().scenario;
-            assert_eq!(dressed, plain, "{key} with {end:?}");
+            assert_eq!(dressed, plain, "{text} with {end:?}");
         }
         let told = load("\u{feff}\"a b\";\"c\"\r\n").unwrap_err().to_string();
         assert!(told.contains("a.csv:1:1"), "{told}");

@@ -64,7 +64,7 @@ impl Classes {
         Ok(Classes { names, ids, first })
     }
 
-    /// For people.
+    /// Returns what to say of the numbers of classes.
     pub fn notes(&self) -> Vec<String> {
         let counts_from_one = (self.first == 1).then(|| {
             format!("the list counts its classes from 1: class 0 here is `{}`", self.names[0])
