@@ -370,7 +370,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         integer("seed.partition", 0, i64::MAX),
         one_of("data.nominal", &["{classes=10,train=100,test=10}"]),
         one_of("data.statistics.transform", &["raw", "train", "test"]),
-        one_of("data.train.normalise", &["none", "clip", "{mean=[0.1,0.2,0.3],std=[1,2,0.3]}"]),
+        one_of("data.train.normalise", &["none", "clip", "{mean=[0.1,0.2,0.3],std=[1,0.2,0.3]}"]),
         one_of(
             "data.train.interpolation",
             &["bicubic", "bicubic-torch", "bicubic-antialias", "bilinear"],
