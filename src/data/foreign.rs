@@ -61,8 +61,12 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             foreign(&path).map(|error| error.to_string())
         };
-        let lfs = told(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n").unwrap();
-        assert!(lfs.contains("found a pointer of Git LFS") && lfs.contains("git lfs pull"), "{lfs}");
+        let lfs =
+            told(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n").unwrap();
+        assert!(
+            lfs.contains("found a pointer of Git LFS") && lfs.contains("git lfs pull"),
+            "{lfs}"
+        );
         assert!(told(b"\n<!DOCTYPE html><html>").unwrap().contains("found a web page"));
         assert!(told(b"ARROW1\0\0rest").unwrap().contains("read_feather"));
         assert!(told(b"").unwrap().contains("an empty file"));

@@ -1,9 +1,13 @@
 //! Which files of a folder are a part of a data set, and which folder of a repository has them.
 
+mod numbered;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Cause, DataError};
+use numbered::{numbered, several, whole};
+
+use super::DataError;
 
 /// Forms of files that a source reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +104,15 @@ fn configuration(folder: &Path, forms: FileForms) -> Result<PathBuf, DataError> 
         [] => Err(lacking(folder, forms)),
         [only] => Ok(only.clone()),
         [first, ..] => {
-            let name = |path: &PathBuf| {
-                path.strip_prefix(folder).unwrap_or(path).display().to_string()
-            };
+            let name =
+                |path: &PathBuf| path.strip_prefix(folder).unwrap_or(path).display().to_string();
             let names: Vec<String> = found.iter().map(name).collect();
             Err(DataError::unfit(
-                format!("{}: several folders have a training part: {}", folder.display(), names.join(", ")),
+                format!(
+                    "{}: several folders have a training part: {}",
+                    folder.display(),
+                    names.join(", ")
+                ),
                 format!(
                     "name the folder of one: data.path = \"{}\"; in a name of the hub it stands behind a colon, \
                      hf:datasets/OWNER/NAME:{}",
@@ -229,63 +236,6 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
 }
 
-/// The number of a file and how many there are, where its name says so: `train-00003-of-00014.parquet`.
-fn numbered(file: &Path) -> Option<(usize, usize)> {
-    let name = file.file_name()?.to_string_lossy().into_owned();
-    let (before, behind) = name.split_once("-of-")?;
-    let number = before.rsplit(|c: char| !c.is_ascii_digit()).next()?;
-    let count: String = behind.chars().take_while(char::is_ascii_digit).collect();
-    Some((number.parse().ok()?, count.parse().ok()?))
-}
-
-/// Checks that every file of a numbered set is there once: a download that was cut short has fewer.
-fn whole(files: &[PathBuf]) -> Result<(), DataError> {
-    let Some(first) = files.first() else { return Ok(()) };
-    let Some((_, count)) = numbered(first) else { return Ok(()) };
-    let mut known: BTreeMap<usize, &PathBuf> = BTreeMap::new();
-    for file in files {
-        let expected = format!("files of one set, of {count}");
-        let number = match numbered(file) {
-            Some((number, all)) if all == count && number < count => number,
-            _ => {
-                let found = format!("{} beside them", file.display());
-                return Err(DataError::because(Cause::Twice, first, expected, found));
-            }
-        };
-        if let Some(other) = known.insert(number, file) {
-            let found = format!("file {number} twice, {} and {}", other.display(), file.display());
-            return Err(DataError::because(Cause::Twice, first, expected, found));
-        }
-    }
-    let missing: Vec<String> =
-        (0..count).filter(|number| !known.contains_key(number)).map(|n| n.to_string()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let shown = missing.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-    let more = if missing.len() > 5 { ", ..." } else { "" };
-    Err(DataError::because(
-        Cause::Incomplete,
-        first,
-        format!("{count} files of its kind, numbered from 0"),
-        format!("{}, without number {shown}{more}", known.len()),
-    ))
-}
-
-/// What is said of files that nobody has numbered.
-fn several(files: &[PathBuf]) -> Option<String> {
-    let [first, .., last] = files else { return None };
-    let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    numbered(first).is_none().then(|| {
-        format!(
-            "{} files are one part, in the order of their names: {} to {}",
-            files.len(),
-            name(first),
-            name(last)
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -320,15 +270,23 @@ mod tests {
     #[test]
     fn parts_are_found_by_their_names_in_every_form() {
         let made = found(&["train.csv", "test.csv", "trained.csv"]).unwrap();
-        assert_eq!((made.train, made.test), (vec!["train.csv".into()], Some(vec!["test.csv".into()])));
+        assert_eq!(
+            (made.train, made.test),
+            (vec!["train.csv".into()], Some(vec!["test.csv".into()]))
+        );
         assert_eq!(made.notes, [""; 0]);
-        let made = found(&["data/train-1-of-2.parquet", "data/train-0-of-2.parquet", "data/val.csv"]).unwrap();
+        let made =
+            found(&["data/train-1-of-2.parquet", "data/train-0-of-2.parquet", "data/val.csv"])
+                .unwrap();
         let train: Vec<PathBuf> =
             vec!["data/train-0-of-2.parquet".into(), "data/train-1-of-2.parquet".into()];
         assert_eq!(made.train, train);
         assert_eq!(made.notes, ["accuracies are measured on data/val.csv: there is no test part"]);
         let made = found(&["train/x.npy", "train/label.npy", "test/0.parquet"]).unwrap();
-        assert_eq!((made.train, made.test), (vec!["train".into()], Some(vec!["test/0.parquet".into()])));
+        assert_eq!(
+            (made.train, made.test),
+            (vec!["train".into()], Some(vec!["test/0.parquet".into()]))
+        );
         let made = found(&["train-b.csv", "train-a.csv", "test.csv"]).unwrap();
         assert_eq!(made.train.len(), 2);
         assert!(made.notes[0].contains("2 files are one part"), "{:?}", made.notes);
@@ -336,12 +294,22 @@ mod tests {
 
     #[test]
     fn the_only_folder_of_a_configuration_is_read_and_named() {
-        let made = found(&["README.md", ".git/train.csv", "mnist/train.csv", "mnist/test.csv", "docs/a.txt"]).unwrap();
+        let made = found(&[
+            "README.md",
+            ".git/train.csv",
+            "mnist/train.csv",
+            "mnist/test.csv",
+            "docs/a.txt",
+        ])
+        .unwrap();
         assert_eq!(made.train, [PathBuf::from("mnist/train.csv")]);
         assert_eq!(made.test, Some(vec!["mnist/test.csv".into()]));
         assert!(made.notes[0].contains("read from [root]/mnist"), "{:?}", made.notes);
         let error = found(&["cola/train.csv", "data/mnli/train.csv"]).unwrap_err();
-        assert!(error.contains("cola, data/mnli; name the folder of one: data.path = \"[root]/cola\""), "{error}");
+        assert!(
+            error.contains("cola, data/mnli; name the folder of one: data.path = \"[root]/cola\""),
+            "{error}"
+        );
         assert!(error.contains("hf:datasets/OWNER/NAME:cola"), "{error}");
         assert!(found(&["a.txt"]).unwrap_err().contains("[root]/train.csv: not found"));
     }
@@ -360,32 +328,15 @@ mod tests {
     }
 
     #[test]
-    fn numbered_files_are_each_there_once() {
-        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
-        for good in [
-            &["train.parquet"][..],
-            &["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"],
-            &["train-0-of-1-0ab3.parquet"],
-        ] {
-            assert!(whole(&paths(good)).is_ok(), "{good:?}");
-        }
-        let error = |names: &[&str]| whole(&paths(names)).unwrap_err().to_string();
-        let cut = error(&["train-00001-of-00003.parquet"]);
-        assert!(cut.contains("3 files of its kind") && cut.contains("without number 0, 2"), "{cut}");
-        assert!(cut.contains("Fetch the others, too"), "{cut}");
-        let twice = error(&["train-0-of-2-a.parquet", "train-0-of-2-b.parquet", "train-1-of-2-a.parquet"]);
-        assert!(twice.contains("file 0 twice") && !twice.contains("Fetch"), "{twice}");
-        let mixed = error(&["train-0-of-1.parquet", "train-0-of-2.parquet", "train-1-of-2.parquet"]);
-        assert!(mixed.contains("train-0-of-2.parquet beside them"), "{mixed}");
-        assert!(error(&["train-0-of-1.parquet", "train-extra.parquet"]).contains("train-extra.parquet beside"));
-    }
-
-    #[test]
     fn folders_of_save_to_disk_are_named_with_what_to_do() {
         let dict = found(&["dataset_dict.json", "train/data-00000-of-00001.arrow"]).unwrap_err();
-        assert!(dict.contains("[root]: expected Parquet files, found Arrow files of save_to_disk"), "{dict}");
+        assert!(
+            dict.contains("[root]: expected Parquet files, found Arrow files of save_to_disk"),
+            "{dict}"
+        );
         assert!(dict.contains("d[p].to_parquet(f'[root]/{p}.parquet')"), "{dict}");
-        let one = found(&["dataset_info.json", "state.json", "data-00000-of-00001.arrow"]).unwrap_err();
+        let one =
+            found(&["dataset_info.json", "state.json", "data-00000-of-00001.arrow"]).unwrap_err();
         assert!(one.contains("d.to_parquet('[root]/train.parquet')"), "{one}");
     }
 }

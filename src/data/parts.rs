@@ -46,7 +46,10 @@ impl Part {
     }
 
     fn labels(&self) -> Vec<FileLabels<'_>> {
-        self.files.iter().map(|file| FileLabels { place: &file.place, labels: &file.labels }).collect()
+        self.files
+            .iter()
+            .map(|file| FileLabels { place: &file.place, labels: &file.labels })
+            .collect()
     }
 
     /// Whose every sample is, where all files say so.

@@ -83,7 +83,8 @@ fn columns_belong_to_their_names_and_labels_to_values() {
     let expected = digests(&[("train.csv", &plain), ("test.csv", &plain)]);
     let turned = table(&["b", "label", "a"], |label| format!("{label}.0"));
     assert_eq!(digests(&[("train.csv", &plain), ("test.csv", &turned)]), expected);
-    let (one, other) = (plain.lines().take(4), turned.lines().take(1).chain(turned.lines().skip(4)));
+    let (one, other) =
+        (plain.lines().take(4), turned.lines().take(1).chain(turned.lines().skip(4)));
     let shards: Vec<String> =
         [one.collect::<Vec<_>>(), other.collect()].iter().map(|lines| lines.join("\n")).collect();
     let shards = [
@@ -107,7 +108,8 @@ fn missing_labels_and_owners_are_refused_with_file_and_line() {
     for (cell, found) in [("", "none"), ("NaN", "`NaN`"), ("null", "`null`"), ("None", "`None`")] {
         let train = format!("label,user,a,b\n0,u,1,1\n{cell},v,2,2\n");
         let told = refused(&[("train.csv", &train), test], ", client = \"user\"");
-        let expected = format!("train.csv:3: expected a value of `label` in every row, found {found}");
+        let expected =
+            format!("train.csv:3: expected a value of `label` in every row, found {found}");
         assert!(told.contains(&expected), "{told}");
         let train = format!("label,user,a,b\n0,u,1,1\n1,{cell},2,2\n");
         let told = refused(&[("train.csv", &train), test], ", client = \"user\"");
@@ -128,7 +130,11 @@ fn columns_that_nobody_named_do_not_become_features() {
     let folder = folder(&indexed, "");
     let told = run(folder.path());
     assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.err.contains("which has no name, is left out as an index of rows"), "{}", told.err);
+    assert!(
+        told.err.contains("which has no name, is left out as an index of rows"),
+        "{}",
+        told.err
+    );
     let plan = tell(folder.path(), &["plan", "s.toml"]);
     assert!(plan.err.contains("a row is the columns `a`, `b`"), "{}", plan.err);
     let wide = tell(folder.path(), &["plan", "s.toml", "--set", "data.width=3"]);

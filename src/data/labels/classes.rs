@@ -147,10 +147,15 @@ mod tests {
         let named = train.clone().with_names(names);
         assert!(numbered(&named, None).unwrap_err().contains("none of class `d`"));
         let unknown = error(&numbers(&[-1, -1]));
-        assert!(unknown.contains("`-1` of sample 0") && unknown.contains("Nobody knows"), "{unknown}");
+        assert!(
+            unknown.contains("`-1` of sample 0") && unknown.contains("Nobody knows"),
+            "{unknown}"
+        );
         let error = numbered(&words(&["cat", "Cat"]), None).unwrap_err();
         assert!(error.contains("`Cat` and `cat`"), "{error}");
         assert!(numbered(&words(&[]), None).unwrap_err().contains("at least one sample"));
-        assert!(numbered(&train, Some(&words(&[]))).unwrap_err().contains("test: expected at least"));
+        assert!(
+            numbered(&train, Some(&words(&[]))).unwrap_err().contains("test: expected at least")
+        );
     }
 }

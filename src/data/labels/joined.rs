@@ -47,7 +47,8 @@ struct Names<'a> {
 }
 
 fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, DataError> {
-    let reference = Names { place: first.place, list: first.labels.names.as_deref().unwrap_or(&[]) };
+    let reference =
+        Names { place: first.place, list: first.labels.names.as_deref().unwrap_or(&[]) };
     let mut notes = Vec::new();
     let mut other: Option<&Path> = None;
     let mut ids: BTreeMap<&str, u32> = BTreeMap::new();
@@ -118,11 +119,7 @@ fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, 
 }
 
 /// The name of a value: a text is one, a number an index into the names of its file.
-fn named<'a>(
-    value: &'a Value,
-    place: &Path,
-    names: &Names<'a>,
-) -> Result<&'a str, DataError> {
+fn named<'a>(value: &'a Value, place: &Path, names: &Names<'a>) -> Result<&'a str, DataError> {
     let Some(index) = value.index else { return Ok(&value.text) };
     let name = usize::try_from(index).ok().and_then(|index| names.list.get(index));
     name.map(String::as_str).ok_or_else(|| {
@@ -141,9 +138,8 @@ fn named<'a>(
 }
 
 fn by_spelling(files: &[FileLabels<'_>]) -> Result<Joined, DataError> {
-    let values = || {
-        files.iter().flat_map(|file| file.labels.values.iter().map(move |value| (file, value)))
-    };
+    let values =
+        || files.iter().flat_map(|file| file.labels.values.iter().map(move |value| (file, value)));
     let spelled: Vec<(Spelling, &FileLabels<'_>, &Value)> =
         values().map(|(file, value)| (Spelling::of(&value.text), file, value)).collect();
     let word = spelled.iter().find(|(spelling, ..)| *spelling == Spelling::Word);
@@ -192,8 +188,7 @@ fn ranked<K: Ord + ToString>(
     key: impl Fn(&Value) -> K,
     note: Option<String>,
 ) -> Joined {
-    let all: BTreeSet<K> =
-        files.iter().flat_map(|file| &file.labels.values).map(&key).collect();
+    let all: BTreeSet<K> = files.iter().flat_map(|file| &file.labels.values).map(&key).collect();
     let ranks: BTreeMap<&K, u32> = all.iter().zip(0..).collect();
     let rows = files.iter().map(|file| {
         let of_values: Vec<u32> =
@@ -254,7 +249,10 @@ mod tests {
     fn numbers_that_are_not_whole_or_written_in_two_ways_are_refused() {
         let error = joined(&[("a", &texts(&["1", "2"])), ("b", &texts(&["1", "0.5"]))]);
         let error = error.unwrap_err();
-        assert!(error.contains("b: expected whole numbers") && error.contains("0.5 in row 1"), "{error}");
+        assert!(
+            error.contains("b: expected whole numbers") && error.contains("0.5 in row 1"),
+            "{error}"
+        );
         let error = joined(&[("a", &texts(&["007", "8"])), ("b", &texts(&["7"]))]).unwrap_err();
         assert!(error.contains("found `007` and `7`"), "{error}");
         assert_eq!(joined(&[("a", &texts(&["07", "10", "07"]))]).unwrap().rows, [[0, 1, 0]]);
@@ -262,10 +260,18 @@ mod tests {
 
     #[test]
     fn numbers_are_indices_into_the_names_of_their_own_file() {
-        let (one, other) = (indices(&[0, 1, 1], &["emu", "cat"]), indices(&[0, 1], &["cat", "emu"]));
+        let (one, other) =
+            (indices(&[0, 1, 1], &["emu", "cat"]), indices(&[0, 1], &["cat", "emu"]));
         let made = joined(&[("one", &one), ("other", &other)]).unwrap();
-        assert_eq!((made.names, made.rows), (vec!["emu".into(), "cat".into()], vec![vec![0, 1, 1], vec![1, 0]]));
-        assert!(made.notes[0].contains("one and other number their classes differently"), "{:?}", made.notes);
+        assert_eq!(
+            (made.names, made.rows),
+            (vec!["emu".into(), "cat".into()], vec![vec![0, 1, 1], vec![1, 0]])
+        );
+        assert!(
+            made.notes[0].contains("one and other number their classes differently"),
+            "{:?}",
+            made.notes
+        );
         // A file without names: numbers as the only others understand them, words as they are.
         let plain = Labels::of_numbers([1, 0]);
         let made = joined(&[("one", &one), ("plain", &plain)]).unwrap();
@@ -277,19 +283,31 @@ mod tests {
         // Names that are digits in another order: an index is an index, a text is a name.
         let digits = indices(&[0, 1], &["1", "0"]);
         let made = joined(&[("digits", &digits), ("texts", &texts(&["0"]))]).unwrap();
-        assert_eq!((made.names, made.rows), (vec!["1".into(), "0".into()], vec![vec![0, 1], vec![1]]));
+        assert_eq!(
+            (made.names, made.rows),
+            (vec!["1".into(), "0".into()], vec![vec![0, 1], vec![1]])
+        );
     }
 
     #[test]
     fn numbers_beyond_the_names_and_names_that_clash_are_refused() {
         let error = |labels: Labels| joined(&[("f", &labels)]).unwrap_err();
         let beyond = error(indices(&[0, 0, 2], &["a", "b"]));
-        assert!(beyond.contains("f: expected labels from 0 to 1, found label 2 of sample 2"), "{beyond}");
+        assert!(
+            beyond.contains("f: expected labels from 0 to 1, found label 2 of sample 2"),
+            "{beyond}"
+        );
         let unknown = error(indices(&[0, -1], &["a", "b"]));
-        assert!(unknown.contains("label -1 of sample 1") && unknown.contains("Nobody knows"), "{unknown}");
+        assert!(
+            unknown.contains("label -1 of sample 1") && unknown.contains("Nobody knows"),
+            "{unknown}"
+        );
         assert!(error(indices(&[0], &["a", "a"])).contains("found `a` twice"));
         let (one, word) = (indices(&[0], &["a"]), texts(&["z"]));
         let error = joined(&[("one", &one), ("word", &word)]).unwrap_err();
-        assert!(error.contains("word: expected labels among the names of one, found `z`"), "{error}");
+        assert!(
+            error.contains("word: expected labels among the names of one, found `z`"),
+            "{error}"
+        );
     }
 }

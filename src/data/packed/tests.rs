@@ -41,12 +41,16 @@ fn hub_of(rows: &[(Vec<u8>, i64, i64)], names: Option<&str>) -> Vec<u8> {
     let schema = Type::group_type_builder("schema").with_fields(fields).build().unwrap();
     let note = |names: &str| {
         let label = format!(r#"{{"names": {names}, "_type": "ClassLabel"}}"#);
-        let note = format!(r#"{{"info": {{"features": {{"image": {{"_type": "Image"}}, "label": {label}}}}}}}"#);
+        let note = format!(
+            r#"{{"info": {{"features": {{"image": {{"_type": "Image"}}, "label": {label}}}}}}}"#
+        );
         vec![KeyValue::new("huggingface".to_owned(), note)]
     };
     let zstd = parquet::basic::Compression::ZSTD(Default::default());
-    let properties =
-        WriterProperties::builder().set_key_value_metadata(names.map(note)).set_compression(zstd).build();
+    let properties = WriterProperties::builder()
+        .set_key_value_metadata(names.map(note))
+        .set_compression(zstd)
+        .build();
     let mut file = SerializedFileWriter::new(Vec::new(), schema.into(), properties.into()).unwrap();
     let mut group = file.next_row_group().unwrap();
     let given = |level: i16| vec![level; rows.len()];
@@ -193,7 +197,8 @@ fn what_is_wrong_is_named() {
     let high = hub(&[(png(1, 4, 4), 2, 1)], true);
     std::fs::write(root.path().join("data/train-00001-of-00002.parquet"), high).unwrap();
     let error = told(&root, &options());
-    let expected = "train-00001-of-00002.parquet: expected labels from 0 to 1, found label 2 of sample 0";
+    let expected =
+        "train-00001-of-00002.parquet: expected labels from 0 to 1, found label 2 of sample 0";
     assert!(error.contains(expected), "{error}");
     let empty = tempfile::tempdir().unwrap();
     assert!(told(&empty, &options()).contains("[root]/train.parquet: not found"));
@@ -220,7 +225,8 @@ fn one_file_is_divided_by_a_share() {
 fn of_names(files: &[(&str, &[(u8, i64)], Option<&str>)]) -> Result<Dataset, String> {
     let root = tempfile::tempdir().unwrap();
     for (name, rows, names) in files {
-        let rows: Vec<_> = rows.iter().map(|(colour, label)| (png(*colour, 4, 4), *label, 1)).collect();
+        let rows: Vec<_> =
+            rows.iter().map(|(colour, label)| (png(*colour, 4, 4), *label, 1)).collect();
         std::fs::write(root.path().join(name), hub_of(&rows, *names)).unwrap();
     }
     open(root.path(), &options()).map_err(|error| error.to_string())

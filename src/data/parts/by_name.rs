@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Part, PartFile};
-use crate::data::store::Store;
 use crate::data::DataError;
+use crate::data::store::Store;
 
 /// Names that a message shows.
 const SHOWN: usize = 8;
@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn rows_of_every_file_come_into_the_order_of_the_first() {
-        let files = vec![file("one", 1, Some(&["a", "b", "c"])), file("two", 2, Some(&["c", "a", "b"]))];
+        let files =
+            vec![file("one", 1, Some(&["a", "b", "c"])), file("two", 2, Some(&["c", "a", "b"]))];
         let mut train = part(files, &[1.0, 2.0, 3.0, 30.0, 10.0, 20.0, 31.0, 11.0, 21.0]);
         let mut test = part(vec![file("test", 1, Some(&["b", "a", "c"]))], &[5.0, 4.0, 6.0]);
         let notes = align(&mut train, Some(&mut test)).unwrap();
@@ -145,7 +146,9 @@ mod tests {
         };
         let other = error(&["a", "d", "c"]);
         assert!(
-            other.starts_with("test: expected the columns of train, found no column `b`, in addition `d`."),
+            other.starts_with(
+                "test: expected the columns of train, found no column `b`, in addition `d`."
+            ),
             "{other}"
         );
         assert!(!other.contains("Fetch"), "{other}");

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use zip::ZipArchive;
 
-use super::npy::{Array, ArrayError};
+use super::array_error::ArrayError;
+use super::npy::Array;
 use super::{Role, Rows, TableNames};
 use crate::data::foreign::foreign;
 use crate::data::{Cause, DataError};
@@ -77,8 +78,7 @@ fn rows(
     let owners = client.map(labels).transpose()?;
     let labels = labels(&names.label)?;
     let place = path.join(&names.input);
-    let values =
-        array(&names.input)?.rows(names.width).map_err(|error| broken(&place, &error))?;
+    let values = array(&names.input)?.rows(names.width).map_err(|error| broken(&place, &error))?;
     Ok(Rows { values, labels, owners, columns: None, notes: Vec::new() })
 }
 

@@ -30,9 +30,10 @@ impl Header {
         names: &TableNames,
         (role, reference): (Role, Option<&Reference>),
     ) -> Result<Header, DataError> {
-        let twice = columns.iter().enumerate().find(|(at, name)| {
-            !is_index(name) && columns[..*at].contains(name)
-        });
+        let twice = columns
+            .iter()
+            .enumerate()
+            .find(|(at, name)| !is_index(name) && columns[..*at].contains(name));
         if let Some((_, name)) = twice {
             return Err(DataError::advised(
                 path,
@@ -136,11 +137,17 @@ fn shortened(columns: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn read(columns: &str, width: usize, client: Option<&str>, role: Role) -> Result<Header, String> {
+    fn read(
+        columns: &str,
+        width: usize,
+        client: Option<&str>,
+        role: Role,
+    ) -> Result<Header, String> {
         let columns: Vec<String> = columns.split(',').map(str::to_owned).collect();
         let client = client.map(str::to_owned);
         let names = TableNames { width, input: "features".into(), label: "label".into(), client };
-        Header::read(Path::new("t.csv"), &columns, &names, (role, None)).map_err(|error| error.to_string())
+        Header::read(Path::new("t.csv"), &columns, &names, (role, None))
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -153,7 +160,10 @@ mod tests {
         let header = read("a,label,b", 2, Some("user"), Role::Test).unwrap();
         assert_eq!((header.client, header.of_row), (None, vec![0, 2]));
         let error = read("a,label,b", 2, Some("user"), Role::Train).unwrap_err();
-        assert!(error.contains("expected a column `user`, found the columns a, label, b"), "{error}");
+        assert!(
+            error.contains("expected a column `user`, found the columns a, label, b"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -176,7 +186,10 @@ mod tests {
     #[test]
     fn a_name_twice_and_other_marks_between_cells_are_refused() {
         let error = read("label,a,b,label", 3, None, Role::Train).unwrap_err();
-        assert!(error.contains("expected columns of different names, found `label` twice"), "{error}");
+        assert!(
+            error.contains("expected columns of different names, found `label` twice"),
+            "{error}"
+        );
         assert!(read("label,a,a", 2, None, Role::Train).unwrap_err().contains("`a` twice"));
         let error = read("label;a;b", 2, None, Role::Train).unwrap_err();
         assert!(error.contains("with commas between them"), "{error}");

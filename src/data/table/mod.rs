@@ -11,6 +11,7 @@
 //! of both parts (`features_train` or `train_features`).
 //! Rows are not transformed: with `backbone.kind = "pixels"` they are the features.
 
+mod array_error;
 mod arrays;
 mod csv_file;
 mod header;
@@ -143,9 +144,7 @@ fn read(
             None => csv_file::read(path, names, which),
         },
         () if has_ending(path, "parquet") => parquet_file::read(path, names, which),
-        () if has_ending(path, "npz") => {
-            arrays::packed(path, names, role, &|name| name.to_owned())
-        }
+        () if has_ending(path, "npz") => arrays::packed(path, names, role, &|name| name.to_owned()),
         () if has_ending(path, "npy") => Err(DataError::unfit(
             format!("{}: one array has no labels", path.display()),
             "put it into a folder with an array of labels and name that: data.path = \"features\" with \

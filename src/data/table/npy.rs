@@ -9,6 +9,7 @@ use std::path::Path;
 
 use half::f16;
 
+use super::array_error::ArrayError;
 use super::arrays::broken;
 use crate::data::DataError;
 use crate::data::labels::{LabelReader, Labels, RowPlace};
@@ -25,73 +26,7 @@ pub(super) struct Array {
     values: Vec<u8>,
 }
 
-/// Why an array is not what a scenario asks for.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ArrayError {
-    /// Bytes that are missing, or none of NumPy's.
-    #[error("{0}")]
-    Damaged(String),
-    /// Objects of Python, which only a program can read.
-    #[error("an array of Python objects (dtype=object)")]
-    Objects,
-    /// Rows of named fields, or another kind of values.
-    #[error("{0}")]
-    Kind(String),
-    /// More bits than numbers have here.
-    #[error("values of {0} bits")]
-    Bits(usize),
-    /// Another number of axes or rows.
-    #[error("shape {found:?} instead of {expected}")]
-    Shape { found: Vec<usize>, expected: String },
-    /// Rows of another width.
-    #[error("rows of {0} numbers")]
-    Width(usize),
-    /// Several values per label.
-    #[error("shape {0:?} instead of one label per row")]
-    SeveralLabels(Vec<usize>),
-    /// A number that is not finite.
-    #[error("{value} in row {row}")]
-    Infinite { value: f64, row: usize },
-    /// A character that does not exist.
-    #[error("a text that is no Unicode in row {0}")]
-    NoText(usize),
-}
-
 type Result<T> = std::result::Result<T, ArrayError>;
-
-impl ArrayError {
-    /// Returns what to do.
-    pub fn advice(&self) -> String {
-        match self {
-            ArrayError::Damaged(_) => "Write it again with numpy.save or numpy.savez".to_owned(),
-            ArrayError::Objects => {
-                "Save texts as x.astype(str) and numbers as x.astype(\"int64\") or x.astype(\"float32\")".to_owned()
-            }
-            ArrayError::Kind(_) => {
-                "Save numbers (x.astype(\"float32\")) or texts (x.astype(str)) in an array of their own"
-                    .to_owned()
-            }
-            ArrayError::Bits(_) => {
-                "Save it with at most 64: x.astype(\"float64\") or x.astype(\"int64\")".to_owned()
-            }
-            ArrayError::Shape { .. } => {
-                "Save a row per sample: x.reshape(len(x), -1), or name another array: data.input".to_owned()
-            }
-            ArrayError::Width(found) => format!("Set data.width = {found}"),
-            ArrayError::SeveralLabels(_) => {
-                "Save the class of each row: y.argmax(axis=1) where they are one-hot".to_owned()
-            }
-            ArrayError::Infinite { .. } => "Fill or remove such rows before".to_owned(),
-            ArrayError::NoText(_) => "Save texts as x.astype(str)".to_owned(),
-        }
-    }
-}
-
-impl From<std::io::Error> for ArrayError {
-    fn from(error: std::io::Error) -> ArrayError {
-        ArrayError::Damaged(error.to_string())
-    }
-}
 
 fn wrong(what: impl Into<String>) -> ArrayError {
     ArrayError::Damaged(what.into())
@@ -124,7 +59,9 @@ impl Array {
                 return Err(ArrayError::Objects);
             }
             Some(kind) if kind.starts_with('[') => {
-                return Err(ArrayError::Kind("rows of named fields (a structured array)".to_owned()));
+                return Err(ArrayError::Kind(
+                    "rows of named fields (a structured array)".to_owned(),
+                ));
             }
             _ => {}
         }
@@ -132,7 +69,9 @@ impl Array {
             .ok_or_else(|| wrong(format!("a header that is not understood: {}", header.trim())))?;
         if !b"fiubUS".contains(&array.kind) {
             let kind = char::from(array.kind);
-            return Err(ArrayError::Kind(format!("values of the kind `{kind}`, neither numbers nor texts")));
+            return Err(ArrayError::Kind(format!(
+                "values of the kind `{kind}`, neither numbers nor texts"
+            )));
         }
         let is_read = match array.kind {
             b'f' => [2, 4, 8].contains(&array.size),
@@ -352,7 +291,10 @@ pub(super) mod tests {
         assert_eq!(texts(&npy("<f4", false, "1,", &floats(&[0.5]))), ["0.5"]);
         assert_eq!(texts(&npy("|b1", false, "2,", &[1, 0])), ["True", "False"]);
         let several = labels(&npy("<f4", false, "1, 2", &floats(&[1.0, 2.0]))).unwrap_err();
-        assert!(several.contains("one label per row. Save the class of each row: y.argmax"), "{several}");
+        assert!(
+            several.contains("one label per row. Save the class of each row: y.argmax"),
+            "{several}"
+        );
         let points: Vec<u8> =
             ['o', 'x', 'é', '\0'].iter().flat_map(|c| u32::from(*c).to_le_bytes()).collect();
         assert_eq!(texts(&npy("<U2", false, "2,", &points)), ["ox", "é"]);
@@ -364,7 +306,10 @@ pub(super) mod tests {
     #[test]
     fn labels_without_a_value_are_refused_with_their_row() {
         let nan = labels(&npy("<f4", false, "2,", &floats(&[1.0, f32::NAN]))).unwrap_err();
-        assert!(nan.contains("t: expected a value of `y` in every row, found `NaN` in row 1"), "{nan}");
+        assert!(
+            nan.contains("t: expected a value of `y` in every row, found `NaN` in row 1"),
+            "{nan}"
+        );
         let empty = labels(&npy("|S2", false, "2,", b"ox\0\0")).unwrap_err();
         assert!(empty.contains("found none in row 1"), "{empty}");
     }
@@ -403,7 +348,10 @@ pub(super) mod tests {
         }
         assert!(error(&npy("<U0", false, "99999999999,", &[])).contains("values of 0 bits"));
         let width = read(&whole).unwrap().rows(3).unwrap_err();
-        assert_eq!((width.to_string(), width.advice()), ("rows of 1 numbers".into(), "Set data.width = 1".into()));
+        assert_eq!(
+            (width.to_string(), width.advice()),
+            ("rows of 1 numbers".into(), "Set data.width = 1".into())
+        );
         let nan = read(&npy("<f4", false, "2, 1", &floats(&[1.0, f32::NAN]))).unwrap();
         assert_eq!(nan.rows(1).unwrap_err().to_string(), "NaN in row 1");
     }

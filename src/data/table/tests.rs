@@ -298,7 +298,10 @@ fn columns_belong_to_their_names_in_every_part() {
     let train = ("train.csv", "label,a,b\n0,1,10\n1,2,20\n");
     let data = opened(&[train, ("test.csv", "b,label,a\n30,1,3\n40,0,4\n")], None).unwrap();
     assert_eq!(data.test.rows(&[0, 1]).unwrap().0, [3.0, 30.0, 4.0, 40.0]);
-    assert_eq!((data.train.rows(&[1]).unwrap().0, data.test.labels()), (vec![2.0, 20.0], &[1, 0][..]));
+    assert_eq!(
+        (data.train.rows(&[1]).unwrap().0, data.test.labels()),
+        (vec![2.0, 20.0], &[1, 0][..])
+    );
     assert!(data.notes[0].contains("a row is the columns `a`, `b`"), "{:?}", data.notes);
     let error = opened(&[train, ("test.csv", "label,a,c\n1,3,30\n")], None).unwrap_err();
     assert!(error.contains("test.csv: expected the columns of [root]/train.csv"), "{error}");
@@ -306,7 +309,11 @@ fn columns_belong_to_their_names_in_every_part() {
     let error = opened(&[train, ("test.csv", "label,a,b,c\n1,3,30,0\n")], None).unwrap_err();
     assert!(error.contains("in addition `c`") && !error.contains("data.width"), "{error}");
     // The same for files of one part.
-    let shards = [("train-0-of-2.csv", train.1), ("train-1-of-2.csv", "b,a,label\n50,5,1\n"), ("test.csv", train.1)];
+    let shards = [
+        ("train-0-of-2.csv", train.1),
+        ("train-1-of-2.csv", "b,a,label\n50,5,1\n"),
+        ("test.csv", train.1),
+    ];
     let data = opened(&shards, None).unwrap();
     assert_eq!(data.train.rows(&[2, 0]).unwrap().0, [5.0, 50.0, 1.0, 10.0]);
     assert_eq!(data.train.labels(), [0, 1, 1]);
@@ -323,7 +330,10 @@ fn labels_of_any_spelling_are_ordered_by_value() {
     write(root.path(), "train.parquet", texts(&["10", "9"]));
     write(root.path(), "test.parquet", texts(&["9", "10"]));
     let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
-    assert_eq!((data.class_names, data.train.labels()), (vec!["9".into(), "10".into()], &[1, 0][..]));
+    assert_eq!(
+        (data.class_names, data.train.labels()),
+        (vec!["9".into(), "10".into()], &[1, 0][..])
+    );
     let fractions = "label,a,b\n0.5,1,1\n2,2,2\n";
     let error = opened(&[("train.csv", fractions), ("test.csv", fractions)], None).unwrap_err();
     assert!(error.contains("0.5 in row 0"), "{error}");
@@ -354,7 +364,8 @@ fn a_test_part_needs_no_owners() {
     let root = tempfile::tempdir().unwrap();
     let (rows, labels) = arrays(&[1.0, 2.0, 3.0, 4.0], &[0, 1]);
     let users = npy("<i8", false, "2,", &[7u64.to_le_bytes(), 5u64.to_le_bytes()].concat());
-    let members = [("features.npy", rows.clone()), ("label.npy", labels.clone()), ("user.npy", users)];
+    let members =
+        [("features.npy", rows.clone()), ("label.npy", labels.clone()), ("user.npy", users)];
     write(root.path(), "train.npz", zipped(&members));
     write(root.path(), "test.npz", zipped(&members[..2]));
     let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
@@ -364,8 +375,16 @@ fn a_test_part_needs_no_owners() {
 #[test]
 fn numbered_parquet_files_are_one_table() {
     let root = tempfile::tempdir().unwrap();
-    write(root.path(), "train-00001-of-00002.parquet", parquet(false, &[[5.0, 6.0], [7.0, 8.0]], &["cat", "emu"]));
-    write(root.path(), "train-00000-of-00002.parquet", parquet(false, &[[1.0, 2.0], [3.0, 4.0]], &["emu", "cat"]));
+    write(
+        root.path(),
+        "train-00001-of-00002.parquet",
+        parquet(false, &[[5.0, 6.0], [7.0, 8.0]], &["cat", "emu"]),
+    );
+    write(
+        root.path(),
+        "train-00000-of-00002.parquet",
+        parquet(false, &[[1.0, 2.0], [3.0, 4.0]], &["emu", "cat"]),
+    );
     write(root.path(), "test.parquet", parquet(false, &[[1.0, 2.0], [3.0, 4.0]], &["emu", "cat"]));
     let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
     assert_eq!(data.train.labels(), [1, 0, 0, 1]);

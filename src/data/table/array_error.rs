@@ -1,0 +1,67 @@
+//! What can be wrong with an array of NumPy, and what helps.
+
+/// Why an array is not what a scenario asks for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArrayError {
+    /// Bytes that are missing, or none of NumPy's.
+    #[error("{0}")]
+    Damaged(String),
+    /// Objects of Python, which only a program can read.
+    #[error("an array of Python objects (dtype=object)")]
+    Objects,
+    /// Rows of named fields, or another kind of values.
+    #[error("{0}")]
+    Kind(String),
+    /// More bits than numbers have here.
+    #[error("values of {0} bits")]
+    Bits(usize),
+    /// Another number of axes or rows.
+    #[error("shape {found:?} instead of {expected}")]
+    Shape { found: Vec<usize>, expected: String },
+    /// Rows of another width.
+    #[error("rows of {0} numbers")]
+    Width(usize),
+    /// Several values per label.
+    #[error("shape {0:?} instead of one label per row")]
+    SeveralLabels(Vec<usize>),
+    /// A number that is not finite.
+    #[error("{value} in row {row}")]
+    Infinite { value: f64, row: usize },
+    /// A character that does not exist.
+    #[error("a text that is no Unicode in row {0}")]
+    NoText(usize),
+}
+
+impl ArrayError {
+    /// Returns what to do.
+    pub fn advice(&self) -> String {
+        match self {
+            ArrayError::Damaged(_) => "Write it again with numpy.save or numpy.savez".to_owned(),
+            ArrayError::Objects => {
+                "Save texts as x.astype(str) and numbers as x.astype(\"int64\") or x.astype(\"float32\")".to_owned()
+            }
+            ArrayError::Kind(_) => {
+                "Save numbers (x.astype(\"float32\")) or texts (x.astype(str)) in an array of their own"
+                    .to_owned()
+            }
+            ArrayError::Bits(_) => {
+                "Save it with at most 64: x.astype(\"float64\") or x.astype(\"int64\")".to_owned()
+            }
+            ArrayError::Shape { .. } => {
+                "Save a row per sample: x.reshape(len(x), -1), or name another array: data.input".to_owned()
+            }
+            ArrayError::Width(found) => format!("Set data.width = {found}"),
+            ArrayError::SeveralLabels(_) => {
+                "Save the class of each row: y.argmax(axis=1) where they are one-hot".to_owned()
+            }
+            ArrayError::Infinite { .. } => "Fill or remove such rows before".to_owned(),
+            ArrayError::NoText(_) => "Save texts as x.astype(str)".to_owned(),
+        }
+    }
+}
+
+impl From<std::io::Error> for ArrayError {
+    fn from(error: std::io::Error) -> ArrayError {
+        ArrayError::Damaged(error.to_string())
+    }
+}
