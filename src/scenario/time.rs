@@ -59,7 +59,7 @@ impl TimeSection {
         let ms = Param::new("ms_per_sample", ms, "forward and backward, at slowness 1");
         let (slow, jit) =
             ("how many times longer a client takes", "the same, per client and round");
-        let doc = "how many times longer the server takes for work of its own; 0: no time";
+        let doc = "how many times longer the server takes for work of its own; with phones 0.026; 0: no time";
         let server = Param::new("server_slowness", server, doc).source("Keras Applications");
         TimeSection {
             preset,
