@@ -45,8 +45,8 @@ pub mod table;
 pub mod text;
 pub(crate) mod transform;
 mod undivided;
-mod untested;
 pub mod units;
+mod untested;
 
 use std::sync::Arc;
 
@@ -61,9 +61,9 @@ pub use folder::{FolderOptions, StoredSize};
 pub(crate) use from_scenario::shards as auxiliary_shards;
 pub use from_scenario::{Transforms, is_at_hand, nominal_class_sizes};
 pub use held_out::Purpose;
-pub(crate) use normal_form::normal_form;
 pub use loader::{Batches, Loader};
 pub use loading::show_loading;
+pub(crate) use normal_form::normal_form;
 pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};

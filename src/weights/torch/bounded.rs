@@ -140,7 +140,7 @@ mod tests {
         #[test]
         fn any_pickle_is_read_or_refused(ops in prop::collection::vec(op(), 0..60)) {
             if let Ok(object) = unpickled(&ops.concat()) {
-                let _ = found(object);
+                let _ = found(object, None);
             }
         }
     }
