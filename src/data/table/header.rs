@@ -59,7 +59,7 @@ impl Header {
                 "" => format!("column {}, which has no name,", at + 1),
                 name => format!("the column `{name}`"),
             };
-            format!("{}: {name} is left out as an index of rows", path.display())
+            format!("{name} is left out as an index of rows")
         });
         let header = Header {
             label,

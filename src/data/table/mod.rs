@@ -20,6 +20,7 @@ mod parquet_file;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::foreign::foreign;
@@ -167,10 +168,13 @@ fn part(
 ) -> Result<Part, DataError> {
     let width = names.width;
     let (mut found, mut values) = (Vec::new(), Vec::new());
+    let mut known = BTreeSet::new();
     for (place, rows) in files {
         check(&place, &rows, width)?;
         let Rows { values: of_file, labels, owners, columns, notes: said } = rows;
-        notes.extend(said);
+        // Once of all files of a part.
+        let new = said.into_iter().filter(|said| known.insert(said.clone()));
+        notes.extend(new.map(|said| format!("{}: {said}", place.display())));
         // Of one file nothing is copied.
         match values.is_empty() {
             true => values = of_file,
