@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -132,9 +133,10 @@ fn push(image: &[f32], bytes: &mut Vec<u8>) -> Result<(), (&'static str, String)
 
 /// The users of a file in its order.
 fn read(path: &Path) -> Result<Vec<(String, User)>, DataError> {
-    let file =
-        files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a file of LEAF", e))?;
-    let read: Result<File, _> = serde_json::from_reader(std::io::BufReader::new(file));
+    let failed = |e| DataError::io(path, "a file of LEAF", e);
+    let mut file = BufReader::new(files::open(path, Kind::Data).map_err(failed)?);
+    files::skip_mark(&mut file).map_err(failed)?;
+    let read: Result<File, _> = serde_json::from_reader(file);
     let File { users, user_data } = read.map_err(|error| {
         let expected = "`users` and `user_data` with `x` and `y` of each, as LEAF writes them";
         let cause = if error.is_eof() { Cause::Damaged } else { Cause::OtherContent };
@@ -225,7 +227,7 @@ mod tests {
     fn users_are_owners_whatever_file_they_are_in() {
         let first = file(&[("w2", &[(7, 1), (9, 0)]), ("w1", &[(255, 1)])]);
         let root = sample(
-            &[first, file(&[("w2", &[(0, 3)])])],
+            &[first, format!("\u{feff}{}", file(&[("w2", &[(0, 3)])]))],
             &file(&[("w1", &[(1, 0), (2, 1), (3, 3)])]),
         );
         let data = open(root.path(), None).unwrap();

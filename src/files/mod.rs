@@ -33,4 +33,4 @@ pub use disk::{Disk, PART, is_link, is_locked};
 pub use handle::DiskFile;
 pub use relative::relative;
 pub use tar_members::{TarLimits, finish_tar, tar_bytes, tar_members};
-pub use text::{read_text, text_of};
+pub use text::{read_text, skip_mark, text_of};

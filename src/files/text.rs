@@ -3,7 +3,7 @@
 //! Excel and some editors of Windows put a mark in front that nobody sees, and a line ends with a line feed, a carriage
 //! return or both. Readers of lines and cells get the text without the mark, each line with a line feed.
 
-use std::io::{self, Error, ErrorKind};
+use std::io::{self, BufRead, Error, ErrorKind};
 use std::path::Path;
 
 use super::{Kind, read};
@@ -35,6 +35,17 @@ pub fn text_of(bytes: &[u8]) -> io::Result<String> {
     }
 }
 
+/// Passes over a byte order mark at the start of a text that is read in pieces.
+///
+/// # Errors
+/// Those of the reader.
+pub fn skip_mark(reader: &mut impl BufRead) -> io::Result<()> {
+    if reader.fill_buf()?.starts_with(MARK) {
+        reader.consume(MARK.len());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +57,20 @@ mod tests {
         assert_eq!(text(b"a\rb\r\rc"), "a\nb\n\nc");
         assert_eq!(text(b"a\n\r\nb\xEF\xBB\xBF"), "a\n\nb\u{feff}", "a mark in the text stays");
         assert_eq!(text(b""), "");
+    }
+
+    #[test]
+    fn a_mark_is_passed_over_once_and_nothing_else_is() {
+        for (bytes, rest) in [
+            (b"\xEF\xBB\xBFa".as_slice(), b"a".as_slice()),
+            (b"\xEF\xBB\xBF\xEF\xBB\xBF", b"\xEF\xBB\xBF"),
+            (b"\xEF\xBBa", b"\xEF\xBBa"),
+            (b"", b""),
+        ] {
+            let mut reader = bytes;
+            skip_mark(&mut reader).unwrap();
+            assert_eq!(reader, rest);
+        }
     }
 
     #[test]
