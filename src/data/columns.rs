@@ -13,11 +13,10 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
-use serde_json::Value;
 
 use super::foreign::foreign;
 use super::labels::{LabelReader, Labels, RowPlace};
-use super::{Cause, DataError};
+use super::{Cause, DataError, columnar};
 use crate::files::{self, Kind};
 
 /// Values read at once.
@@ -46,16 +45,8 @@ impl Table {
         let reader = SerializedFileReader::new(file)
             .map_err(|error| foreign(path).unwrap_or_else(|| broken(path, &error)))?;
         let table = Table { path: path.to_owned(), reader };
-        let names = table.names();
-        match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
-            None => Ok(table),
-            Some((_, name)) => Err(DataError::advised(
-                path,
-                "columns of different names",
-                format!("`{name}` twice"),
-                "Rename one of them, or leave it out",
-            )),
-        }
+        columnar::differ(path, &table.names())?;
+        Ok(table)
     }
 
     pub fn path(&self) -> &Path {
@@ -70,9 +61,7 @@ impl Table {
 
     /// The names that the hub's `datasets` writes beside the schema for the numbers of a column.
     fn names_of_numbers(&self, column: &str) -> Option<Vec<String>> {
-        let note: Value = serde_json::from_str(self.note("huggingface")?).ok()?;
-        let names = note.get("info")?.get("features")?.get(column)?.get("names")?.as_array()?;
-        names.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+        columnar::names_of_numbers(self.note("huggingface")?, column)
     }
 
     /// Columns as they were named, without what lies inside of them.
@@ -98,12 +87,7 @@ impl Table {
             _ => None,
         };
         let chosen = chosen.cloned().ok_or_else(|| match of_column.is_empty() {
-            true => DataError::Corrupt {
-                path: self.path.clone(),
-                expected: format!("a column `{name}`"),
-                found: format!("the columns {}", self.names().join(", ")),
-                advice: "Name the right one: data.input, data.label, data.client".to_owned(),
-            },
+            true => columnar::lacking(&self.path, name, &self.names()),
             false => DataError::corrupt(
                 &self.path,
                 format!("values in the column `{name}`"),
@@ -190,14 +174,7 @@ impl Table {
             }
             Physical::BYTE_ARRAY => {
                 for (row, value) in self.byte_arrays(at, name)?.values.iter().enumerate() {
-                    let text = std::str::from_utf8(value.data()).map_err(|_| {
-                        DataError::advised(
-                            &self.path,
-                            format!("texts in UTF-8 in the column `{name}`"),
-                            format!("other bytes in row {row}"),
-                            "Write it again as UTF-8, or name another column: data.label, data.client",
-                        )
-                    })?;
+                    let text = columnar::text(&self.path, name, row, value.data())?;
                     reader.push_text(text, || RowPlace::Row(row))?;
                 }
             }
@@ -230,13 +207,7 @@ impl Table {
     }
 
     fn unlike(&self, name: &str, expected: &str, found: impl fmt::Display) -> DataError {
-        let expected = format!("{expected} in the column `{name}`");
-        DataError::Corrupt {
-            path: self.path.clone(),
-            expected,
-            found: format!("values of type {found}"),
-            advice: "Name another column: data.input, data.label, data.client".to_owned(),
-        }
+        columnar::unlike(&self.path, name, expected, found)
     }
 
     fn float(&self, at: usize, name: &str) -> Result<Column<f32>, DataError> {

@@ -44,7 +44,7 @@ fn recognized(head: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
     }
     if head.starts_with(b"ARROW1") {
         let advice = "Write it as Parquet: pandas.read_feather(FILE).to_parquet(\"train.parquet\")";
-        return Some(("an Arrow file", Some(advice)));
+        return Some(("an Arrow file of another form (Feather)", Some(advice)));
     }
     None
 }

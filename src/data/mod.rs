@@ -13,9 +13,11 @@
 //! Everything drawn here comes from named streams, and the partition from our own
 //! distributions, so that the same scenario divides the same data in the same way on every machine.
 
+mod arrow_file;
 mod auxiliary;
 mod batch;
 pub mod cifar;
+mod columnar;
 mod columns;
 mod curriculum;
 mod dataset;
@@ -38,6 +40,7 @@ mod parts;
 mod pickle;
 mod prepared;
 mod rows;
+mod saved_folder;
 mod slots;
 mod stack;
 mod store;

@@ -1,14 +1,14 @@
-//! Images in Parquet files, as data sets lie on the Hugging Face hub.
+//! Images in Parquet files, as data sets lie on the Hugging Face hub, or in the Arrow files of `save_to_disk`.
 //!
 //! A row has an image, as bytes of a PNG or JPEG (the `bytes` of a structure, or the column itself), and a label. Files
 //! are those whose name, or whose folder's, is `train`, and `test` or `validation`, or goes on behind it with `-` or `.`;
-//! several are read one behind the other in the order of their names. The hub's names of classes are taken from beside
-//! the schema of each file.
+//! several are read one behind the other in the order of their names. A folder of `save_to_disk` lists its files itself.
+//! The hub's names of classes are taken from beside the schema of each file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::columns::Table;
+use super::columnar::ColumnarFile;
 use super::folder::{StoredForm, store};
 use super::part_files::{self, FileForms, PartFiles};
 use super::parts::{Part, PartFile, Parts};
@@ -16,7 +16,7 @@ use super::store::{Encoded, Store};
 use super::{DataError, Dataset, TestShare};
 use crate::quantity::Bytes;
 
-/// How to read images from Parquet files.
+/// How to read images from Parquet or Arrow files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedOptions {
     /// Form in which images leave their files.
@@ -40,7 +40,8 @@ const MOST: u64 = 16_000_000_000;
 const FORMS: FileForms = FileForms {
     endings: &["parquet"],
     arrays: false,
-    expected: "train.parquet or train-*.parquet, there, in `data` or in the folder of a configuration",
+    expected: "train.parquet or train-*.parquet, there, in `data` or in the folder of a configuration; or a \
+               folder of save_to_disk",
 };
 
 /// Reads the files of a folder.
@@ -50,7 +51,7 @@ const FORMS: FileForms = FileForms {
 pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> {
     let name = path.file_name().map_or("images".into(), |name| name.to_string_lossy().into_owned());
     let PartFiles { train, test, notes } = match path.is_file() {
-        true => part_files::single(path),
+        true => part_files::single(path)?,
         false => part_files::find(path, FORMS)?,
     };
     // Of a part that is tested nobody asks whose its images are.
@@ -60,12 +61,12 @@ pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> 
     Parts { name, train, test, notes }.into_dataset(options.test_share)
 }
 
-fn opened(files: Vec<PathBuf>) -> Result<Vec<Table>, DataError> {
-    files.iter().map(|file| Table::open(file)).collect()
+fn opened(files: Vec<PathBuf>) -> Result<Vec<ColumnarFile>, DataError> {
+    files.iter().map(|file| ColumnarFile::open(file)).collect()
 }
 
-fn part(tables: &[Table], options: &PackedOptions) -> Result<Part, DataError> {
-    let file = |table: &Table| {
+fn part(tables: &[ColumnarFile], options: &PackedOptions) -> Result<Part, DataError> {
+    let file = |table: &ColumnarFile| {
         let labels = table.labels(&options.label)?;
         let owners = options.client.as_deref().map(|client| table.labels(client)).transpose()?;
         Ok(PartFile { place: table.path().to_owned(), labels, owners, columns: None })
@@ -84,7 +85,7 @@ fn part(tables: &[Table], options: &PackedOptions) -> Result<Part, DataError> {
 }
 
 /// The images of a part, which are at most so many bytes as they lie there.
-fn images(tables: &[Table], name: &str, most: u64) -> Result<Vec<Encoded>, DataError> {
+fn images(tables: &[ColumnarFile], name: &str, most: u64) -> Result<Vec<Encoded>, DataError> {
     let (mut images, mut left) = (Vec::new(), most);
     for table in tables {
         let path: Arc<Path> = table.path().into();

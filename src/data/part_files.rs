@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use numbered::{numbered, several, whole};
 
 use super::DataError;
+use super::saved_folder::{SavedFolder, is_all_meant};
 
 /// Forms of files that a source reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,52 +38,80 @@ const TEST: [&str; 5] = ["test", "validation", "valid", "val", "dev"];
 const WITHIN: [&str; 2] = ["data", "default"];
 
 /// Finds the files of both parts in a folder, in its folder `data` or `default`, or in the only folder of a
-/// configuration that has a training part.
+/// configuration that has a training part; of a folder that `save_to_disk` wrote those that it lists.
 ///
 /// # Errors
 /// No training part, or several; files of a part in two places or of two forms; some of a numbered set missing.
 pub(super) fn find(folder: &Path, forms: FileForms) -> Result<PartFiles, DataError> {
-    let mut notes = Vec::new();
-    let mut root = folder.to_owned();
     let mut train = files_of(folder, "train", forms)?;
+    if let Some(saved) = SavedFolder::open(folder)? {
+        return match train.first() {
+            Some(file) => Err(both(&saved.list(), file)),
+            None => PartFiles::of(folder, saved.train()?, |word| saved.part(word)),
+        };
+    }
+    let mut root = folder.to_owned();
     if train.is_empty() && folder.is_dir() {
         root = configuration(folder, forms)?;
         train = files_of(&root, "train", forms)?;
-        notes.push(format!("read from {}: no other folder has a training part", root.display()));
     }
     if train.is_empty() {
         return Err(lacking(folder, forms));
     }
-    let mut test: Option<(&str, Vec<PathBuf>)> = None;
-    for word in TEST {
-        let files = files_of(&root, word, forms)?;
-        let Some(file) = files.first() else { continue };
-        let shown = file.strip_prefix(&root).unwrap_or(file).display().to_string();
-        match &test {
-            Some((measured, _)) => {
-                notes.push(format!("accuracies are measured on {measured}; {shown} is not used"));
-            }
-            None if word == TEST[0] => test = Some((word, files)),
-            None => {
-                notes.push(format!("accuracies are measured on {shown}: there is no test part"));
-                test = Some((word, files));
+    let mut found = PartFiles::of(&root, train, |word| files_of(&root, word, forms))?;
+    if root != folder {
+        let note = format!("read from {}: no other folder has a training part", root.display());
+        found.notes.insert(0, note);
+    }
+    Ok(found)
+}
+
+impl PartFiles {
+    /// The files of a training part in `root`, and those of the first test part that there is.
+    fn of(
+        root: &Path,
+        train: Vec<PathBuf>,
+        files_of: impl Fn(&str) -> Result<Vec<PathBuf>, DataError>,
+    ) -> Result<PartFiles, DataError> {
+        let mut notes = Vec::new();
+        let mut test: Option<(&str, Vec<PathBuf>)> = None;
+        for word in TEST {
+            let files = files_of(word)?;
+            let Some(file) = files.first() else { continue };
+            let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
+            match &test {
+                Some((measured, _)) => {
+                    notes.push(format!(
+                        "accuracies are measured on {measured}; {shown} is not used"
+                    ));
+                }
+                None if word == TEST[0] => test = Some((word, files)),
+                None => {
+                    notes
+                        .push(format!("accuracies are measured on {shown}: there is no test part"));
+                    test = Some((word, files));
+                }
             }
         }
+        let test = test.map(|(_, files)| files);
+        for files in [Some(&train), test.as_ref()].into_iter().flatten() {
+            whole(files)?;
+            notes.extend(several(files));
+        }
+        Ok(PartFiles { train, test, notes })
     }
-    let test = test.map(|(_, files)| files);
-    for files in [Some(&train), test.as_ref()].into_iter().flatten() {
-        whole(files)?;
-        notes.extend(several(files));
-    }
-    Ok(PartFiles { train, test, notes })
 }
 
 /// A file that is named itself: a part that nobody has divided.
-pub(super) fn single(file: &Path) -> PartFiles {
+///
+/// # Errors
+/// One of a saved part that is a selection of its rows.
+pub(super) fn single(file: &Path) -> Result<PartFiles, DataError> {
+    is_all_meant(file)?;
     let note = numbered(file).filter(|(_, count)| *count > 1).map(|(_, count)| {
         format!("{} is one of {count} files, the others are not read", file.display())
     });
-    PartFiles { train: vec![file.to_owned()], test: None, notes: note.into_iter().collect() }
+    Ok(PartFiles { train: vec![file.to_owned()], test: None, notes: note.into_iter().collect() })
 }
 
 /// The only folder below this one that has a training part.
@@ -125,9 +154,6 @@ fn configuration(folder: &Path, forms: FileForms) -> Result<PathBuf, DataError> 
 }
 
 fn lacking(folder: &Path, forms: FileForms) -> DataError {
-    if let Some(error) = saved_to_disk(folder) {
-        return error;
-    }
     let first = forms.endings.first().copied().unwrap_or_default();
     DataError::Missing {
         path: folder.join(format!("train.{first}")),
@@ -135,29 +161,6 @@ fn lacking(folder: &Path, forms: FileForms) -> DataError {
         advice: "Name a folder with such files in data.path, or a single file with data.test_share = 0.2"
             .to_owned(),
     }
-}
-
-/// The error for a folder that `datasets` wrote for itself, in a form of its own.
-fn saved_to_disk(folder: &Path) -> Option<DataError> {
-    let has = |name: &str| folder.join(name).is_file();
-    let place = folder.display();
-    let write = match () {
-        () if has("dataset_dict.json") => {
-            format!("[d[p].to_parquet(f'{place}/{{p}}.parquet') for p in d]")
-        }
-        () if has("state.json") && has("dataset_info.json") => {
-            format!("d.to_parquet('{place}/train.parquet')")
-        }
-        () => return None,
-    };
-    Some(DataError::advised(
-        folder,
-        "Parquet files",
-        "Arrow files of save_to_disk, which are not read",
-        format!(
-            "Write Parquet beside them: python -c \"from datasets import load_from_disk; d = load_from_disk('{place}'); {write}\""
-        ),
-    ))
 }
 
 /// Files of a part, sorted: those whose name, or whose folder's name, is `word` or goes on behind it with `-` or `.`
@@ -328,15 +331,9 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_save_to_disk_are_named_with_what_to_do() {
-        let dict = found(&["dataset_dict.json", "train/data-00000-of-00001.arrow"]).unwrap_err();
-        assert!(
-            dict.contains("[root]: expected Parquet files, found Arrow files of save_to_disk"),
-            "{dict}"
-        );
-        assert!(dict.contains("d[p].to_parquet(f'[root]/{p}.parquet')"), "{dict}");
-        let one =
-            found(&["dataset_info.json", "state.json", "data-00000-of-00001.arrow"]).unwrap_err();
-        assert!(one.contains("d.to_parquet('[root]/train.parquet')"), "{one}");
+    fn folders_of_save_to_disk_are_not_read_beside_a_copy() {
+        let state = "state.json";
+        let error = found(&["dataset_info.json", state, "train.parquet"]).unwrap_err();
+        assert!(error.contains("[root]/state.json and [root]/train.parquet are both"), "{error}");
     }
 }

@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Float32Array, Float64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::StreamWriter;
 use serde_json::Value;
 
 use crate::command::{Told, read, tell};
@@ -140,4 +143,48 @@ fn columns_that_nobody_named_do_not_become_features() {
     let wide = tell(folder.path(), &["plan", "s.toml", "--set", "data.width=3"]);
     assert_eq!(wide.code, 6);
     assert!(wide.err.contains("rows of 2: a, b, without an index of rows"), "{}", wide.err);
+}
+
+/// The rows as a stream of Arrow, with columns in this order.
+fn arrow(order: [&str; 3]) -> Vec<u8> {
+    let column = |name: &str| -> ArrayRef {
+        match name {
+            "label" => Arc::new(ROWS.iter().map(|row| Some(row.0)).collect::<StringArray>()),
+            "a" => Arc::new(ROWS.iter().map(|row| row.1[0]).collect::<Float32Array>()),
+            _ => Arc::new(ROWS.iter().map(|row| f64::from(row.1[1])).collect::<Float64Array>()),
+        }
+    };
+    let batch = RecordBatch::try_from_iter(order.map(|name| (name, column(name)))).unwrap();
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn folders_of_save_to_disk_are_tables() {
+    let plain = table(&["label", "a", "b"], str::to_owned);
+    let expected = digests(&[("train.csv", &plain), ("test.csv", &plain)]);
+    let state = r#"{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": null}"#;
+    let saved = [
+        ("dataset_dict.json", r#"{"splits": ["train", "test"]}"#),
+        ("train/state.json", state),
+        ("test/state.json", state),
+    ];
+    let folder = folder(&saved, "");
+    let file = |part: &str| folder.path().join("data").join(part).join("data-00000-of-00001.arrow");
+    fs::write(file("train"), arrow(["label", "a", "b"])).unwrap();
+    fs::write(file("test"), arrow(["b", "label", "a"])).unwrap();
+    let told = run(folder.path());
+    assert_eq!(told.code, 0, "{}", told.err);
+    let manifest = read(folder.path().join("run/manifest.json"));
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!((manifest["data"].clone(), manifest["digests"].clone()), expected);
+    let whole = fs::read(file("test")).unwrap();
+    for tenth in 0..10 {
+        fs::write(file("test"), &whole[..whole.len() * tenth / 10]).unwrap();
+        let told = tell(folder.path(), &["plan", "s.toml"]);
+        assert_eq!(told.code, 6, "{}", told.err);
+        assert!(told.err.contains("test/data-00000-of-00001.arrow: expected"), "{}", told.err);
+    }
 }

@@ -146,7 +146,7 @@ fn a_part_is_in_one_place_and_its_files_are_named_by_it() {
 #[test]
 fn packed_images_are_bounded() {
     let root = sample(true);
-    let table = Table::open(&root.path().join("data/train-00000-of-00002.parquet")).unwrap();
+    let table = ColumnarFile::open(&root.path().join("data/train-00000-of-00002.parquet")).unwrap();
     let all = (png(10, 4, 4).len() + png(20, 4, 4).len()) as u64;
     assert_eq!(images(std::slice::from_ref(&table), "image", all).unwrap().len(), 2);
     let error = images(&[table], "image", all - 1).unwrap_err().to_string();

@@ -3,26 +3,27 @@
 //! | file | rows | labels, and whose a row is |
 //! |---|---|---|
 //! | `.csv` | every other column | columns by name |
-//! | `.parquet` | a column of lists, or every other column | columns by name |
+//! | `.parquet`, `.arrow` | a column of lists, or every other column | columns by name |
 //! | `.npz`, a folder of `.npy` | an array `(rows, width)` | arrays by name |
 //!
 //! A folder holds one or more files, or a folder of arrays, per part: `train.csv` and `test.csv` (or `val.csv`),
-//! `train-00000-of-00002.parquet`, `train/features.npy`. One file alone is undivided, but for a `.npz` with the arrays
-//! of both parts (`features_train` or `train_features`).
+//! `train-00000-of-00002.parquet`, `train/features.npy`; or `save_to_disk` wrote it (`.arrow`). One file alone is
+//! undivided, but for a `.npz` with the arrays of both parts (`features_train` or `train_features`).
 //! Rows are not transformed: with `backbone.kind = "pixels"` they are the features.
 
 mod array_error;
 mod arrays;
+mod columnar_file;
 mod csv_file;
 mod header;
 mod npy;
-mod parquet_file;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::columnar::is_arrow;
 use super::foreign::foreign;
 use super::labels::Labels;
 use super::part_files::{self, FileForms, PartFiles};
@@ -68,7 +69,8 @@ const FORMS: FileForms = FileForms {
     endings: &["csv", "parquet", "npz"],
     arrays: true,
     expected: "the training part as train.csv, train.parquet, train.npz, numbered ones such as \
-               train-00000-of-00002.parquet, or arrays (.npy) in a folder train",
+               train-00000-of-00002.parquet, arrays (.npy) in a folder train, or a folder of \
+               save_to_disk",
 };
 
 /// Reads a file or a folder of tables.
@@ -92,7 +94,7 @@ pub fn open(
         None => {
             let PartFiles { train, test, notes: found } = match path.is_dir() {
                 true => part_files::find(path, FORMS)?,
-                false => part_files::single(path),
+                false => part_files::single(path)?,
             };
             notes.extend(found);
             let mut reference = None;
@@ -138,13 +140,19 @@ fn read(
         () if path.is_dir() => arrays::folder(path, names, role),
         () if !path.exists() => {
             let error = std::io::ErrorKind::NotFound.into();
-            Err(DataError::io(path, "a table (.csv, .parquet, .npz) or a folder of them", error))
+            Err(DataError::io(
+                path,
+                "a table (.csv, .parquet, .arrow, .npz) or a folder of them",
+                error,
+            ))
         }
         () if has_ending(path, "csv") => match foreign(path) {
             Some(error) => Err(error),
             None => csv_file::read(path, names, which),
         },
-        () if has_ending(path, "parquet") => parquet_file::read(path, names, which),
+        () if has_ending(path, "parquet") || is_arrow(path) => {
+            columnar_file::read(path, names, which)
+        }
         () if has_ending(path, "npz") => arrays::packed(path, names, role, &|name| name.to_owned()),
         () if has_ending(path, "npy") => Err(DataError::unfit(
             format!("{}: one array has no labels", path.display()),
@@ -154,7 +162,7 @@ fn read(
         () => Err(foreign(path).unwrap_or_else(|| {
             DataError::unfit(
                 format!("{}: a table of unknown form", path.display()),
-                "give a file that ends with .csv, .parquet or .npz, or a folder of .npy",
+                "give a file that ends with .csv, .parquet, .arrow or .npz, or a folder of .npy",
             )
         })),
     }

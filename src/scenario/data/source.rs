@@ -19,9 +19,9 @@ pub enum DataSource {
     Folder,
     /// The IDX files of MNIST and its family, gzipped or not: 28x28 grey pixels.
     Idx,
-    /// Parquet files of images, as on the Hugging Face hub.
+    /// Images in Parquet files, as on the Hugging Face hub, or in a folder of `save_to_disk`.
     Parquet,
-    /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv.
+    /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv, or a folder of `save_to_disk`.
     Table,
     /// LEAF's JSON files of users and their images (FEMNIST): 28x28 grey pixels.
     Leaf,

@@ -1,10 +1,10 @@
-//! Rows of a Parquet file: a column of lists, or every column but those of labels and owners.
+//! Rows of a Parquet or an Arrow file: a column of lists, or every column but those of labels and owners.
 
 use std::path::Path;
 
 use super::header::Header;
 use super::{Role, Rows, TableNames, wide};
-use crate::data::columns::Table;
+use crate::data::columnar::ColumnarFile;
 use crate::data::parts::Reference;
 use crate::data::{Cause, DataError};
 
@@ -13,7 +13,7 @@ pub(super) fn read(
     names: &TableNames,
     which: (Role, Option<&Reference>),
 ) -> Result<Rows, DataError> {
-    let table = Table::open(path)?;
+    let table = ColumnarFile::open(path)?;
     let columns = table.names();
     if columns.contains(&names.input) {
         return lists(&table, path, names, which.0);
@@ -38,7 +38,12 @@ pub(super) fn read(
 }
 
 /// Rows that are lists in one column.
-fn lists(table: &Table, path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
+fn lists(
+    table: &ColumnarFile,
+    path: &Path,
+    names: &TableNames,
+    role: Role,
+) -> Result<Rows, DataError> {
     let labels = table.labels(&names.label)?;
     let client = names.client.as_deref().filter(|_| role == Role::Train);
     let owners = client.map(|client| table.labels(client)).transpose()?;

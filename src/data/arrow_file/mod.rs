@@ -1,0 +1,262 @@
+//! Columns of an Arrow file in the streaming format, as `save_to_disk` of Hugging Face's `datasets` writes it.
+//!
+//! Values are those that a Parquet file of the same columns gives: names of classes are taken from beside the schema, and
+//! a missing value is an error. Columns of numbers are read when a file is opened; those of texts, bytes and lists when
+//! they are asked for, and nobody holds more of them than is returned.
+
+mod cells;
+mod stream;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, Field, SchemaRef};
+use cells::{Cell, Lists, cells, lists};
+use stream::read_columns;
+
+use super::columns::Column;
+use super::labels::{LabelReader, Labels, RowPlace};
+use super::{Cause, DataError, columnar};
+
+/// An Arrow file whose columns of numbers have been read.
+pub(super) struct ArrowFile {
+    path: PathBuf,
+    schema: SchemaRef,
+    /// Pieces of the columns of numbers, by the places of the columns.
+    plain: BTreeMap<usize, Vec<ArrayRef>>,
+}
+
+/// A value that is not one of those that were asked for.
+enum Misfit {
+    /// None, in this row.
+    Missing(usize),
+    OtherType,
+}
+
+impl ArrowFile {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// A file that is missing, cut short or of another format; two columns of one name.
+    pub fn open(path: &Path) -> Result<ArrowFile, DataError> {
+        let schema = stream::schema(path)?;
+        let mut file = ArrowFile { path: path.to_owned(), schema, plain: BTreeMap::new() };
+        columnar::differ(path, &file.names())?;
+        let places = 0..file.schema.fields().len();
+        let places: Vec<usize> = places.filter(|at| is_plain(file.schema.field(*at))).collect();
+        file.plain = places.iter().map(|at| (*at, Vec::new())).collect();
+        read_columns(path, &places, |pieces| {
+            file.plain.values_mut().zip(pieces).for_each(|(of, piece)| of.push(piece.clone()));
+            Ok(())
+        })?;
+        Ok(file)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Columns as they were named, without what lies inside of them.
+    pub fn names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// The values of a column, whatever numbers they are.
+    ///
+    /// # Errors
+    /// No such column, texts, missing values, damage.
+    pub fn numbers(&self, name: &str) -> Result<Column<f32>, DataError> {
+        let mut column = Column { values: Vec::new(), counts: Vec::new() };
+        self.read(name, |piece, first| {
+            let of_piece = numbers_of(piece).map_err(|misfit| match misfit {
+                Misfit::Missing(row) => self.missing(name, first + row),
+                Misfit::OtherType => self.unlike(name, "numbers"),
+            })?;
+            column.values.extend(of_piece.values);
+            column.counts.extend(of_piece.counts);
+            Ok(())
+        })?;
+        Ok(column)
+    }
+
+    /// One label or owner per row, with the names that the file gives to its numbers.
+    ///
+    /// # Errors
+    /// No such column, neither numbers nor texts, missing values, damage.
+    pub fn labels(&self, name: &str) -> Result<Labels, DataError> {
+        let mut reader = LabelReader::new(&self.path, name);
+        self.read(name, |piece, first| {
+            if lists(piece).is_some() {
+                let expected = format!("one label a row in `{name}`");
+                return Err(DataError::because(Cause::OtherContent, &self.path, expected, "lists"));
+            }
+            let cells = cells(piece).ok_or_else(|| self.unlike(name, "whole numbers or texts"))?;
+            for (row, cell) in (first..).zip(cells) {
+                let place = || RowPlace::Row(row);
+                match cell {
+                    Cell::Missing => return Err(self.missing(name, row)),
+                    Cell::Whole(value) => reader.push_whole(value),
+                    Cell::Unsigned(value) => match i64::try_from(value) {
+                        Ok(value) => reader.push_whole(value),
+                        // Beyond what has a sign: its digits are what counts.
+                        Err(_) => reader.push_text(&value.to_string(), place)?,
+                    },
+                    Cell::Float(value) => reader.push_float(value, place)?,
+                    Cell::Truth(true) => reader.push_text("True", place)?,
+                    Cell::Truth(false) => reader.push_text("False", place)?,
+                    Cell::Bytes(bytes) => {
+                        reader.push_text(columnar::text(&self.path, name, row, bytes)?, place)?;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        let note = self.schema.metadata().get("huggingface");
+        Ok(reader.finish().with_names(note.and_then(|n| columnar::names_of_numbers(n, name))))
+    }
+
+    /// One string of bytes per row, of the column or of `inner` in its structure; `None` where all of them together are
+    /// more than `most` bytes.
+    ///
+    /// # Errors
+    /// No such column, other values, missing values, damage.
+    pub fn bytes(
+        &self,
+        name: &str,
+        inner: &str,
+        most: u64,
+    ) -> Result<Option<Vec<Vec<u8>>>, DataError> {
+        let (mut rows, mut left) = (Vec::new(), Some(most));
+        self.read(name, |piece, first| {
+            let unlike = || self.unlike(name, "bytes");
+            let of_rows = match piece.as_struct_opt() {
+                Some(structure) => structure.column_by_name(inner).ok_or_else(unlike)?.as_ref(),
+                None => piece,
+            };
+            for (at, cell) in cells(of_rows).ok_or_else(unlike)?.enumerate() {
+                match cell {
+                    Cell::Bytes(_) | Cell::Missing if piece.is_null(at) => {
+                        return Err(self.missing(name, first + at));
+                    }
+                    Cell::Missing => return Err(self.without_bytes(name, piece, (first, at))),
+                    Cell::Bytes(bytes) => {
+                        left = left.and_then(|left| left.checked_sub(bytes.len() as u64));
+                        // Of too many the rest is not copied.
+                        if left.is_some() {
+                            rows.push(bytes.to_vec());
+                        }
+                    }
+                    _ => return Err(unlike()),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(left.map(|_| rows))
+    }
+
+    /// Gives the pieces of a column to `each`, with the row that each piece begins with.
+    fn read(
+        &self,
+        name: &str,
+        mut each: impl FnMut(&dyn Array, usize) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let at = self.schema.index_of(name);
+        let at = at.map_err(|_| columnar::lacking(&self.path, name, &self.names()))?;
+        let mut first = 0;
+        let mut next = |piece: &ArrayRef| {
+            each(piece.as_ref(), first)?;
+            first += piece.len();
+            Ok(())
+        };
+        match self.plain.get(&at) {
+            Some(pieces) => pieces.iter().try_for_each(next),
+            None => read_columns(&self.path, &[at], |pieces| pieces.iter().try_for_each(&mut next)),
+        }
+    }
+
+    fn missing(&self, name: &str, row: usize) -> DataError {
+        LabelReader::new(&self.path, name).missing("", &RowPlace::Row(row))
+    }
+
+    /// The error for a structure that has no bytes in row `at` of a piece that begins with row `first`.
+    fn without_bytes(
+        &self,
+        name: &str,
+        piece: &dyn Array,
+        (first, at): (usize, usize),
+    ) -> DataError {
+        let paths = piece.as_struct_opt().and_then(|structure| structure.column_by_name("path"));
+        match paths.and_then(|paths| cells(paths.as_ref())?.nth(at)) {
+            Some(Cell::Bytes(path)) => DataError::advised(
+                &self.path,
+                format!("the bytes of an image in every row of `{name}`"),
+                format!("only its path `{}` in row {}", String::from_utf8_lossy(path), first + at),
+                "Save it where the images are: save_to_disk puts those that it finds into its files",
+            ),
+            _ => self.missing(name, first + at),
+        }
+    }
+
+    fn unlike(&self, name: &str, expected: &str) -> DataError {
+        let Ok(field) = self.schema.field_with_name(name) else {
+            return columnar::lacking(&self.path, name, &self.names());
+        };
+        match field.data_type() {
+            DataType::Dictionary(..) => DataError::advised(
+                &self.path,
+                format!("{expected} in the column `{name}`"),
+                "numbers into a dictionary (categories of pandas)",
+                "Write the column as plain texts before it is saved: df[column] = df[column].astype(str)",
+            ),
+            found => columnar::unlike(&self.path, name, expected, found),
+        }
+    }
+}
+
+/// Returns true for a column of numbers, which is small beside one of texts, bytes or lists.
+fn is_plain(field: &Field) -> bool {
+    field.data_type().is_numeric() || *field.data_type() == DataType::Boolean
+}
+
+/// The numbers of every row of an array, those of lists in lists one behind the other.
+fn numbers_of(array: &dyn Array) -> Result<Column<f32>, Misfit> {
+    if let Some(Lists { values, counts }) = lists(array) {
+        if let Some(row) = (0..array.len()).find(|row| array.is_null(*row)) {
+            return Err(Misfit::Missing(row));
+        }
+        let inner = numbers_of(values.as_ref()).map_err(|misfit| match misfit {
+            Misfit::Missing(place) => Misfit::Missing(row_with(place, &counts)),
+            Misfit::OtherType => Misfit::OtherType,
+        })?;
+        let mut rest = inner.counts.iter();
+        let count = |count: usize| rest.by_ref().take(count).sum();
+        return Ok(Column {
+            values: inner.values,
+            counts: counts.into_iter().map(count).collect(),
+        });
+    }
+    let number = |(row, cell)| match cell {
+        Cell::Missing => Err(Misfit::Missing(row)),
+        Cell::Whole(value) => Ok(value as f32),
+        Cell::Unsigned(value) => Ok(value as f32),
+        Cell::Float(value) => Ok(value as f32),
+        Cell::Truth(_) | Cell::Bytes(_) => Err(Misfit::OtherType),
+    };
+    let cells = cells(array).ok_or(Misfit::OtherType)?;
+    let values = cells.enumerate().map(number).collect::<Result<Vec<f32>, Misfit>>()?;
+    Ok(Column { counts: vec![1; values.len()], values })
+}
+
+/// The list that has the value at this place of all lists.
+fn row_with(place: usize, counts: &[usize]) -> usize {
+    let mut end = 0;
+    let has = |count: &usize| {
+        end += count;
+        place < end
+    };
+    counts.iter().position(has).unwrap_or(0)
+}

@@ -1,0 +1,174 @@
+//! Folders that `save_to_disk` of Hugging Face's `datasets` writes: a part each, or several beside a list of them.
+//!
+//! ```text
+//! dataset_dict.json                 the names of the parts
+//! train/state.json                  the files of the part, in their order
+//! train/data-00000-of-00002.arrow   its rows
+//! ```
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::columnar::is_arrow;
+use super::{Cause, DataError};
+use crate::files::{self, Kind};
+
+/// The list of parts of a folder.
+const PARTS: &str = "dataset_dict.json";
+
+/// The list of files of a part.
+const STATE: &str = "state.json";
+
+/// A folder that `save_to_disk` wrote.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SavedFolder {
+    /// A part that nobody has divided.
+    Part(PathBuf),
+    /// Parts by their names, each in a folder of its own.
+    Parts { folder: PathBuf, names: Vec<String> },
+}
+
+#[derive(Deserialize)]
+struct PartNames {
+    splits: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct State {
+    #[serde(rename = "_data_files")]
+    data_files: Vec<StateFile>,
+    /// Rows that are meant where these are not all of the files.
+    #[serde(default, rename = "_indices_files")]
+    indices_files: Option<Vec<StateFile>>,
+    /// Their name before version 2 of `datasets`.
+    #[serde(default, rename = "_indices_data_files")]
+    indices_data_files: Option<Vec<StateFile>>,
+}
+
+#[derive(Deserialize)]
+struct StateFile {
+    filename: String,
+}
+
+impl SavedFolder {
+    /// A folder, if it is one of these.
+    ///
+    /// # Errors
+    /// A list of parts that cannot be read.
+    pub fn open(folder: &Path) -> Result<Option<SavedFolder>, DataError> {
+        let parts = folder.join(PARTS);
+        if parts.is_file() {
+            let PartNames { splits: names } = read(&parts)?;
+            names.iter().try_for_each(|name| is_inside(&parts, name))?;
+            return Ok(Some(SavedFolder::Parts { folder: folder.to_owned(), names }));
+        }
+        let is_part = folder.join(STATE).is_file() && folder.join("dataset_info.json").is_file();
+        Ok(is_part.then(|| SavedFolder::Part(folder.to_owned())))
+    }
+
+    /// The file that says what this folder is, for people.
+    pub fn list(&self) -> PathBuf {
+        match self {
+            SavedFolder::Part(folder) => folder.join(STATE),
+            SavedFolder::Parts { folder, .. } => folder.join(PARTS),
+        }
+    }
+
+    /// The files of the training part, or of the only part.
+    ///
+    /// # Errors
+    /// No training part; as of [`part`](Self::part).
+    pub fn train(&self) -> Result<Vec<PathBuf>, DataError> {
+        match self {
+            SavedFolder::Part(folder) => files_of(folder),
+            SavedFolder::Parts { folder, names } => match self.part("train")?.as_slice() {
+                [] => Err(DataError::advised(
+                    &self.list(),
+                    "a part `train`",
+                    format!("the parts {}", names.join(", ")),
+                    format!(
+                        "Rename one of them, or read one alone: data.path = \"{}\" with data.test_share = 0.2",
+                        folder.join(names.first().map_or("PART", String::as_str)).display()
+                    ),
+                )),
+                files => Ok(files.to_vec()),
+            },
+        }
+    }
+
+    /// The files of the part of this name in their order; none where there is no such part.
+    ///
+    /// # Errors
+    /// A list or a file that is missing; a part that is a selection of its rows.
+    pub fn part(&self, name: &str) -> Result<Vec<PathBuf>, DataError> {
+        match self {
+            SavedFolder::Parts { folder, names } if names.iter().any(|known| known == name) => {
+                files_of(&folder.join(name))
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The files of a part in their order.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let path = folder.join(STATE);
+    let State { data_files, indices_files, indices_data_files } = read(&path)?;
+    if [indices_files, indices_data_files].into_iter().flatten().any(|files| !files.is_empty()) {
+        return Err(DataError::advised(
+            &path,
+            "a part whose rows are all meant",
+            "a selection of them (`_indices_files`)",
+            "Make it a part of its own before it is saved: d.flatten_indices().save_to_disk(FOLDER)",
+        ));
+    }
+    let names = data_files.into_iter().map(|file| file.filename);
+    let files = names.map(|name| {
+        is_inside(&path, &name)?;
+        Ok(folder.join(name))
+    });
+    let files = files.collect::<Result<Vec<_>, DataError>>()?;
+    match files.as_slice() {
+        [] => Err(DataError::because(Cause::OtherContent, &path, "files of the part", "none")),
+        _ => Ok(files),
+    }
+}
+
+/// Checks that a file of a part, if it is one, has no rows that are not meant.
+///
+/// # Errors
+/// A part that is a selection of its rows; a list that cannot be read.
+pub(super) fn is_all_meant(file: &Path) -> Result<(), DataError> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    match is_arrow(file) && folder.join(STATE).is_file() {
+        true => files_of(folder).map(|_| ()),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a name is one of a file or folder beside the list that has it.
+fn is_inside(list: &Path, name: &str) -> Result<(), DataError> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(_)), None) => Ok(()),
+        _ => Err(DataError::because(
+            Cause::OtherContent,
+            list,
+            "names of what lies beside it",
+            format!("`{name}`"),
+        )),
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T, DataError> {
+    let expected = "a list that save_to_disk wrote";
+    let text =
+        files::read_text(path, Kind::Manifest).map_err(|e| DataError::io(path, expected, e))?;
+    serde_json::from_str(&text)
+        .map_err(|error| DataError::corrupt(path, expected, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;
