@@ -52,9 +52,8 @@ pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
     let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
     match args.format {
         Format::Human => {
-            let mean = mean.map_or_else(String::new, |mean| {
-                format!(", mean accuracy {:.2} %", 100.0 * mean)
-            });
+            let mean = mean
+                .map_or_else(String::new, |mean| format!(", mean accuracy {:.2} %", 100.0 * mean));
             let untested = match lines.len() - known.len() {
                 0 => String::new(),
                 without => format!("; {without} slots have no test images and are left out"),

@@ -276,7 +276,10 @@ mod tests {
         assert_eq!((words[0], words[2]), ("--clients", "--beta"), "{both}");
         with(words[1].parse().unwrap(), words[3].parse().unwrap()).unwrap();
         let error = with(200, 0.5).unwrap_err().to_string();
-        assert!(error.contains("task 1 has ") && error.contains(" samples for 200 clients"), "{error}");
+        assert!(
+            error.contains("task 1 has ") && error.contains(" samples for 200 clients"),
+            "{error}"
+        );
         let (option, value) = error.split('`').nth(1).unwrap().split_once(' ').unwrap();
         match option {
             "--clients" => with(value.parse().unwrap(), 0.5),

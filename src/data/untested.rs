@@ -20,7 +20,8 @@ impl Dataset {
 
 fn note(untested: &[&str], classes: usize) -> Option<String> {
     let count = untested.len();
-    let have = if count == 1 { "has no test samples: it has" } else { "have no test samples: they have" };
+    let have =
+        if count == 1 { "has no test samples: it has" } else { "have no test samples: they have" };
     let named: Vec<String> = untested.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
     let more = match count.checked_sub(NAMED) {
         None | Some(0) => String::new(),

@@ -97,10 +97,8 @@ fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
     let histograms: Vec<Vec<u64>> =
         portraits.iter().map(|p| padded(&p.responses.answered)).collect();
     let entropy = response_entropy(&histograms);
-    let entropies = [
-        (RESPONSE_ENTROPY, entropy.mean),
-        (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalised),
-    ];
+    let entropies =
+        [(RESPONSE_ENTROPY, entropy.mean), (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalised)];
     for (name, measured) in entropies {
         figures.extend(measured.map(|measured| (name.to_string(), Figure(measured))));
     }

@@ -153,7 +153,10 @@ mod tests {
         assert_eq!(accuracy.matrix[2], [Some(0.0), Some(1.0), None]);
         assert_eq!(accuracy.untested_tasks, [3]);
         assert_eq!((accuracy.faa, accuracy.micro), (Some(0.5), Some(0.6)));
-        assert_eq!((accuracy.average_incremental, accuracy.forgetting), (Some(2.0 / 3.0), Some(0.5)));
+        assert_eq!(
+            (accuracy.average_incremental, accuracy.forgetting),
+            (Some(2.0 / 3.0), Some(0.5))
+        );
         let json = serde_json::to_value(&accuracy).unwrap();
         assert_eq!(json["matrix"][2], serde_json::json!([0.0, 1.0, null]));
         // Nothing at all is tested.

@@ -90,7 +90,8 @@ mod tests {
             samples,
         };
         let names = ClassNames::new(["0", "1", "2", "3", "emu"].map(String::from).to_vec());
-        let text = partition_table(&[held(0, 0, 3, 5), held(0, 7, 3, 1), held(1, 0, 4, 15)], &names);
+        let text =
+            partition_table(&[held(0, 0, 3, 5), held(0, 7, 3, 1), held(1, 0, 4, 15)], &names);
         let rows: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(rows[0], "client samples classes most of task 1 task 2");

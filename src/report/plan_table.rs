@@ -101,15 +101,17 @@ fn phases(plan: &Plan) -> String {
     for row in rows {
         let ranges = [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up];
         let all: u64 = ranges.iter().map(|range| range.sum.frame).sum();
-        table.row(head(row).into_iter().chain([
-            range(&row.down, |frame| frame.payload),
-            range(&row.down, |frame| frame.control),
-            range(&row.up, |frame| frame.payload),
-            range(&row.up, |frame| frame.control),
-            all.checked_div(u64::from(row.rounds))
-                .map_or_else(String::new, |each| Bytes(each).to_string()),
-            Bytes(all).to_string(),
-        ]));
+        table.row(
+            head(row).into_iter().chain([
+                range(&row.down, |frame| frame.payload),
+                range(&row.down, |frame| frame.control),
+                range(&row.up, |frame| frame.payload),
+                range(&row.up, |frame| frame.control),
+                all.checked_div(u64::from(row.rounds))
+                    .map_or_else(String::new, |each| Bytes(each).to_string()),
+                Bytes(all).to_string(),
+            ]),
+        );
     }
     let mut text = table.render();
     text.push_str(

@@ -100,7 +100,8 @@ impl RunRecord {
     /// The number of clients that own data; `None` where they are new in every round, or the scenario does not say.
     pub fn fixed_population(&self) -> Option<usize> {
         let key = |section: &str, key: &str| self.scenario.get(section)?.get(key).cloned();
-        let is_fresh = key("participation", "population").is_some_and(|p| p.as_str() == Some("fresh"));
+        let is_fresh =
+            key("participation", "population").is_some_and(|p| p.as_str() == Some("fresh"));
         let clients = key("federation", "clients")?.as_integer()?;
         usize::try_from(clients).ok().filter(|_| !is_fresh)
     }

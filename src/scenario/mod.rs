@@ -87,8 +87,8 @@ pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use auxiliary::AuxiliarySection;
 pub use availability::{AvailabilityPattern, AvailabilitySection};
 pub use backbone::{
-    Activation, Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE, ExtractorSection,
-    Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
+    Activation, Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE,
+    ExtractorSection, Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, ChosenMethod, Complaint, Ignored, MethodCatalogue};

@@ -47,7 +47,8 @@ fn a_class_of_a_long_tail_without_tests_is_in_no_mean() {
     let rows = matrix(folder);
     let last: Vec<&Vec<String>> = rows.iter().filter(|row| row[0] == "3").collect();
     assert_eq!((last.len(), &*last[2][3], &*last[2][4]), (3, "0", ""));
-    let share = |row: usize| last[row][2].parse::<f64>().unwrap() / last[row][3].parse::<f64>().unwrap();
+    let share =
+        |row: usize| last[row][2].parse::<f64>().unwrap() / last[row][3].parse::<f64>().unwrap();
     let number = |pointer: &str| summary.pointer(pointer).and_then(Value::as_f64);
     assert_eq!(number("/accuracy/faa"), Some((share(0) + share(1)) / 2.0));
     assert_eq!(number("/accuracy/micro"), Some((3.0 * share(0) + share(1)) / 4.0));
@@ -113,8 +114,7 @@ fn a_play_whose_end_lacks_a_character_has_no_accuracy_of_it() {
     fs::write(folder.join("p.toml"), text).unwrap();
     let (told, summary) = run(folder, "p.toml", &[]);
     assert!(told.err.contains("no accuracy (`c`)"), "{}", told.err);
-    let last: Vec<Vec<String>> =
-        matrix(folder).into_iter().filter(|row| row[0] == "3").collect();
+    let last: Vec<Vec<String>> = matrix(folder).into_iter().filter(|row| row[0] == "3").collect();
     let known: Vec<f64> = last.iter().filter_map(|row| row[4].parse().ok()).collect();
     assert_eq!((last.len(), known.len()), (3, 2), "{last:?}");
     assert!(last.iter().all(|row| row[4].is_empty() == (row[3] == "0")), "{last:?}");

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -11,7 +10,7 @@ use arrow_array::{
     UInt8Array, UInt64Array,
 };
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::Fields;
+use arrow_schema::{Fields, Metadata};
 use half::f16;
 
 use super::*;
@@ -26,8 +25,7 @@ pub(in crate::data) fn stream(pieces: &[&[(&str, ArrayRef)]], names: Option<&str
             let label = format!(r#"{{"names": {names}, "_type": "ClassLabel"}}"#);
             format!(r#"{{"info": {{"features": {{"label": {label}}}}}}}"#)
         };
-        let notes: HashMap<String, String> =
-            names.map(|names| ("huggingface".to_owned(), note(names))).into_iter().collect();
+        let notes: Metadata = names.map(|names| ("huggingface", note(names))).into_iter().collect();
         let schema = arrow_schema::Schema::new(piece.iter().map(field).collect::<Fields>());
         let columns = piece.iter().map(|(_, array)| Arc::clone(array)).collect();
         RecordBatch::try_new(Arc::new(schema.with_metadata(notes)), columns).unwrap()

@@ -221,8 +221,11 @@ fn one_file_is_divided_by_a_share() {
     }
 }
 
+/// Name of a file, gray value and label of each of its images, and its names of classes.
+type NamedFile<'a> = (&'a str, &'a [(u8, i64)], Option<&'a str>);
+
 /// Files of two classes that number them as they like; what is read of them.
-fn of_names(files: &[(&str, &[(u8, i64)], Option<&str>)]) -> Result<Dataset, String> {
+fn of_names(files: &[NamedFile<'_>]) -> Result<Dataset, String> {
     let root = tempfile::tempdir().unwrap();
     for (name, rows, names) in files {
         let rows: Vec<_> =

@@ -209,8 +209,9 @@ mod tests {
         }
         let last = tasks - 1;
         let known = |value: Option<f64>| value.expect("every task was tested");
-        let stages =
-            |f: &dyn Fn(usize) -> Option<f64>| (0..tasks).map(|j| known(f(j))).collect::<Vec<f64>>();
+        let stages = |f: &dyn Fn(usize) -> Option<f64>| {
+            (0..tasks).map(|j| known(f(j))).collect::<Vec<f64>>()
+        };
         golden.assert_close("faa", &[known(matrix.faa())]);
         golden.assert_close("final_micro", &[known(matrix.micro(last))]);
         golden.assert_close("stage_macro", &stages(&|j| matrix.r#macro(j)));
@@ -229,7 +230,8 @@ mod tests {
         // Figures that are others by a factor or a sign.
         golden.assert_close("forget_last_mean_old", &[drops.iter().sum::<f64>() / last as f64]);
         // The oracle has 0 after the first task, where there is nothing to forget.
-        let forgetting = stages(&|j| matrix.forgetting_from_best_after(j).or((j == 0).then_some(0.0)));
+        let forgetting =
+            stages(&|j| matrix.forgetting_from_best_after(j).or((j == 0).then_some(0.0)));
         golden.assert_close("forget_stage", &forgetting);
     }
 

@@ -151,9 +151,11 @@ impl SlotAccuracies {
         let backward = self.backward().points;
         let last = self.points().saturating_sub(1);
         let sums = forward.points.iter().zip(backward).enumerate();
-        PerPoint::of(sums.map(|(point, (ft, bt))| {
-            if point == last { *ft } else { Some((*ft)? + bt?) }
-        }))
+        PerPoint::of(sums.map(
+            |(point, (ft, bt))| {
+                if point == last { *ft } else { Some((*ft)? + bt?) }
+            },
+        ))
     }
 }
 

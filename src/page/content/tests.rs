@@ -73,7 +73,11 @@ fn run_with(folder: &Path, method: &str, clients: u32) {
 /// What the figures of curves are called, and what the arms in them are called, with their colours.
 fn figures(content: &Content) -> Vec<(String, Vec<(usize, String)>)> {
     let arm = |arm: &usize| (content.curve_number(*arm), content.curve_name(*arm));
-    content.charts().iter().map(|(name, arms)| (name.clone(), arms.iter().map(arm).collect())).collect()
+    content
+        .charts()
+        .iter()
+        .map(|(name, arms)| (name.clone(), arms.iter().map(arm).collect()))
+        .collect()
 }
 
 /// A study with these axes, and its runs; `of` reads method and clients from the path of a cell.
@@ -142,7 +146,6 @@ fn numbers_beside_another_axis_have_a_figure_each() {
     });
     let methods = || vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())];
     let content = Content::gather(&[root], &[]).unwrap();
-    let wanted =
-        vec![("clients=10".to_owned(), methods()), ("clients=20".to_owned(), methods())];
+    let wanted = vec![("clients=10".to_owned(), methods()), ("clients=20".to_owned(), methods())];
     assert_eq!(figures(&content), wanted);
 }

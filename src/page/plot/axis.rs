@@ -91,7 +91,8 @@ impl Axis {
         // Bytes have long words, which must not run into each other.
         let most = if label == Label::Bytes { 5 } else { 9 };
         let fine = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(ticks);
-        let ticks = fine.into_iter().find(|fine| fine.len() <= most).unwrap_or_else(|| ticks(&[1.0]));
+        let ticks =
+            fine.into_iter().find(|fine| fine.len() <= most).unwrap_or_else(|| ticks(&[1.0]));
         let (title, bounds) = (format!("{title}, logarithmic"), Bounds::of(label));
         Axis { title, low, high, ticks, logarithmic: true, bounds }
     }

@@ -48,8 +48,7 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
     if timed {
         panels.push(panel("virtual time (s)", Label::Seconds, |point| point.closed_s));
     }
-    let series =
-        |(arm, _): &(usize, Curve)| (content.curve_number(*arm), content.curve_name(*arm));
+    let series = |(arm, _): &(usize, Curve)| (content.curve_number(*arm), content.curve_name(*arm));
     let at = if name.is_empty() { String::new() } else { format!(", {name}") };
     Some(Figure {
         id: format!("curve-{}", number + 1),

@@ -40,8 +40,7 @@ fn matrix(arm: &Arm) -> Option<Matrix> {
     let runs: Vec<Vec<Vec<Option<f64>>>> = arm.done().filter_map(of).collect();
     let tasks = runs.iter().map(Vec::len).max().filter(|tasks| (2..=MOST).contains(tasks))?;
     let cell = |learnt: usize, tested: usize| {
-        let all: Vec<f64> =
-            runs.iter().filter_map(|run| *run.get(learnt)?.get(tested)?).collect();
+        let all: Vec<f64> = runs.iter().filter_map(|run| *run.get(learnt)?.get(tested)?).collect();
         Spread::of(&all)
     };
     Some((0..tasks).map(|row| (0..=row).map(|column| cell(row, column)).collect()).collect())
@@ -80,7 +79,8 @@ mod tests {
         let matrix = [vec![cell(1.0)], vec![cell(0.5), None], vec![cell(0.25), None, cell(0.75)]];
         let text = table("arm", &matrix).into_string();
         let row = text.split("task 3</th>").last().unwrap();
-        let cells: Vec<&str> = row.split("</td>").map(|td| td.rsplit('>').next().unwrap()).collect();
+        let cells: Vec<&str> =
+            row.split("</td>").map(|td| td.rsplit('>').next().unwrap()).collect();
         assert_eq!(&cells[..3], ["25.0", "", "75.0"], "{text}");
     }
 }

@@ -184,12 +184,17 @@ mod tests {
     fn many_clients_are_sorted_and_some_of_them_shown_as_they_are() {
         // Client c has 10 + c samples of class c % 3 and one of the next.
         let counts: Counts = (0..100)
-            .flat_map(|client| [((client % 3, client), 10 + client), (((client + 1) % 3, client), 1)])
+            .flat_map(|client| {
+                [((client % 3, client), 10 + client), (((client + 1) % 3, client), 1)]
+            })
             .collect();
         let columns = columns(&counts, 30);
         assert_eq!(columns.len(), 30);
         let main: Vec<u64> = columns.iter().map(|column| column.main_class().unwrap()).collect();
-        assert!(main.is_sorted() && [0, 1, 2].map(|c| main.iter().filter(|m| **m == c).count()) == [10; 3]);
+        assert!(
+            main.is_sorted()
+                && [0, 1, 2].map(|c| main.iter().filter(|m| **m == c).count()) == [10; 3]
+        );
         assert!(columns.iter().all(|one| one.client % 3 == one.main_class().unwrap()));
         assert!(columns.iter().all(|one| one.samples() == 11 + one.client), "nothing is added up");
         let text = table("many", &counts, &no_names()).into_string();

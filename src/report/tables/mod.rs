@@ -127,7 +127,9 @@ impl TableFiles {
             Box::new(BytesTable::new(open(names::BYTES)?).map_err(at(names::BYTES))?),
             Box::new(ClientsTable::new(open(names::CLIENTS)?).map_err(at(names::CLIENTS))?),
             Box::new(MatrixTable::new(open(names::MATRIX)?).map_err(at(names::MATRIX))?),
-            Box::new(ClassesTable::new(open(names::CLASSES)?, named()).map_err(at(names::CLASSES))?),
+            Box::new(
+                ClassesTable::new(open(names::CLASSES)?, named()).map_err(at(names::CLASSES))?,
+            ),
             Box::new(
                 ParticipationTable::new(open(names::PARTICIPATION)?)
                     .map_err(at(names::PARTICIPATION))?,

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::experiment::{ClassNames, DirectoryError, Holding, RunDirectory, names, write_atomically};
+use crate::experiment::{
+    ClassNames, DirectoryError, Holding, RunDirectory, names, write_atomically,
+};
 use crate::report::column::{CLASS_NAME, CLIENT, Column, TASK, int};
 use crate::report::csv::Csv;
 

@@ -8,7 +8,11 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
     PHASE,
     float("opened_s", "s", "virtual time at which the round opened"),
     float("closed_s", "s", "virtual time at which it closed; empty if it never did"),
-    float("duration_s", "s", "virtual time from opening to closing; the four columns that follow add up to it"),
+    float(
+        "duration_s",
+        "s",
+        "virtual time from opening to closing; the four columns that follow add up to it",
+    ),
     float("work_s", "s", "of it local work of the client whose update was aggregated last"),
     float("links_s", "s", "of it frames to and from that client under way"),
     float(

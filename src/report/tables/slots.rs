@@ -25,7 +25,11 @@ pub(in crate::report) const COLUMNS: &[Column] = &[
         "right answers among the rows of all slots begun (class-incremental); empty where that was not asked",
     ),
     int("total", "", "test images of the slot"),
-    float("accuracy_own", "share", "correct_own over total; empty where the slot has no test images"),
+    float(
+        "accuracy_own",
+        "share",
+        "correct_own over total; empty where the slot has no test images",
+    ),
     float("accuracy_all", "share", "correct_all over total"),
 ];
 
