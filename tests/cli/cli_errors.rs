@@ -196,28 +196,37 @@ fn a_replay_of_nothing_is_2() {
     assert!(told.err.contains("is not the directory of a run"), "{}", told.err);
 }
 
+/// Runs a scenario whose updates are beyond what half precision holds.
+fn diverging(folder: &Path, codec: &str) -> Told {
+    let settings = [
+        "backbone={kind=\"pixels\"}",
+        "method={name=\"fedavg\",train=\"head\"}",
+        "client={epochs=1,clip=0.0,optimiser={kind=\"sgd\",lr=1e7}}",
+        "federation.rounds=2",
+        codec,
+    ];
+    let tiny = tiny();
+    let mut words = vec!["run", tiny.to_str().unwrap(), "-o", "run"];
+    words.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+    let told = tell(folder, &words);
+    assert_eq!(told.code, 7, "{}", told.err);
+    assert!(told.err.contains("codec f16 cannot carry"), "{}", told.err);
+    assert!(told.err.contains("choose codec f32 or bf16"), "{}", told.err);
+    told
+}
+
 #[test]
 fn a_download_that_its_codec_cannot_carry_ends_as_bad_training_does() {
     let folder = tempfile::tempdir().unwrap();
-    let diverging = [
-        "--set",
-        "backbone={kind=\"pixels\"}",
-        "--set",
-        "method={name=\"fedavg\",train=\"head\"}",
-        "--set",
-        "client={epochs=1,clip=0.0,optimiser={kind=\"sgd\",lr=1e7}}",
-        "--set",
-        "federation.rounds=2",
-        "--set",
-        "wire.down.codec=\"f16\"",
-    ];
-    let told = tiny_run(folder.path(), &diverging);
-    assert_eq!(told.code, 7, "{}", told.err);
-    let must = "could not pack the broadcast of round";
-    assert!(told.err.contains(must) && told.err.contains("codec f16 cannot carry"), "{}", told.err);
-    assert!(
-        told.err.contains("head.") && told.err.contains("choose codec f32 or bf16"),
-        "{}",
-        told.err
-    );
+    let told = diverging(folder.path(), "wire.down.codec=\"f16\"");
+    assert!(told.err.contains("could not pack the broadcast of round"), "{}", told.err);
+    assert!(told.err.contains("head."), "{}", told.err);
+}
+
+#[test]
+fn uploads_that_their_codec_cannot_carry_are_refused_and_never_aggregated() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = diverging(folder.path(), "wire.up.codec=\"f16\"");
+    assert!(told.err.contains("update of client 0 rejected: tensor `head."), "{}", told.err);
+    assert!(told.out.contains("no update was ever aggregated"), "{}", told.out);
 }

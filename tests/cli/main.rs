@@ -43,6 +43,7 @@ mod partition_table;
 mod plan_bytes;
 mod profile;
 mod readme;
+mod recomputed;
 mod reference;
 mod replay;
 mod report;

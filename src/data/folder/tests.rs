@@ -147,6 +147,33 @@ fn classes_and_files_are_sorted_by_name() {
     assert_eq!(data.test.image(1).unwrap().height, 7);
 }
 
+/// As in torchvision; labels in tables are ordered by value.
+#[test]
+fn folders_that_are_numbers_are_in_the_order_of_their_letters() {
+    let root = tempfile::tempdir().unwrap();
+    for (seed, class) in ["0", "1", "10", "2"].into_iter().enumerate() {
+        write(root.path(), &format!("train/{class}/a.png"), 1, 1, seed as u32);
+        write(root.path(), &format!("test/{class}/a.png"), 1, 1, seed as u32);
+    }
+    let data = open(root.path(), &FolderOptions::default()).unwrap();
+    assert_eq!(data.class_names, ["0", "1", "10", "2"]);
+    let seeds: Vec<u8> = (0..4).map(|at| data.train.image(at).unwrap().pixels[0]).collect();
+    assert_eq!((data.train.labels(), seeds), (&[0, 1, 2, 3][..], vec![0, 1, 2, 3]));
+}
+
+#[test]
+fn sixteen_bits_become_eight_by_the_nearest_of_257ths() {
+    let root = sample_folder();
+    let values = [0, 500, 32_896, 65_000, 65_535];
+    image::ImageBuffer::<image::Luma<u16>, _>::from_fn(5, 1, |x, _| {
+        image::Luma([values[x as usize]])
+    })
+    .save(root.path().join("train/b/0.png"))
+    .unwrap();
+    let data = open(root.path(), &FolderOptions::default()).unwrap();
+    assert_eq!(data.train.image(1).unwrap().pixels[..5], [0, 2, 128, 253, 255]);
+}
+
 #[test]
 fn memory_and_files_give_the_same_pixels() {
     let root = sample_folder();
