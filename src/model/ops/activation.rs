@@ -2,8 +2,9 @@
 
 use candle_core::{Result, Tensor};
 
-use super::{gelu, quick_gelu};
-use crate::numerics::wide::wide;
+use super::gelu::Gelu;
+use super::pointwise;
+use super::quick_gelu::QuickGelu;
 pub use crate::scenario::Activation;
 
 impl Activation {
@@ -13,24 +14,24 @@ impl Activation {
     /// Only what candle itself reports.
     pub fn of(self, x: &Tensor) -> Result<Tensor> {
         match self {
-            Activation::Gelu => gelu::gelu(x),
-            Activation::QuickGelu => quick_gelu::quick_gelu(x),
+            Activation::Gelu => pointwise::apply(Gelu, x),
+            Activation::QuickGelu => pointwise::apply(QuickGelu, x),
         }
     }
 
     /// That of every value, in a new vector.
     pub(super) fn values(self, x: &[f32]) -> Vec<f32> {
         match self {
-            Activation::Gelu => wide(gelu::Values(x)),
-            Activation::QuickGelu => wide(quick_gelu::Values(x)),
+            Activation::Gelu => pointwise::values(Gelu, x),
+            Activation::QuickGelu => pointwise::values(QuickGelu, x),
         }
     }
 
     /// The gradient of every value `x` from that of the result.
     pub(super) fn slopes(self, x: &[f32], g: &[f32]) -> Vec<f32> {
         match self {
-            Activation::Gelu => wide(gelu::Slopes { x, g }),
-            Activation::QuickGelu => wide(quick_gelu::Slopes { x, g }),
+            Activation::Gelu => pointwise::gradient(Gelu, x, g),
+            Activation::QuickGelu => pointwise::gradient(QuickGelu, x, g),
         }
     }
 }

@@ -6,34 +6,48 @@
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Tensor};
 
+use super::pointwise::{self, Pointwise};
 use super::stock;
-use super::storage::{lend, served, tensor_like, values, wide_type};
-use super::with_gradient::with_gradient;
-use crate::numerics::wide::{PIECE, Work, appended, exp, wide};
+use crate::numerics::wide::exp;
 
 /// Exact GELU of every entry of `x` (any shape).
 ///
 /// # Errors
 /// Only what candle itself reports.
 pub fn gelu(x: &Tensor) -> Result<Tensor> {
-    if served(&[x]) { x.contiguous()?.apply_op1(Gelu) } else { composed(x) }
+    pointwise::apply(Gelu, x)
 }
 
-/// From candle's operations, in `f32` inside.
-fn composed(x: &Tensor) -> Result<Tensor> {
-    const INVERSE_SQRT_2_PI: f64 = 0.398_942_280_401_432_7;
-    let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
-    let kept = x.detach();
-    let value = kept.to_dtype(wide)?.gelu_erf()?.to_dtype(dtype)?;
-    with_gradient(x, value, move |g| {
-        let x = kept.to_dtype(wide)?;
-        let below = (((&x * FRAC_1_SQRT_2)?.erf()? + 1.0)? * 0.5)?;
+#[derive(Clone, Copy)]
+pub(super) struct Gelu;
+
+impl Pointwise for Gelu {
+    const NAME: &'static str = "gelu";
+
+    #[inline(always)]
+    fn value(self, x: f32) -> f32 {
+        x * normal(x).0
+    }
+
+    #[inline(always)]
+    fn slope(self, x: f32) -> f32 {
+        const INVERSE_SQRT_2_PI: f32 = 0.398_942_3;
+        let (below, bell) = normal(x);
+        below + x * INVERSE_SQRT_2_PI * bell
+    }
+
+    fn composed_value(self, x: &Tensor) -> Result<Tensor> {
+        x.gelu_erf()
+    }
+
+    fn composed_slope(self, x: &Tensor) -> Result<Tensor> {
+        const INVERSE_SQRT_2_PI: f64 = 0.398_942_280_401_432_7;
+        let below = (((x * FRAC_1_SQRT_2)?.erf()? + 1.0)? * 0.5)?;
         let bell = (stock::exp(&(x.sqr()? * -0.5)?)? * INVERSE_SQRT_2_PI)?;
-        let slope = (below + (x * bell)?)?;
-        Ok(Some((g.to_dtype(wide)? * slope)?.to_dtype(dtype)?))
-    })
+        below + (x * bell)?
+    }
 }
 
 /// `(Phi(x), sqrt(2 pi) phi(x))`: the normal distribution function and its unscaled density.
@@ -50,65 +64,6 @@ fn normal(x: f32) -> (f32, f32) {
     let bell = exp(-0.5 * x * x);
     let tail = 0.5 * poly * t * bell;
     (if x < 0.0 { tail } else { 1.0 - tail }, bell)
-}
-
-/// GELU of every value, in a new vector.
-pub(super) struct Values<'a>(pub &'a [f32]);
-
-impl Work for Values<'_> {
-    type Answer = Vec<f32>;
-
-    #[inline(always)]
-    fn run(self) -> Vec<f32> {
-        let mut all = Vec::with_capacity(self.0.len());
-        for xs in self.0.chunks(PIECE) {
-            for x in appended(&mut all, xs) {
-                *x *= normal(*x).0;
-            }
-        }
-        all
-    }
-}
-
-/// The gradient of every value from that of the result.
-pub(super) struct Slopes<'a> {
-    pub x: &'a [f32],
-    pub g: &'a [f32],
-}
-
-impl Work for Slopes<'_> {
-    type Answer = Vec<f32>;
-
-    #[inline(always)]
-    fn run(self) -> Vec<f32> {
-        const INVERSE_SQRT_2_PI: f32 = 0.398_942_3;
-        let mut all = Vec::with_capacity(self.x.len());
-        for (xs, gs) in self.x.chunks(PIECE).zip(self.g.chunks(PIECE)) {
-            for (x, &g) in appended(&mut all, xs).iter_mut().zip(gs) {
-                let (below, bell) = normal(*x);
-                *x = g * (below + *x * INVERSE_SQRT_2_PI * bell);
-            }
-        }
-        all
-    }
-}
-
-struct Gelu;
-
-impl CustomOp1 for Gelu {
-    fn name(&self) -> &'static str {
-        "gelu"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let y = wide(Values(values(x, layout)?));
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
-    }
-
-    fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let gradient = lend(x, |x| lend(g, |g| Ok(wide(Slopes { x, g }))))?;
-        tensor_like(gradient, x).map(Some)
-    }
 }
 
 #[cfg(test)]

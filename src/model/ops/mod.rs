@@ -78,6 +78,7 @@ mod linear;
 #[allow(unsafe_code)]
 pub(crate) mod matrix;
 mod max_pool;
+mod pointwise;
 mod quick_gelu;
 mod relu;
 mod softmax;

@@ -3,14 +3,13 @@
 //! Slope `s + 1.702 x s (1 - s)`. The logistic function is computed from an exponential that never grows, so that
 //! nothing overflows.
 
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Tensor};
 
+use super::pointwise::{self, Pointwise};
 use super::stock;
-use super::storage::{lend, served, tensor_like, values, wide_type};
-use super::with_gradient::with_gradient;
-use crate::numerics::wide::{PIECE, Work, appended, exp, wide};
+use crate::numerics::wide::exp;
 
-/// What the argument of the logistic function is multiplied with.
+/// Factor of the argument of the logistic function.
 const STEEPNESS: f32 = 1.702;
 
 /// QuickGELU of every entry of `x` (any shape).
@@ -18,24 +17,35 @@ const STEEPNESS: f32 = 1.702;
 /// # Errors
 /// Only what candle itself reports.
 pub fn quick_gelu(x: &Tensor) -> Result<Tensor> {
-    if served(&[x]) { x.contiguous()?.apply_op1(QuickGelu) } else { composed(x) }
+    pointwise::apply(QuickGelu, x)
 }
 
-/// From candle's operations, in `f32` inside.
-fn composed(x: &Tensor) -> Result<Tensor> {
-    let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
-    let kept = x.detach();
-    let steepness = f64::from(STEEPNESS);
-    let logistic = move |x: &Tensor| ((stock::exp(&(x * -steepness)?)? + 1.0)?).recip();
-    let value = kept.to_dtype(wide)?;
-    let value = (&value * logistic(&value)?)?.to_dtype(dtype)?;
-    with_gradient(x, value, move |g| {
-        let x = kept.to_dtype(wide)?;
-        let part = logistic(&x)?;
+#[derive(Clone, Copy)]
+pub(super) struct QuickGelu;
+
+impl Pointwise for QuickGelu {
+    const NAME: &'static str = "quick-gelu";
+
+    #[inline(always)]
+    fn value(self, x: f32) -> f32 {
+        x * logistic(x)
+    }
+
+    #[inline(always)]
+    fn slope(self, x: f32) -> f32 {
+        let part = logistic(x);
+        part + STEEPNESS * x * (part * (1.0 - part))
+    }
+
+    fn composed_value(self, x: &Tensor) -> Result<Tensor> {
+        x * composed_logistic(x)?
+    }
+
+    fn composed_slope(self, x: &Tensor) -> Result<Tensor> {
+        let part = composed_logistic(x)?;
         let rest = (1.0 - &part)?;
-        let slope = (&part + ((&x * steepness)? * (&part * rest)?)?)?;
-        Ok(Some((g.to_dtype(wide)? * slope)?.to_dtype(dtype)?))
-    })
+        &part + ((x * f64::from(STEEPNESS))? * (&part * rest)?)?
+    }
 }
 
 /// `s(1.702 x)`.
@@ -46,62 +56,9 @@ fn logistic(x: f32) -> f32 {
     if x < 0.0 { small * upper } else { upper }
 }
 
-/// QuickGELU of every value, in a new vector.
-pub(super) struct Values<'a>(pub &'a [f32]);
-
-impl Work for Values<'_> {
-    type Answer = Vec<f32>;
-
-    #[inline(always)]
-    fn run(self) -> Vec<f32> {
-        let mut all = Vec::with_capacity(self.0.len());
-        for xs in self.0.chunks(PIECE) {
-            for x in appended(&mut all, xs) {
-                *x *= logistic(*x);
-            }
-        }
-        all
-    }
-}
-
-/// The gradient of every value from that of the result.
-pub(super) struct Slopes<'a> {
-    pub x: &'a [f32],
-    pub g: &'a [f32],
-}
-
-impl Work for Slopes<'_> {
-    type Answer = Vec<f32>;
-
-    #[inline(always)]
-    fn run(self) -> Vec<f32> {
-        let mut all = Vec::with_capacity(self.x.len());
-        for (xs, gs) in self.x.chunks(PIECE).zip(self.g.chunks(PIECE)) {
-            for (x, &g) in appended(&mut all, xs).iter_mut().zip(gs) {
-                let part = logistic(*x);
-                *x = g * (part + STEEPNESS * *x * (part * (1.0 - part)));
-            }
-        }
-        all
-    }
-}
-
-struct QuickGelu;
-
-impl CustomOp1 for QuickGelu {
-    fn name(&self) -> &'static str {
-        "quick-gelu"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let y = wide(Values(values(x, layout)?));
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
-    }
-
-    fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let gradient = lend(x, |x| lend(g, |g| Ok(wide(Slopes { x, g }))))?;
-        tensor_like(gradient, x).map(Some)
-    }
+/// `s(1.702 x)` of every entry, from candle's operations.
+fn composed_logistic(x: &Tensor) -> Result<Tensor> {
+    (stock::exp(&(x * -f64::from(STEEPNESS))?)? + 1.0)?.recip()
 }
 
 #[cfg(test)]
