@@ -1,5 +1,6 @@
 //! Files of columns, Parquet or Arrow, and the rules that both are read by.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use super::DataError;
 use super::arrow_file::ArrowFile;
 use super::columns::{Column, Table};
 use super::labels::Labels;
+use super::part_files::has_ending;
 
 /// A file of columns that is open.
 pub(super) enum ColumnarFile {
@@ -85,14 +87,23 @@ impl ColumnarFile {
 
 /// Returns true for a file whose name ends as those of `save_to_disk` do.
 pub(super) fn is_arrow(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("arrow"))
+    has_ending(path, "arrow")
+}
+
+/// The first name that was there before.
+pub(super) fn twice<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<&'a String> {
+    let mut known = BTreeSet::new();
+    names.into_iter().find(|name| !known.insert(*name))
 }
 
 /// Checks that no two columns have one name.
-pub(super) fn differ(path: &Path, names: &[String]) -> Result<(), DataError> {
-    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+pub(super) fn differ<'a>(
+    path: &Path,
+    names: impl IntoIterator<Item = &'a String>,
+) -> Result<(), DataError> {
+    match twice(names) {
         None => Ok(()),
-        Some((_, name)) => Err(DataError::advised(
+        Some(name) => Err(DataError::advised(
             path,
             "columns of different names",
             format!("`{name}` twice"),

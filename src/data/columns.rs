@@ -138,10 +138,8 @@ impl Table {
         let mut reader = LabelReader::new(&self.path, name);
         match leaf.physical_type() {
             Physical::BOOLEAN => {
-                for (row, value) in self.booleans(at, name)?.values.into_iter().enumerate() {
-                    let word = if value { "True" } else { "False" };
-                    reader.push_text(word, || RowPlace::Row(row))?;
-                }
+                let truths = self.booleans(at, name)?.values;
+                truths.into_iter().for_each(|truth| reader.push_truth(truth));
             }
             Physical::INT32 => {
                 let unsigned = is_unsigned(&leaf);
@@ -152,12 +150,9 @@ impl Table {
             }
             Physical::INT64 => {
                 let unsigned = is_unsigned(&leaf);
-                for (row, value) in self.int64(at, name)?.values.into_iter().enumerate() {
-                    match unsigned && value < 0 {
-                        // Beyond what has a sign: its digits are what counts.
-                        true => {
-                            reader.push_text(&(value as u64).to_string(), || RowPlace::Row(row))?;
-                        }
+                for value in self.int64(at, name)?.values {
+                    match unsigned {
+                        true => reader.push_unsigned(value as u64),
                         false => reader.push_whole(value),
                     }
                 }

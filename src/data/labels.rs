@@ -41,18 +41,9 @@ struct Value {
 impl Labels {
     /// Labels of a source that has nothing but whole numbers.
     pub fn of_numbers(numbers: impl IntoIterator<Item = i64>) -> Labels {
-        let mut labels = Labels { values: Vec::new(), rows: Vec::new(), names: None };
-        let mut known: BTreeMap<i64, u32> = BTreeMap::new();
-        for (row, number) in numbers.into_iter().enumerate() {
-            let next = labels.values.len() as u32;
-            let value = *known.entry(number).or_insert(next);
-            if value == next {
-                let text = number.to_string();
-                labels.values.push(Value { text, index: Some(number), first: row });
-            }
-            labels.rows.push(value);
-        }
-        labels
+        let mut reader = LabelReader::new(Path::new(""), "");
+        numbers.into_iter().for_each(|number| reader.push_whole(number));
+        reader.finish()
     }
 
     /// The same, where the file has names for its numbers: an index into them each.
@@ -90,6 +81,8 @@ pub(super) struct LabelReader {
     column: String,
     labels: Labels,
     known: BTreeMap<String, u32>,
+    /// Values of whole numbers that were read, which need no text to be found again.
+    numbers: BTreeMap<i64, u32>,
 }
 
 /// The largest whole number up to which floats have every other one.
@@ -100,7 +93,7 @@ impl LabelReader {
     pub fn new(path: &Path, column: &str) -> LabelReader {
         let labels = Labels { values: Vec::new(), rows: Vec::new(), names: None };
         let (path, column) = (path.to_owned(), column.to_owned());
-        LabelReader { path, column, labels, known: BTreeMap::new() }
+        LabelReader { path, column, labels, known: BTreeMap::new(), numbers: BTreeMap::new() }
     }
 
     /// Adds a text.
@@ -115,7 +108,7 @@ impl LabelReader {
         match text.is_ascii() {
             true => self.push(text, None),
             false => self.push(&normal_form(text), None),
-        }
+        };
         Ok(())
     }
 
@@ -129,17 +122,37 @@ impl LabelReader {
         }
         match value.fract() == 0.0 && value.abs() < EXACT {
             true => self.push_whole(value as i64),
-            false => self.push(&value.to_string(), None),
+            false => _ = self.push(&value.to_string(), None),
         }
         Ok(())
     }
 
     /// Adds a whole number.
-    pub fn push_whole(&mut self, value: i64) {
-        self.push(&value.to_string(), Some(value));
+    pub fn push_whole(&mut self, number: i64) {
+        match self.numbers.get(&number) {
+            Some(value) => self.labels.rows.push(*value),
+            None => {
+                let value = self.push(&number.to_string(), Some(number));
+                self.numbers.insert(number, value);
+            }
+        }
     }
 
-    fn push(&mut self, text: &str, index: Option<i64>) {
+    /// Adds a whole number without a sign; of one beyond those with a sign the digits are what counts.
+    pub fn push_unsigned(&mut self, number: u64) {
+        match i64::try_from(number) {
+            Ok(number) => self.push_whole(number),
+            Err(_) => _ = self.push(&number.to_string(), None),
+        }
+    }
+
+    /// Adds a truth, as Python writes it.
+    pub fn push_truth(&mut self, truth: bool) {
+        self.push(if truth { "True" } else { "False" }, None);
+    }
+
+    /// Adds a row, and returns its value.
+    fn push(&mut self, text: &str, index: Option<i64>) -> u32 {
         let value = match self.known.get(text) {
             Some(value) => *value,
             None => {
@@ -150,6 +163,7 @@ impl LabelReader {
             }
         };
         self.labels.rows.push(value);
+        value
     }
 
     /// The error for a row without a value; `cell` is what it has in its place.

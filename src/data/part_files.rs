@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use numbered::{numbered, several, whole};
 
 use super::DataError;
+use super::folder::entries;
 use super::saved_folder::{SavedFolder, is_all_meant};
 
 /// Forms of files that a source reads.
@@ -30,6 +31,9 @@ pub(super) struct PartFiles {
     /// What people should know.
     pub notes: Vec<String>,
 }
+
+/// What a folder that cannot be listed is expected to be.
+const TABLES: &str = "a folder of tables";
 
 /// Words that the files of the test part begin with, the first that is there.
 const TEST: [&str; 5] = ["test", "validation", "valid", "val", "dev"];
@@ -121,7 +125,7 @@ fn configuration(folder: &Path, forms: FileForms) -> Result<PathBuf, DataError> 
         if !place.is_dir() {
             continue;
         }
-        for path in entries(&place)? {
+        for path in entries(&place, TABLES)? {
             let is_hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
             if path.is_dir() && !is_hidden && !files_of(&path, "train", forms)?.is_empty() {
                 found.push(path);
@@ -180,14 +184,14 @@ fn files_of(folder: &Path, word: &str, forms: FileForms) -> Result<Vec<PathBuf>,
         if !place.is_dir() {
             continue;
         }
-        for path in entries(&place)?.into_iter().filter(|path| is_named(path)) {
+        for path in entries(&place, TABLES)?.into_iter().filter(|path| is_named(path)) {
             if !path.is_dir() {
                 if let Some(form) = form(&path, forms) {
                     groups.entry((number, false, form)).or_default().push(path);
                 }
                 continue;
             }
-            let inner = entries(&path)?;
+            let inner = entries(&path, TABLES)?;
             if forms.arrays && inner.iter().any(|file| has_ending(file, "npy")) {
                 groups.entry((number, true, "npy")).or_default().push(path);
                 continue;
@@ -229,14 +233,9 @@ fn form(path: &Path, forms: FileForms) -> Option<&'static str> {
     forms.endings.iter().copied().find(|ending| has_ending(path, ending))
 }
 
-fn has_ending(path: &Path, ending: &str) -> bool {
+/// Returns true if a name ends like this, in capitals or not.
+pub(super) fn has_ending(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
-    let failed = |e| DataError::io(folder, "a folder of tables", e);
-    let entries = std::fs::read_dir(folder).map_err(failed)?;
-    entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod by_name;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) use by_name::Reference;
+pub(super) use by_name::{Reference, listed};
 
 use super::labels::{FileLabels, Labels, join, number};
 use super::store::Store;

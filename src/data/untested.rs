@@ -1,6 +1,7 @@
 //! The note about classes that can be trained on and not tested.
 
 use super::Dataset;
+use super::parts::listed;
 
 /// Classes that a note names.
 const NAMED: usize = 5;
@@ -22,13 +23,8 @@ fn note(untested: &[&str], classes: usize) -> Option<String> {
     let count = untested.len();
     let have =
         if count == 1 { "has no test samples: it has" } else { "have no test samples: they have" };
-    let named: Vec<String> = untested.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
-    let more = match count.checked_sub(NAMED) {
-        None | Some(0) => String::new(),
-        Some(more) => format!(" and {more} more"),
-    };
-    let named = named.join(", ");
-    (count > 0).then(|| format!("{count} of {classes} classes {have} no accuracy ({named}{more})"))
+    let named = listed(untested, NAMED);
+    (count > 0).then(|| format!("{count} of {classes} classes {have} no accuracy ({named})"))
 }
 
 #[cfg(test)]

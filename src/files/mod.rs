@@ -31,6 +31,6 @@ mod text;
 pub use bounded::{Kind, open, read, read_at};
 pub use disk::{Disk, PART, is_link, is_locked};
 pub use handle::DiskFile;
-pub use relative::relative;
+pub use relative::{cleaned, relative};
 pub use tar_members::{TarLimits, finish_tar, tar_bytes, tar_members};
 pub use text::{read_text, skip_mark, text_of};

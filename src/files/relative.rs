@@ -18,8 +18,8 @@ pub fn relative(folder: &Path, path: &Path) -> PathBuf {
     up.chain(path.components().skip(shared)).collect()
 }
 
-/// Returns the path without `.` and `..`.
-fn cleaned(path: &Path) -> PathBuf {
+/// Returns the path without `.` and `..`; what stands before a `..` is to be no link.
+pub fn cleaned(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
         match part {

@@ -60,10 +60,11 @@ fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<Cell<'a>> {
     let start = record.position().map_or(0, |position| position.byte() as usize);
     let mut at = behind_comments(text, start);
     let mut cell = |found: &str| {
-        let doubled = found.replace('"', "\"\"");
+        let doubled = found.contains('"').then(|| found.replace('"', "\"\""));
         let place = |written: &str| Some((text[at..].find(written)?, written.len()));
         // As it is, or with its quotes doubled: whichever comes first.
-        let nearest = [found, &doubled].into_iter().filter_map(place).min();
+        let written = [Some(found), doubled.as_deref()].into_iter().flatten();
+        let nearest = written.filter_map(place).min();
         let (skipped, length) = nearest.unwrap_or_default();
         let start = at + skipped;
         at = start + length;

@@ -1,6 +1,6 @@
 //! From a file and overrides to a [`Scenario`].
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::extends;
 use super::files;
@@ -14,7 +14,7 @@ use super::{
     ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
 };
 use crate::fetch::Name;
-use crate::files::{Kind, read_text};
+use crate::files::{Kind, cleaned, read_text};
 
 /// A scenario and the texts it was read from, so that what is found wrong later (a head that
 /// does not fit the data, a missing file) can still be shown where it was written.
@@ -364,15 +364,5 @@ fn expand_wire(root: &mut Node) {
 
 /// `folder/path` without `.` and `..`; `folder` has no links in it.
 fn absolute(folder: &Path, path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for part in folder.join(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            part => clean.push(part),
-        }
-    }
-    clean
+    cleaned(&folder.join(path))
 }

@@ -100,14 +100,9 @@ impl ArrowFile {
                 match cell {
                     Cell::Missing => return Err(self.missing(name, row)),
                     Cell::Whole(value) => reader.push_whole(value),
-                    Cell::Unsigned(value) => match i64::try_from(value) {
-                        Ok(value) => reader.push_whole(value),
-                        // Beyond what has a sign: its digits are what counts.
-                        Err(_) => reader.push_text(&value.to_string(), place)?,
-                    },
+                    Cell::Unsigned(value) => reader.push_unsigned(value),
                     Cell::Float(value) => reader.push_float(value, place)?,
-                    Cell::Truth(true) => reader.push_text("True", place)?,
-                    Cell::Truth(false) => reader.push_text("False", place)?,
+                    Cell::Truth(value) => reader.push_truth(value),
                     Cell::Bytes(bytes) => {
                         reader.push_text(columnar::text(&self.path, name, row, bytes)?, place)?;
                     }

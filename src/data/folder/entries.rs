@@ -244,7 +244,8 @@ pub(super) fn holds_classes(path: &Path) -> Result<bool, DataError> {
     Ok(!holds_images && entries.iter().any(|entry| entry.is_dir() && !is_hidden(entry)))
 }
 
-pub(super) fn entries(path: &Path, expected: &str) -> Result<Vec<PathBuf>, DataError> {
+/// Lists a folder, in no order.
+pub(in crate::data) fn entries(path: &Path, expected: &str) -> Result<Vec<PathBuf>, DataError> {
     let failed = |e| DataError::io(path, expected, e);
     std::fs::read_dir(path)
         .map_err(failed)?

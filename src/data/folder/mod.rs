@@ -34,6 +34,7 @@ use super::{DataError, Dataset, Split, normal_form};
 pub use crate::scenario::{FolderLayout, Orientation, SplitSection, StoredSize};
 pub(super) use decode::{decode, store};
 use division::Division;
+pub(super) use entries::entries;
 pub use form::StoredForm;
 
 /// How to read and keep a folder.

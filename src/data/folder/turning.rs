@@ -35,9 +35,10 @@ pub(super) fn turned(turn: Turn, (height, width): (usize, usize)) -> (usize, usi
 
 /// EXIF data of a PNG file that has them behind its pixels, where a decoder has not looked yet.
 fn late_chunk(bytes: &[u8]) -> Option<Vec<u8>> {
-    let is_png = bytes.starts_with(b"\x89PNG");
-    let mut chunks = png_chunks(bytes).filter(|_| is_png);
-    chunks.find(|(name, _)| name == b"eXIf").map(|(_, content)| content.to_vec())
+    if !bytes.starts_with(b"\x89PNG") {
+        return None;
+    }
+    png_chunks(bytes).find(|(name, _)| name == b"eXIf").map(|(_, content)| content.to_vec())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::spelling::{Spelling, Whole};
 use super::{Labels, Value};
+use crate::data::columnar::twice;
 use crate::data::{Cause, DataError};
 
 /// Labels or owners of one file.
@@ -55,10 +56,8 @@ fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, 
     let mut names: Vec<String> = Vec::new();
     for file in files {
         let Some(list) = &file.labels.names else { continue };
-        let distinct: BTreeSet<&String> = list.iter().collect();
-        if distinct.len() < list.len() {
-            let twice = list.iter().enumerate().find(|(at, name)| list[..*at].contains(name));
-            let found = format!("`{}` twice", twice.map_or("", |(_, name)| name));
+        if let Some(name) = twice(list) {
+            let found = format!("`{name}` twice");
             return Err(DataError::because(Cause::AlikeNames, file.place, "a name once", found));
         }
         if list.as_slice() != reference.list && other.is_none() {
@@ -139,19 +138,19 @@ fn named<'a>(value: &'a Value, place: &Path, names: &Names<'a>) -> Result<&'a st
 
 fn by_spelling(files: &[FileLabels<'_>]) -> Result<Joined, DataError> {
     let values =
-        || files.iter().flat_map(|file| file.labels.values.iter().map(move |value| (file, value)));
+        files.iter().flat_map(|file| file.labels.values.iter().map(move |value| (file, value)));
     let spelled: Vec<(Spelling, &FileLabels<'_>, &Value)> =
-        values().map(|(file, value)| (Spelling::of(&value.text), file, value)).collect();
+        values.map(|(file, value)| (Spelling::of(&value.text), file, value)).collect();
     let word = spelled.iter().find(|(spelling, ..)| *spelling == Spelling::Word);
     if let Some((_, file, word)) = word {
-        let of_words = |value: &Value| value.text.clone();
+        let words: Vec<&str> = spelled.iter().map(|(.., value)| value.text.as_str()).collect();
         let numbers = spelled.iter().any(|(spelling, ..)| *spelling != Spelling::Word);
         let note = format!(
             "{}: `{}` is no number, so that all labels are words and in the order of letters",
             file.place.display(),
             word.text
         );
-        return Ok(ranked(files, of_words, numbers.then_some(note)));
+        return Ok(ranked(files, &words, numbers.then_some(note)));
     }
     let fraction = spelled.iter().find(|(spelling, ..)| *spelling == Spelling::Fraction);
     if let Some((_, file, value)) = fraction {
@@ -175,28 +174,30 @@ fn by_spelling(files: &[FileLabels<'_>]) -> Result<Joined, DataError> {
             ));
         }
     }
-    let of_number = |value: &Value| match Spelling::of(&value.text) {
-        Spelling::Whole(whole, _) => whole,
-        // Refused above.
-        Spelling::Fraction | Spelling::Word => Whole::default(),
-    };
-    Ok(ranked(files, of_number, None))
+    let keys = spelled.iter().filter_map(|(spelling, ..)| match spelling {
+        Spelling::Whole(whole, _) => Some(whole),
+        // Dealt with above.
+        Spelling::Fraction | Spelling::Word => None,
+    });
+    Ok(ranked(files, &keys.collect::<Vec<_>>(), None))
 }
 
-fn ranked<K: Ord + ToString>(
+/// Orders values by their keys, which are those of all files, one file behind the other.
+fn ranked<K: Ord + std::fmt::Display>(
     files: &[FileLabels<'_>],
-    key: impl Fn(&Value) -> K,
+    keys: &[K],
     note: Option<String>,
 ) -> Joined {
-    let all: BTreeSet<K> = files.iter().flat_map(|file| &file.labels.values).map(&key).collect();
-    let ranks: BTreeMap<&K, u32> = all.iter().zip(0..).collect();
+    let all: BTreeSet<&K> = keys.iter().collect();
+    let ranks: BTreeMap<&K, u32> = all.iter().copied().zip(0..).collect();
+    let mut rest = keys.iter();
     let rows = files.iter().map(|file| {
-        let of_values: Vec<u32> =
-            file.labels.values.iter().map(|value| ranks[&key(value)]).collect();
+        let own = rest.by_ref().take(file.labels.values.len());
+        let of_values: Vec<u32> = own.map(|key| ranks[key]).collect();
         file.labels.rows.iter().map(|value| of_values[*value as usize]).collect()
     });
     let rows = rows.collect();
-    let names = all.iter().map(ToString::to_string).collect();
+    let names = all.iter().map(|key| key.to_string()).collect();
     Joined { names, rows, is_named: false, notes: note.into_iter().collect() }
 }
 

@@ -29,7 +29,7 @@ pub(super) enum Spelling {
 }
 
 /// A whole number of any size.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whole {
     negative: bool,
     /// Without zeros in front of them.

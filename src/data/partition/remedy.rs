@@ -42,27 +42,16 @@ impl Partitioner {
     /// The error with one change as its advice that was tried on every task and divides it; as it is where none was found.
     pub fn advised(
         &self,
-        error: DataError,
+        mut error: DataError,
         curriculum: &Curriculum,
         class_sizes: &[usize],
     ) -> DataError {
-        let Some(remedy) = self.remedy(curriculum, class_sizes) else { return error };
-        let advice = format!("`{remedy}` divides every task (tried)");
-        match error {
-            DataError::Infeasible {
-                task, samples, clients, minimum, attempts, smallest, ..
-            } => DataError::Infeasible {
-                task,
-                samples,
-                clients,
-                minimum,
-                attempts,
-                smallest,
-                advice,
-            },
-            DataError::Unfit { what, .. } => DataError::Unfit { what, advice },
-            other => other,
+        if let DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. } = &mut error
+            && let Some(remedy) = self.remedy(curriculum, class_sizes)
+        {
+            *advice = format!("`{remedy}` divides every task (tried)");
         }
+        error
     }
 
     /// The first change that divides all tasks, the smallest ones first.

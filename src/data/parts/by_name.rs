@@ -23,7 +23,7 @@ impl Reference {
         let without = |of: &[String], other: &[String]| {
             let names: Vec<&str> =
                 of.iter().filter(|name| !other.contains(name)).map(String::as_str).collect();
-            (!names.is_empty()).then(|| listed(&names))
+            (!names.is_empty()).then(|| listed(&names, SHOWN))
         };
         let missing = without(&self.columns, columns).map(|names| format!("no column {names}"));
         let added = without(columns, &self.columns).map(|names| format!("in addition {names}"));
@@ -51,7 +51,7 @@ pub(super) fn align(train: &mut Part, test: Option<&mut Part>) -> Result<Vec<Str
     let mut notes = vec![format!(
         "{}: a row is the columns {}",
         reference.place.display(),
-        listed(&reference.columns.iter().map(String::as_str).collect::<Vec<_>>())
+        listed(&reference.columns.iter().map(String::as_str).collect::<Vec<_>>(), SHOWN)
     )];
     for part in &mut parts {
         let mut begin = 0;
@@ -96,9 +96,9 @@ fn order(
     }
 }
 
-/// The first names of a list, in backquotes.
-fn listed(names: &[&str]) -> String {
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+/// The first names of a list, at most so many, in backquotes.
+pub(in crate::data) fn listed(names: &[&str], most: usize) -> String {
+    let shown: Vec<String> = names.iter().take(most).map(|name| format!("`{name}`")).collect();
     match names.len() - shown.len() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),

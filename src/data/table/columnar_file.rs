@@ -24,7 +24,8 @@ pub(super) fn read(
     // Not by the count in the file's foot: that may say anything.
     let rows = labels.len();
     let mut values = vec![0.0; rows * names.width];
-    for (place, name) in header.names(&columns).iter().enumerate() {
+    let of_row = header.names(&columns);
+    for (place, name) in of_row.iter().enumerate() {
         let column = table.numbers(name)?;
         if column.values.len() != rows {
             let expected = format!("a number a row in the column `{name}`");
@@ -34,7 +35,7 @@ pub(super) fn read(
             values[row * names.width + place] = value;
         }
     }
-    Ok(Rows { values, labels, owners, columns: Some(header.names(&columns)), notes: header.notes })
+    Ok(Rows { values, labels, owners, columns: Some(of_row), notes: header.notes })
 }
 
 /// Rows that are lists in one column.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::{Role, TableNames};
-use crate::data::DataError;
 use crate::data::parts::Reference;
+use crate::data::{DataError, columnar};
 
 /// Places of the columns of a table.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,18 +30,7 @@ impl Header {
         names: &TableNames,
         (role, reference): (Role, Option<&Reference>),
     ) -> Result<Header, DataError> {
-        let twice = columns
-            .iter()
-            .enumerate()
-            .find(|(at, name)| !is_index(name) && columns[..*at].contains(name));
-        if let Some((_, name)) = twice {
-            return Err(DataError::advised(
-                path,
-                "columns of different names",
-                format!("`{name}` twice"),
-                "Rename one of them, or leave it out",
-            ));
-        }
+        columnar::differ(path, columns.iter().filter(|name| !is_index(name)))?;
         let find = |name: &str| columns.iter().position(|column| column == name);
         let label = find(&names.label).ok_or_else(|| lacking(path, columns, &names.label))?;
         let client = match (&names.client, role) {

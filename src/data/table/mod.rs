@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use super::columnar::is_arrow;
 use super::foreign::foreign;
 use super::labels::Labels;
-use super::part_files::{self, FileForms, PartFiles};
+use super::part_files::{self, FileForms, PartFiles, has_ending};
 use super::parts::{Part, PartFile, Parts, Reference};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestShare};
@@ -106,10 +106,6 @@ pub fn open(
         }
     };
     Parts { name, train, test, notes }.into_dataset(share)
-}
-
-fn has_ending(path: &Path, ending: &str) -> bool {
-    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
 }
 
 /// What the files of a part hold; `reference` becomes the columns of the first file that has names for them.

@@ -192,18 +192,9 @@ impl Array {
                     let text = self.text(row).ok_or(ArrayError::NoText(row));
                     reader.push_text(&text.map_err(|error| broken(path, &error))?, place)?;
                 }
-                b'b' => {
-                    let word = if self.number(row) == 0.0 { "False" } else { "True" };
-                    reader.push_text(word, place)?;
-                }
+                b'b' => reader.push_truth(self.number(row) != 0.0),
                 b'i' => reader.push_whole(self.signed(row)),
-                b'u' => {
-                    let value = u64::from_le_bytes(self.bytes(row));
-                    match i64::try_from(value) {
-                        Ok(value) => reader.push_whole(value),
-                        Err(_) => reader.push_text(&value.to_string(), place)?,
-                    }
-                }
+                b'u' => reader.push_unsigned(u64::from_le_bytes(self.bytes(row))),
                 _ => reader.push_float(self.number(row), place)?,
             }
         }
