@@ -83,3 +83,6 @@ impl Tap for InputMoments {
         self.add(layer.weight(block), x)
     }
 }
+
+#[cfg(test)]
+mod golden;

@@ -2,7 +2,7 @@
 //! weights, against timm and PyTorch in float64. Where `FEDCAST_TEST_DEVICE` says so, on a GPU.
 
 mod activation;
-mod lora;
+pub(crate) mod lora;
 mod pretrained;
 mod small;
 
@@ -17,11 +17,11 @@ pub(super) fn tensor(values: Vec<f32>, shape: &[usize]) -> Tensor {
     Tensor::from_vec(values, shape, &testing::device()).expect("as many values as the shape has")
 }
 
-pub(super) fn stored(golden: &Golden, name: &str) -> Tensor {
+pub(crate) fn stored(golden: &Golden, name: &str) -> Tensor {
     tensor(golden.f32(name), &golden.shape(name))
 }
 
-pub(super) fn flat(tensor: &Tensor) -> Vec<f32> {
+pub(crate) fn flat(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().and_then(|t| t.to_vec1()).expect("an f32 tensor")
 }
 
@@ -43,7 +43,7 @@ pub(super) fn trained_head(weight: Tensor, bias: Tensor) -> (Var, Var, LinearHea
 }
 
 /// Runs a test with the kernels of the CPU, and once more as another device would.
-pub(super) fn on_both_paths(test: impl Fn() -> Result<(), ModelError>) -> Result<(), ModelError> {
+pub(crate) fn on_both_paths(test: impl Fn() -> Result<(), ModelError>) -> Result<(), ModelError> {
     test()?;
     ops::without_kernels(test)
 }
