@@ -20,6 +20,7 @@ mod interrupt;
 mod memory;
 mod methods;
 mod new;
+mod output;
 mod plan;
 mod ranks;
 mod reference;
@@ -33,14 +34,14 @@ mod tell;
 mod weights;
 
 use std::ffi::OsString;
-use std::io::Write;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use advice::{advice, understood, wants_json};
 pub use exit::Exit;
 use failure::{CliError, tell_json};
 pub use memory::Memory;
+use output::{Format, print};
 use tell::tell;
 
 use crate::numerics::denormals;
@@ -114,16 +115,6 @@ impl Command {
             Command::Man(args) => reference::man::execute(&args),
         }
     }
-}
-
-/// How results are written to stdout.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Tables for people.
-    #[default]
-    Human,
-    /// One JSON document.
-    Json,
 }
 
 fn after_help() -> String {
@@ -211,15 +202,4 @@ fn refuse(error: &clap::Error, words: &[String], json: bool) -> Exit {
         tell(&format!("\n  hint: {advice}"));
     }
     Exit::Usage
-}
-
-/// Writes a result to stdout, without control characters. A reader that went away (`fedcast … | head`) is no error.
-fn print(text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(tell::plain(text).as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CliError::Stdout(error))
-        }
-        _ => Ok(()),
-    }
 }

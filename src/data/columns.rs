@@ -16,7 +16,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::foreign::foreign;
 use super::labels::{LabelReader, Labels, RowPlace};
-use super::{Cause, DataError, columnar};
+use super::{Cause, DataError, column_rules};
 use crate::files::{self, Kind};
 
 /// Values read at once.
@@ -45,7 +45,7 @@ impl Table {
         let reader = SerializedFileReader::new(file)
             .map_err(|error| foreign(path).unwrap_or_else(|| broken(path, &error)))?;
         let table = Table { path: path.to_owned(), reader };
-        columnar::differ(path, &table.names())?;
+        column_rules::differ(path, &table.names())?;
         Ok(table)
     }
 
@@ -61,7 +61,7 @@ impl Table {
 
     /// The names that the hub's `datasets` writes beside the schema for the numbers of a column.
     fn names_of_numbers(&self, column: &str) -> Option<Vec<String>> {
-        columnar::names_of_numbers(self.note("huggingface")?, column)
+        column_rules::names_of_numbers(self.note("huggingface")?, column)
     }
 
     /// Columns as they were named, without what lies inside of them.
@@ -87,7 +87,7 @@ impl Table {
             _ => None,
         };
         let chosen = chosen.cloned().ok_or_else(|| match of_column.is_empty() {
-            true => columnar::lacking(&self.path, name, &self.names()),
+            true => column_rules::lacking(&self.path, name, &self.names()),
             false => DataError::corrupt(
                 &self.path,
                 format!("values in the column `{name}`"),
@@ -169,7 +169,7 @@ impl Table {
             }
             Physical::BYTE_ARRAY => {
                 for (row, value) in self.byte_arrays(at, name)?.values.iter().enumerate() {
-                    let text = columnar::text(&self.path, name, row, value.data())?;
+                    let text = column_rules::text(&self.path, name, row, value.data())?;
                     reader.push_text(text, || RowPlace::Row(row))?;
                 }
             }
@@ -202,7 +202,7 @@ impl Table {
     }
 
     fn unlike(&self, name: &str, expected: &str, found: impl fmt::Display) -> DataError {
-        columnar::unlike(&self.path, name, expected, found)
+        column_rules::unlike(&self.path, name, expected, found)
     }
 
     fn float(&self, at: usize, name: &str) -> Result<Column<f32>, DataError> {

@@ -13,7 +13,6 @@
 //! # Ok::<(), fedcast::data::DataError>(())
 //! ```
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use candle_core::{Device, Tensor};
@@ -22,7 +21,7 @@ use super::folder::{StoredForm, StoredSize};
 use super::prepared::Prepared;
 use super::store::Store;
 use super::transform::Transform;
-use super::{DataError, Stacked};
+use super::{DataError, Image, Stacked};
 
 /// Two splits over the same classes.
 #[derive(Debug)]
@@ -49,19 +48,6 @@ impl Dataset {
     pub fn class_sizes(&self) -> Vec<usize> {
         self.train.by_class().iter().map(Vec::len).collect()
     }
-}
-
-/// One image: bytes in channel, row, column order.
-#[derive(Clone, Debug)]
-pub struct Image<'a> {
-    /// 1 (grey) or 3 (red, green, blue).
-    pub channels: usize,
-    /// Rows.
-    pub height: usize,
-    /// Columns.
-    pub width: usize,
-    /// `channels * height * width` bytes.
-    pub pixels: Cow<'a, [u8]>,
 }
 
 /// Labelled images, in a fixed order.

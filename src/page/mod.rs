@@ -22,20 +22,15 @@ mod axes;
 mod content;
 mod html;
 pub mod plot;
+mod section;
 mod sections;
 mod wishes;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+use maud::{DOCTYPE, PreEscaped, html as markup};
 
 pub use content::{Content, Undone};
+use section::Section;
 pub use wishes::{Cell, Wishes};
-
-/// A part of the page: what links call it, its heading, what is in it.
-struct Section {
-    id: &'static str,
-    title: &'static str,
-    body: Markup,
-}
 
 /// The page.
 pub fn render(content: &Content) -> String {

@@ -20,7 +20,7 @@ use stream::read_columns;
 
 use super::columns::Column;
 use super::labels::{LabelReader, Labels, RowPlace};
-use super::{Cause, DataError, columnar};
+use super::{Cause, DataError, column_rules};
 
 /// An Arrow file whose columns of numbers have been read.
 pub(super) struct ArrowFile {
@@ -45,7 +45,7 @@ impl ArrowFile {
     pub fn open(path: &Path) -> Result<ArrowFile, DataError> {
         let schema = stream::schema(path)?;
         let mut file = ArrowFile { path: path.to_owned(), schema, plain: BTreeMap::new() };
-        columnar::differ(path, &file.names())?;
+        column_rules::differ(path, &file.names())?;
         let places = 0..file.schema.fields().len();
         let places: Vec<usize> = places.filter(|at| is_plain(file.schema.field(*at))).collect();
         file.plain = places.iter().map(|at| (*at, Vec::new())).collect();
@@ -104,14 +104,15 @@ impl ArrowFile {
                     Cell::Float(value) => reader.push_float(value, place)?,
                     Cell::Truth(value) => reader.push_truth(value),
                     Cell::Bytes(bytes) => {
-                        reader.push_text(columnar::text(&self.path, name, row, bytes)?, place)?;
+                        reader
+                            .push_text(column_rules::text(&self.path, name, row, bytes)?, place)?;
                     }
                 }
             }
             Ok(())
         })?;
         let note = self.schema.metadata().get("huggingface");
-        Ok(reader.finish().with_names(note.and_then(|n| columnar::names_of_numbers(n, name))))
+        Ok(reader.finish().with_names(note.and_then(|n| column_rules::names_of_numbers(n, name))))
     }
 
     /// One string of bytes per row, of the column or of `inner` in its structure; `None` where all of them together are
@@ -160,7 +161,7 @@ impl ArrowFile {
         mut each: impl FnMut(&dyn Array, usize) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
         let at = self.schema.index_of(name);
-        let at = at.map_err(|_| columnar::lacking(&self.path, name, &self.names()))?;
+        let at = at.map_err(|_| column_rules::lacking(&self.path, name, &self.names()))?;
         let mut first = 0;
         let mut next = |piece: &ArrayRef| {
             each(piece.as_ref(), first)?;
@@ -198,7 +199,7 @@ impl ArrowFile {
 
     fn unlike(&self, name: &str, expected: &str) -> DataError {
         let Ok(field) = self.schema.field_with_name(name) else {
-            return columnar::lacking(&self.path, name, &self.names());
+            return column_rules::lacking(&self.path, name, &self.names());
         };
         match field.data_type() {
             DataType::Dictionary(..) => DataError::advised(
@@ -207,7 +208,7 @@ impl ArrowFile {
                 "numbers into a dictionary (categories of pandas)",
                 "Write the column as plain texts before it is saved: df[column] = df[column].astype(str)",
             ),
-            found => columnar::unlike(&self.path, name, expected, found),
+            found => column_rules::unlike(&self.path, name, expected, found),
         }
     }
 }

@@ -3,22 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::division::Division;
 use super::entries::{Census, differ, folders_in, holds_classes, sub_folders};
 use super::{FolderLayout, FolderOptions, SplitSection, list, published};
 use crate::data::undivided::TestShare;
 use crate::data::{Cause, DataError};
-
-/// The images of a folder, divided.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Division {
-    /// Class id -> name.
-    pub class_names: Vec<String>,
-    /// Path and class.
-    pub train: Vec<(PathBuf, u32)>,
-    pub test: Vec<(PathBuf, u32)>,
-    /// For people.
-    pub notes: Vec<String>,
-}
 
 /// Folders that stand for `test/` where that is missing, in this order.
 const VALIDATION: [&str; 3] = ["val", "valid", "validation"];

@@ -16,6 +16,7 @@
 //! that memory is bounded by the budget and one image per worker (those of Parquet files are held packed, up to 16 GB).
 
 mod decode;
+mod divide;
 mod division;
 mod entries;
 mod form;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::spelling::{Spelling, Whole};
 use super::{Labels, Value};
-use crate::data::columnar::twice;
+use crate::data::column_rules::twice;
 use crate::data::{Cause, DataError};
 
 /// Labels or owners of one file.

@@ -24,11 +24,13 @@ mod fresh;
 mod iid;
 mod lda;
 mod natural;
+mod owners;
 mod quantity;
 mod remedy;
 
 pub use fresh::{FreshClients, FreshLaw};
 pub use natural::{Leftover, NaturalClients};
+use owners::{Owners, smallest_shard};
 
 use super::{DataError, Shard, TaskView};
 use crate::numerics::streams::{Domain, StreamKey};
@@ -87,9 +89,6 @@ pub struct Partitioner {
     /// The partition's own seed.
     pub seed: u64,
 }
-
-/// The owner of every sample: per class of the task, per position within the class.
-type Owners = Vec<Vec<u32>>;
 
 impl Partitioner {
     /// The protocol's limits: at least 6 samples per client, 9,999 attempts.
@@ -274,12 +273,6 @@ impl Partitioner {
 
 /// Tells the reservation's stream from those of the attempts, by `StreamKey::unit`.
 const RESERVATION: u32 = 1;
-
-fn smallest_shard(owners: &Owners, clients: u32) -> u32 {
-    let mut held = vec![0u32; clients as usize];
-    owners.iter().flatten().for_each(|&owner| held[owner as usize] += 1);
-    held.into_iter().min().unwrap_or(0)
-}
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Role, TableNames};
 use crate::data::parts::Reference;
-use crate::data::{DataError, columnar};
+use crate::data::{DataError, column_rules};
 
 /// Places of the columns of a table.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Header {
         names: &TableNames,
         (role, reference): (Role, Option<&Reference>),
     ) -> Result<Header, DataError> {
-        columnar::differ(path, columns.iter().filter(|name| !is_index(name)))?;
+        column_rules::differ(path, columns.iter().filter(|name| !is_index(name)))?;
         let find = |name: &str| columns.iter().position(|column| column == name);
         let label = find(&names.label).ok_or_else(|| lacking(path, columns, &names.label))?;
         let client = match (&names.client, role) {

@@ -17,6 +17,7 @@ mod columnar_file;
 mod csv_file;
 mod header;
 mod npy;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -25,44 +26,12 @@ use std::path::{Path, PathBuf};
 
 use super::columnar::is_arrow;
 use super::foreign::foreign;
-use super::labels::Labels;
 use super::part_files::{self, FileForms, PartFiles, has_ending};
 use super::parts::{Part, PartFile, Parts, Reference};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestShare};
-
-/// How to read a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableNames {
-    /// Numbers in a row.
-    pub width: usize,
-    /// The column or array of rows.
-    pub input: String,
-    /// The column or array of labels.
-    pub label: String,
-    /// The column or array of owners.
-    pub client: Option<String>,
-}
-
-/// What a part is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// Its rows have owners, where the scenario asks for them.
-    Train,
-    /// Its rows are nobody's: a column of owners may be there or not.
-    Test,
-}
-
-/// What a file holds.
-struct Rows {
-    values: Vec<f32>,
-    labels: Labels,
-    owners: Option<Labels>,
-    /// Names of the numbers of a row, where they have any.
-    columns: Option<Vec<String>>,
-    /// What people should know.
-    notes: Vec<String>,
-}
+pub use rows::TableNames;
+use rows::{Role, Rows, wide};
 
 /// Files of tables.
 const FORMS: FileForms = FileForms {
@@ -210,14 +179,4 @@ fn check(path: &Path, rows: &Rows, width: usize) -> Result<(), DataError> {
             "Fill or remove such rows before",
         )),
     }
-}
-
-/// Lists of another width than the scenario says.
-fn wide(path: &Path, names: &TableNames, found: usize) -> DataError {
-    DataError::advised(
-        path,
-        format!("rows of {} numbers", names.width),
-        format!("rows of {found}"),
-        format!("Set data.width = {found}"),
-    )
 }

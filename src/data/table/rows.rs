@@ -1,0 +1,49 @@
+//! Rows of one file, and what to look for in it.
+
+use std::path::Path;
+
+use crate::data::DataError;
+use crate::data::labels::Labels;
+
+/// How to read a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableNames {
+    /// Numbers in a row.
+    pub width: usize,
+    /// The column or array of rows.
+    pub input: String,
+    /// The column or array of labels.
+    pub label: String,
+    /// The column or array of owners.
+    pub client: Option<String>,
+}
+
+/// What a part is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its rows have owners, where the scenario asks for them.
+    Train,
+    /// Its rows are nobody's: a column of owners may be there or not.
+    Test,
+}
+
+/// What a file holds.
+pub(super) struct Rows {
+    pub values: Vec<f32>,
+    pub labels: Labels,
+    pub owners: Option<Labels>,
+    /// Names of the numbers of a row, where they have any.
+    pub columns: Option<Vec<String>>,
+    /// What people should know.
+    pub notes: Vec<String>,
+}
+
+/// Lists of another width than the scenario says.
+pub(super) fn wide(path: &Path, names: &TableNames, found: usize) -> DataError {
+    DataError::advised(
+        path,
+        format!("rows of {} numbers", names.width),
+        format!("rows of {found}"),
+        format!("Set data.width = {found}"),
+    )
+}
