@@ -19,6 +19,7 @@ mod faults;
 mod frozen;
 mod fuzz;
 mod ignored;
+mod layers;
 mod malicious;
 mod memory;
 mod packs;
