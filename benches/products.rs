@@ -9,8 +9,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use fedcast_arithmetic::products::{Matrix, Target};
-use fedcast_arithmetic::vectors::Vectors;
+use fedcast_kernels::products::{Matrix, Target};
+use fedcast_kernels::vectors::Vectors;
 use gemm::Parallelism;
 
 /// A product of rows of `x` or of gradients.

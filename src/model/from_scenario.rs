@@ -3,9 +3,9 @@
 use super::deep_resnet::Depth;
 use super::{
     BackboneConfig, BertConfig, DeepResNetConfig, EMBEDDED_CONFIG, PixelShape, ResNetConfig,
-    VitConfig,
+    VitConfig, ops,
 };
-use crate::scenario::{BackboneSection, Scenario, VitSection, Weights};
+use crate::scenario::{Activation, BackboneSection, Scenario, VitSection, Weights};
 
 /// The backbone's dimensions as the scenario states them, before any weight or image is read.
 pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
@@ -36,6 +36,13 @@ pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
     }
 }
 
+fn activation(activation: Activation) -> ops::Activation {
+    match activation {
+        Activation::Gelu => ops::Activation::Gelu,
+        Activation::QuickGelu => ops::Activation::QuickGelu,
+    }
+}
+
 fn vit_config(section: &VitSection) -> VitConfig {
     let mut config = match (&section.weights, &section.architecture) {
         (Weights::File(_), Some(architecture)) => {
@@ -48,7 +55,7 @@ fn vit_config(section: &VitSection) -> VitConfig {
                 depth: shape.depth as usize,
                 heads: shape.heads as usize,
                 mlp: shape.mlp as usize,
-                activation: section.activation(),
+                activation: activation(section.activation()),
                 ..VitConfig::default()
             }
         }

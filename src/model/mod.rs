@@ -49,7 +49,6 @@ mod gpu_memory;
 mod head;
 mod lora;
 mod norm;
-pub mod ops;
 mod parameters;
 mod place;
 mod prompt_tokens;
@@ -62,6 +61,8 @@ mod tap;
 pub(crate) mod testing;
 pub mod vit;
 mod weights_file;
+
+pub use fedcast_kernels::ops;
 
 pub use adaptation::{Adaptation, Prefix};
 pub use adapter::{Adapter, AdapterShape, Dropout, MaskPlace, adapters_of, is_adapter};

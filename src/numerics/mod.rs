@@ -17,5 +17,5 @@ pub mod share;
 pub mod streams;
 pub mod symmetric;
 
-pub use fedcast_arithmetic::{denormals, vectors};
-pub(crate) use fedcast_arithmetic::{products, wide};
+pub use fedcast_kernels::{denormals, vectors};
+pub(crate) use fedcast_kernels::{products, wide};

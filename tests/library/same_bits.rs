@@ -13,7 +13,7 @@ use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::numerics::symmetric::{Gram, Symmetric};
 use fedcast::numerics::vectors::Vectors;
-use fedcast_arithmetic::products::{Matrix, Target};
+use fedcast_kernels::products::{Matrix, Target};
 
 /// Digests by name, in the order in which they were taken.
 #[derive(Default)]

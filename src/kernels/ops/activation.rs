@@ -1,0 +1,46 @@
+//! The activation between the layers of a perceptron.
+
+use candle_core::{Result, Tensor};
+
+use super::gelu::Gelu;
+use super::pointwise;
+use super::quick_gelu::QuickGelu;
+
+/// Activation between the layers of a perceptron.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// [`gelu`](super::gelu()), as timm and Hugging Face have it in ViT, DeiT and DINO.
+    #[default]
+    Gelu,
+    /// [`quick_gelu`](super::quick_gelu()), as in OpenAI's CLIP and in networks trained from it.
+    QuickGelu,
+}
+
+impl Activation {
+    /// The activation of every entry of `x` (any shape).
+    ///
+    /// # Errors
+    /// Only what candle itself reports.
+    pub fn of(self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            Activation::Gelu => pointwise::apply(Gelu, x),
+            Activation::QuickGelu => pointwise::apply(QuickGelu, x),
+        }
+    }
+
+    /// That of every value, in a new vector.
+    pub(super) fn values(self, x: &[f32]) -> Vec<f32> {
+        match self {
+            Activation::Gelu => pointwise::values(Gelu, x),
+            Activation::QuickGelu => pointwise::values(QuickGelu, x),
+        }
+    }
+
+    /// The gradient of every value `x` from that of the result.
+    pub(super) fn slopes(self, x: &[f32], g: &[f32]) -> Vec<f32> {
+        match self {
+            Activation::Gelu => pointwise::gradient(Gelu, x, g),
+            Activation::QuickGelu => pointwise::gradient(QuickGelu, x, g),
+        }
+    }
+}

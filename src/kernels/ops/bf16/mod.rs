@@ -1,0 +1,117 @@
+//! Products of matrices in `bf16` on a CPU: factors are rounded to `bf16`, sums are `f32`.
+//!
+//! CPUs with AVX512-BF16 multiply twice as many such factors per second as `f32` ones. Elsewhere the same instruction
+//! is computed step by step, **to the same bits**: an element of the result is one chain of additions along
+//! its row and column, two products at a time, whatever vectors the machine has and wherever the
+//! element lies in the matrix.
+//!
+//! ```text
+//! a (rows, k) ──narrowed──▶ blocks of rows ─┐
+//!                                           ├─ tiles of 8 x 48 ──▶ result
+//! b (k, columns) ──packed──▶ panels of 48 ──┘
+//! ```
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod instructions;
+#[allow(unsafe_code)]
+mod kernel;
+mod narrowed;
+#[allow(unsafe_code)]
+mod narrowing;
+mod panels;
+
+use std::cell::RefCell;
+
+use super::matrix::{Matrix, Onto};
+use crate::products::Target;
+use kernel::{ROWS, TileTarget};
+use narrowed::Narrowed;
+use narrowing::{Narrowing, STRIP};
+pub(super) use panels::Panels;
+
+/// Values of `a` that are narrowed at a time, and pairs of `b` that they meet before others: both together fit into a
+/// cache of the second level.
+const BLOCK: usize = 1 << 17;
+const GROUP: usize = 1 << 17;
+
+/// Pairs of a right factor for which there is room kept until the next product: 16 MB.
+const KEPT: usize = 1 << 22;
+
+thread_local! {
+    /// Where left factors lie while they are multiplied, and right ones: kept from product to product.
+    static LEFT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    static RIGHT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// So many numbers of a buffer, whatever they are, and room for whole vectors behind them.
+fn room(buffer: &mut Vec<u32>, numbers: usize) -> &mut [u32] {
+    let numbers = numbers + STRIP;
+    if buffer.len() < numbers {
+        buffer.resize(numbers, 0);
+    }
+    &mut buffer[..numbers]
+}
+
+/// `target = scale * a b + onto`, of matrices that fit.
+pub(super) fn multiply(
+    target: Target<'_>,
+    onto: Onto<'_>,
+    scale: f32,
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+) {
+    RIGHT.with_borrow_mut(|right| {
+        multiply_packed(target, onto, scale, a, &Panels::pack(b, right));
+        if right.len() > KEPT {
+            *right = Vec::new();
+        }
+    });
+}
+
+/// [`multiply`] with a right factor that was packed before.
+pub(super) fn multiply_packed(
+    target: Target<'_>,
+    onto: Onto<'_>,
+    scale: f32,
+    a: Matrix<'_>,
+    panels: &Panels<'_>,
+) {
+    let (rows, columns) = (target.rows(), target.columns());
+    assert!(a.rows() == rows && panels.fits(a.columns(), columns), "a factor of another shape");
+    match onto {
+        Onto::Nothing => {}
+        Onto::Itself => assert!(target.is_written(), "there are no values to be added to"),
+        Onto::Row(row) => assert_eq!(row.len(), columns, "a row of another width"),
+    }
+    let (data, row_stride) = target.into_memory();
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    let (narrowing, multiply) = (Narrowing::at_hand(), kernel::multiply());
+    let block = (BLOCK / a.columns().max(1)).max(1).next_multiple_of(ROWS);
+    LEFT.with_borrow_mut(|left| {
+        for first in (0..rows).step_by(block) {
+            let end = rows.min(first + block);
+            let narrowed = Narrowed::of(a.rows_from(first, end - first), narrowing, left);
+            for group in panels.groups(GROUP) {
+                for top in (first..end).step_by(ROWS) {
+                    for panel in group.clone() {
+                        let panel = panels.panel(panel);
+                        let mut target = TileTarget {
+                            values: &mut data[top * row_stride + panel.left..],
+                            row_stride,
+                            rows: ROWS.min(end - top),
+                            onto: onto.columns_from(panel.left),
+                            scale,
+                        };
+                        multiply(&narrowed, top - first, &panel, &mut target);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Rounding of `f32` to pairs of `bf16`: in plain loops, or by the instructions that do it, to the same bits
+//! but for what NaN carries.
+//!
+//! A pair is one number, its first value in the low half.
+
+use super::super::matrix::Matrix;
+use super::kernel::COLUMNS;
+use crate::vectors::Vectors;
+use crate::wide::{Work, wide};
+
+/// Columns that [`Narrowing::down`] takes at a time, and numbers of a vector.
+pub(super) const STRIP: usize = 16;
+
+/// How pairs are made, from the first place on. NaN stays NaN. Behind the last pair up to [`STRIP`] - 1 others may get any
+/// value, for which there has to be room: a store of a part of a vector costs many times as much as one of a whole.
+#[derive(Clone, Copy)]
+pub(super) struct Narrowing {
+    /// Of neighbours in a row; an odd last one gets zero beside it.
+    pub along: fn(pairs: &mut [u32], row: &[f32]),
+    /// Of the values of two rows that stand one above the other; without a lower row zeros stand there.
+    pub across: fn(pairs: &mut [u32], upper: &[f32], lower: Option<&[f32]>),
+    /// Of neighbours in each of at most [`STRIP`] columns from this one on, which are consecutive in memory. The pair
+    /// `j` of the column `c` goes to `j * COLUMNS + c`.
+    pub down: fn(pairs: &mut [u32], matrix: Matrix<'_>, first: usize),
+}
+
+impl Narrowing {
+    /// The fastest at hand.
+    pub fn at_hand() -> Narrowing {
+        #[cfg(target_arch = "x86_64")]
+        if Vectors::in_use() == Vectors::Avx512Bf16 {
+            use super::instructions::{across, along, down};
+            return Narrowing {
+                // SAFETY: the machine has the features.
+                along: |pairs, row| unsafe { along(pairs, row) },
+                // SAFETY: the machine has the features.
+                across: |pairs, upper, lower| unsafe { across(pairs, upper, lower) },
+                // SAFETY: the machine has the features.
+                down: |pairs, matrix, first| unsafe { down(pairs, matrix, first) },
+            };
+        }
+        Narrowing {
+            along: |pairs, row| wide(Along { pairs, row }),
+            across: |pairs, upper, lower| wide(Across { pairs, upper, lower }),
+            down: |pairs, matrix, first| wide(Down { pairs, matrix, first }),
+        }
+    }
+}
+
+/// A value rounded to the nearest `bf16`, ties to even; what is below the normal numbers before it is rounded is zero, as
+/// the instruction takes it.
+#[inline(always)]
+fn narrow(value: f32) -> u16 {
+    const SMALLEST_NORMAL: u32 = 0x0080_0000;
+    const INFINITY: u32 = 0x7f80_0000;
+    let bits = value.to_bits();
+    let (sign, size) = (bits & 0x8000_0000, bits & 0x7fff_ffff);
+    let rounded = size + 0x7fff + ((size >> 16) & 1);
+    let size = match size {
+        ..SMALLEST_NORMAL => 0,
+        SMALLEST_NORMAL..=INFINITY => rounded,
+        _ => 0x7fc0_0000,
+    };
+    ((sign | size) >> 16) as u16
+}
+
+#[inline(always)]
+fn pair(first: f32, second: f32) -> u32 {
+    u32::from(narrow(first)) | u32::from(narrow(second)) << 16
+}
+
+struct Along<'a> {
+    pairs: &'a mut [u32],
+    row: &'a [f32],
+}
+
+impl Work for Along<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (twos, odd) = self.row.as_chunks::<2>();
+        for (to, &[first, second]) in self.pairs.iter_mut().zip(twos) {
+            *to = pair(first, second);
+        }
+        if let ([last], Some(to)) = (odd, self.pairs.get_mut(twos.len())) {
+            *to = pair(*last, 0.0);
+        }
+    }
+}
+
+struct Across<'a> {
+    pairs: &'a mut [u32],
+    upper: &'a [f32],
+    lower: Option<&'a [f32]>,
+}
+
+impl Work for Across<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        match self.lower {
+            Some(lower) => {
+                for ((to, &upper), &lower) in self.pairs.iter_mut().zip(self.upper).zip(lower) {
+                    *to = pair(upper, lower);
+                }
+            }
+            None => {
+                for (to, &upper) in self.pairs.iter_mut().zip(self.upper) {
+                    *to = pair(upper, 0.0);
+                }
+            }
+        }
+    }
+}
+
+struct Down<'a> {
+    pairs: &'a mut [u32],
+    matrix: Matrix<'a>,
+    first: usize,
+}
+
+impl Work for Down<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Down { pairs, matrix, first } = self;
+        let (data, rows, columns) = (matrix.data(), matrix.rows(), matrix.columns());
+        let column_stride = matrix.column_stride();
+        for column in first..columns.min(first + STRIP) {
+            let (twos, odd) = data[column * column_stride..][..rows].as_chunks::<2>();
+            let mut to = pairs[column - first..].iter_mut().step_by(COLUMNS);
+            for (&[upper, lower], to) in twos.iter().zip(to.by_ref()) {
+                *to = pair(upper, lower);
+            }
+            if let ([last], Some(to)) = (odd, to.next()) {
+                *to = pair(*last, 0.0);
+            }
+        }
+    }
+}

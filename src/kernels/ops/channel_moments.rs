@@ -1,0 +1,111 @@
+//! Mean and variance of every channel of a batch, without a gradient.
+
+use candle_core::{D, Device, Result, Tensor, bail};
+
+use super::stock;
+use super::storage::{lend, served, wide_type};
+use crate::wide::add_rows;
+
+/// Moments of channels: those of a batch, or running ones.
+#[derive(Clone, Debug)]
+pub struct ChannelMoments {
+    /// `(c)`.
+    pub mean: Tensor,
+    /// `(c)`, divided by the number of rows (biased).
+    pub variance: Tensor,
+    /// Values of a channel that the moments are of.
+    pub rows: usize,
+}
+
+/// The moments of `x` `(.., c)` over all dimensions but the last.
+///
+/// # Errors
+/// When `x` is empty.
+pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
+    let channels = x.dim(D::Minus1)?;
+    if x.elem_count() == 0 {
+        bail!("batch norm: the moments of an empty batch {:?} are not defined", x.shape());
+    }
+    let rows = x.elem_count() / channels;
+    if served(&[x]) {
+        let (mean, variance) = lend(x, |x| Ok(moments(x, channels)))?;
+        let tensor = |values: Vec<f64>| {
+            let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
+            Tensor::from_vec(values, channels, &Device::Cpu)
+        };
+        Ok(ChannelMoments { mean: tensor(mean)?, variance: tensor(variance)?, rows })
+    } else {
+        composition(x, channels, rows)
+    }
+}
+
+fn composition(x: &Tensor, channels: usize, rows: usize) -> Result<ChannelMoments> {
+    let x = x.detach().reshape((rows, channels))?.to_dtype(wide_type(x.dtype()))?;
+    let mean = stock::mean(&x, 0)?;
+    let variance = stock::mean(&x.broadcast_sub(&mean)?.sqr()?, 0)?;
+    Ok(ChannelMoments { mean, variance, rows })
+}
+
+/// One pass: blocks that stay in the cache are centred on their own mean, and joined in `f64`
+/// (Chan, Golub, LeVeque 1983).
+fn moments(x: &[f32], channels: usize) -> (Vec<f64>, Vec<f64>) {
+    const BLOCK: usize = 128;
+    let (mut mean, mut scatter) = (vec![0f64; channels], vec![0f64; channels]);
+    let (mut sum, mut squares) = (vec![0f32; channels], vec![0f32; channels]);
+    let mut seen = 0f64;
+    for block in x.chunks(BLOCK * channels) {
+        let rows = block.len() / channels;
+        sum.fill(0.0);
+        squares.fill(0.0);
+        add_rows(&mut sum, block);
+        let inverse = 1.0 / rows as f32;
+        for sum in &mut sum {
+            *sum *= inverse;
+        }
+        for row in block.chunks_exact(channels) {
+            for ((squares, &x), &mean) in squares.iter_mut().zip(row).zip(&sum) {
+                *squares += (x - mean) * (x - mean);
+            }
+        }
+        let rows = rows as f64;
+        let total = seen + rows;
+        let each = mean.iter_mut().zip(&mut scatter).zip(sum.iter().zip(&squares));
+        for ((mean, scatter), (&block_mean, &squares)) in each {
+            let step = f64::from(block_mean) - *mean;
+            *mean += step * rows / total;
+            *scatter += f64::from(squares) + step * step * seen * rows / total;
+        }
+        seen = total;
+    }
+    scatter.iter_mut().for_each(|scatter| *scatter /= seen);
+    (mean, scatter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::draw;
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_definition_over_several_blocks() -> Result<()> {
+        // Far from zero, where a sum of squares would cancel.
+        let x = draw("x", (5, 9, 7, 3)).affine(2.0, 100.0)?;
+        let (ours, exact) = (channel_moments(&x)?, composition(&x, 3, 315)?);
+        assert_eq!(ours.rows, 315);
+        let pairs = [(&ours.mean, &exact.mean, 1e-5), (&ours.variance, &exact.variance, 1e-4)];
+        for (ours, exact, tolerance) in pairs {
+            for (a, b) in ours.to_vec1::<f32>()?.into_iter().zip(exact.to_vec1::<f32>()?) {
+                assert!((a - b).abs() <= tolerance * b.abs(), "{a} instead of {b}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_constant_channel_has_no_variance_and_an_empty_batch_no_moments() -> Result<()> {
+        let flat = channel_moments(&draw("x", (300, 2)).zeros_like()?.affine(1.0, 0.1)?)?;
+        assert!(flat.variance.to_vec1::<f32>()?.iter().all(|v| *v < 1e-12));
+        assert!(channel_moments(&draw("x", (0, 2))).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! What both halves are made of.
+
+use std::ops::Range;
+
+use candle_core::{Result, bail};
+
+use super::super::affine::Affine;
+use super::super::groups::Groups;
+use super::super::layer_norm::{ByInput, Forward};
+use super::super::linear::{Layer, append_rows};
+use super::super::matrix::{Factor, Matrix, Precision, append_product};
+use super::super::storage::{Lent, lent};
+use crate::wide::wide;
+
+/// Rows of a piece: of 768 values each they fill 786 kB, which a cache of the second level holds.
+const PIECE: usize = 256;
+
+/// Whether kernels serve a half's layers: all are frozen, and both linear ones multiply alike.
+pub(super) fn are_served(norm: &Affine, [first, second]: [&Affine; 2]) -> bool {
+    let frozen = [norm, first, second].into_iter().all(Affine::is_frozen);
+    frozen && first.precision == second.precision
+}
+
+/// Refuses layers that are not from this width to `inner` values, and from `outer` values back to it.
+///
+/// # Errors
+/// When they are others.
+pub(super) fn fit(
+    width: usize,
+    norm: &Affine,
+    [first, second]: [&Affine; 2],
+    (inner, outer): (usize, usize),
+) -> Result<()> {
+    let shapes = [
+        (norm.weight.dims() == [width] && norm.bias.dims() == [width], "norm"),
+        (first.weight.dims() == [inner, width] && first.bias.dims() == [inner], "first layer"),
+        (second.weight.dims() == [width, outer] && second.bias.dims() == [width], "second layer"),
+    ];
+    match shapes.iter().find(|(fits, _)| !fits) {
+        Some((_, what)) => bail!("frozen block: the {what} does not fit a width of {width}"),
+        None => Ok(()),
+    }
+}
+
+/// A layer norm.
+pub(super) struct Norm<'a> {
+    weight: Lent<'a>,
+    bias: Lent<'a>,
+    eps: f32,
+}
+
+impl<'a> Norm<'a> {
+    pub fn new(norm: &'a Affine, eps: f64) -> Result<Norm<'a>> {
+        Ok(Norm { weight: lent(&norm.weight)?, bias: lent(&norm.bias)?, eps: eps as f32 })
+    }
+
+    pub fn forward(&self, x: &[f32]) -> Vec<f32> {
+        wide(Forward { x, weight: &self.weight, bias: &self.bias, eps: self.eps })
+    }
+
+    /// The gradient of `x` from that of the result.
+    pub fn backward(&self, x: &[f32], g: &[f32]) -> Vec<f32> {
+        wide(ByInput { x, weight: &self.weight, g, eps: self.eps })
+    }
+}
+
+/// A linear layer.
+pub(super) struct Linear<'a> {
+    weight: Lent<'a>,
+    bias: Lent<'a>,
+    pub inputs: usize,
+    pub outputs: usize,
+    precision: Precision,
+}
+
+impl<'a> Linear<'a> {
+    pub fn new(layer: &'a Affine) -> Result<Linear<'a>> {
+        let (outputs, inputs) = layer.weight.dims2()?;
+        let (weight, bias) = (lent(&layer.weight)?, lent(&layer.bias)?);
+        Ok(Linear { weight, bias, inputs, outputs, precision: layer.precision })
+    }
+
+    /// What rows are multiplied by on their way through; `buffer` is where it may lie.
+    pub fn forth<'b>(&'b self, buffer: &'b mut Vec<u32>) -> Pass<'b> {
+        let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
+        let factor = Factor::new(weight.t(), self.precision, buffer);
+        Pass { layer: self, factor, back: false }
+    }
+
+    /// The same for gradients of results.
+    pub fn back<'b>(&'b self, buffer: &'b mut Vec<u32>) -> Pass<'b> {
+        let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
+        Pass { layer: self, factor: Factor::new(weight, self.precision, buffer), back: true }
+    }
+}
+
+/// A layer's product with any number of rows.
+pub(super) struct Pass<'a> {
+    layer: &'a Linear<'a>,
+    factor: Factor<'a>,
+    back: bool,
+}
+
+impl Pass<'_> {
+    /// Appends what becomes of rows, one behind the other.
+    pub fn append(&self, to: &mut Vec<f32>, rows: &[f32]) {
+        let Linear { weight, bias, inputs, outputs, precision } = self.layer;
+        if !self.back {
+            let layer = Layer { weight, bias: Some(bias), inputs: *inputs };
+            return append_rows(to, *precision, rows, layer, &self.factor);
+        }
+        let rows = Matrix::dense(rows, rows.len() / outputs, *outputs);
+        append_product(to, *precision, None, rows, &self.factor);
+    }
+}
+
+/// Which samples go through a half together.
+pub(super) struct Pieces {
+    /// The samples of each member of a pack: in `f32` a product has the bits that it has when its member is alone.
+    groups: Groups,
+    precision: Precision,
+}
+
+impl Pieces {
+    /// # Errors
+    /// When the groups are of another batch.
+    pub fn of(batch: usize, groups: Option<&Groups>, precision: Precision) -> Result<Pieces> {
+        let groups = groups.cloned().unwrap_or_else(|| Groups::one(batch));
+        groups.fit("frozen block", batch)?;
+        Ok(Pieces { groups, precision })
+    }
+
+    /// The rows of pieces, one behind the other, where a sample has so many.
+    pub fn rows(&self, each: usize) -> Vec<Range<usize>> {
+        match self.precision {
+            Precision::F32 => {
+                let runs = self.groups.runs().filter(|run| !run.is_empty());
+                runs.map(|run| run.start * each..run.end * each).collect()
+            }
+            Precision::Bf16 => {
+                let end = self.groups.samples() * each;
+                (0..end).step_by(PIECE).map(|from| from..end.min(from + PIECE)).collect()
+            }
+        }
+    }
+}
+
+/// Some rows among values of a width.
+pub(super) fn part<'a>(values: &'a [f32], rows: &Range<usize>, width: usize) -> &'a [f32] {
+    &values[rows.start * width..rows.end * width]
+}

@@ -1,0 +1,124 @@
+//! The second half: `x + W_2 a(W_1 norm(x) + b_1) + b_2` with an activation `a`.
+
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
+
+use super::super::activation::Activation;
+use super::super::affine::Affine;
+use super::super::groups::Groups;
+use super::super::storage::{lent, served, tensor_like, values};
+use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
+use crate::wide::add_rows;
+
+/// The perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from `d` to the hidden
+/// width and back. `groups` are the members of a pack, where there is one. Gives nothing where a layer is not frozen or no
+/// kernel of ours serves: [`Affine`]'s ops are what computes the same there.
+///
+/// # Errors
+/// When the shapes do not fit.
+pub fn frozen_perceptron(
+    x: &Tensor,
+    norm: &Affine,
+    eps: f64,
+    layers: [&Affine; 2],
+    activation: Activation,
+    groups: Option<&Groups>,
+) -> Result<Option<Tensor>> {
+    if !are_served(norm, layers) || !served(&[x]) {
+        return Ok(None);
+    }
+    let (batch, _, width) = x.dims3()?;
+    let hidden = layers[0].weight.dim(0)?;
+    fit(width, norm, layers, (hidden, hidden))?;
+    let pieces = Pieces::of(batch, groups, layers[0].precision)?;
+    let op = Perceptron {
+        norm: norm.clone(),
+        eps,
+        layers: layers.map(Affine::clone),
+        activation,
+        pieces,
+        tracked: x.track_op(),
+        hidden: Mutex::default(),
+    };
+    x.contiguous()?.apply_op1(op).map(Some)
+}
+
+struct Perceptron {
+    norm: Affine,
+    eps: f64,
+    layers: [Affine; 2],
+    activation: Activation,
+    pieces: Pieces,
+    /// Whether a backward pass may follow.
+    tracked: bool,
+    /// What enters the activation, where one may.
+    hidden: Mutex<Vec<f32>>,
+}
+
+impl Perceptron {
+    /// `tokens` rows a sample.
+    fn forward(&self, x: &[f32], tokens: usize) -> Result<Vec<f32>> {
+        let norm = Norm::new(&self.norm, self.eps)?;
+        let [up, down] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];
+        let (mut for_up, mut for_down) = (Vec::new(), Vec::new());
+        let (through_up, through_down) = (up.forth(&mut for_up), down.forth(&mut for_down));
+        let (mut y, mut hidden) = (Vec::with_capacity(x.len()), Vec::new());
+        if self.tracked {
+            hidden.reserve(x.len() / up.inputs * up.outputs);
+        }
+        for rows in self.pieces.rows(tokens) {
+            if !self.tracked {
+                hidden.clear();
+            }
+            let (x, from) = (part(x, &rows, up.inputs), hidden.len());
+            through_up.append(&mut hidden, &norm.forward(x));
+            through_down.append(&mut y, &self.activation.values(&hidden[from..]));
+            add_rows(&mut y[rows.start * down.outputs..], x);
+        }
+        if self.tracked {
+            *self.hidden.lock().unwrap_or_else(PoisonError::into_inner) = hidden;
+        }
+        Ok(y)
+    }
+
+    /// The gradient of `x` from that of the result.
+    fn backward(&self, x: &[f32], tokens: usize, g: &[f32]) -> Result<Vec<f32>> {
+        let norm = Norm::new(&self.norm, self.eps)?;
+        let [up, down] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];
+        let (mut for_up, mut for_down) = (Vec::new(), Vec::new());
+        let (through_up, through_down) = (up.back(&mut for_up), down.back(&mut for_down));
+        let hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut all, mut by_active, mut by_normed) = (Vec::with_capacity(x.len()), vec![], vec![]);
+        for rows in self.pieces.rows(tokens) {
+            by_active.clear();
+            by_normed.clear();
+            let (x, g) = (part(x, &rows, up.inputs), part(g, &rows, down.outputs));
+            through_down.append(&mut by_active, g);
+            let by_hidden = self.activation.slopes(part(&hidden, &rows, up.outputs), &by_active);
+            through_up.append(&mut by_normed, &by_hidden);
+            let mut by_x = norm.backward(x, &by_normed);
+            add_rows(&mut by_x, g);
+            all.extend_from_slice(&by_x);
+        }
+        Ok(all)
+    }
+}
+
+impl CustomOp1 for Perceptron {
+    fn name(&self) -> &'static str {
+        "frozen-perceptron"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let shape = layout.shape();
+        let y = self.forward(values(x, layout)?, shape.dim(D::Minus2)?)?;
+        Ok((CpuStorage::F32(y), shape.clone()))
+    }
+
+    fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+        let g = g.contiguous()?;
+        let gradient = self.backward(&lent(x)?, x.dim(D::Minus2)?, &lent(&g)?)?;
+        tensor_like(gradient, x).map(Some)
+    }
+}

@@ -1,0 +1,102 @@
+//! Which samples of a batch belong to which member of a pack.
+//!
+//! A pack trains several clients in one forward and backward pass: their samples lie one behind
+//! the other in the batch, and whatever is a member's own (prefix, head, loss) has a leading axis
+//! of members. On the CPU every product of a pack keeps the shape it has for its member alone, so
+//! it has the same bits; elsewhere products run over all members at once.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::{Device, Result, Tensor, bail};
+
+/// Consecutive samples of a batch, one run per member; a run may be empty.
+///
+/// ```
+/// use fedcast_kernels::ops::Groups;
+/// let groups = Groups::new([2, 0, 3]);
+/// assert_eq!((groups.members(), groups.samples()), (3, 5));
+/// assert!(groups.runs().eq([0..2, 2..2, 2..5]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    sizes: Arc<[usize]>,
+}
+
+impl Groups {
+    /// Runs of these lengths.
+    pub fn new(sizes: impl Into<Arc<[usize]>>) -> Groups {
+        Groups { sizes: sizes.into() }
+    }
+
+    /// All samples are one member's.
+    pub fn one(samples: usize) -> Groups {
+        Groups::new([samples])
+    }
+
+    /// Every sample is a member of its own.
+    pub fn each(samples: usize) -> Groups {
+        Groups::new(vec![1; samples])
+    }
+
+    /// Members, those without a sample included.
+    pub fn members(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Samples of all members together.
+    pub fn samples(&self) -> usize {
+        self.sizes.iter().sum()
+    }
+
+    /// Samples of each member.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// The samples of each member.
+    pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
+        self.sizes.iter().scan(0, |next, size| {
+            let start = *next;
+            *next += size;
+            Some(start..*next)
+        })
+    }
+
+    /// The number of samples of every member, where all have equally many.
+    pub(super) fn equal_size(&self) -> Option<usize> {
+        let first = *self.sizes.first()?;
+        self.sizes.iter().all(|size| *size == first).then_some(first)
+    }
+
+    /// The member of each sample, `(samples)`.
+    pub fn index(&self, device: &Device) -> Result<Tensor> {
+        let members = self.sizes.iter().zip(0u32..);
+        let index = members.flat_map(|(size, member)| std::iter::repeat_n(member, *size));
+        Tensor::from_vec(index.collect(), self.samples(), device)
+    }
+
+    /// Refuses a batch of another size.
+    pub(super) fn fit(&self, op: &str, samples: usize) -> Result<()> {
+        if self.samples() != samples {
+            bail!("{op}: members of {:?} samples in a batch of {samples}", self.sizes);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_know_their_member() -> Result<()> {
+        let index = Groups::new([2, 0, 1]).index(&Device::Cpu)?;
+        assert_eq!(index.to_vec1::<u32>()?, [0, 0, 2]);
+        assert_eq!(Groups::each(3), Groups::new([1, 1, 1]));
+        assert_eq!(Groups::one(4).equal_size(), Some(4));
+        assert_eq!(Groups::new([1, 2]).equal_size(), None);
+        assert!(Groups::one(4).fit("op", 5).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! The narrow door between candle tensors and plain slices.
+
+use std::cell::Cell;
+use std::ops::{Deref, Range};
+
+use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, StorageRef, Tensor, bail};
+
+thread_local! {
+    static KERNELS_OFF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` in this thread as any device but the CPU would: ops are composed from tensor
+/// operations, and optimisers step on the device. This is how the path of a GPU is tested
+/// without one.
+pub fn without_kernels<R>(work: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            KERNELS_OFF.set(self.0);
+        }
+    }
+    let _restore = Restore(KERNELS_OFF.replace(true));
+    work()
+}
+
+/// Our kernels serve `f32` on the CPU; everything else takes the composition.
+pub fn served(tensors: &[&Tensor]) -> bool {
+    let host = |t: &&Tensor| t.device().is_cpu() && t.dtype() == DType::F32;
+    !KERNELS_OFF.get() && tensors.iter().all(host)
+}
+
+/// What sums and exponentials of tensors of this type are computed in: at least `f32`.
+pub(super) fn wide_type(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// The values of a contiguous `f32` storage.
+pub(super) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
+    match (storage, layout.contiguous_offsets()) {
+        (CpuStorage::F32(data), Some((from, to))) => Ok(&data[from..to]),
+        (CpuStorage::F32(_), None) => bail!("this kernel needs a contiguous tensor"),
+        _ => bail!("this kernel needs f32 values"),
+    }
+}
+
+/// Lends the values of `tensor` (made contiguous if they are not) to `work`.
+pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
+    work(&lent(&tensor.contiguous()?)?)
+}
+
+/// The values of a contiguous `f32` tensor on the CPU, for as long as they are read.
+///
+/// # Errors
+/// When it is another one.
+pub(super) fn lent(tensor: &Tensor) -> Result<Lent<'_>> {
+    let (storage, layout) = tensor.storage_and_layout();
+    match &*storage {
+        Storage::Cpu(data) => values(data, layout)?,
+        _ => bail!("this kernel runs on the CPU only"),
+    };
+    let from = layout.start_offset();
+    Ok(Lent { range: from..from + layout.shape().elem_count(), storage })
+}
+
+/// See [`lent`].
+pub(super) struct Lent<'a> {
+    storage: StorageRef<'a>,
+    range: Range<usize>,
+}
+
+impl Deref for Lent<'_> {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        match &*self.storage {
+            Storage::Cpu(CpuStorage::F32(data)) => &data[self.range.clone()],
+            _ => unreachable!("checked when it was lent"),
+        }
+    }
+}
+
+/// A CPU tensor shaped like `like`.
+pub(super) fn tensor_like(data: Vec<f32>, like: &Tensor) -> Result<Tensor> {
+    Tensor::from_vec(data, like.shape().clone(), &Device::Cpu)
+}

@@ -1,0 +1,135 @@
+//! Rows divided by their lengths.
+//!
+//! `y = x / |x|`, `dx = (g - y <g, y>) / |x|` row by row; a row shorter than [`SHORTEST`] is divided by that number instead, a
+//! constant, so zeros stay zeros and their gradient is finite.
+
+use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
+
+use super::stock;
+use super::storage::{lend, served, tensor_like, values, wide_type};
+use crate::wide::{Work, appended, sum_of, sum_of_pairs, wide};
+
+/// Length below which a row is no longer divided by its length.
+const SHORTEST: f64 = 1e-12;
+
+/// Divides the rows of `x` `(.., d)` by their Euclidean lengths.
+///
+/// # Errors
+/// When `x` has no dimension.
+pub fn unit_rows(x: &Tensor) -> Result<Tensor> {
+    let width = x.dim(D::Minus1)?;
+    if served(&[x]) { x.contiguous()?.apply_op1(UnitRows { width }) } else { composed(x) }
+}
+
+/// From candle's operations, in `f32` inside.
+fn composed(x: &Tensor) -> Result<Tensor> {
+    let broad = x.to_dtype(wide_type(x.dtype()))?;
+    let squares = stock::sum_of_rows(&broad.sqr()?)?;
+    broad.broadcast_div(&squares.maximum(SHORTEST * SHORTEST)?.sqrt()?)?.to_dtype(x.dtype())
+}
+
+/// Length of a row, at least [`SHORTEST`], and whether it was longer.
+#[inline(always)]
+fn length(row: &[f32]) -> (f32, bool) {
+    const LEAST: f32 = (SHORTEST * SHORTEST) as f32;
+    let square = sum_of(row, |x| x * x);
+    // A comparison that lets NaN through.
+    if square <= LEAST { (LEAST.sqrt(), false) } else { (square.sqrt(), true) }
+}
+
+struct UnitRows {
+    width: usize,
+}
+
+/// Every row over its length, in a new vector.
+struct Forward<'a> {
+    x: &'a [f32],
+    width: usize,
+}
+
+impl Work for Forward<'_> {
+    type Answer = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        let mut all = Vec::with_capacity(self.x.len());
+        for row in self.x.chunks_exact(self.width.max(1)) {
+            let (length, _) = length(row);
+            for x in appended(&mut all, row) {
+                *x /= length;
+            }
+        }
+        all
+    }
+}
+
+/// The gradient of `x` from that of the unit rows.
+struct Backward<'a> {
+    x: &'a [f32],
+    g: &'a [f32],
+    width: usize,
+}
+
+impl Work for Backward<'_> {
+    type Answer = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        let Backward { x, g, width } = self;
+        let mut all = Vec::with_capacity(x.len());
+        for (x, g) in x.chunks_exact(width.max(1)).zip(g.chunks_exact(width.max(1))) {
+            let (length, divides) = length(x);
+            let along = if divides { sum_of_pairs(x, g, |x, g| x / length * g) } else { 0.0 };
+            for (x, &g) in appended(&mut all, x).iter_mut().zip(g) {
+                *x = (g - *x / length * along) / length;
+            }
+        }
+        all
+    }
+}
+
+impl CustomOp1 for UnitRows {
+    fn name(&self) -> &'static str {
+        "unit-rows"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let y = wide(Forward { x: values(x, layout)?, width: self.width });
+        Ok((CpuStorage::F32(y), layout.shape().clone()))
+    }
+
+    fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+        let of = |x: &[f32], g: &[f32]| wide(Backward { x, g, width: self.width });
+        let gradient = lend(x, |x| lend(g, |g| Ok(of(x, g))))?;
+        tensor_like(gradient, x).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{agrees_everywhere, draw, finite_difference, values};
+    use super::*;
+    use candle_core::{Device, Var};
+
+    #[test]
+    fn rows_have_length_one_and_their_direction() -> Result<()> {
+        let x = Tensor::new(&[[3f32, -4.0], [0.0, 2e-3], [0.0, 0.0]], &Device::Cpu)?;
+        assert_eq!(values(&unit_rows(&x)?), [0.6, -0.8, 0.0, 1.0, 0.0, 0.0]);
+        Ok(())
+    }
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        let x = draw("x", (2, 3, 19));
+        agrees_everywhere(&[&x], |t| unit_rows(&t[0]));
+        finite_difference(&[&x], |t| unit_rows(&t[0]));
+    }
+
+    #[test]
+    fn a_row_of_zeros_has_a_finite_gradient() -> Result<()> {
+        let x = Var::zeros((1, 5), candle_core::DType::F32, &Device::Cpu)?;
+        let grads = unit_rows(&x)?.backward()?;
+        assert!(values(grads.get(&x).unwrap()).iter().all(|g| (g / 1e12 - 1.0).abs() < 1e-3));
+        Ok(())
+    }
+}

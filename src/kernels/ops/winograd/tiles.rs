@@ -1,0 +1,262 @@
+//! Tiles of images, and what they are turned into: additions only, 16 channels at a time.
+
+use std::ops::Range;
+
+use super::super::unfold::Geometry;
+use crate::wide::{Work, wide};
+
+/// Channels that are worked on at once.
+pub(super) const LANES: usize = 16;
+
+/// Products of a tile and a pair of channels.
+pub(super) const PRODUCTS: usize = 16;
+
+/// A pixel that an image has not.
+const OUTSIDE: usize = usize::MAX;
+
+/// Values between one matrix of a product and the next: as far apart as a power of two, all of them would share a few
+/// places of the cache.
+pub(super) const APART: usize = 5 * LANES;
+
+/// What 16 channels have at each of the 16 places of a tile.
+type Lanes = [[f32; LANES]; PRODUCTS];
+
+/// Where the tiles of a convolution lie: `2 x 2` pixels of the output each, and the `4 x 4` of the input that they see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tiles {
+    /// Height, width and channels of the images.
+    pub image: [usize; 3],
+    /// Tiles of an image, down and across.
+    pub grid: [usize; 2],
+    /// Pixels by which the first tile begins before the image.
+    pub before: usize,
+}
+
+impl Tiles {
+    /// What tiles of the output see of the input.
+    pub fn of_input(geometry: &Geometry) -> Tiles {
+        let image = [geometry.height, geometry.width, geometry.channels];
+        Tiles { image, before: geometry.padding, ..Tiles::of_output(geometry) }
+    }
+
+    /// The output in tiles; the last of a line may hang over.
+    pub fn of_output(geometry: &Geometry) -> Tiles {
+        let [height, width] = geometry.output();
+        let grid = [height.div_ceil(2), width.div_ceil(2)];
+        Tiles { image: [height, width, geometry.outputs], grid, before: 0 }
+    }
+
+    /// Where the channels of each pixel of a tile of this side begin, line by line; [`OUTSIDE`] beyond the image.
+    #[inline(always)]
+    fn pixels(&self, tile: usize, side: usize) -> [usize; PRODUCTS] {
+        let ([height, width, channels], [down, across]) = (self.image, self.grid);
+        let (sample, top, left) =
+            (tile / (down * across), tile / across % down * 2, tile % across * 2);
+        let mut pixels = [OUTSIDE; PRODUCTS];
+        for (at, pixel) in pixels.iter_mut().enumerate().take(side * side) {
+            let (row, column) = (top + at / side, left + at % side);
+            let inside =
+                |place: usize, size: usize| place >= self.before && place - self.before < size;
+            if inside(row, height) && inside(column, width) {
+                let line = sample * height + row - self.before;
+                *pixel = (line * width + column - self.before) * channels;
+            }
+        }
+        pixels
+    }
+}
+
+/// A linear map between the pixels of a tile and its 16 places, the same for every channel.
+pub(super) trait Change: Copy {
+    /// Pixels of a tile in a line, and lines; what is said of others is zero.
+    const SIDE: usize;
+
+    /// To be `#[inline(always)]`.
+    fn change(self, places: &Lanes) -> Lanes;
+}
+
+/// `before` on every column of a `4 x 4` tile, then on every row.
+#[inline(always)]
+fn twice(tile: &Lanes, before: impl Fn([f32; 4]) -> [f32; 4]) -> Lanes {
+    let mut changed = [[0.0; LANES]; PRODUCTS];
+    for lane in 0..LANES {
+        let mut half = [0f32; 16];
+        for column in 0..4 {
+            let at = |row: usize| tile[4 * row + column][lane];
+            let out = before([at(0), at(1), at(2), at(3)]);
+            for row in 0..4 {
+                half[4 * row + column] = out[row];
+            }
+        }
+        for row in 0..4 {
+            let out =
+                before([half[4 * row], half[4 * row + 1], half[4 * row + 2], half[4 * row + 3]]);
+            for column in 0..4 {
+                changed[4 * row + column][lane] = out[column];
+            }
+        }
+    }
+    changed
+}
+
+/// `2 x 2` pixels, which lie one behind the other, at the corner of a `4 x 4` tile.
+#[inline(always)]
+fn spread(pixels: &Lanes) -> Lanes {
+    let mut tile = [[0.0; LANES]; PRODUCTS];
+    (tile[0], tile[1], tile[4], tile[5]) = (pixels[0], pixels[1], pixels[2], pixels[3]);
+    tile
+}
+
+/// The inverse of [`spread`].
+#[inline(always)]
+fn corner(tile: &Lanes) -> Lanes {
+    let mut pixels = [[0.0; LANES]; PRODUCTS];
+    (pixels[0], pixels[1], pixels[2], pixels[3]) = (tile[0], tile[1], tile[4], tile[5]);
+    pixels
+}
+
+/// `B^T d B`, of what a tile sees.
+#[derive(Clone, Copy)]
+pub(super) struct OfInput;
+
+impl Change for OfInput {
+    const SIDE: usize = 4;
+
+    #[inline(always)]
+    fn change(self, places: &Lanes) -> Lanes {
+        twice(places, |[a, b, c, d]| [a - c, b + c, c - b, b - d])
+    }
+}
+
+/// `B v B^T`, the adjoint of [`OfInput`].
+#[derive(Clone, Copy)]
+pub(super) struct ToInput;
+
+impl Change for ToInput {
+    const SIDE: usize = 4;
+
+    #[inline(always)]
+    fn change(self, places: &Lanes) -> Lanes {
+        twice(places, |[a, b, c, d]| [a, b - c + d, b + c - a, -d])
+    }
+}
+
+/// `A^T m A`, the pixels of the output.
+#[derive(Clone, Copy)]
+pub(super) struct ToOutput;
+
+impl Change for ToOutput {
+    const SIDE: usize = 2;
+
+    #[inline(always)]
+    fn change(self, places: &Lanes) -> Lanes {
+        corner(&twice(places, |[a, b, c, d]| [a + b + c, b - c - d, 0.0, 0.0]))
+    }
+}
+
+/// `A y A^T`, the adjoint of [`ToOutput`].
+#[derive(Clone, Copy)]
+pub(super) struct OfOutput;
+
+impl Change for OfOutput {
+    const SIDE: usize = 2;
+
+    #[inline(always)]
+    fn change(self, places: &Lanes) -> Lanes {
+        twice(&spread(places), |[a, b, _, _]| [a, a + b, a - b, -b])
+    }
+}
+
+/// Changes tiles of `images` into 16 matrices `(tiles, channels)` in `places`, [`APART`] behind one another.
+pub(super) fn gather<C: Change>(
+    tiles: &Tiles,
+    change: C,
+    range: Range<usize>,
+    images: &[f32],
+    places: &mut [f32],
+) {
+    wide(Gather { tiles, change, range, images, places });
+}
+
+struct Gather<'a, C> {
+    tiles: &'a Tiles,
+    change: C,
+    range: Range<usize>,
+    images: &'a [f32],
+    places: &'a mut [f32],
+}
+
+impl<C: Change> Work for Gather<'_, C> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Gather { tiles, change, range, images, places } = self;
+        let channels = tiles.image[2];
+        let apart = range.len() * channels + APART;
+        for (row, tile) in range.enumerate() {
+            let pixels = tiles.pixels(tile, C::SIDE);
+            for channel in (0..channels).step_by(LANES) {
+                let mut seen = [[0f32; LANES]; PRODUCTS];
+                for (seen, &pixel) in seen.iter_mut().zip(&pixels).take(C::SIDE * C::SIDE) {
+                    if pixel != OUTSIDE {
+                        seen.copy_from_slice(&images[pixel + channel..][..LANES]);
+                    }
+                }
+                for (place, values) in change.change(&seen).iter().enumerate() {
+                    let at = place * apart + row * channels + channel;
+                    places[at..][..LANES].copy_from_slice(values);
+                }
+            }
+        }
+    }
+}
+
+/// Changes 16 matrices `(tiles, channels)` and adds what comes out to the pixels of the tiles.
+pub(super) fn scatter<C: Change>(
+    tiles: &Tiles,
+    change: C,
+    range: Range<usize>,
+    places: &[f32],
+    images: &mut [f32],
+) {
+    wide(Scatter { tiles, change, range, places, images });
+}
+
+struct Scatter<'a, C> {
+    tiles: &'a Tiles,
+    change: C,
+    range: Range<usize>,
+    places: &'a [f32],
+    images: &'a mut [f32],
+}
+
+impl<C: Change> Work for Scatter<'_, C> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Scatter { tiles, change, range, places, images } = self;
+        let channels = tiles.image[2];
+        let apart = range.len() * channels + APART;
+        for (row, tile) in range.enumerate() {
+            let pixels = tiles.pixels(tile, C::SIDE);
+            for channel in (0..channels).step_by(LANES) {
+                let mut held = [[0f32; LANES]; PRODUCTS];
+                for (place, held) in held.iter_mut().enumerate() {
+                    let at = place * apart + row * channels + channel;
+                    held.copy_from_slice(&places[at..][..LANES]);
+                }
+                let changed = change.change(&held);
+                for (values, &pixel) in changed.iter().zip(&pixels).take(C::SIDE * C::SIDE) {
+                    if pixel != OUTSIDE {
+                        let pixel = &mut images[pixel + channel..][..LANES];
+                        for (x, value) in pixel.iter_mut().zip(values) {
+                            *x += value;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
