@@ -2,7 +2,7 @@
 //! in those that every machine has.
 //!
 //! On a machine with AVX-512 a loop that falls short of its ratio is no longer compiled for it: see
-//! `src/arithmetic/wide.rs`. The last figure is the worth of products in `bf16`.
+//! `src/kernels/wide.rs`. The last figure is the worth of products in `bf16`.
 //!
 //! ```text
 //! cargo bench --bench vectors

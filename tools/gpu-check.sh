@@ -8,7 +8,7 @@
 #   3. the training step of ViT-B/16: images per second and share of the GPU's own matrix products.
 #
 #   tools/gpu-check.sh [cuda:0]             builds (tools/cuda-toolkit.sh), then checks
-#   tools/gpu-check.sh --build FOLDER       only builds: puts three programs into FOLDER
+#   tools/gpu-check.sh --build FOLDER       only builds: puts four programs into FOLDER
 #   tools/gpu-check.sh --run FOLDER [cuda:0]   only checks, with programs that were built elsewhere
 #
 # Ends with 0 when all agree, 1 when something does not, 20 when there is no GPU.
@@ -28,7 +28,9 @@ build() { # FOLDER
     program() { sed -nE 's/^ *Executable .*\((.*)\)$/\1/p' | tail -n 1; }
     cp "$(cargo test --release --features cuda --lib --no-run 2>&1 | tee /dev/stderr | program)" "$1/fedcast-tests"
     cp "$(cargo bench --features cuda --bench gpu --no-run 2>&1 | tee /dev/stderr | program)" "$1/fedcast-gpu"
-    say "built fedcast, fedcast-tests and fedcast-gpu in $1"
+    cp "$(cargo test --release --features cuda --package fedcast-kernels --lib --no-run 2>&1 | tee /dev/stderr | program)" \
+        "$1/fedcast-kernels-tests"
+    say "built fedcast, fedcast-tests, fedcast-kernels-tests and fedcast-gpu in $1"
 }
 
 # The folders that hold the CUDA 13 libraries; libcuda.so.1 must be the driver's own.
@@ -79,8 +81,8 @@ check() { # FOLDER DEVICE
 
     say "ops and transformer on $device"
     [ -n "${FEDCAST_GOLDEN:-}" ] || say "FEDCAST_GOLDEN is not set: the golden vectors are looked for in ../shared/data/golden only"
-    FEDCAST_TEST_DEVICE=$device "$programs/fedcast-tests" --test-threads 1 --nocapture \
-        golden_vit ops::everywhere || code=1
+    FEDCAST_TEST_DEVICE=$device "$programs/fedcast-kernels-tests" --test-threads 1 --nocapture ops::everywhere || code=1
+    FEDCAST_TEST_DEVICE=$device "$programs/fedcast-tests" --test-threads 1 --nocapture golden_vit || code=1
 
     say "HGP, 100 clients, on the CPU and on $device"
     study "$programs/fedcast" "$work" cpu || code=1
