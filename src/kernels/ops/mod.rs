@@ -110,7 +110,6 @@ pub use max_pool::max_pool;
 pub use quick_gelu::quick_gelu;
 pub use relu::relu;
 pub use softmax::softmax;
-pub use storage::served;
-pub use storage::without_kernels;
+pub use storage::{served, without_kernels};
 pub use sums::{mean, mean_all, sum, sum_all};
 pub use unit_rows::unit_rows;

@@ -23,7 +23,7 @@ pub fn without_kernels<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Our kernels serve `f32` on the CPU; everything else takes the composition.
+/// Returns whether our kernels serve these tensors: `f32` on the CPU. Everything else takes the composition.
 pub fn served(tensors: &[&Tensor]) -> bool {
     let host = |t: &&Tensor| t.device().is_cpu() && t.dtype() == DType::F32;
     !KERNELS_OFF.get() && tensors.iter().all(host)
