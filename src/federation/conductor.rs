@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use actix::{Actor, Addr};
 
 use super::client::{ClientMachine, TrainingJob};
+use super::compute::Compute;
 use super::devices::{Devices, Work, guard};
 use super::effect::{Effect, Message, Pending};
 use super::error::FederationError;
@@ -48,6 +49,7 @@ pub struct RunEnd {
 
 pub(super) struct Conductor {
     world: Arc<World>,
+    compute: Arc<dyn Compute>,
     devices: Devices,
     interrupt: Interrupt,
     queue: EventQueue<Upcoming>,
@@ -91,6 +93,7 @@ enum Step {
 impl Conductor {
     pub fn new(
         world: Arc<World>,
+        compute: Arc<dyn Compute>,
         server: ServerMachine,
         recorder: Recorder,
         devices: Devices,
@@ -102,10 +105,12 @@ impl Conductor {
         let asked = world.rules.clients.saturating_add(world.rules.load);
         let idle = world.rules.idle;
         let idle = (asked..asked.saturating_add(idle)).map(ClientId);
-        let clients = idle.map(|id| (id, ClientMachine::new(id, Arc::clone(&world)))).collect();
+        let client = |id| ClientMachine::new(id, Arc::clone(&world), Arc::clone(&compute));
+        let clients = idle.map(|id| (id, client(id))).collect();
         let network = Network::new(&world.rules.links);
         Conductor {
             world,
+            compute,
             network,
             devices,
             interrupt,
@@ -233,7 +238,8 @@ impl Conductor {
                 sent.map_err(|_| FederationError::ActorGone("the server".into()))
             }
             (ActorId::Client(id), Message::Client(what)) => {
-                let new = || ClientMachine::new(id, Arc::clone(&self.world));
+                let (world, compute) = (&self.world, &self.compute);
+                let new = || ClientMachine::new(id, Arc::clone(world), Arc::clone(compute));
                 let client = self.clients.entry(id).or_insert_with(new);
                 guard(|| client.step(now, what))
                     .map_err(|_| FederationError::ActorGone(id.to_string()))

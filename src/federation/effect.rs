@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::client::{ToClient, TrainingJob};
-use super::devices::{Work, guard};
+use super::devices::Work;
 use super::error::FederationError;
 use super::event::{Event, Numbers};
 use super::network::Journey;
@@ -21,7 +21,6 @@ use super::server::{ServerKept, ToServer};
 use super::sink::JobKind;
 use super::world::World;
 use crate::learning::Confusion;
-use crate::policy::Lab;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 use crate::wire::Body;
 
@@ -64,23 +63,6 @@ pub(super) enum Effect {
     Forget(ClientId),
     /// The run is over.
     End(Result<(), FederationError>),
-}
-
-/// The two effects of a job whose answer an actor waits for: do it now, be told at `at`.
-pub(super) fn compute<T: Send + 'static>(
-    (at, class, to): (VirtualTime, Class, ActorId),
-    kind: JobKind,
-    work: impl FnOnce(&Lab) -> T + Send + 'static,
-    wrap: impl FnOnce(Result<T, String>) -> Message + Send + 'static,
-) -> [Effect; 2] {
-    let (answer, slot) = oneshot::channel();
-    let post = Effect::Post(
-        kind,
-        Work::Here(Box::new(move |lab| {
-            let _ = answer.send(guard(|| work(lab)));
-        })),
-    );
-    [post, Effect::Await { at, class, to, pending: answered(slot, |gone| gone, wrap) }]
 }
 
 /// The message that a slot's content makes.

@@ -2,10 +2,21 @@
 
 use thiserror::Error;
 
-use super::sink::SinkError;
 use crate::policy::PolicyError;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::WireError;
+
+/// Why an entry could not be taken; it stops the run cleanly.
+#[derive(Debug, Error)]
+pub enum SinkError {
+    /// The medium refused (full, read-only).
+    #[error("recording failed: {0}")]
+    Io(#[from] std::io::Error),
+    /// The receiver does not want more, for a reason of its own (a first divergence from
+    /// a recorded run).
+    #[error("{0}")]
+    Stop(String),
+}
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use super::devices::guard;
+use super::devices::{Work, guard};
 use super::exchange::Exchange;
 use super::privacy::{MaskedSum, Modulus};
 use super::robust::{FoldRule, Updates};
-use crate::policy::{Folded, Message, Method, PolicyError, UpMeta};
+use crate::policy::{Folded, Lab, Message, Method, PolicyError, UpMeta};
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
@@ -194,6 +194,18 @@ impl Fold {
         let part = self.part(upload);
         self.tree().late[place.0] = Node::Known(part);
         self.finish();
+    }
+
+    /// Returns the work that lifts an upload; one of an earlier round gets its place now.
+    pub fn work(&self, upload: Upload) -> Work {
+        let fold = self.clone();
+        Work::Here(match upload.meta.staleness {
+            0 => Box::new(move |_: &Lab| fold.lift(upload)),
+            _ => {
+                let place = self.expect();
+                Box::new(move |_: &Lab| fold.lift_late(place, upload))
+            }
+        })
     }
 
     /// Nothing more is expected.

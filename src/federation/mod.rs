@@ -16,7 +16,6 @@
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
 mod admission;
-mod answers;
 pub mod arrivals;
 pub(crate) mod assets;
 pub mod availability;
@@ -25,6 +24,7 @@ mod bias;
 mod client;
 pub mod clock;
 mod closing;
+mod compute;
 mod conductor;
 mod devices;
 mod effect;
@@ -58,6 +58,7 @@ mod robust;
 mod rules;
 mod seating;
 mod server;
+mod setup;
 mod simulate;
 mod sink;
 mod sized;
@@ -73,7 +74,7 @@ mod world;
 pub use bias::{PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, RESPONSE_ENTROPY_RELATIVE};
 pub use closing::{Closing, ClosingRules, Enough, Late, RoundClosing, Staleness};
 pub use conductor::RunEnd;
-pub use error::FederationError;
+pub use error::{FederationError, SinkError};
 pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
     JOURNAL_FORMAT, Numbers, Responses, SlotScore, TaskScore,
@@ -92,9 +93,10 @@ pub use rules::{
     AssetCache, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participants,
     Participation, Population, Rules, SlotsKnown, Unit, UnitRule, UnitRules,
 };
+pub use setup::{Setup, Stretch};
 pub use simulate::simulate;
-pub use sink::{EventSink, JobKind, Memory, ProfileSink, SinkError, Span};
+pub use sink::{EventSink, JobKind, Memory, ProfileSink, Span};
 pub use sized::{SizedSeat, size};
 pub use snapshot::{Cadence, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
-pub use world::{Setup, Stretch, Terms};
+pub use world::Terms;

@@ -2,8 +2,9 @@
 
 use actix::{Actor, Context, Handler};
 
+use super::error::SinkError;
 use super::event::{Entry, Event, Numbers};
-use super::sink::{EventSink, SinkError};
+use super::sink::EventSink;
 use super::snapshot::Snapshot;
 use crate::learning::Confusion;
 use crate::quantity::{TaskId, VirtualTime};

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use super::compute::Compute;
 use super::conductor::{Conductor, RunEnd};
 use super::devices::{Devices, guard};
 use super::error::FederationError;
 use super::interrupt::Interrupt;
 use super::recorder::Recorder;
 use super::server::ServerMachine;
+use super::setup::Setup;
 use super::sink::{EventSink, ProfileSink};
-use super::world::{Setup, World};
+use super::world::World;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// Runs a federation to its end on the calling thread, with workers beside it.
@@ -28,6 +30,7 @@ pub fn simulate(
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
     let world = World::first(&setup)?;
+    let compute = setup.compute();
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     const STEP: &str = "be set up";
     let policy = guard(|| setup.method.server(&setup.lab, init))
@@ -35,13 +38,14 @@ pub fn simulate(
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let labs = setup.workers.labs(&setup.lab)?;
     let devices = Devices::start(labs, setup.shaker, profile, setup.fleet)?;
-    let server = ServerMachine::new(Arc::clone(&world), Some(policy));
-    walk(world, server, devices, sink, interrupt)
+    let server = ServerMachine::new(Arc::clone(&world), Arc::clone(&compute), Some(policy));
+    walk(world, compute, server, devices, sink, interrupt)
 }
 
 /// Walks a run to its end.
 pub(super) fn walk(
     world: Arc<World>,
+    compute: Arc<dyn Compute>,
     server: ServerMachine,
     devices: Devices,
     sink: Box<dyn EventSink>,
@@ -53,6 +57,6 @@ pub(super) fn walk(
         built.expect("a runtime without input and output asks the system for nothing")
     };
     actix::System::with_tokio_rt(runtime).block_on(async move {
-        Conductor::new(world, server, Recorder::new(sink), devices, interrupt).run().await
+        Conductor::new(world, compute, server, Recorder::new(sink), devices, interrupt).run().await
     })
 }

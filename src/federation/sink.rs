@@ -1,25 +1,12 @@
 //! Where entries and wall times go: the two doors through which a run is observed.
 
-use thiserror::Error;
-
+use super::error::SinkError;
 use super::event::Entry;
 use super::journal::{Digests, Journal};
 use super::snapshot::Snapshot;
 use crate::learning::Confusion;
 use crate::quantity::TaskId;
 use crate::wire::Body;
-
-/// Why an entry could not be taken; it stops the run cleanly.
-#[derive(Debug, Error)]
-pub enum SinkError {
-    /// The medium refused (full, read-only).
-    #[error("recording failed: {0}")]
-    Io(#[from] std::io::Error),
-    /// The receiver does not want more, for a reason of its own (a first divergence from
-    /// a recorded run).
-    #[error("{0}")]
-    Stop(String),
-}
 
 /// Takes every entry of a run, in order.
 pub trait EventSink: Send {

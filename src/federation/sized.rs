@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::answers::{Answers, AtSeat, Closing, Learnt, Training};
+use super::compute::{
+    Compute, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate,
+};
 use super::conductor::RunEnd;
 use super::devices::Devices;
 use super::error::FederationError;
@@ -49,12 +51,12 @@ pub fn size(
         confusion: false,
         ..terms.rules
     };
-    let mut world = World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?;
-    world.answers = Some(Arc::new(LayoutAnswers { on_seat: seats, seats: Mutex::default() }));
-    let world = Arc::new(world);
-    let server = ServerMachine::new(Arc::clone(&world), None);
+    let world = Arc::new(World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?);
+    let compute: Arc<dyn Compute> =
+        Arc::new(LayoutAnswers { on_seat: seats, seats: Mutex::default() });
+    let server = ServerMachine::new(Arc::clone(&world), Arc::clone(&compute), None);
     let devices = Devices::start(Vec::new(), None, Box::new(()), None)?;
-    walk(world, server, devices, sink, Interrupt::default())
+    walk(world, compute, server, devices, sink, Interrupt::default())
 }
 
 /// A seat of a round that opens.
@@ -95,7 +97,7 @@ impl<F> LayoutAnswers<F> {
     }
 
     /// As it was known when its round opened; made again where that is over.
-    fn upload(&self, AtSeat { world, context, seat }: &AtSeat<'_>) -> Upload {
+    fn upload(&self, ParticipantRef { world, context, seat }: &ParticipantRef<'_>) -> Upload {
         let seats = self.seats();
         let known = seats.get(&context.round).and_then(|seats| seats.get(seat.id.index()));
         if let Some(known) = known {
@@ -108,7 +110,7 @@ impl<F> LayoutAnswers<F> {
     }
 }
 
-impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
+impl<F: Fn(SizedSeat<'_>) + Send + Sync> ResultSource for LayoutAnswers<F> {
     fn downs(
         &self,
         world: &World,
@@ -138,10 +140,10 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
 
     fn training(
         &self,
-        at: &AtSeat<'_>,
+        at: &ParticipantRef<'_>,
         masking: Option<&Masking>,
-    ) -> Result<Training, FederationError> {
-        let AtSeat { world, context, seat } = *at;
+    ) -> Result<SuppliedTraining, FederationError> {
+        let ParticipantRef { world, context, seat } = *at;
         let Upload { samples, mut bytes } = self.upload(at);
         let (faults, seed) = (&world.rules.faults, world.rules.seed);
         let victim = world.victim(context.round, seat);
@@ -150,7 +152,7 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
             // Nobody can check what is masked: a bad update is found by its client.
             (Some(_), Some(_)) => {
                 let failure = Failure::Policy(FAULT.to_owned());
-                return Ok(Training { samples, result: Err(failure) });
+                return Ok(SuppliedTraining { samples, result: Err(failure) });
             }
             (Some(masking), None) => bytes = masking.size(),
             (None, Some(how)) => bytes = spoilt_size(at, how),
@@ -161,22 +163,25 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> Answers for LayoutAnswers<F> {
         let up =
             SentUp { body: Body::default(), own: None, exchange: None, bytes, digest: 0, fault };
         let forged = faults.lies(seed, victim).map(|(malice, _)| malice.to_string());
-        let learnt = Learnt { up, forged, metrics: BTreeMap::new(), kept: 0 };
-        Ok(Training { samples, result: Ok(learnt) })
+        let learnt = SuppliedUpdate { up, forged, metrics: BTreeMap::new(), kept: 0 };
+        Ok(SuppliedTraining { samples, result: Ok(learnt) })
     }
 
-    fn closing(&self, round: Round) -> Result<Closing, FederationError> {
+    fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
         self.seats().remove(&round);
-        Ok(Closing::default())
+        Ok(SuppliedClosing::default())
     }
 
-    fn damage(&self, _: &AtSeat<'_>) -> Option<String> {
+    fn damage(&self, _: &ParticipantRef<'_>) -> Option<String> {
         Some(FAULT.to_owned())
     }
 }
 
 /// What an upload weighs that a fault has made bad.
-fn spoilt_size(AtSeat { world, context, seat }: &AtSeat<'_>, how: Spoilage) -> Arc<FrameBytes> {
+fn spoilt_size(
+    ParticipantRef { world, context, seat }: &ParticipantRef<'_>,
+    how: Spoilage,
+) -> Arc<FrameBytes> {
     let exchange = world.exchange(context, seat);
     let sketch = spoilt_sketch(exchange.up.body().clone(), how);
     Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &world.coding.up)))

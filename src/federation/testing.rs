@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 
 use super::rules::Rules;
-use super::world::Setup;
+use super::setup::Setup;
 use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
 use crate::model::{Backbone, PixelShape};
 use crate::numerics::streams::StreamKey;

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use proptest::prelude::*;
 
 use super::client::{ClientMachine, train_together};
+use super::compute::Workers;
 use super::conductor::Conductor;
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
@@ -26,7 +27,7 @@ use crate::quantity::{Round, SeatId, VirtualTime};
 
 fn server(world: &Arc<super::world::World>, lab: &crate::policy::Lab) -> ServerMachine {
     let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
-    ServerMachine::new(Arc::clone(world), Some(policy))
+    ServerMachine::new(Arc::clone(world), Arc::new(Workers), Some(policy))
 }
 
 /// Drives both machines in thirty lines: jobs run at once, on this thread.
@@ -92,7 +93,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
             (ActorId::Server, Message::Server(what)) => server.step(place.at, what),
             (ActorId::Client(id), Message::Client(what)) => clients
                 .entry(id)
-                .or_insert_with(|| ClientMachine::new(id, Arc::clone(&world)))
+                .or_insert_with(|| ClientMachine::new(id, Arc::clone(&world), Arc::new(Workers)))
                 .step(place.at, what),
             _ => panic!("a message for somebody else"),
         };
@@ -135,8 +136,14 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
         .block_on(async move {
             let server = server(&world, &setup.lab);
             let recorder = Recorder::new(Box::new(sink));
-            let mut conductor =
-                Conductor::new(world, server, recorder, devices, Interrupt::default());
+            let mut conductor = Conductor::new(
+                world,
+                Arc::new(Workers),
+                server,
+                recorder,
+                devices,
+                Interrupt::default(),
+            );
             conductor.forget_everything();
             conductor.run().await
         })

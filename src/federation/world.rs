@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::answers::Answers;
 use super::arrivals::{ArrivalRules, Arrivals, Moment};
 use super::availability::{Availability, Cohort, Pattern};
 use super::clock::Clock;
@@ -11,90 +10,19 @@ use super::closing::Late;
 use super::error::FederationError;
 use super::exchange::Exchange;
 use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
-use super::fleet::Fleet;
 use super::frames::Coding;
-use super::holdings::{Holdings, Samples, ShardSource};
+use super::holdings::Holdings;
 use super::layouts::{LayoutCache, Place};
 use super::links::Links;
 use super::participation;
-use super::past::Past;
 use super::rules::{Population, Rules};
-use super::workforce::Workforce;
-use crate::data::{Curriculum, Shard, TaskView, Transform};
+use crate::data::{Curriculum, Shard, TaskView};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    ClassCounts, CohortRule, Lab, Method, MissedTask, ModelFacts, Period, RoundContext, Seat,
-    Service, refusal,
+    ClassCounts, CohortRule, Method, MissedTask, ModelFacts, Period, RoundContext, Seat, Service,
+    refusal,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
-
-/// A run before it begins.
-pub struct Setup {
-    /// Who is asked, how long things take, what fails.
-    pub rules: Rules,
-    /// The method's name, for the journal.
-    pub name: String,
-    pub method: Arc<dyn Method>,
-    /// Device, backbone, data; every worker gets a clone.
-    pub lab: Lab,
-    /// Transform of test samples; deterministic.
-    pub test_transform: Arc<Transform>,
-    /// Who holds which samples.
-    pub shards: ShardSource,
-    /// What sketches are made from.
-    pub facts: ModelFacts,
-    /// How messages travel.
-    pub coding: Coding,
-    /// Whether messages cross a link at all: false for upper bounds such as Joint, whose
-    /// exchanges cost nothing and take no time.
-    pub charged: bool,
-    /// Who computes.
-    pub workers: Workforce,
-    /// Other ranks that compute as well. They change no result.
-    pub fleet: Option<Fleet>,
-    /// Test mode: workers take jobs out of order and finish late. Changes no result.
-    pub shaker: Option<u64>,
-    /// What is told instead of computed: all of a run, or its beginning.
-    pub past: Option<Arc<Past>>,
-    /// What held before, in a run that was forked: one stretch after the other. They are in the past, which is told.
-    pub before: Vec<Stretch>,
-}
-
-/// The terms that held until a task was over.
-pub struct Stretch {
-    pub until: TaskId,
-    pub terms: Terms,
-}
-
-impl Setup {
-    /// These shards (per task, one per client) trained by `method` in `lab` under `rules`, with two workers,
-    /// plain coding and the lab's transform of statistics for tests. `name` is the method's.
-    pub fn new(
-        name: &str,
-        method: Arc<dyn Method>,
-        lab: Lab,
-        shards: Vec<Vec<Shard>>,
-        rules: Rules,
-    ) -> Setup {
-        let facts = lab.facts(rules.clients_of_a_task());
-        Setup {
-            rules,
-            name: name.to_owned(),
-            charged: method.charged(),
-            method,
-            test_transform: Arc::clone(&lab.statistics_transform),
-            facts,
-            lab,
-            shards: ShardSource::Drawn(shards),
-            coding: Coding::default(),
-            workers: 2.into(),
-            fleet: None,
-            shaker: None,
-            past: None,
-            before: Vec::new(),
-        }
-    }
-}
 
 /// What is known of a run whether it is computed or only sized.
 #[derive(Clone)]
@@ -132,47 +60,12 @@ pub(super) struct World {
     pub links: Links,
     pub holdings: Holdings,
     pub layouts: LayoutCache,
-    /// Answers in place of workers and of the policy.
-    pub answers: Option<Arc<dyn Answers>>,
     /// What holds once this task is over, where that is something else.
     pub next: Option<(TaskId, Arc<World>)>,
 }
 
 impl World {
-    /// The world in which a run begins that is computed, or told as far as its past reaches.
-    pub fn first(setup: &Setup) -> Result<Arc<World>, FederationError> {
-        let mut world = Arc::new(World::new(setup)?);
-        for Stretch { until, terms } in setup.before.iter().rev() {
-            let before = World::of(terms.clone(), world.holdings.clone())?;
-            let (answers, next) = (world.answers.clone(), Some((*until, world)));
-            world = Arc::new(World { answers, next, ..before });
-        }
-        Ok(world)
-    }
-
-    /// The world of a run in which the same holds all along.
-    pub fn new(setup: &Setup) -> Result<World, FederationError> {
-        let terms = Terms {
-            rules: setup.rules.clone(),
-            name: setup.name.clone(),
-            method: Arc::clone(&setup.method),
-            curriculum: Arc::clone(&setup.lab.curriculum),
-            training: setup.lab.training.clone(),
-            facts: setup.facts.clone(),
-            coding: setup.coding.clone(),
-            charged: setup.charged,
-        };
-        let samples = Samples {
-            dataset: Arc::clone(&setup.lab.dataset),
-            shards: setup.shards.clone(),
-            test_transform: Arc::clone(&setup.test_transform),
-        };
-        let mut world = World::of(terms, Holdings::Samples(samples))?;
-        world.answers = setup.past.clone().map(|past| past as Arc<dyn Answers>);
-        Ok(world)
-    }
-
-    /// A world in which everything is computed.
+    /// A world in which these terms hold.
     pub fn of(terms: Terms, holdings: Holdings) -> Result<World, FederationError> {
         let Terms { rules, name, method, curriculum, training, facts, coding, charged } = terms;
         let tasks = curriculum.tasks.len();
@@ -228,7 +121,6 @@ impl World {
             facts: Arc::new(facts),
             coding: Arc::new(coding),
             layouts: LayoutCache::default(),
-            answers: None,
             next: None,
             rules,
             name,

@@ -12,6 +12,7 @@ use super::memory::{KeptClient, Memory};
 use super::training::{self, Stop, Trained};
 use super::uncomputed::{self, Uncomputed};
 use super::upload::{self, tell_server};
+use crate::federation::compute::{Compute, ParticipantRef};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
 use crate::federation::faults::CrashTime;
@@ -59,6 +60,7 @@ pub(crate) struct Broadcast {
 pub(crate) struct ClientMachine {
     id: ClientId,
     world: Arc<World>,
+    compute: Arc<dyn Compute>,
     memory: Memory,
     /// With the length and the end of the work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
@@ -69,11 +71,12 @@ pub(crate) struct ClientMachine {
 }
 
 impl ClientMachine {
-    pub fn new(id: ClientId, world: Arc<World>) -> ClientMachine {
+    pub fn new(id: ClientId, world: Arc<World>, compute: Arc<dyn Compute>) -> ClientMachine {
         let memory = Memory::default();
         ClientMachine {
             id,
             world,
+            compute,
             memory,
             waiting: VecDeque::new(),
             busy_until: VirtualTime::ZERO,
@@ -121,7 +124,9 @@ impl ClientMachine {
         let failure = match &crash {
             _ if off == Some(now) => Some(Failure::Away),
             Some((CrashTime::Before, _)) => Some(Failure::Crashed),
-            _ => upload::damaged_down(&self.world, &broadcast).map(Failure::Corrupt),
+            _ => {
+                upload::damaged_down(&self.world, &*self.compute, &broadcast).map(Failure::Corrupt)
+            }
         };
         if let Some(failure) = failure {
             effects.push(out());
@@ -169,16 +174,25 @@ impl ClientMachine {
                 self.waiting.push_front((broadcast, time));
                 return;
             }
-            let place = (broadcast.context.round, broadcast.seat.id);
-            if self.world.answers.as_ref().is_some_and(|who| who.answers(place.0, place.1)) {
+            let at = ParticipantRef {
+                world: &self.world,
+                context: &broadcast.context,
+                seat: &broadcast.seat,
+            };
+            let place = at.place();
+            let known = self.compute.known_training(&at, broadcast.masking.as_deref());
+            if let Some(training) = known {
                 self.memory.lend_to_nobody();
-                let answered = training::answer(&self.world, broadcast, time);
-                effects.extend(answered.into_iter().flatten());
+                effects.extend(training::supply(broadcast, training, time));
                 continue;
             }
             let state = match stateless {
                 true => Ok(Body::default()),
-                false => self.memory.lend(&self.world, self.id, (place, &broadcast.down)),
+                false => self.memory.lend(
+                    (&self.world, &*self.compute),
+                    self.id,
+                    (place, &broadcast.down),
+                ),
             };
             let state = match state {
                 Ok(state) => state,
@@ -284,7 +298,7 @@ impl ClientMachine {
 
     /// What a snapshot needs of a client that remembers.
     pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<KeptClient> {
-        self.memory.keep(&self.world, self.id, out)
+        self.memory.keep(&*self.compute, self.id, out)
     }
 
     /// Whether the client of a seat crashes between learning and sending.

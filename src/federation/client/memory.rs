@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::federation::compute::Compute;
 use crate::federation::error::FederationError;
 use crate::federation::frames::SentDown;
 use crate::federation::snapshot::Cadence;
@@ -58,13 +59,13 @@ impl Memory {
     /// The state leaves to be trained; the client must not have lent it.
     pub fn lend(
         &mut self,
-        world: &World,
+        (world, compute): (&World, &dyn Compute),
         client: ClientId,
         (seat, down): ((Round, SeatId), &Arc<SentDown>),
     ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
             Held::Here(state) => state,
-            Held::Answered => saved(world, client)?,
+            Held::Answered => saved(compute, client)?,
             Held::Fresh | Held::Lent => Body::default(),
         };
         if world.rules.snapshots != Cadence::Never {
@@ -83,7 +84,7 @@ impl Memory {
     /// asked. Forgets what no snapshot will need.
     pub fn keep(
         &mut self,
-        world: &World,
+        compute: &dyn Compute,
         client: ClientId,
         out: &BTreeSet<(Round, SeatId)>,
     ) -> Option<KeptClient> {
@@ -94,18 +95,15 @@ impl Memory {
             (Some(first), _) => first.state.clone(),
             (None, Held::Here(state)) => state.clone(),
             (None, Held::Fresh) => return None,
-            (None, Held::Answered | Held::Lent) => {
-                world.answers.as_ref()?.saved_state(client)?.clone()
-            }
+            (None, Held::Answered | Held::Lent) => compute.client_state(client)?.clone(),
         };
         let out = self.before.iter().map(|before| (before.seat, Arc::clone(&before.down)));
         Some(KeptClient { state, out: out.collect() })
     }
 }
 
-fn saved(world: &World, client: ClientId) -> Result<Body, FederationError> {
+fn saved(compute: &dyn Compute, client: ClientId) -> Result<Body, FederationError> {
     let nothing =
         || FederationError::Unrecorded(format!("the state of {client} is not in the checkpoint"));
-    let answers = world.answers.as_ref();
-    answers.and_then(|answers| answers.saved_state(client)).cloned().ok_or_else(nothing)
+    compute.client_state(client).cloned().ok_or_else(nothing)
 }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::learning::{SavedStates, learn};
 use super::machine::{Broadcast, ToClient};
-use crate::federation::answers::{AtSeat, Learnt, Training};
+use crate::federation::compute::{SuppliedTraining, SuppliedUpdate};
 use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
@@ -124,19 +124,19 @@ pub(super) fn ask(
     Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
 }
 
-/// The effects of a seat whose training is not computed: its pack waits for it no longer, and its client is
-/// told at `end`.
-pub(super) fn answer(
-    world: &World,
+/// The effects of a seat whose training is known without computing: its pack waits for it no longer, and its
+/// client is told at `end`.
+pub(super) fn supply(
     broadcast: Broadcast,
+    training: Result<SuppliedTraining, FederationError>,
     (worked, end): (VirtualTime, VirtualTime),
-) -> Option<[Effect; 2]> {
-    let Broadcast { context, seat, masking, .. } = broadcast;
+) -> [Effect; 2] {
+    let Broadcast { context, seat, .. } = broadcast;
     let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
-    let at = AtSeat { world, context: &context, seat: &seat };
-    let (samples, result) = match world.answers.as_ref()?.training(&at, masking.as_deref()) {
-        Ok(Training { samples, result }) => {
-            let done = |Learnt { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
+    let (samples, result) = match training {
+        Ok(SuppliedTraining { samples, result }) => {
+            let done =
+                |SuppliedUpdate { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
             (samples, result.map(done).map_err(Stop::Failed))
         }
         Err(error) => (0, Err(Stop::Ends(error))),
@@ -144,7 +144,7 @@ pub(super) fn answer(
     let trained = Trained { context, seat, state: None, samples, worked, result };
     let message = Message::Client(ToClient::Trained(Box::new(trained)));
     let (class, to) = (Class::Timer, ActorId::Client(to));
-    Some([Effect::DropOut(ticket), Effect::Tell { at: end, class, to, message }])
+    [Effect::DropOut(ticket), Effect::Tell { at: end, class, to, message }]
 }
 
 fn panicked(why: String) -> Stop {

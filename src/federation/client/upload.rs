@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use super::machine::Broadcast;
-use crate::federation::answers::AtSeat;
+use crate::federation::compute::{Compute, ParticipantRef};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
-use crate::federation::faults::damage;
-use crate::federation::frames::down_header;
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
 use crate::federation::queue::{ActorId, Class};
@@ -15,7 +13,6 @@ use crate::federation::server::ToServer;
 use crate::federation::world::World;
 use crate::policy::{RoundContext, Seat};
 use crate::quantity::VirtualTime;
-use crate::wire::encode;
 
 /// What becomes of a seat's Up of this size.
 pub(super) fn fate(world: &World, context: &RoundContext, seat: &Seat, bytes: u64) -> Fate {
@@ -39,17 +36,15 @@ pub(super) fn arrives_twice(world: &World, context: &RoundContext, seat: &Seat) 
 }
 
 /// What a client finds wrong with a Down that was damaged on its way.
-pub(super) fn damaged_down(world: &World, broadcast: &Broadcast) -> Option<String> {
+pub(super) fn damaged_down(
+    world: &World,
+    compute: &dyn Compute,
+    broadcast: &Broadcast,
+) -> Option<String> {
     let Broadcast { context, seat, down, .. } = broadcast;
     let victim = world.victim(context.round, seat);
-    let mut rng = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
-    let answers = world.answers.as_ref().filter(|who| who.answers(context.round, seat.id));
-    if let Some(answers) = answers {
-        return answers.damage(&AtSeat { world, context, seat });
-    }
-    let header = down_header(context, seat);
-    let body = down.message.body();
-    damage(encode(&header, &body, &world.coding.down).ok()?, &mut rng)
+    let draws = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
+    compute.download_damage(&ParticipantRef { world, context, seat }, down, draws)
 }
 
 /// Sends a seat's Up; `arrived` makes what the server is message_of when it arrives, with its charge where

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Frame, Past};
-use crate::federation::answers::{Answers, AtSeat, Closing, Learnt, Training};
 use crate::federation::bias::Comparison;
+use crate::federation::compute::{
+    ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate,
+};
 use crate::federation::error::FederationError;
 use crate::federation::event::FrameBytes;
 use crate::federation::figure::Digest;
@@ -52,12 +54,12 @@ impl Past {
     }
 }
 
-impl Answers for Past {
+impl ResultSource for Past {
     fn ends_at(&self, place: SnapshotPlace) -> Option<&Snapshot> {
         self.snapshot.as_ref().filter(|snapshot| snapshot.place == place)
     }
 
-    fn answers(&self, round: Round, seat: SeatId) -> bool {
+    fn knows(&self, round: Round, seat: SeatId) -> bool {
         let known = || self.seats.get(&(round, seat));
         let recorded =
             || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
@@ -116,14 +118,18 @@ impl Answers for Past {
             .collect()
     }
 
-    fn training(&self, at: &AtSeat<'_>, _: Option<&Masking>) -> Result<Training, FederationError> {
+    fn training(
+        &self,
+        at: &ParticipantRef<'_>,
+        _: Option<&Masking>,
+    ) -> Result<SuppliedTraining, FederationError> {
         let (round, seat) = at.place();
         let nothing = || missing(format!("{seat} of {round} was not trained in the recorded run"));
         let past = self.seats.get(&(round, seat)).ok_or_else(nothing)?;
         let Some(learnt) = &past.trained else {
             let (reason, detail) = past.failed.clone().ok_or_else(nothing)?;
             let failure = failure(&reason, detail).ok_or_else(nothing)?;
-            return Ok(Training { samples: 0, result: Err(failure) });
+            return Ok(SuppliedTraining { samples: 0, result: Err(failure) });
         };
         let up = SentUp {
             body: Body::default(),
@@ -138,11 +144,11 @@ impl Answers for Past {
                 .map(|r| r.0.clone()),
         };
         let (forged, metrics) = (past.forged.clone(), learnt.metrics.clone());
-        let result = Ok(Learnt { up, forged, metrics, kept: learnt.kept });
-        Ok(Training { samples: learnt.samples as usize, result })
+        let result = Ok(SuppliedUpdate { up, forged, metrics, kept: learnt.kept });
+        Ok(SuppliedTraining { samples: learnt.samples as usize, result })
     }
 
-    fn damage(&self, at: &AtSeat<'_>) -> Option<String> {
+    fn damage(&self, at: &ParticipantRef<'_>) -> Option<String> {
         let (reason, detail) = self.seats.get(&at.place())?.failed.clone()?;
         (reason == "corrupt").then_some(detail)
     }
@@ -152,10 +158,10 @@ impl Answers for Past {
         rejected.filter(|refusal| self.was_lifted(refusal.round, refusal.seat)).cloned().collect()
     }
 
-    fn closing(&self, round: Round) -> Result<Closing, FederationError> {
+    fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
         let nothing = || missing(format!("{round} was not closed in the recorded run"));
         let past = self.rounds.get(&round).ok_or_else(nothing)?;
-        Ok(Closing { digest: past.digest, figures: past.figures.clone() })
+        Ok(SuppliedClosing { digest: past.digest, figures: past.figures.clone() })
     }
 
     fn ending(&self, task: TaskId) -> Result<Digest, FederationError> {

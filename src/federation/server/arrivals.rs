@@ -1,13 +1,13 @@
 //! What comes back from the seats of a round, until the round can close.
 
-use super::machine::{ServerMachine, ToServer, here, reply};
+use super::machine::{ServerMachine, ToServer, tell_result};
 use super::round::{Arrival, OpenRound};
 use super::stale::Stale;
 use crate::federation::closing::Late;
-use crate::federation::effect::{Effect, Message};
+use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
-use crate::federation::fold::{Outcome, Refusal};
+use crate::federation::fold::Refusal;
 use crate::federation::rules::OnBadUpdate;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
@@ -53,7 +53,7 @@ impl ServerMachine {
             }
             None => {
                 let compares = self.world.rules.compares(&round.context);
-                round.fold(seat, up, compares, effects);
+                effects.extend(round.fold(seat, up, compares, &self.desk));
                 Ok(())
             }
         }
@@ -157,16 +157,8 @@ impl ServerMachine {
             None => now,
         };
         self.doing = "waits for uploads to be merged";
-        if let Some(answers) = &round.answers {
-            let folded = Outcome { part: None, refused: answers.refused(number), broken: None };
-            return effects.push(reply(now, ToServer::Folded(Ok(folded))));
-        }
-        let pending = async move {
-            let folded = folded.await.map_err(|_| "a worker is gone".to_string());
-            Message::Server(ToServer::Folded(folded))
-        };
-        let (at, class, to) = here(now);
-        effects.push(Effect::Await { at, class, to, pending: Box::pin(pending) });
+        let folded = self.desk.folded(number, folded);
+        effects.extend(tell_result(now, folded, ToServer::Folded));
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here, reply};
-use super::steps::{self, Changed, Fold};
-use crate::federation::effect::{Effect, Message, compute};
+use super::machine::{ServerMachine, ToServer, tell_result};
+use crate::federation::compute::{RoundAggregate, ServerState};
+use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::fold::Outcome;
 use crate::federation::rules::Curve;
-use crate::federation::sink::JobKind;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::quantity::{Round, VirtualTime};
 
@@ -66,25 +65,17 @@ impl ServerMachine {
             updates => self.world.method.server_work(&context, updates),
         };
         let done = now + self.world.clock.server(work);
-        let fold = Fold { part: folded.part, masking, rule };
-        if let Some(answers) = self.answers() {
-            let changed = steps::answered_close(&**answers, context.round);
-            effects.push(reply(done, ToServer::Closed(Ok((None, changed)))));
-            return Ok(());
-        }
+        let aggregate = RoundAggregate { part: folded.part, masking, rule };
         self.doing = "waits for its policy to close a round";
-        let policy = self.lend();
-        let job = move |lab: &_| steps::close(policy, lab, &context, fold, test);
-        effects.extend(compute(here(done), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::Closed(answer))
-        }));
+        let state = self.desk.close_round(context, aggregate, test);
+        effects.extend(tell_result(done, state, ToServer::Closed));
         Ok(())
     }
 
     pub(super) fn closed(
         &mut self,
         now: VirtualTime,
-        changed: Changed,
+        state: ServerState,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let Some(round) = self.round.take() else { return Ok(()) };
@@ -97,13 +88,15 @@ impl ServerMachine {
             stale: round.stale,
             missing,
         };
-        let (digest, metrics) = (Some(Digest(changed.digest)), changed.figures);
+        let (digest, metrics) = (Some(Digest(state.digest)), state.figures);
         let numbers = Numbers { digest, metrics, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
-        self.digest = changed.digest;
-        self.saved = changed.saved;
+        self.desk.keep(state.digest, state.saved);
         match self.world.rules.curve == Curve::Round {
-            true => self.test(now, EvaluationPoint::Round, changed.predictor, effects),
+            true => {
+                self.test(now, EvaluationPoint::Round, state.predictor, effects);
+                Ok(())
+            }
             false => self.after_round(number, now, effects),
         }
     }

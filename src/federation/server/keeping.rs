@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::machine::ServerMachine;
-use crate::federation::answers::Answers;
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
@@ -25,43 +24,22 @@ pub(crate) struct ServerKept {
 }
 
 impl ServerMachine {
-    /// Who answers in place of workers and of the policy, as long as they do.
-    pub(super) fn answers(&self) -> Option<&Arc<dyn Answers>> {
-        self.world.answers.as_ref().filter(|_| !self.live)
-    }
-
     /// No round is open: a snapshot is taken, or the past ends here.
     pub(super) fn between_rounds(
         &mut self,
         place: SnapshotPlace,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        if self.answers().is_some() {
-            self.wake(place)?;
+        if !self.desk.computes() {
+            self.desk.leave_record(place, &mut self.caches)?;
             return self.turn(place, effects);
         }
         if let (SnapshotPlace::Task(task), true) = (place, self.world.rules.models) {
-            effects.push(Effect::Learnt(task, self.saved.clone()));
+            effects.push(Effect::Learnt(task, self.desk.saved().clone()));
         }
         if self.world.rules.snapshots.is_due(place) {
             effects.push(Effect::Keep(Box::new(self.kept(place))));
         }
-        Ok(())
-    }
-
-    /// From here on the run is computed, if this is where the past ends.
-    fn wake(&mut self, place: SnapshotPlace) -> Result<(), FederationError> {
-        let Some(past) = self.answers().cloned() else { return Ok(()) };
-        let Some(snapshot) = past.ends_at(place) else { return Ok(()) };
-        if let Some(policy) = &mut self.policy {
-            policy.load(&snapshot.server).map_err(|error| {
-                let what = format!("the server's state in the checkpoint cannot be read ({error})");
-                FederationError::Unrecorded(what)
-            })?;
-        }
-        self.saved = snapshot.server.clone();
-        self.caches.restore(&snapshot.caches);
-        self.live = true;
         Ok(())
     }
 
@@ -98,7 +76,7 @@ impl ServerMachine {
         ServerKept {
             place,
             round: self.last_round(),
-            policy: self.saved.clone(),
+            policy: self.desk.saved().clone(),
             caches: self.caches.held(),
             unlifted: self.unlifted.clone(),
             out: out.chain(held).collect(),

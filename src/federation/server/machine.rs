@@ -13,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::met::Met;
+use super::policy_desk::PolicyDesk;
 use super::restart::Loss;
 use super::round::{Arrival, OpenRound, SeatStatus};
 use super::stale::Stale;
-use super::steps::{self, Answer, Changed, Opening};
 use crate::federation::assets::AssetCaches;
 use crate::federation::bias::Comparison;
+use crate::federation::compute::{Computation, Compute, PolicyStep, RoundOpening, ServerState};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT};
@@ -30,7 +31,6 @@ use crate::federation::world::World;
 use crate::learning::Tally;
 use crate::policy::{Phase, RoundContext, Seat, Server};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
-use crate::wire::Body;
 
 /// What happens to the server.
 pub(crate) enum ToServer {
@@ -39,11 +39,11 @@ pub(crate) enum ToServer {
     /// The next task has reached its first client.
     TaskDue,
     /// The policy knows the new task.
-    Begun(Result<Answer<()>, String>),
+    Begun(PolicyStep<()>),
     /// Somebody can be reached again.
     Reopen,
     /// The policy said what to send to whom.
-    Opened(Result<Answer<Opening>, String>),
+    Opened(PolicyStep<RoundOpening>),
     /// An Up arrives.
     Arrived(Box<Arrival>),
     /// The Up of a load client arrives.
@@ -59,7 +59,7 @@ pub(crate) enum ToServer {
     /// The server is lost.
     Lose(Box<Loss>),
     /// It is back, with a policy made of what was saved.
-    Restarted(Result<Answer<()>, String>),
+    Restarted(PolicyStep<()>),
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
     /// The members of secure aggregation know each other, or there are too few.
@@ -69,9 +69,9 @@ pub(crate) enum ToServer {
     /// Client models were compared.
     Compared(Result<Comparison, FederationError>),
     /// The policy closed the round.
-    Closed(Result<Answer<Changed>, String>),
+    Closed(PolicyStep<ServerState>),
     /// The policy ended the period.
-    PeriodEnded(Result<Answer<Changed>, String>),
+    PeriodEnded(PolicyStep<ServerState>),
     /// The model was tested.
     Tested(EvaluationPoint, Result<Vec<Tally>, FederationError>),
 }
@@ -79,8 +79,7 @@ pub(crate) enum ToServer {
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
     pub(super) world: Arc<World>,
-    /// Absent while a worker has it, and where somebody answers for it.
-    pub(super) policy: Option<Box<dyn Server>>,
+    pub(super) desk: PolicyDesk,
     pub(super) caches: AssetCaches,
     pub(super) task: usize,
     /// When the periods so far began.
@@ -105,27 +104,22 @@ pub(crate) struct ServerMachine {
     /// Whether the last task is over.
     pub(super) over: bool,
     pub(super) folded: Option<Outcome>,
-    /// Of the policy as it was last saved.
-    pub(super) digest: u64,
-    /// The policy as it was last saved.
-    pub(super) saved: Body,
     /// Uploads that could not be lifted.
     pub(super) unlifted: Vec<(Round, SeatId)>,
-    /// Whether everything is computed; before, somebody answers.
-    pub(super) live: bool,
-    /// State digest, rows and scores of the last evaluation: an unchanged model is not tested twice.
-    pub(super) tested: Option<(u64, usize, Tally)>,
     pub(super) doing: &'static str,
 }
 
 impl ServerMachine {
-    /// The server of a run; without a policy where somebody answers for it all along.
-    pub fn new(world: Arc<World>, policy: Option<Box<dyn Server>>) -> ServerMachine {
+    /// The server of a run; without a policy where results are supplied all along.
+    pub fn new(
+        world: Arc<World>,
+        compute: Arc<dyn Compute>,
+        policy: Option<Box<dyn Server>>,
+    ) -> ServerMachine {
         ServerMachine {
             caches: AssetCaches::new(world.rules.cache),
-            live: world.answers.is_none(),
+            desk: PolicyDesk::new(compute, policy),
             world,
-            policy,
             task: 0,
             began: Vec::new(),
             phases: Vec::new(),
@@ -142,10 +136,7 @@ impl ServerMachine {
             down: false,
             over: false,
             folded: None,
-            digest: 0,
-            saved: Body::default(),
             unlifted: Vec::new(),
-            tested: None,
             doing: "has not begun",
         }
     }
@@ -182,13 +173,13 @@ impl ServerMachine {
                 self.begin_period(now, effects)
             }
             ToServer::Begun(answer) => {
-                self.take_back("begin a task", answer)?;
+                self.desk.take_back(answer)?;
                 self.begin_phase(now, effects)
             }
             ToServer::TaskDue => self.begin_period(now, effects),
             ToServer::Reopen => self.open_round(now, effects),
             ToServer::Opened(answer) => {
-                let opening = self.take_back("open a round", answer)?;
+                let opening = self.desk.take_back(answer)?;
                 self.send_round(now, opening, effects);
                 self.take_held(effects)?;
                 self.close_when_complete(now, effects);
@@ -249,7 +240,7 @@ impl ServerMachine {
                 Ok(())
             }
             ToServer::Restarted(answer) => {
-                self.take_back(steps::RESTART, answer)?;
+                self.desk.take_back(answer)?;
                 self.restarted(now, effects)
             }
             ToServer::Folded(folded) => self.folded(now, folded, effects),
@@ -258,12 +249,12 @@ impl ServerMachine {
                 self.close(now, effects)
             }
             ToServer::Closed(answer) => {
-                let changed = self.take_back("close a round", answer)?;
-                self.closed(now, changed, effects)
+                let state = self.desk.take_back(answer)?;
+                self.closed(now, state, effects)
             }
             ToServer::PeriodEnded(answer) => {
-                let changed = self.take_back("end a task", answer)?;
-                self.period_ended(now, changed, effects)
+                let state = self.desk.take_back(answer)?;
+                self.period_ended(now, state, effects)
             }
             ToServer::Tested(point, tallies) => {
                 let mut sum = Tally::new(self.seen());
@@ -293,32 +284,24 @@ impl ServerMachine {
     pub(super) fn seen(&self) -> usize {
         self.world.curriculum.tasks[self.task].seen()
     }
+}
 
-    pub(super) fn lend(&mut self) -> Box<dyn Server> {
-        self.policy.take().expect("the policy is in one place at a time")
-    }
-
-    /// The policy is back from a job.
-    pub(super) fn take_back<T>(
-        &mut self,
-        step: &'static str,
-        answer: Result<Answer<T>, String>,
-    ) -> Result<T, FederationError> {
-        let (policy, answer) =
-            answer.map_err(|message| FederationError::Panicked { step, message })?;
-        if policy.is_some() {
-            self.policy = policy;
+/// The effects that tell the server a result at `at`, whenever it is ready.
+pub(super) fn tell_result<T: Send + 'static>(
+    at: VirtualTime,
+    computation: Computation<T>,
+    message: impl FnOnce(T) -> ToServer + Send + 'static,
+) -> Vec<Effect> {
+    let (class, to) = (Class::Timer, ActorId::Server);
+    match computation {
+        Computation::Known(result) => {
+            let message = Message::Server(message(result));
+            vec![Effect::Tell { at, class, to, message }]
         }
-        answer
+        Computation::Posted { jobs, result } => {
+            let pending = Box::pin(async move { Message::Server(message(result.await)) });
+            let jobs = jobs.into_iter().map(|(kind, work)| Effect::Post(kind, work));
+            jobs.chain([Effect::Await { at, class, to, pending }]).collect()
+        }
     }
-}
-
-pub(super) fn here(now: VirtualTime) -> (VirtualTime, Class, ActorId) {
-    (now, Class::Timer, ActorId::Server)
-}
-
-/// What the server is told where somebody answers at once.
-pub(super) fn reply(now: VirtualTime, message: ToServer) -> Effect {
-    let (at, class, to) = here(now);
-    Effect::Tell { at, class, to, message: Message::Server(message) }
 }

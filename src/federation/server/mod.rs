@@ -7,11 +7,11 @@ mod machine;
 mod met;
 mod opening;
 mod periods;
+mod policy_desk;
 mod restart;
 mod round;
 mod secret;
 mod stale;
-mod steps;
 mod testing;
 
 use actix::{Actor, Context, Handler, MessageResult};

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, here, reply};
+use super::machine::{ServerMachine, ToServer, tell_result};
 use super::round::OpenRound;
-use super::steps::{self, Opening};
 use crate::federation::arrivals::Moment;
 use crate::federation::availability::Cohort;
-use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::compute::RoundOpening;
+use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::Event;
 use crate::federation::queue::{ActorId, Class};
-use crate::federation::sink::JobKind;
 use crate::policy::RoundContext;
 use crate::quantity::{Round, VirtualTime};
 
@@ -64,24 +63,15 @@ impl ServerMachine {
         self.context = Some(Arc::clone(&context));
         self.next_round = Round(round.0 + 1);
         self.doing = "waits for its policy to open a round";
-        let world = Arc::clone(&self.world);
-        if let Some(answers) = self.answers() {
-            let opening = steps::answered_opening(&world, &**answers, &context, cohort);
-            effects.push(reply(now, ToServer::Opened(Ok((None, opening)))));
-            return Ok(());
-        }
-        let policy = self.lend();
-        let job = move |lab: &_| steps::open(policy, lab, &world, &context, cohort);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::Opened(answer))
-        }));
+        let opening = self.desk.open_round(&self.world, &context, cohort);
+        effects.extend(tell_result(now, opening, ToServer::Opened));
         Ok(())
     }
 
     pub(super) fn send_round(
         &mut self,
         now: VirtualTime,
-        opening: Opening,
+        opening: RoundOpening,
         effects: &mut Vec<Effect>,
     ) {
         let Some(context) = self.context.take() else { return };
@@ -99,9 +89,8 @@ impl ServerMachine {
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         let working = opening.seats.iter().filter(|seat| seat.works()).count();
         let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
-        let answers = self.answers().cloned();
         effects.extend(self.loss_in(context.round, now));
-        let round = OpenRound::new(&self.world, (context, answers), opening, closing, now);
+        let round = OpenRound::new(&self.world, context, opening, closing, now);
         match &self.world.rules.privacy.secure {
             Some(rules) => round.introduce(&self.world, rules, now, effects),
             None => round.broadcast(&self.world, &mut self.caches, now, effects),

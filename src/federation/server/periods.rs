@@ -1,15 +1,14 @@
 //! Periods: a task arrives, its phases follow each other, it ends and is tested.
 
-use super::machine::{ServerMachine, ToServer, here, reply};
-use super::steps::{self, Changed};
-use crate::federation::effect::{Effect, Message, compute};
+use super::machine::{ServerMachine, ToServer, tell_result};
+use crate::federation::compute::ServerState;
+use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::rules::Curve;
-use crate::federation::sink::JobKind;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;
 use crate::quantity::VirtualTime;
@@ -53,15 +52,7 @@ impl ServerMachine {
         self.participants.clear();
         self.caches.begin_task();
         self.doing = "waits for its policy to begin a task";
-        if self.answers().is_some() {
-            effects.push(reply(now, ToServer::Begun(Ok((None, Ok(()))))));
-            return Ok(());
-        }
-        let policy = self.lend();
-        let job = move |lab: &_| steps::begin(policy, lab, &period);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::Begun(answer))
-        }));
+        effects.extend(tell_result(now, self.desk.begin_task(period), ToServer::Begun));
         Ok(())
     }
 
@@ -92,47 +83,34 @@ impl ServerMachine {
         let period = self.world.period(self.task);
         let test = self.world.rules.curve != Curve::Never;
         self.doing = "waits for its policy to end a task";
-        if let Some(answers) = self.answers() {
-            let changed = steps::answered_end(&**answers, period.task);
-            effects.push(reply(now, ToServer::PeriodEnded(Ok((None, changed)))));
-            return;
-        }
-        let policy = self.lend();
-        let job = move |lab: &_| steps::end(policy, lab, &period, test);
-        effects.extend(compute(here(now), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::PeriodEnded(answer))
-        }));
+        effects.extend(tell_result(now, self.desk.end_task(period, test), ToServer::PeriodEnded));
     }
 
     pub(super) fn period_ended(
         &mut self,
         now: VirtualTime,
-        changed: Changed,
+        state: ServerState,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        (self.digest, self.saved) = (changed.digest, changed.saved);
+        self.desk.keep(state.digest, state.saved);
         if self.world.rules.curve == Curve::Never {
             return self.end_task(now, effects);
         }
-        let seen = self.seen();
-        match self.tested.take() {
-            // One that was told has no counts of confusion.
-            Some((digest, rows, tally))
-                if digest == self.digest
-                    && rows == seen
-                    && (tally.confused.is_some() || !self.counts_confusion()) =>
-            {
-                self.tested(now, EvaluationPoint::Task, tally, effects)
+        // A tally that was supplied has no counts of confusion.
+        let needs_confusion = self.counts_confusion();
+        let counted = |tally: &Tally| tally.confused.is_some() || !needs_confusion;
+        match self.desk.take_tested(self.seen()).filter(counted) {
+            Some(tally) => self.tested(now, EvaluationPoint::Task, tally, effects),
+            None => {
+                self.test(now, EvaluationPoint::Task, state.predictor, effects);
+                Ok(())
             }
-            _ => self.test(now, EvaluationPoint::Task, changed.predictor, effects),
         }
     }
 
     /// Whether tests that are computed count what is taken for what.
     fn counts_confusion(&self) -> bool {
-        self.world.rules.confusion
-            && self.world.curriculum.slots.is_none()
-            && self.answers().is_none()
+        self.world.rules.confusion && self.world.curriculum.slots.is_none() && self.desk.computes()
     }
 
     pub(super) fn tested(
@@ -146,12 +124,10 @@ impl ServerMachine {
         let round = self.last_round();
         let numbers = evaluation::numbers(&self.world, &tally, point);
         effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
-        if let (Some(confused), EvaluationPoint::Task, true) =
-            (&tally.confused, point, self.answers().is_none())
-        {
+        if let (Some(confused), EvaluationPoint::Task) = (&tally.confused, point) {
             effects.push(Effect::Confused(task, confused.clone()));
         }
-        self.tested = Some((self.digest, self.seen(), tally));
+        self.desk.note_tested(self.seen(), tally);
         match point {
             EvaluationPoint::Round => self.after_round(round, now, effects),
             EvaluationPoint::Task => self.end_task(now, effects),
@@ -165,7 +141,7 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let task = self.world.curriculum.tasks[self.task].task;
         let event = Event::TaskEnded { task };
-        let numbers = Numbers { digest: Some(Digest(self.digest)), ..Numbers::default() };
+        let numbers = Numbers { digest: Some(Digest(self.desk.digest())), ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
         self.task += 1;
         self.between_rounds(SnapshotPlace::Task(task), effects)?;

@@ -5,18 +5,14 @@
 //! round before had closed. After the downtime the round closes without an update, and the next one
 //! opens. What arrives while nobody is there is lost; what arrives afterwards is late.
 
-use std::sync::Arc;
-
-use super::machine::{ServerMachine, ToServer, here, reply};
-use super::steps;
+use super::machine::{ServerMachine, ToServer, tell_result};
 use crate::federation::assets::AssetCaches;
-use crate::federation::effect::{Effect, Message, compute};
+use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::faults::Restart;
 use crate::federation::fold::Outcome;
 use crate::federation::queue::{ActorId, Class};
-use crate::federation::sink::JobKind;
 use crate::quantity::{Round, VirtualTime};
 
 /// A server that is about to be lost.
@@ -55,18 +51,9 @@ impl ServerMachine {
         self.caches = caches;
         self.down = true;
         self.doing = "is down";
-        if self.answers().is_some() {
-            return effects.push(reply(back, ToServer::Restarted(Ok((None, Ok(()))))));
-        }
-        drop(self.lend());
-        // Before its first round a server has nothing saved, and is made anew.
-        let saved = (round > Round(0)).then(|| self.saved.clone());
         let begun = self.is_first_of_period().then(|| self.world.period(self.task));
-        let world = Arc::clone(&self.world);
-        let job = move |lab: &_| steps::restart(&world, lab, saved, begun);
-        effects.extend(compute(here(back), JobKind::Server, job, |answer| {
-            Message::Server(ToServer::Restarted(answer))
-        }));
+        let restart = self.desk.restart(&self.world, round, begun);
+        effects.extend(tell_result(back, restart, ToServer::Restarted));
     }
 
     /// The server is back.

@@ -4,13 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::machine::ToServer;
+use super::policy_desk::PolicyDesk;
 use super::secret::Outcome;
-use super::steps::Opening;
-use crate::federation::answers::Answers;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::closing::Closing;
-use crate::federation::devices::Work;
+use crate::federation::compute::{OwnModel, RoundOpening};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::exchange::Exchange;
@@ -22,9 +21,8 @@ use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::robust::FoldRule;
-use crate::federation::sink::JobKind;
 use crate::federation::world::World;
-use crate::policy::{Message as PolicyMessage, RoundContext, Seat, UpMeta};
+use crate::policy::{RoundContext, Seat, UpMeta};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 /// An Up as it reaches the server.
@@ -50,8 +48,6 @@ pub(super) enum SeatStatus {
 
 pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
-    /// Who knows what it folds to.
-    pub answers: Option<Arc<dyn Answers>>,
     pub seats: Vec<Seat>,
     pub status: Vec<SeatStatus>,
     pub(super) downs: Vec<Arc<SentDown>>,
@@ -77,15 +73,6 @@ pub(super) struct OpenRound {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// A client's model before synchronisation, as its messages have it.
-pub(crate) struct OwnModel {
-    pub seat: Seat,
-    pub sent: Arc<PolicyMessage>,
-    /// What the client learnt, without noise and lies.
-    pub own: PolicyMessage,
-    pub exchange: Arc<Exchange>,
-}
-
 /// What has left the server in a round: sent again, it is a copy.
 #[derive(Default)]
 pub(super) struct Sent {
@@ -98,12 +85,12 @@ pub(super) struct Sent {
 impl OpenRound {
     pub fn new(
         world: &World,
-        (context, answers): (Arc<RoundContext>, Option<Arc<dyn Answers>>),
-        opening: Opening,
+        context: Arc<RoundContext>,
+        opening: RoundOpening,
         closing: Closing,
         now: VirtualTime,
     ) -> OpenRound {
-        let Opening { seats, downs, first, .. } = opening;
+        let RoundOpening { seats, downs, first, .. } = opening;
         let folding = match (&world.rules.privacy.secure, world.rules.fold) {
             (Some(rules), _) => Folding::Masked(rules.numbers.modulus),
             (None, FoldRule::Mean) => Folding::Plain(Arc::clone(&world.method)),
@@ -112,7 +99,6 @@ impl OpenRound {
         let (fold, folded) = Fold::new(folding, seats.len());
         OpenRound {
             context,
-            answers,
             closing,
             certain: closing.certain().map(|deadline| now + deadline),
             closed: false,
@@ -325,7 +311,13 @@ impl OpenRound {
     }
 
     /// The seat's Up is lifted and merged by a worker.
-    pub fn fold(&mut self, seat: SeatId, up: SentUp, keep_model: bool, effects: &mut Vec<Effect>) {
+    pub fn fold(
+        &mut self,
+        seat: SeatId,
+        up: SentUp,
+        keep_model: bool,
+        desk: &PolicyDesk,
+    ) -> Option<Effect> {
         self.account(seat, SeatStatus::Folded);
         let down = Arc::clone(&self.downs[seat.index()]);
         let place = self.seats[seat.index()].clone();
@@ -334,14 +326,8 @@ impl OpenRound {
             let (seat, sent) = (place.clone(), Arc::clone(&down.message));
             self.models.push(OwnModel { seat, sent, own, exchange: Arc::clone(exchange) });
         }
-        if self.answers.is_some() {
-            return;
-        }
         let meta = UpMeta::timely(place, self.context.round);
-        let upload = Upload { meta, sent: Arc::clone(&down.message), body, exchange };
-        let fold = self.fold.clone();
-        let lift = move |_: &crate::policy::Lab| fold.lift(upload);
-        effects.push(Effect::Post(JobKind::Fold, Work::Here(Box::new(lift))));
+        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&down.message), body, exchange })
     }
 
     /// The same for an upload that an earlier round asked for.
@@ -350,17 +336,11 @@ impl OpenRound {
         down: &Arc<SentDown>,
         up: SentUp,
         meta: UpMeta,
-        effects: &mut Vec<Effect>,
-    ) {
+        desk: &PolicyDesk,
+    ) -> Option<Effect> {
         self.stale += 1;
-        if self.answers.is_some() {
-            return;
-        }
-        let (fold, place) = (self.fold.clone(), self.fold.expect());
-        let (sent, SentUp { body, exchange, .. }) = (Arc::clone(&down.message), up);
-        let upload = Upload { meta, sent, body, exchange };
-        let lift = move |_: &crate::policy::Lab| fold.lift_late(place, upload);
-        effects.push(Effect::Post(JobKind::Fold, Work::Here(Box::new(lift))));
+        let SentUp { body, exchange, .. } = up;
+        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&down.message), body, exchange })
     }
 
     /// An upload could not be lifted.

@@ -55,7 +55,8 @@ impl ServerMachine {
         }
         let event = Event::UpdateStale { round: base, task, seat: id, client, into };
         effects.push(Effect::Record(event, None));
-        round.fold_stale(&down, up, UpMeta { seat, base, staleness, discount }, effects);
+        let meta = UpMeta { seat, base, staleness, discount };
+        effects.extend(round.fold_stale(&down, up, meta, &self.desk));
         Ok(())
     }
 

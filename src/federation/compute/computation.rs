@@ -1,0 +1,66 @@
+//! A result that is known, or that workers will have.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::sync::oneshot;
+
+use crate::federation::devices::{Work, guard};
+use crate::federation::sink::JobKind;
+use crate::policy::Lab;
+
+/// A result on its way.
+pub(in crate::federation) enum Computation<T> {
+    /// It is known.
+    Known(T),
+    /// These jobs make it, together with whatever was handed to workers before.
+    Posted { jobs: Vec<(JobKind, Work)>, result: Pin<Box<dyn Future<Output = T> + Send>> },
+}
+
+impl<T: Send + 'static> Computation<T> {
+    /// One job for a worker of this process; `lost` makes the result of one that panicked.
+    pub fn job(
+        kind: JobKind,
+        work: impl FnOnce(&Lab) -> T + Send + 'static,
+        lost: impl FnOnce(String) -> T + Send + 'static,
+    ) -> Computation<T> {
+        let (answer, slot) = oneshot::channel();
+        let work = Work::Here(Box::new(move |lab| {
+            // Nobody listens any more when the run was stopped.
+            let _ = answer.send(guard(|| work(lab)));
+        }));
+        let result = Box::pin(async move {
+            let answer = slot.await.unwrap_or_else(|_| Err(gone()));
+            answer.unwrap_or_else(lost)
+        });
+        Computation::Posted { jobs: vec![(kind, work)], result }
+    }
+}
+
+impl<T: Send + 'static, E: Send + 'static> Computation<Result<T, E>> {
+    /// Jobs that put their common result into a slot; `lost` makes the error of a slot that stays empty.
+    pub fn jobs(
+        jobs: Vec<(JobKind, Work)>,
+        slot: oneshot::Receiver<Result<T, E>>,
+        lost: fn(String) -> E,
+    ) -> Computation<Result<T, E>> {
+        let result = Box::pin(async move { slot.await.unwrap_or_else(|_| Err(lost(gone()))) });
+        Computation::Posted { jobs, result }
+    }
+}
+
+impl<T: 'static> Computation<T> {
+    /// The result, changed.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Computation<U> {
+        match self {
+            Computation::Known(known) => Computation::Known(change(known)),
+            Computation::Posted { jobs, result } => {
+                Computation::Posted { jobs, result: Box::pin(async move { change(result.await) }) }
+            }
+        }
+    }
+}
+
+fn gone() -> String {
+    "the worker is gone".to_string()
+}

@@ -1,0 +1,99 @@
+//! Tests of models: the global one after rounds and tasks, those of clients before synchronization.
+
+use std::sync::Arc;
+
+use super::Computation;
+use crate::federation::bias::{self, Comparison, Subject};
+use crate::federation::devices::Work;
+use crate::federation::error::FederationError;
+use crate::federation::evaluation;
+use crate::federation::exchange::Exchange;
+use crate::federation::fleet::{Test, TestErrand};
+use crate::federation::gather::Gather;
+use crate::federation::sink::JobKind;
+use crate::federation::snapshot::SnapshotPlace;
+use crate::federation::world::World;
+use crate::learning::Tally;
+use crate::policy::{Lab, Message, Predictor, RoundContext, Seat};
+use crate::wire::Body;
+
+/// A test of the global model on all classes seen.
+pub(in crate::federation) struct ModelTest {
+    pub world: Arc<World>,
+    /// The round or task that it follows.
+    pub after: SnapshotPlace,
+    /// The model; absent where its result is supplied.
+    pub predictor: Option<Arc<dyn Predictor>>,
+    /// Head rows that are tested.
+    pub seen: usize,
+    /// The server's state, and its digest.
+    pub server: Body,
+    pub digest: u64,
+}
+
+impl ModelTest {
+    /// Posts one job for each block of the test set.
+    pub(super) fn by_workers(self) -> Computation<Result<Vec<Tally>, FederationError>> {
+        let ModelTest { world, predictor, seen, server, digest, .. } = self;
+        let Some(predictor) = predictor else {
+            let what = "a model that is to be tested is not there".to_owned();
+            return Computation::Known(Err(FederationError::Impossible(what)));
+        };
+        let blocks = evaluation::blocks(&world, seen);
+        let (tallies, result) = Gather::new(blocks.len());
+        let test = Arc::new(Test { world, predictor, blocks, seen, server, digest, tallies });
+        let errand = |number| TestErrand { test: Arc::clone(&test), number };
+        let job = |number| (JobKind::Evaluate, Work::Anywhere(Box::new(errand(number))));
+        let jobs = (0..test.blocks.len()).map(job).collect();
+        Computation::jobs(jobs, result, FederationError::Evaluation)
+    }
+}
+
+/// A client's model before synchronization, as its messages have it.
+pub(crate) struct OwnModel {
+    pub seat: Seat,
+    pub sent: Arc<Message>,
+    /// The client's update, without noise and lies.
+    pub own: Message,
+    pub exchange: Arc<Exchange>,
+}
+
+/// Client models of a round that are to be compared.
+pub(in crate::federation) struct ComparisonRequest {
+    pub world: Arc<World>,
+    pub context: Arc<RoundContext>,
+    pub models: Vec<OwnModel>,
+}
+
+impl ComparisonRequest {
+    /// Posts one job for each client.
+    pub(super) fn by_workers(self) -> Computation<Result<Comparison, FederationError>> {
+        let ComparisonRequest { world, context, mut models } = self;
+        models.sort_by_key(|model| model.seat.id);
+        let (seen, phase) = (context.period.view.seen(), context.phase_name);
+        let classes = world.facts.classes;
+        let blocks: bias::Blocks = Arc::new(evaluation::blocks(&world, seen));
+        let (gather, result) = Gather::new(models.len());
+        let job = |(place, model): (usize, OwnModel)| {
+            let (world, blocks) = (Arc::clone(&world), Arc::clone(&blocks));
+            let gather = Arc::clone(&gather);
+            let job = move |lab: &Lab| {
+                let shard = world.seat_shard(phase, &model.seat);
+                gather.put(place, || {
+                    let OwnModel { exchange, sent, own, .. } = &model;
+                    let facts = exchange.facts();
+                    let predictor = world.method.own_model(&facts, sent, own, lab)?;
+                    let of = |predictor| {
+                        let subject = Subject { client: model.seat.client, shard: &shard };
+                        bias::portrait(&world, lab, predictor, subject, &blocks, seen)
+                    };
+                    predictor.map(of).transpose()
+                });
+            };
+            (JobKind::Bias, Work::Here(Box::new(job)))
+        };
+        let jobs = models.into_iter().enumerate().map(job).collect();
+        let portraits = Computation::jobs(jobs, result, FederationError::Evaluation);
+        portraits.map(move |portraits| portraits.map(|all| Comparison::of(all, classes)))
+    }
+}

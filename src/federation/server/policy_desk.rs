@@ -1,0 +1,181 @@
+//! Owner of the server's policy: hands it to whatever computes its steps, and knows its state of last time.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::federation::assets::AssetCaches;
+use crate::federation::bias::Comparison;
+use crate::federation::compute::{
+    ComparisonRequest, Computation, Compute, ModelTest, OpeningRequest, PolicyHolder, PolicyStep,
+    Restart, RoundAggregate, RoundOpening, ServerState, Workers,
+};
+use crate::federation::effect::Effect;
+use crate::federation::error::FederationError;
+use crate::federation::fold::{Fold, Outcome, Upload};
+use crate::federation::sink::JobKind;
+use crate::federation::snapshot::{Snapshot, SnapshotPlace};
+use crate::federation::world::World;
+use crate::learning::Tally;
+use crate::policy::{Period, Predictor, RoundContext, Server};
+use crate::quantity::{ClientId, Round};
+use crate::wire::Body;
+
+/// The policy, the supplier of its results, and its state as it was last saved.
+pub(super) struct PolicyDesk {
+    compute: Arc<dyn Compute>,
+    policy: PolicyHolder,
+    saved: Body,
+    digest: u64,
+    tested: Option<TestedModel>,
+}
+
+/// Result of the last test: an unchanged model is not tested twice.
+struct TestedModel {
+    digest: u64,
+    seen: usize,
+    tally: Tally,
+}
+
+impl PolicyDesk {
+    /// A desk with a policy; without one where results are supplied all along.
+    pub fn new(compute: Arc<dyn Compute>, policy: Option<Box<dyn Server>>) -> PolicyDesk {
+        let policy = PolicyHolder::new(policy);
+        PolicyDesk { compute, policy, saved: Body::default(), digest: 0, tested: None }
+    }
+
+    /// Returns true if results are computed, so that there is state to keep and to hand out.
+    pub fn computes(&self) -> bool {
+        self.compute.computes()
+    }
+
+    /// Returns the state as it was last saved.
+    pub fn saved(&self) -> &Body {
+        &self.saved
+    }
+
+    /// Returns the digest of the state as it was last saved.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Tells the policy of a task that begins.
+    pub fn begin_task(&mut self, period: Period) -> Computation<PolicyStep<()>> {
+        self.compute.begin_task(&mut self.policy, period)
+    }
+
+    /// Opens a round with this cohort.
+    pub fn open_round(
+        &mut self,
+        world: &Arc<World>,
+        context: &Arc<RoundContext>,
+        cohort: Vec<ClientId>,
+    ) -> Computation<PolicyStep<RoundOpening>> {
+        let (world, context) = (Arc::clone(world), Arc::clone(context));
+        self.compute.open_round(&mut self.policy, OpeningRequest { world, context, cohort })
+    }
+
+    /// Takes the aggregate of a round into the policy.
+    pub fn close_round(
+        &mut self,
+        context: Arc<RoundContext>,
+        aggregate: RoundAggregate,
+        test: bool,
+    ) -> Computation<PolicyStep<ServerState>> {
+        self.compute.close_round(&mut self.policy, context, aggregate, test)
+    }
+
+    /// Tells the policy that all phases of a task are over.
+    pub fn end_task(&mut self, period: Period, test: bool) -> Computation<PolicyStep<ServerState>> {
+        self.compute.end_task(&mut self.policy, period, test)
+    }
+
+    /// Makes a policy in the place of one that is lost in this round: as it was last saved, and told of a period
+    /// that has begun since.
+    pub fn restart(
+        &mut self,
+        world: &Arc<World>,
+        round: Round,
+        begun: Option<Period>,
+    ) -> Computation<PolicyStep<()>> {
+        // Before its first round a server has nothing saved, and is made anew.
+        let saved = (round > Round(0)).then(|| self.saved.clone());
+        let restart = Restart { world: Arc::clone(world), saved, begun };
+        self.compute.restart(&mut self.policy, restart)
+    }
+
+    /// Takes the policy back from a step, and returns the step's result.
+    pub fn take_back<T>(&mut self, step: PolicyStep<T>) -> Result<T, FederationError> {
+        self.policy.take_back(step)
+    }
+
+    /// Keeps the state that a step left.
+    pub fn keep(&mut self, digest: u64, saved: Body) {
+        (self.digest, self.saved) = (digest, saved);
+    }
+
+    /// Adds an upload to its round's fold.
+    pub fn fold(&self, fold: &Fold, upload: Upload) -> Option<Effect> {
+        self.compute.fold(fold, upload).map(|work| Effect::Post(JobKind::Fold, work))
+    }
+
+    /// Returns what a round folded to.
+    pub fn folded(
+        &self,
+        round: Round,
+        folded: oneshot::Receiver<Outcome>,
+    ) -> Computation<Result<Outcome, String>> {
+        self.compute.folded(round, folded)
+    }
+
+    /// Tests the model on these head rows.
+    pub fn test(
+        &self,
+        world: &Arc<World>,
+        after: SnapshotPlace,
+        seen: usize,
+        predictor: Option<Arc<dyn Predictor>>,
+    ) -> Computation<Result<Vec<Tally>, FederationError>> {
+        let (world, server, digest) = (Arc::clone(world), self.saved.clone(), self.digest);
+        self.compute.test(ModelTest { world, after, predictor, seen, server, digest })
+    }
+
+    /// Compares the client models of a round.
+    pub fn compare(
+        &self,
+        request: ComparisonRequest,
+    ) -> Computation<Result<Comparison, FederationError>> {
+        self.compute.compare(request)
+    }
+
+    /// Remembers the result of a test of the model as it is now.
+    pub fn note_tested(&mut self, seen: usize, tally: Tally) {
+        self.tested = Some(TestedModel { digest: self.digest, seen, tally });
+    }
+
+    /// Takes the last test's result, where the model and the head rows are those of then.
+    pub fn take_tested(&mut self, seen: usize) -> Option<Tally> {
+        let tested = self.tested.take()?;
+        (tested.digest == self.digest && tested.seen == seen).then_some(tested.tally)
+    }
+
+    /// Computes from now on, if a record ends here: sets the policy to the state of the snapshot that was taken, and
+    /// the caches of receivers to what they held.
+    pub fn leave_record(
+        &mut self,
+        place: SnapshotPlace,
+        caches: &mut AssetCaches,
+    ) -> Result<(), FederationError> {
+        let Some(Snapshot { server, caches: held, .. }) = self.compute.record_end(place) else {
+            return Ok(());
+        };
+        self.policy.load(server).map_err(|error| {
+            let what = format!("the server's state in the checkpoint cannot be read ({error})");
+            FederationError::Unrecorded(what)
+        })?;
+        caches.restore(held);
+        self.saved = server.clone();
+        self.compute = Arc::new(Workers);
+        Ok(())
+    }
+}

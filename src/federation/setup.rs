@@ -1,0 +1,125 @@
+//! A run before it begins, and the world that it begins in.
+
+use std::sync::Arc;
+
+use super::compute::{Compute, Workers};
+use super::error::FederationError;
+use super::fleet::Fleet;
+use super::frames::Coding;
+use super::holdings::{Holdings, Samples, ShardSource};
+use super::past::Past;
+use super::rules::Rules;
+use super::workforce::Workforce;
+use super::world::{Terms, World};
+use crate::data::{Shard, Transform};
+use crate::policy::{Lab, Method, ModelFacts};
+use crate::quantity::TaskId;
+
+/// A run before it begins.
+pub struct Setup {
+    /// Who is asked, how long things take, what fails.
+    pub rules: Rules,
+    /// The method's name, for the journal.
+    pub name: String,
+    pub method: Arc<dyn Method>,
+    /// Device, backbone, data; every worker gets a clone.
+    pub lab: Lab,
+    /// Transform of test samples; deterministic.
+    pub test_transform: Arc<Transform>,
+    /// Who holds which samples.
+    pub shards: ShardSource,
+    /// What sketches are made from.
+    pub facts: ModelFacts,
+    /// How messages travel.
+    pub coding: Coding,
+    /// Whether messages cross a link at all: false for upper bounds such as Joint, whose
+    /// exchanges cost nothing and take no time.
+    pub charged: bool,
+    /// Who computes.
+    pub workers: Workforce,
+    /// Other ranks that compute as well. They change no result.
+    pub fleet: Option<Fleet>,
+    /// Test mode: workers take jobs out of order and finish late. Changes no result.
+    pub shaker: Option<u64>,
+    /// Record of all of the run, or of its beginning: results that are not computed again.
+    pub past: Option<Arc<Past>>,
+    /// What held before, in a run that was forked: one stretch after the other. They are in the past, which is told.
+    pub before: Vec<Stretch>,
+}
+
+/// The terms that held until a task was over.
+pub struct Stretch {
+    pub until: TaskId,
+    pub terms: Terms,
+}
+
+impl Setup {
+    /// These shards (per task, one per client) trained by `method` in `lab` under `rules`, with two workers,
+    /// plain coding and the lab's transform of statistics for tests. `name` is the method's.
+    pub fn new(
+        name: &str,
+        method: Arc<dyn Method>,
+        lab: Lab,
+        shards: Vec<Vec<Shard>>,
+        rules: Rules,
+    ) -> Setup {
+        let facts = lab.facts(rules.clients_of_a_task());
+        Setup {
+            rules,
+            name: name.to_owned(),
+            charged: method.charged(),
+            method,
+            test_transform: Arc::clone(&lab.statistics_transform),
+            facts,
+            lab,
+            shards: ShardSource::Drawn(shards),
+            coding: Coding::default(),
+            workers: 2.into(),
+            fleet: None,
+            shaker: None,
+            past: None,
+            before: Vec::new(),
+        }
+    }
+
+    /// Returns the supplier of the run's results.
+    pub(super) fn compute(&self) -> Arc<dyn Compute> {
+        match &self.past {
+            Some(past) => Arc::clone(past) as Arc<dyn Compute>,
+            None => Arc::new(Workers),
+        }
+    }
+}
+
+impl World {
+    /// The world in which a run begins that is computed, or told as far as its past reaches.
+    pub fn first(setup: &Setup) -> Result<Arc<World>, FederationError> {
+        let mut world = Arc::new(World::new(setup)?);
+        for Stretch { until, terms } in setup.before.iter().rev() {
+            let before = World::of(terms.clone(), world.holdings.clone())?;
+            let next = Some((*until, world));
+            world = Arc::new(World { next, ..before });
+        }
+        Ok(world)
+    }
+
+    /// The world of a run in which the same holds all along.
+    pub fn new(setup: &Setup) -> Result<World, FederationError> {
+        let terms = Terms {
+            rules: setup.rules.clone(),
+            name: setup.name.clone(),
+            method: Arc::clone(&setup.method),
+            curriculum: Arc::clone(&setup.lab.curriculum),
+            training: setup.lab.training.clone(),
+            facts: setup.facts.clone(),
+            coding: setup.coding.clone(),
+            charged: setup.charged,
+        };
+        let samples = Samples {
+            dataset: Arc::clone(&setup.lab.dataset),
+            shards: setup.shards.clone(),
+            test_transform: Arc::clone(&setup.test_transform),
+        };
+        World::of(terms, Holdings::Samples(samples))
+    }
+}
