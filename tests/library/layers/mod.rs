@@ -42,7 +42,7 @@ const CIRCLE: usize = 5;
 /// Larger circles: one of their files, and how many files they have at most. This list only becomes shorter.
 const LARGER_CIRCLES: [(&str, usize); 4] = [
     ("experiment/resume.rs", 29),
-    ("federation/world.rs", 39),
+    ("federation/server/machine.rs", 30),
     ("methods/registry.rs", 78),
     ("model/ops/matrix.rs", 7),
 ];
