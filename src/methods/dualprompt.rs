@@ -19,7 +19,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::averaged::{Averaged, Averaging, Begun, Client, Direction, Needs, Parameters};
+use super::averaged::{Averaged, Averaging, Begun, Direction, Needs, Parameters};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
@@ -29,7 +29,7 @@ use crate::learning::prompting::{
 use crate::learning::{Prompting, QueryView, TrainingPlan};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, WireForm};
+use crate::policy::{Lab, ModelFacts, PolicyError, Seat, WireForm};
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of DualPrompt.
@@ -191,11 +191,11 @@ impl Averaged for DualPrompt {
     fn figures(
         &self,
         model: &ModelFacts,
-        member: &Client<'_, ()>,
+        seat: &Seat,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let task = member.seat.view.task.index();
+        let task = seat.view.task.index();
         let candidates = self.candidates(task);
         let compares = candidates.len() > 1 && !self.down_is_lean(model);
         let Some(keys) = learnt.get(EXPERT_KEYS).filter(|_| compares) else {

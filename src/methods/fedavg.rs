@@ -19,17 +19,18 @@ use std::ops::Range;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Averaged, Averaging, Needs, OldLogits, Parameters, Weights};
+use super::averaged::{Averaging, Cut, Memory, Needs, OldLogits, Parameters, Weights};
 use super::low_rank::{ALL_BLOCKS, LowRank};
+use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
 use crate::data::TaskView;
-use crate::learning::PromptShape;
+use crate::learning::{PromptShape, TrainingPlan};
 use crate::model::{
     AdapterShape, HeadKind, HeadStart, LoraPlace, NetworkShape, Norms, ParameterSet,
 };
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, Service, Veto, kind_of};
+use crate::policy::{ClientState, Lab, ModelFacts, PolicyError, Service, Veto, kind_of};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::Kind;
 
@@ -192,7 +193,7 @@ impl FedAvg {
 
     /// By which moments a network that trains in a task normalises; nothing where no batch norm trains.
     pub(in crate::methods) fn norms_in_training(&self, view: &TaskView) -> Option<Norms> {
-        matches!(self.train, Train::All | Train::Module).then(|| self.norms(view))
+        matches!(self.train, Train::All | Train::Module).then(|| self.norms_of(view))
     }
 
     /// FedHAF's networks upon this backbone.
@@ -217,10 +218,7 @@ impl FedAvg {
     }
 }
 
-impl Averaged for FedAvg {
-    type State = ();
-    type Memory = ();
-
+impl Adaptation for FedAvg {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let below = match self.train {
             Train::All => model.backbone.parameter_shapes(),
@@ -256,10 +254,6 @@ impl Averaged for FedAvg {
         Ok(below.merge(&head))
     }
 
-    fn averaging(&self) -> Averaging {
-        Averaging { weights: self.weights, head: self.head }
-    }
-
     /// Prompts, pairs and adapters need blocks to live in, and training everything a backbone that can be trained.
     fn needs(&self) -> Vec<Needs> {
         let instead = "`method.train = \"head\"`";
@@ -284,23 +278,13 @@ impl Averaged for FedAvg {
         }
     }
 
-    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        self.old_logits.rows(view)
+    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+        query.rows(self.old_logits.rows(query.view))
     }
 
-    fn dropout(&self) -> f64 {
-        match self.train {
-            Train::Module | Train::Adapter => self.dropout,
-            Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
-        }
-    }
-
-    /// In the first task there is nothing that could have settled.
-    fn norms(&self, view: &TaskView) -> Norms {
-        match view.rows.start {
-            0 => Norms::Batch,
-            _ => self.norms,
-        }
+    fn settings(&self, view: &TaskView) -> TrainingSettings {
+        let (dropout, norms, max_pack) = (self.dropout(), self.norms_of(view), self.largest_pack());
+        TrainingSettings { dropout, norms, query: None, max_pack }
     }
 
     fn rate_factor(&self, name: &str) -> f64 {
@@ -309,13 +293,74 @@ impl Averaged for FedAvg {
             _ => self.backbone_lr,
         }
     }
+}
 
-    /// A backbone that trains is its client's own, and so is a module.
-    fn largest_pack(&self) -> usize {
+impl FedAvg {
+    /// Returns the parts of FedAvg, for methods that are FedAvg but for some.
+    pub fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
+        Parts::fedavg(self, self.averaging())
+    }
+
+    /// Weights of clients and head rows in messages.
+    pub fn averaging(&self) -> Averaging {
+        Averaging { weights: self.weights, head: self.head }
+    }
+
+    /// Requirements of what trains.
+    pub(in crate::methods) fn needs(&self) -> Vec<Needs> {
+        Adaptation::needs(self)
+    }
+
+    /// Restrictions of what trains.
+    pub(in crate::methods) fn vetoes(&self) -> Vec<Veto> {
+        Adaptation::vetoes(self)
+    }
+
+    /// Head rows that a client of a task trains.
+    pub(in crate::methods) fn trained_rows(
+        &self,
+        _model: &ModelFacts,
+        view: &TaskView,
+    ) -> Range<usize> {
+        self.old_logits.rows(view)
+    }
+
+    /// Sample passes of a client's training.
+    pub(in crate::methods) fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        samples as f64 * f64::from(plan.epochs)
+    }
+
+    /// Fraction of entries that training drops.
+    pub(in crate::methods) fn dropout(&self) -> f64 {
+        match self.train {
+            Train::Module | Train::Adapter => self.dropout,
+            Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
+        }
+    }
+
+    /// Moments of a task's training. In the first task there is nothing that could have settled.
+    pub(in crate::methods) fn norms_of(&self, view: &TaskView) -> Norms {
+        match view.rows.start {
+            0 => Norms::Batch,
+            _ => self.norms,
+        }
+    }
+
+    /// Largest number of clients that train together. A backbone that trains is its client's own, and so is a module.
+    pub(in crate::methods) fn largest_pack(&self) -> usize {
         match self.train {
             Train::All | Train::Module => 1,
             Train::Head | Train::Prompt | Train::Lora | Train::Adapter => usize::MAX,
         }
+    }
+}
+
+impl AveragingMethod for FedAvg {
+    type State = ();
+    type Memory = ();
+
+    fn parts(&self) -> Parts<'_, (), ()> {
+        self.base()
     }
 }
 

@@ -22,10 +22,11 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::averaged::{
-    Averaged, CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Pass, Proximal, Reset,
-    Slopes, Variates, Vectors, Way, Weights, fitted, zeros_like,
+    CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Pass, Proximal, Reset, Slopes,
+    Variates, Vectors, Way, Weights, fitted, with_variates, zeros_like,
 };
 use super::fedavg::FedAvg;
+use super::parts::{AveragingMethod, Parts};
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
@@ -94,19 +95,24 @@ fn slope(known: &Variates<'_>) -> ParameterSet {
     known.control.zipped(&known.own(CONTROL), step)
 }
 
+impl AveragingMethod for FedDc {
+    type State = Vectors;
+    type Memory = Vectors;
+
+    fn parts(&self) -> Parts<'_, Vectors, Vectors> {
+        with_variates(self, self.fedavg.base())
+    }
+}
+
 impl ControlVariates for FedDc {
     const VECTORS: &'static [&'static str] = &[CONTROL, DRIFT];
     const SENT: &'static [&'static str] = &[CONTROL, DRIFT, OWN];
-
-    fn base(&self) -> &FedAvg {
-        &self.fedavg
-    }
 
     fn keeping(&self) -> (Reset, Keeper) {
         (self.reset, self.variates)
     }
 
-    fn further_needs(&self) -> Vec<Needs> {
+    fn needs(&self) -> Vec<Needs> {
         let why = "a client drifts over its rounds, and fresh clients have none behind them";
         vec![
             Needs::ReturningClients { why, otherwise: None },
@@ -151,8 +157,8 @@ impl ControlVariates for FedDc {
             Rates::First => mean_steps() * training.first_rate(),
         };
         let further = |[drift, from, to]: [f64; 3]| drift + (to - from);
-        let drift = known.renewed(self, &drift, [&drift, &known.from, way.to], |_| further);
-        let new = known.mean_gradient(self, &control, (way.to, rates), &slope(known));
+        let drift = known.renewed(&drift, [&drift, &known.from, way.to], |_| further);
+        let new = known.mean_gradient(&control, (way.to, rates), &slope(known));
         let size = known.relative_size();
         let change = |new: f32, old: f32| (size * (f64::from(new) - f64::from(old))) as f32;
         let change = new.zipped(&control, change);
@@ -166,10 +172,10 @@ impl ControlVariates for FedDc {
         closing: &Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Vec<(&'static str, f64)> {
-        let up = closing.beside(self);
+        let up = closing.beside();
         let mut drift = memory.take_like(DRIFT, closing.before);
         up.add(&mut drift, &up.moved(&closing.folded), closing.share());
-        let rows = self.trained_rows(closing.model, &closing.round.period.view);
+        let rows = closing.shared.trained_rows(closing.model, &closing.round.period.view);
         let (mean, sum) = (theta.clone(), |[mean, drift]: [f64; 2]| mean + drift);
         *theta = up.renewed(&mean, &rows, [&mean, &drift], |_| sum);
         let figures = vec![("drift_norm", drift.norm())];

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Averaging, Begun, Client, Direction, Needs, Parameters};
+use super::averaged::{Averaged, Averaging, Begun, Direction, Needs, Parameters};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
 use crate::data::Loader;
@@ -26,7 +26,7 @@ use crate::learning::{Prompting, QueryView, TrainingPlan};
 use crate::model::{ParameterSet, Pooling, PromptPosition};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, ModelFacts, PolicyError, WireForm};
+use crate::policy::{Lab, ModelFacts, PolicyError, Seat, WireForm};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Most prompts a pool may have.
@@ -179,7 +179,7 @@ impl Averaged for L2p {
     fn figures(
         &self,
         _model: &ModelFacts,
-        _member: &Client<'_, ()>,
+        _seat: &Seat,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {

@@ -38,6 +38,7 @@ pub mod low_rank;
 pub mod lwf;
 mod needs;
 pub mod oracle;
+pub mod parts;
 pub mod pilora;
 pub mod pip;
 pub mod powder;

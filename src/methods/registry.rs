@@ -22,7 +22,8 @@ use self::chosen::{Chosen, Upon};
 pub use self::family::Family;
 
 use super::Needs;
-use super::averaged::{Averaged, Base};
+use super::averaged::Base;
+use super::parts::AveragingMethod;
 use crate::policy::{Method, ModelFacts};
 use crate::scenario::reader::{KeyDoc, Param, TableReader, defaults, describe, nearest};
 use crate::scenario::{ChosenMethod, MethodCatalogue, MethodSection, ScenarioError};
@@ -44,15 +45,15 @@ pub trait Recipe: Send + Sync {
 }
 
 /// A method that averages parameters, with its settings read.
-struct Averages<A>(A);
+struct Averages<C>(C);
 
-impl<A: Averaged> Recipe for Averages<A> {
+impl<C: AveragingMethod> Recipe for Averages<C> {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         Arc::new(Base::new(self.0.clone(), facts))
     }
 
     fn needs(&self) -> Vec<Needs> {
-        self.0.needs()
+        self.0.parts().needs()
     }
 }
 
@@ -132,9 +133,9 @@ impl MethodEntry {
     }
 
     /// A method that averages parameters.
-    pub fn averaging<A: Averaged>(
+    pub fn averaging<C: AveragingMethod>(
         name: &'static str,
-        read: fn(&mut TableReader<'_>) -> A,
+        read: fn(&mut TableReader<'_>) -> C,
     ) -> MethodEntry {
         MethodEntry::of(name, move |table| Averages(read(table)))
     }

@@ -16,8 +16,9 @@
 
 use std::ops::Range;
 
-use super::averaged::{Averaged, Client, Closing, Direction, Trained, head_rows_of, sample_count};
+use super::averaged::{Averaged, Client, Closing, Direction, Trained, sample_count};
 use super::fedavg::{FedAvg, Train};
+use super::parts::AveragingMethod;
 use super::registry::MethodEntry;
 use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answers, values_of};
 use crate::data::TaskView;
@@ -76,7 +77,7 @@ impl RegMean {
     /// Rows of a layer's weight that an upload holds, of so many.
     fn rows(&self, model: &ModelFacts, view: &TaskView, layer: &Layer, all: usize) -> Range<usize> {
         match layer.weight.as_str() {
-            LinearHead::WEIGHT => head_rows_of(self, model, view, Direction::Up),
+            LinearHead::WEIGHT => self.parts().shared().cut(model, view, Direction::Up).head,
             _ => 0..all,
         }
     }

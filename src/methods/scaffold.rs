@@ -20,9 +20,10 @@ use clap::ValueEnum;
 
 use super::averaged::{
     CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Reset, Slopes, Variates, Vectors,
-    Way, fitted,
+    Way, fitted, with_variates,
 };
 use super::fedavg::FedAvg;
+use super::parts::{AveragingMethod, Parts};
 use super::registry::MethodEntry;
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
@@ -102,19 +103,24 @@ fn correction_of(known: &Variates<'_>) -> ParameterSet {
     sent.unwrap_or_else(|| correction(&known.control, &known.own))
 }
 
+impl AveragingMethod for Scaffold {
+    type State = Vectors;
+    type Memory = Vectors;
+
+    fn parts(&self) -> Parts<'_, Vectors, Vectors> {
+        with_variates(self, self.fedavg.base())
+    }
+}
+
 impl ControlVariates for Scaffold {
     const VECTORS: &'static [&'static str] = &[CONTROL];
     const SENT: &'static [&'static str] = &[CORRECTION];
-
-    fn base(&self) -> &FedAvg {
-        &self.fedavg
-    }
 
     fn keeping(&self) -> (Reset, Keeper) {
         (self.reset, self.variates)
     }
 
-    fn further_needs(&self) -> Vec<Needs> {
+    fn needs(&self) -> Vec<Needs> {
         let mut needs = vec![Needs::ReturningClients {
             why: "a client's variate is of its last round, and fresh clients have none",
             otherwise: None,
@@ -152,9 +158,9 @@ impl ControlVariates for Scaffold {
         let correction = correction_of(known);
         let old = fitted(known.own.get(CONTROL), &correction);
         let new = match &way.gradient {
-            Some(gradient) => known.renewed(self, &old, [gradient], |_| |[slope]: [f64; 1]| slope),
+            Some(gradient) => known.renewed(&old, [gradient], |_| |[slope]: [f64; 1]| slope),
             None if way.rates <= 0.0 => old.clone(),
-            None => known.mean_gradient(self, &old, (way.to, way.rates), &correction),
+            None => known.mean_gradient(&old, (way.to, way.rates), &correction),
         };
         let change = new.zipped(&old, |new, old| new - old);
         (Vectors::from_iter([(CONTROL, new)]), change)
@@ -170,7 +176,7 @@ impl ControlVariates for Scaffold {
         if self.server_lr != 1.0 {
             let (mean, step) = (theta.clone(), self.server_lr);
             let along = |[before, mean]: [f64; 2]| before + step * (mean - before);
-            let (up, rows) = (closing.beside(self), 0..closing.model.classes);
+            let (up, rows) = (closing.beside(), 0..closing.model.classes);
             *theta = up.renewed(&mean, &rows, [closing.before, &mean], |_| along);
         }
         Vec::new()

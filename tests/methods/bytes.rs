@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::adapters;
-use fedcast::methods::averaged::{Averaged, Keeper};
+use fedcast::methods::averaged::Keeper;
 use fedcast::methods::ccvr::Ccvr;
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::ewc::Ewc;
@@ -19,6 +19,7 @@ use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::methods::l2p::L2p;
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
+use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::pilora::{Compete, PiLora};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
@@ -51,12 +52,12 @@ impl Exchanged {
 }
 
 /// The exchange of task `task` (of ten) on ViT-B/16 and CIFAR-100, all ten classes present.
-fn on_cifar100(task: usize, form: WireForm, method: impl Averaged) -> Exchanged {
+fn on_cifar100(task: usize, form: WireForm, method: impl AveragingMethod) -> Exchanged {
     in_round(0, task, form, method)
 }
 
 /// The same in that round of the task.
-fn in_round(round: u32, task: usize, form: WireForm, method: impl Averaged) -> Exchanged {
+fn in_round(round: u32, task: usize, form: WireForm, method: impl AveragingMethod) -> Exchanged {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     in_round_on(round, &cifar100(vit.into(), form), task, method)
 }
@@ -66,11 +67,16 @@ fn cifar100(backbone: BackboneConfig, form: WireForm) -> ModelFacts {
 }
 
 /// The first round of a task on a model of these dimensions.
-fn on_model(model: &ModelFacts, task: usize, method: impl Averaged) -> Exchanged {
+fn on_model(model: &ModelFacts, task: usize, method: impl AveragingMethod) -> Exchanged {
     in_round_on(0, model, task, method)
 }
 
-fn in_round_on(round: u32, model: &ModelFacts, task: usize, method: impl Averaged) -> Exchanged {
+fn in_round_on(
+    round: u32,
+    model: &ModelFacts,
+    task: usize,
+    method: impl AveragingMethod,
+) -> Exchanged {
     let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();

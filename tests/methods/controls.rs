@@ -5,10 +5,11 @@ use std::sync::Arc;
 use fedcast::data::Shard;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{Averaged, Base, Keeper, OldLogits, Reset, Vectors, Weights};
+use fedcast::methods::averaged::{Base, Keeper, OldLogits, Reset, Vectors, Weights};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::feddc::{FedDc, Rates};
 use fedcast::methods::fedprox::{FedProx, Prox};
+use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::scaffold::{Renewal, Scaffold};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{
@@ -432,5 +433,5 @@ fn the_gradient_of_the_whole_loss_costs_a_pass() {
     };
     assert_eq!((work(Renewal::Way), work(Renewal::Gradient)), (200.0, 250.0));
     let method = Scaffold { option: Renewal::Gradient, ..Scaffold::default() };
-    assert!(method.needs().len() < Scaffold::default().needs().len());
+    assert!(method.parts().needs().len() < Scaffold::default().parts().needs().len());
 }

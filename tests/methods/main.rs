@@ -45,11 +45,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
-use fedcast::methods::averaged::{Averaged, Base};
+use fedcast::methods::averaged::Base;
 use fedcast::methods::class_statistics::Rebalancing;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::hgp::Hgp;
 use fedcast::methods::joint::Joint;
+use fedcast::methods::parts::AveragingMethod;
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::policy::{
     ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Place, UpMeta, one_seat_each,
@@ -61,7 +62,7 @@ use toys::watched::Engine;
 use toys::{facts, first_exchange, lab, rows_of};
 
 /// A method that averages, for a model of these dimensions.
-fn built(method: impl Averaged, facts: &ModelFacts) -> Arc<dyn Method> {
+fn built(method: impl AveragingMethod, facts: &ModelFacts) -> Arc<dyn Method> {
     Arc::new(Base::new(method, facts))
 }
 

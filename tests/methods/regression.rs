@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use fedcast::data::{Shard, TaskView};
 use fedcast::learning::{Classifier, OptimiserConfig};
-use fedcast::methods::averaged::Averaged;
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::lorm::{Factors, Lorm};
+use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::regression::Unseen;
 use fedcast::model::{
@@ -26,7 +26,7 @@ fn set(saved: &Body) -> ParameterSet {
 }
 
 /// The first task of so many clients, for so many rounds.
-fn after(method: impl Averaged, clients: usize, rounds: u32) -> Engine {
+fn after(method: impl AveragingMethod, clients: usize, rounds: u32) -> Engine {
     let mut run = engine(built(method, &facts()), 3);
     let shards = deal(&run.lab, &run.view(0), clients);
     run.task(0, &shards, rounds);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::cut::Cut;
 use super::previous::previous_sketch;
 use super::server::BaseServer;
-use super::{Averaged, Client, Direction, Needs, Parameters};
+use super::{Client, Direction, Needs, Parameters};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
+use crate::methods::parts::{AveragingMethod, Parts, RowQuery};
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -24,47 +25,81 @@ const DIGEST_BYTES: usize = 8;
 
 /// A method that averages, for a model of certain dimensions.
 #[derive(Clone, Debug)]
-pub struct Base<A> {
+pub struct Base<C> {
     /// Its configuration.
-    pub method: A,
+    pub method: C,
     /// The model's dimensions.
     pub model: Arc<ModelFacts>,
     /// What it learns of such a model.
     pub(super) parameters: Arc<Parameters>,
 }
 
-impl<A: Averaged> Base<A> {
+impl<C: AveragingMethod> Base<C> {
     /// The method for a model of these dimensions.
-    pub fn new(method: A, model: &ModelFacts) -> Base<A> {
-        let parameters = Arc::new(method.parameters(model));
+    pub fn new(method: C, model: &ModelFacts) -> Base<C> {
+        let parameters = Arc::new(method.parts().adaptation.parameters(model));
         Base { method, model: Arc::new(model.clone()), parameters }
+    }
+
+    /// The parts of the method.
+    pub(in crate::methods) fn parts(&self) -> Parts<'_, C::State, C::Memory> {
+        self.method.parts()
     }
 
     /// What travels between the server and a client with this view.
     pub(super) fn cut(&self, view: &TaskView, direction: Direction) -> Cut {
-        Cut::of(&self.method, &self.model, view, direction)
+        self.parts().shared().cut(&self.model, view, direction)
     }
 
+    /// A view of a task whose rows are all there are.
+    fn whole_view(&self, task: usize) -> TaskView {
+        let classes = (0..self.model.classes as u32).collect();
+        TaskView { task: TaskId(task as u16), rows: 0..self.model.classes, classes }
+    }
+
+    /// What answers after a task.
+    pub(super) fn inference_cut(&self, task: usize) -> Cut {
+        self.cut(&self.whole_view(task), Direction::Inference)
+    }
+
+    /// Places of the parameters that a message of the first round holds.
     fn places(&self, cut: &Cut, view: &TaskView, direction: Direction) -> Vec<Place> {
-        cut.places(&self.method, &self.model, &self.parameters, view, direction)
+        let shared = self.parts().shared();
+        let query = shared.query(&self.model, view, direction);
+        let takes_part = |name: &str| shared.adaptation.takes_part(&query, name);
+        cut.places(&self.parameters, view, takes_part, |place, _, _| place)
+    }
+
+    /// Places of the parameters that an upload of a round holds, and what becomes of them.
+    fn averaged_places(&self, cut: &Cut, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let (parts, view, round) = (self.parts(), facts.view, facts.round_in_phase);
+        let shared = parts.shared();
+        let query = RowQuery { round, ..shared.query(&self.model, view, Direction::Up) };
+        let takes_part = |name: &str| shared.adaptation.takes_part(&query, name);
+        cut.places(&self.parameters, view, takes_part, |place, group, name| {
+            let place = place.averaged(group, parts.weight_of(name));
+            if parts.keeps_uploads { place.kept() } else { place }
+        })
     }
 
     /// Assets that the Downs of an exchange name.
     fn assets(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
         let mut assets: Vec<AssetSketch> = match is_closing(facts.phase) {
-            true if !self.method.closing_names_assets() => return Vec::new(),
+            true if !self.parts().final_exchange_sends_assets() => return Vec::new(),
             true => Vec::new(),
             false => self.previous(facts.view, facts.role).into_iter().collect(),
         };
-        assets.extend(self.method.also_named(facts));
+        let further = self.parts().download.map(|extras| extras.asset_sketches(facts));
+        assets.extend(further.into_iter().flatten());
         assets
     }
 
     fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSketch> {
-        let taught = self.method.teaches() && self.method.is_taught(role);
-        let before = view.task.0.checked_sub(1).filter(|_| taught)?;
+        let previous = self.parts().previous_model;
+        previous.filter(|previous| previous.is_sent_to(role))?;
+        let before = view.task.0.checked_sub(1)?;
         let mut cut = self.cut(view, Direction::Down);
-        if self.method.averaging().head == HeadForm::Growing {
+        if self.parts().averaging.head == HeadForm::Growing {
             cut.head = 0..view.rows.start;
         }
         let places = self.places(&cut, view, Direction::Down);
@@ -76,15 +111,15 @@ impl<A: Averaged> Base<A> {
     /// A message of a client whose training came to this.
     pub(super) fn upload(
         &self,
-        member: &Client<'_, A::State>,
+        member: &Client<'_, C::State>,
         trained: super::Trained,
         lab: &Lab,
     ) -> Result<Outcome, PolicyError> {
-        let (method, model, view) = (&self.method, &*self.model, &member.seat.view);
-        let cut = self.cut(view, Direction::Up);
-        let round = method.round_told(member.down);
-        let travels =
-            |name: &str| method.travels(model, name, Direction::Up) && method.uploads(round, name);
+        let (parts, model, view) = (self.parts(), &*self.model, &member.seat.view);
+        let (context, cut) = (parts.context(model, lab), self.cut(view, Direction::Up));
+        let round = parts.round_of(member.down);
+        let query = RowQuery { round, ..context.shared.query(model, view, Direction::Up) };
+        let travels = |name: &str| parts.adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
         let counts = lab.held_counts(member.shard);
         let facts = SketchFacts {
@@ -96,10 +131,10 @@ impl<A: Averaged> Base<A> {
             role: member.seat.role,
             counts: &counts,
         };
-        let control = method.control(&facts, cut.head.start);
-        let mut extra = method.describe(member, &trained, lab)?;
-        if let Some(prefix) = method.importance() {
-            let all = method.weigh(model, member, &trained, lab)?;
+        let control = parts.upload_fields(&facts, cut.head.start);
+        let mut extra = parts.upload_sections(&context, member, &trained)?;
+        if let Some((upload, prefix)) = parts.upload.zip(parts.elementwise_weight_prefix()) {
+            let all = upload.elementwise_weights(&context, member, &trained)?;
             let weights =
                 cut.take(&self.parameters, &all, |name| travels(name) && !is_buffer(name))?;
             let weights = weight_tensors(prefix, &self.parameters, &weights)?;
@@ -113,8 +148,13 @@ impl<A: Averaged> Base<A> {
     }
 
     /// A message of a client after the training of a task.
-    fn report(&self, member: &mut Client<'_, A::State>, lab: &Lab) -> Result<Outcome, PolicyError> {
-        let (extra, metrics) = self.method.report(&self.model, member, lab)?;
+    fn report(&self, member: &mut Client<'_, C::State>, lab: &Lab) -> Result<Outcome, PolicyError> {
+        let parts = self.parts();
+        let context = parts.context(&self.model, lab);
+        let (extra, metrics) = match parts.final_exchange {
+            Some(last) => last.report(&context, member)?,
+            None => Default::default(),
+        };
         Ok(Outcome { up: Message { extra, ..Message::default() }, metrics })
     }
 
@@ -131,21 +171,23 @@ impl<A: Averaged> Base<A> {
                 seat: &member.seat,
                 down: &member.down,
                 received: cut.padded(&self.parameters, &member.down.parameters),
-                state: A::State::of(&member.state)?,
+                state: C::State::of(&member.state)?,
                 shard: &member.shard,
                 key: member.key,
                 missed: &member.missed,
             });
         }
+        let parts = self.parts();
         let outcomes = match closes {
             true => pack.iter_mut().map(|member| self.report(member, lab)).collect(),
             false => {
-                let learnt = self.method.learn(&self.model, &mut pack, lab)?;
+                let training = parts.training(&self.model, &pack, lab);
+                let learnt = parts.local.client_update(&training, &mut pack)?;
                 let trained = pack.iter().zip(learnt);
                 trained.map(|(member, trained)| self.upload(member, trained?, lab)).collect()
             }
         };
-        if !self.method.stateless() {
+        if !parts.stateless {
             let states: Vec<Body> = pack.iter().map(|member| member.state.save()).collect();
             members.iter_mut().zip(states).for_each(|(member, state)| member.state = state);
         }
@@ -173,9 +215,9 @@ fn weight_tensors(
     found.map(tensor).collect()
 }
 
-impl<A: Averaged> Method for Base<A> {
+impl<C: AveragingMethod> Method for Base<C> {
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        for need in self.method.needs() {
+        for need in self.parts().needs() {
             if let Needs::Blocks { what, .. } = need {
                 lab.backbone.config().blocks_for(what)?;
             }
@@ -184,20 +226,20 @@ impl<A: Averaged> Method for Base<A> {
     }
 
     fn phases(&self, _period: &Period, rounds: u32) -> Vec<Phase> {
-        let train = Phase::train(self.method.training_rounds(rounds));
-        let closing = self.method.closes_with().map(|name| {
+        let train = Phase::train(self.parts().training_rounds(rounds));
+        let closing = self.parts().final_exchange.map(|last| {
             let cohort = CohortRule::Participants;
-            Phase { name, rounds: 1, cohort }
+            Phase { name: last.name(), rounds: 1, cohort }
         });
         std::iter::once(train).chain(closing).collect()
     }
 
     fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
-        self.method.seats(round, cohort)
+        self.parts().seats(round, cohort)
     }
 
     fn roles(&self) -> Vec<(Role, &'static str)> {
-        self.method.roles()
+        self.parts().roles()
     }
 
     fn down(&self, facts: &SketchFacts<'_>) -> Layout {
@@ -209,33 +251,36 @@ impl<A: Averaged> Method for Base<A> {
         if is_closing(facts.phase) {
             return Layout { control, assets, ..Layout::of(parameters) };
         }
-        control.extend(self.method.hears_fields(facts));
-        let (extra, at_most) = (self.method.hears(facts), self.method.hears_at_most(facts));
+        let Some(extras) = self.parts().download else {
+            return Layout { control, parameters, assets, ..Layout::default() };
+        };
+        control.extend(extras.field_template(facts));
+        let (extra, at_most) = (extras.places(facts), extras.is_upper_bound(facts));
         Layout { control, parameters, extra, assets, at_most, ..Layout::default() }
     }
 
     fn up(&self, facts: &SketchFacts<'_>) -> Layout {
         if is_closing(facts.phase) {
-            return Layout { extra: self.method.reports(facts), ..Layout::default() };
+            let places = self.parts().final_exchange.map(|last| last.places(facts));
+            return Layout { extra: places.unwrap_or_default(), ..Layout::default() };
         }
-        let cut = self.cut(facts.view, Direction::Up);
-        let mut parameters = self.places(&cut, facts.view, Direction::Up);
-        parameters.retain(|place| self.method.uploads(facts.round_in_phase, &place.name));
+        let (parts, cut) = (self.parts(), self.cut(facts.view, Direction::Up));
+        let parameters = self.averaged_places(&cut, facts);
         let weights = parameters.iter().filter_map(Place::weights);
-        let extra = self.method.says(facts).into_iter().chain(weights).collect();
+        let extra = parts.upload_places(facts).into_iter().chain(weights).collect();
         Layout {
-            control: self.method.control(facts, cut.head.start),
+            control: parts.upload_fields(facts, cut.head.start),
             parameters,
             extra,
-            size: self.method.size(),
+            size: parts.upload_size(),
             ..Layout::default()
         }
     }
 
     fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        match is_closing(facts.phase) {
-            true => self.up(facts),
-            false => self.method.folds(facts, self.up(facts)),
+        match self.parts().transform {
+            Some(transform) if !is_closing(facts.phase) => transform.layout(facts, self.up(facts)),
+            _ => self.up(facts),
         }
     }
 
@@ -248,18 +293,20 @@ impl<A: Averaged> Method for Base<A> {
         if is_closing(facts.phase) {
             return Ok(update);
         }
-        self.method.accepts(&update)?;
-        self.method.lift(facts, sent, update)
+        self.parts().validate_upload(&update)?;
+        match self.parts().transform {
+            Some(transform) => transform.transform(facts, sent, update),
+            None => Ok(update),
+        }
     }
 
     fn vetoes(&self) -> Vec<Veto> {
-        self.method.vetoes()
+        self.parts().vetoes()
     }
 
     /// What the first task leaves below the head.
     fn feature_sketch(&self) -> BodySketch {
-        let classes = (0..self.model.classes as u32).collect();
-        let view = TaskView { task: TaskId(0), rows: 0..self.model.classes, classes };
+        let view = self.whole_view(0);
         let cut = self.cut(&view, Direction::Inference);
         let mut places = self.places(&cut, &view, Direction::Inference);
         places.retain(|place| kind_of(&place.name) != Kind::Head);
@@ -267,13 +314,13 @@ impl<A: Averaged> Method for Base<A> {
     }
 
     fn charged(&self) -> bool {
-        self.method.charged()
+        self.parts().uses_network
     }
 
     fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         match is_closing(phase) {
-            true => self.method.report_work(&self.model, view, samples),
-            false => self.method.work(samples, plan),
+            true => self.parts().report_work(&self.model, view, samples),
+            false => self.parts().work(samples, plan),
         }
     }
 
@@ -285,29 +332,29 @@ impl<A: Averaged> Method for Base<A> {
         plan: &TrainingPlan,
     ) -> f64 {
         match is_closing(round.phase) {
-            true => self.method.report_work(&self.model, &seat.view, samples),
-            false => self.method.seat_work(&self.model, (seat, round), samples, plan),
+            true => self.parts().report_work(&self.model, &seat.view, samples),
+            false => self.parts().work_in_round(&self.model, (seat, round), samples, plan),
         }
     }
 
     fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
-        self.method.server_work(&self.model, round, updates)
+        self.parts().server_work(&self.model, round, updates)
     }
 
     fn stateless(&self) -> bool {
-        self.method.stateless()
+        self.parts().stateless
     }
 
     fn kept_bytes(&self, state: &Body) -> u64 {
-        A::State::of(state).map_or(0, |state| state.kept_bytes())
+        C::State::of(state).map_or(0, |state| state.kept_bytes())
     }
 
     fn check_state(&self, state: &Body) -> Result<(), WireError> {
-        A::State::of(state).map(drop)
+        C::State::of(state).map(drop)
     }
 
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        self.method.holdings(model)
+        self.parts().holdings(model)
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -319,10 +366,10 @@ impl<A: Averaged> Method for Base<A> {
         }
     }
 
-    fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
+    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
         match is_closing(phase) {
             true => 1,
-            false => self.method.largest_pack(),
+            false => self.parts().max_pack(view),
         }
     }
 
@@ -334,13 +381,20 @@ impl<A: Averaged> Method for Base<A> {
         own: &Message,
         lab: &Lab,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        if is_closing(facts.phase) || self.method.down_is_lean(&self.model) {
+        let (view, all) = (facts.view, &*self.parameters);
+        if is_closing(facts.phase) || self.cut(view, Direction::Down).only_trained {
             return Ok(None);
         }
-        let (view, all) = (facts.view, &*self.parameters);
         let received = self.cut(view, Direction::Down).padded(all, &sent.parameters);
         let whole = self.cut(view, Direction::Up).put(all, &received, &own.parameters)?;
-        let task = view.task.index();
-        Ok(Some(self.method.own_predictor(&self.model, task, (sent, &whole), lab)?))
+        let (parts, model, task) = (self.parts(), &*self.model, view.task.index());
+        let own = match parts.answer {
+            Some(answer) => answer.client_predictor(model, task, sent, &whole, lab)?,
+            None => None,
+        };
+        match own {
+            Some(own) => Ok(Some(own)),
+            None => parts.adaptation.predictor(model, task, &whole, lab).map(Some),
+        }
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use candle_core::Var;
 
 use super::cut::Cut;
-use super::{Averaged, Direction, Parameters, Rows};
+use super::{Direction, Parameters, Rows};
 use crate::data::TaskView;
 use crate::learning::Classifier;
+use crate::methods::parts::SharedModel;
 use crate::model::{ModelError, Parameter, ParameterSet, is_buffer};
 use crate::policy::{Folded, ModelFacts, Place, PolicyError, vector_places};
 
@@ -22,16 +23,17 @@ pub(in crate::methods) struct Beside {
 
 impl Beside {
     /// Of a client with this view.
-    pub fn of<A: Averaged>(
-        method: &A,
+    pub fn of(
+        shared: &SharedModel<'_>,
         model: &ModelFacts,
         view: &TaskView,
         direction: Direction,
     ) -> Beside {
-        let travels = |name: &str| !is_buffer(name) && method.travels(model, name, direction);
-        let all = method.parameters(model).filter(travels);
-        let cut = Cut::of(method, model, view, direction);
-        let places = cut.places(method, model, &all, view, direction);
+        let (adaptation, query) = (shared.adaptation, shared.query(model, view, direction));
+        let takes_part = |name: &str| !is_buffer(name) && adaptation.takes_part(&query, name);
+        let all = adaptation.parameters(model).filter(takes_part);
+        let cut = shared.cut(model, view, direction);
+        let places = cut.places(&all, view, |_| true, |place, _, _| place);
         Beside { all, cut, places }
     }
 

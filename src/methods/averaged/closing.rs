@@ -1,6 +1,7 @@
 //! What a server knows as a round closes.
 
-use super::{Averaged, Beside, Direction};
+use super::{Beside, Direction};
+use crate::methods::parts::SharedModel;
 use crate::model::ParameterSet;
 use crate::policy::{Folded, Lab, ModelFacts, RoundContext};
 
@@ -8,6 +9,8 @@ use crate::policy::{Folded, Lab, ModelFacts, RoundContext};
 pub struct Closing<'a> {
     /// The model's dimensions.
     pub model: &'a ModelFacts,
+    /// Parameters that clients train.
+    pub shared: SharedModel<'a>,
     /// The parameters before the mean.
     pub before: &'a ParameterSet,
     /// What uploads folded to: the mean that was just applied, sums, and what was kept.
@@ -20,8 +23,8 @@ pub struct Closing<'a> {
 
 impl Closing<'_> {
     /// The vectors that clients of the round send.
-    pub(in crate::methods) fn beside<A: Averaged>(&self, method: &A) -> Beside {
-        Beside::of(method, self.model, &self.round.period.view, Direction::Up)
+    pub(in crate::methods) fn beside(&self) -> Beside {
+        Beside::of(&self.shared, self.model, &self.round.period.view, Direction::Up)
     }
 
     /// The part of one client in a mean over all there are.

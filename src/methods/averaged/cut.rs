@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Averaged, Parameters, Rows, weight_of};
+use super::{Parameters, Rows};
 use crate::data::TaskView;
 use crate::model::{ModelError, ParameterSet};
-use crate::policy::{Group, ModelFacts, Place, WireForm};
+use crate::policy::{Group, Place};
 
 /// What rows are wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Direction {
     Up,
     /// To answer after a task.
     Inference,
+    /// To be trained by a client.
+    Training,
 }
 
 /// The rows of a message.
@@ -25,23 +27,14 @@ pub struct Cut {
     pub head: Range<usize>,
     /// Of parameters by task.
     pub pool: Range<usize>,
+    /// Whether there is nothing but what the receiver trains, so that it cannot answer by itself.
+    pub only_trained: bool,
 }
 
 impl Cut {
-    /// What travels in a direction between the server and a client with this view.
-    pub fn of<A: Averaged>(
-        method: &A,
-        model: &ModelFacts,
-        view: &TaskView,
-        direction: Direction,
-    ) -> Cut {
-        let head = match (direction, model.form) {
-            (Direction::Inference, _) => 0..model.classes,
-            (Direction::Down, _) if method.down_is_lean(model) => view.rows.clone(),
-            (Direction::Up, WireForm::Lean) => method.trained_rows(model, view),
-            _ => method.averaging().head.down_rows(view, model.classes),
-        };
-        Cut { head, pool: method.task_rows(model, view.task.index(), direction) }
+    /// Head rows, and rows of parameters by task.
+    pub fn new(head: Range<usize>, pool: Range<usize>) -> Cut {
+        Cut { head, pool, only_trained: false }
     }
 
     fn rows(&self, rows: Rows) -> Option<Range<usize>> {
@@ -52,17 +45,17 @@ impl Cut {
         }
     }
 
-    /// The places of what travels.
-    pub fn places<A: Averaged>(
+    /// Returns the places of the parameters that take part; `fold` says what becomes of each on the server, over which
+    /// group.
+    pub fn places(
         &self,
-        method: &A,
-        model: &ModelFacts,
         all: &Parameters,
         view: &TaskView,
-        direction: Direction,
+        takes_part: impl Fn(&str) -> bool,
+        fold: impl Fn(Place, Group, &str) -> Place,
     ) -> Vec<Place> {
         let by_owner = all.is_by_owner();
-        let travelling = all.iter().filter(|one| method.travels(model, &one.name, direction));
+        let travelling = all.iter().filter(|one| takes_part(&one.name));
         travelling
             .map(|parameter| {
                 let mut place = Place::parameter(parameter.name.as_str(), &parameter.shape);
@@ -75,12 +68,7 @@ impl Cut {
                     Rows::Class if by_owner => Group::Head(view.rows.start as u32),
                     _ => Group::All,
                 };
-                let weight = weight_of(method, &parameter.name);
-                match direction {
-                    Direction::Up if method.keeps() => place.averaged(group, weight).kept(),
-                    Direction::Up => place.averaged(group, weight),
-                    Direction::Down | Direction::Inference => place,
-                }
+                fold(place, group, &parameter.name)
             })
             .collect()
     }
@@ -168,7 +156,7 @@ mod tests {
         let all = Parameters::shared([("prompt.shared".to_owned(), vec![2, 2])])
             .by_task([("prompt.keys".to_owned(), vec![5, 3])])
             .head(HeadKind::Linear, 4, 2);
-        let cut = Cut { head: 1..3, pool: 2..4 };
+        let cut = Cut::new(1..3, 2..4);
         let part = cut.take(&all, &whole, |_| true)?;
         let values = |set: &ParameterSet, name: &str| set.get(name).unwrap().values.to_vec();
         assert_eq!(values(&part, LinearHead::BIAS), [11.0, 12.0]);
@@ -179,7 +167,7 @@ mod tests {
         assert_eq!(padded.get("prompt.keys").unwrap().shape, [4, 3]);
         assert_eq!(values(&padded, "prompt.keys")[..7], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 26.0]);
         assert_eq!(cut.take(&all, &padded, |_| true)?, part);
-        assert!(Cut { head: 0..4, pool: 3..6 }.take(&all, &whole, |_| true).is_err());
+        assert!(Cut::new(0..4, 3..6).take(&all, &whole, |_| true).is_err());
         Ok(())
     }
 }

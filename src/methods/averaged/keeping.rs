@@ -2,7 +2,8 @@
 
 use clap::ValueEnum;
 
-use super::{Averaged, Beside, Direction, Parameters, Trained, sample_count};
+use super::{Beside, Direction, Parameters, Trained, sample_count};
+use crate::methods::parts::SharedModel;
 use crate::model::is_buffer;
 use crate::policy::{Holdings, ModelFacts, Place, SketchFacts, Stale, vector_tensors};
 use crate::scenario::reader::{Choice, Param};
@@ -51,16 +52,16 @@ impl Keeper {
 
     /// What an Up holds beside parameters: the change of this vector, to be added up, or, for a server that finds it by
     /// itself, the sum of the client's learning rates.
-    pub(in crate::methods) fn says<A: Averaged>(
+    pub(in crate::methods) fn places(
         self,
-        method: &A,
+        shared: &SharedModel<'_>,
         facts: &SketchFacts<'_>,
         vector: &str,
     ) -> Vec<Place> {
         let mut places = vec![sample_count()];
         match self {
             Keeper::Client => {
-                let up = Beside::of(method, facts.model, facts.view, Direction::Up);
+                let up = Beside::of(shared, facts.model, facts.view, Direction::Up);
                 let summed = |place: Place| place.summed(Stale::Refuse);
                 places.extend(up.places(vector).into_iter().map(summed));
             }
@@ -73,7 +74,7 @@ impl Keeper {
     ///
     /// # Errors
     /// None that a caller could cause.
-    pub(in crate::methods) fn describe(
+    pub(in crate::methods) fn section(
         self,
         trained: &Trained,
         vector: &str,
@@ -87,13 +88,13 @@ impl Keeper {
     }
 
     /// What is held where the server has so many vectors beside the parameters, and so many are known of every client.
-    pub(in crate::methods) fn holdings<A: Averaged>(
+    pub(in crate::methods) fn holdings(
         self,
-        method: &A,
+        shared: &SharedModel<'_>,
         model: &ModelFacts,
         (own, of_client): (u64, u64),
     ) -> Holdings {
-        let all = method.parameters(model);
+        let all = shared.adaptation.parameters(model);
         let parameters = bytes(&all);
         let vector = bytes(&all.filter(|name| !is_buffer(name)));
         let (server, client) = match self {

@@ -19,6 +19,7 @@ mod base;
 mod beside;
 mod closing;
 mod cut;
+mod hooks;
 mod keeping;
 mod memory;
 mod objective;
@@ -26,6 +27,7 @@ mod parameters;
 pub(in crate::methods) mod previous;
 #[cfg(test)]
 pub(in crate::methods) mod quadratics;
+mod sample_count;
 mod server;
 mod settings;
 mod slopes;
@@ -41,40 +43,42 @@ pub use base::Base;
 pub(in crate::methods) use base::is_closing;
 pub(in crate::methods) use beside::{Beside, Sums, fitted, zeros_like};
 pub use closing::Closing;
-pub use cut::Direction;
+pub use cut::{Cut, Direction};
+pub use hooks::{train, train_alone, train_by};
 pub(in crate::methods) use keeping::RATES;
 pub use keeping::{Keeper, Reset};
 pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};
 pub use parameters::{Parameter, Parameters, Rows};
+pub use sample_count::{SAMPLES, sample_count};
 pub use settings::{Averaging, OldLogits, Weights};
 pub(in crate::methods) use slopes::{Proximal, Slopes};
 pub(in crate::methods) use training::first_of;
-pub use training::{Client, Learnt, Trained, one_by_one, train, train_alone, train_by};
+pub use training::{Client, Learnt, Trained, one_by_one};
 #[cfg(test)]
 pub(in crate::methods) use variates::renew;
-pub(in crate::methods) use variates::way_of;
 pub use variates::{CONTROL, ControlVariates, Variates, Way};
+pub(in crate::methods) use variates::{way_of, with_variates};
 pub use vectors::Vectors;
 
 use super::class_statistics::Descriptions;
 use super::fedavg::FedAvg;
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
-use crate::model::{Norms, ParameterSet, is_buffer};
+use crate::methods::parts::Adaptation;
+use crate::model::{Norms, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Asset, AssetSketch, ClientState, Figures, Holdings, Lab, Layout, Message, ModelFacts, Period,
-    Place, PolicyError, Predictor, Role, RoundContext, Seat, SketchFacts, UpSize, Veto, Weight,
+    Place, PolicyError, Predictor, Role, RoundContext, Seat, SketchFacts, UpSize, Veto,
     one_seat_each,
 };
 use crate::quantity::ClientId;
-use crate::wire::{Dtype, Kind, MetaWriter, Section};
+use crate::wire::{MetaWriter, Section};
 
-/// Name of the sample count in an upload.
-pub const SAMPLES: &str = "samples";
-
-/// A method that averages parameters. `self` is its configuration.
+/// A method that averages parameters, by hooks. `self` is its configuration. [`AveragingMethod`] takes its place.
+///
+/// [`AveragingMethod`]: crate::methods::parts::AveragingMethod
 pub trait Averaged: Clone + Send + Sync + 'static {
     /// What a client keeps between rounds; `()` for stateless methods.
     type State: ClientState;
@@ -115,17 +119,17 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// How uploads are averaged and which head rows travel.
     fn averaging(&self) -> Averaging {
-        self.fedavg().map(Averaged::averaging).unwrap_or_default()
+        self.fedavg().map(FedAvg::averaging).unwrap_or_default()
     }
 
     /// What it asks of a scenario.
     fn needs(&self) -> Vec<Needs> {
-        self.fedavg().map(Averaged::needs).unwrap_or_default()
+        self.fedavg().map(|fedavg| fedavg.needs()).unwrap_or_default()
     }
 
     /// Services that its layouts would allow and it cannot bear.
     fn vetoes(&self) -> Vec<Veto> {
-        self.fedavg().map(Averaged::vetoes).unwrap_or_default()
+        self.fedavg().map(|fedavg| fedavg.vetoes()).unwrap_or_default()
     }
 
     /// Whether its messages cross a network.
@@ -405,23 +409,17 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// Share of hidden entries dropped inside adapters, or in a module.
     fn dropout(&self) -> f64 {
-        self.fedavg().map_or(0.0, Averaged::dropout)
+        self.fedavg().map_or(0.0, |fedavg| fedavg.dropout())
     }
 
     /// By which moments a module upon the backbone normalises in the training of a task.
     fn norms(&self, view: &TaskView) -> Norms {
-        self.fedavg().map_or(Norms::Batch, |fedavg| fedavg.norms(view))
+        self.fedavg().map_or(Norms::Batch, |fedavg| fedavg.norms_of(view))
     }
 
     /// Factor on the learning rate of a parameter.
     fn rate_factor(&self, name: &str) -> f64 {
         self.fedavg().map_or(1.0, |fedavg| fedavg.rate_factor(name))
-    }
-
-    /// Whether a factor of a LoRA pair that a client received stays as it is.
-    fn stays(&self, member: &Client<'_, Self::State>, name: &str) -> bool {
-        let _ = (member, name);
-        false
     }
 
     /// The loss of the members of a pack, from what they received. The classifier is the one that trains.
@@ -454,7 +452,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// The most members that [`learn`](Averaged::learn) takes together.
     fn largest_pack(&self) -> usize {
-        self.fedavg().map_or(usize::MAX, Averaged::largest_pack)
+        self.fedavg().map_or(usize::MAX, |fedavg| fedavg.largest_pack())
     }
 
     /// What the journal says of a client after its training, from the loader it trained on.
@@ -464,11 +462,11 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     fn figures(
         &self,
         model: &ModelFacts,
-        member: &Client<'_, Self::State>,
+        seat: &Seat,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let _ = (model, member, learnt, loader);
+        let _ = (model, seat, learnt, loader);
         Ok(Vec::new())
     }
 
@@ -651,29 +649,5 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let prompting = self.prompting(model, task, false);
         Ok(Arc::new(Classifier::frozen_with(&lab.backbone, theta, prompting)?))
-    }
-}
-
-/// The place of the sample count in an upload.
-pub fn sample_count() -> Place {
-    Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)
-}
-
-/// Rows of the head that travel in a direction between the server and a client with this view.
-pub(super) fn head_rows_of<A: Averaged>(
-    method: &A,
-    model: &ModelFacts,
-    view: &TaskView,
-    direction: Direction,
-) -> Range<usize> {
-    cut::Cut::of(method, model, view, direction).head
-}
-
-/// The weight of a parameter in the mean of a method. Statistics that no optimiser moves have no importance.
-pub(super) fn weight_of<A: Averaged>(method: &A, name: &str) -> Weight {
-    match (method.importance(), method.averaging().weights) {
-        (Some(prefix), _) if !is_buffer(name) => Weight::Each(prefix),
-        (_, Weights::BySamples) => Weight::Sum(method.weight()),
-        (_, Weights::Uniform) => Weight::Presence(method.weight()),
     }
 }

@@ -4,9 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Averaged, Client, first_of};
+use super::{Client, first_of};
 use crate::learning::Teacher;
 use crate::methods::fedavg::FedAvg;
+use crate::methods::parts::Adaptation;
 use crate::model::{ParameterSet, TeacherNorms};
 use crate::policy::{
     Asset, AssetSketch, Lab, Message, PolicyError, parameter_sections, parameter_sketches,
@@ -56,8 +57,9 @@ pub(in crate::methods) fn teacher<S>(
     lab: &Lab,
 ) -> Result<Option<Teacher>, PolicyError> {
     let first = first_of(pack)?;
-    let norms = norms.of(student.norms_in_training(&first.seat.view));
-    let teacher = |old| match student.largest_pack() {
+    let view = &first.seat.view;
+    let norms = norms.of(student.norms_in_training(view));
+    let teacher = |old| match student.settings(view).max_pack {
         1 => Teacher::new(&lab.backbone, &old, rows, norms),
         _ => Teacher::of_pack(&lab.backbone, &old, rows, pack.len()),
     };

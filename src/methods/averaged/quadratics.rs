@@ -9,11 +9,12 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 
 use super::base::Base;
-use super::{Averaged, Client, Direction, Memory, Pass, Trained};
+use super::{Client, Direction, Memory, Pass, Trained};
 use crate::data::{Batch, ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, TaskView};
 use crate::learning::losses::Linear;
 use crate::learning::optimiser::{clip_factor, global_norm};
 use crate::learning::{Classifier, PackBatch};
+use crate::methods::parts::AveragingMethod;
 use crate::model::ops::Groups;
 use crate::model::{Backbone, Parameter, ParameterSet, PixelShape};
 use crate::numerics::streams::{Domain, StreamKey};
@@ -61,8 +62,8 @@ pub struct Walked {
     pub norms: Vec<f64>,
 }
 
-pub struct World<A: Averaged> {
-    pub base: Base<A>,
+pub struct World<C: AveragingMethod> {
+    pub base: Base<C>,
     pub lab: Lab,
     pub clients: Vec<Quadratic>,
     pub states: Vec<Body>,
@@ -75,8 +76,8 @@ pub fn flat(set: &ParameterSet) -> Vec<f64> {
     set.iter().flat_map(|(_, one)| one.values.iter().map(|value| f64::from(*value))).collect()
 }
 
-impl<A: Averaged> World<A> {
-    pub fn new(method: A, clients: Vec<Quadratic>, start: &[f64]) -> World<A> {
+impl<C: AveragingMethod> World<C> {
+    pub fn new(method: C, clients: Vec<Quadratic>, start: &[f64]) -> World<C> {
         let samples: usize = clients.iter().map(|client| client.samples).sum();
         let split = |count: usize| {
             let split = Split::from_buffer(vec![0; 5 * count], [5, 1, 1], vec![0; count], 1);
@@ -124,12 +125,12 @@ impl<A: Averaged> World<A> {
         flat(&parameters_of(&self.server.save()).unwrap())
     }
 
-    pub fn memory(&self) -> A::Memory {
-        A::Memory::load_from(&self.server.save()).unwrap().0
+    pub fn memory(&self) -> C::Memory {
+        C::Memory::load_from(&self.server.save()).unwrap().0
     }
 
-    pub fn state(&self, client: usize) -> A::State {
-        A::State::of(&self.states[client]).unwrap()
+    pub fn state(&self, client: usize) -> C::State {
+        C::State::of(&self.states[client]).unwrap()
     }
 
     /// A round of these clients; `after` is what the method does with a client that has walked.
@@ -137,7 +138,7 @@ impl<A: Averaged> World<A> {
         &mut self,
         present: &[usize],
         steps: impl Fn(usize) -> Vec<Step>,
-        after: impl Fn(&World<A>, &mut Client<'_, A::State>, &mut Trained),
+        after: impl Fn(&World<C>, &mut Client<'_, C::State>, &mut Trained),
     ) -> Vec<Walked> {
         let view = self.view();
         let context = RoundContext {
@@ -172,7 +173,7 @@ impl<A: Averaged> World<A> {
         seat: &Seat,
         sent: &Arc<Message>,
         steps: Vec<Step>,
-        after: &impl Fn(&World<A>, &mut Client<'_, A::State>, &mut Trained),
+        after: &impl Fn(&World<C>, &mut Client<'_, C::State>, &mut Trained),
     ) -> (Folded, Walked) {
         let id = seat.client.index();
         let shard: Shard = (0..self.clients[id].samples as u32).collect();
@@ -207,11 +208,12 @@ impl<A: Averaged> World<A> {
         (Folded::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)
     }
 
-    fn walk(&self, member: &Client<'_, A::State>, id: usize, steps: &[Step]) -> (Trained, Walked) {
-        let (method, model) = (&self.base.method, self.facts());
+    fn walk(&self, member: &Client<'_, C::State>, id: usize, steps: &[Step]) -> (Trained, Walked) {
+        let parts = self.base.parts();
+        let context = parts.context(self.facts(), &self.lab);
         let network = Classifier::trainable(&self.lab.backbone, &member.received, 0..1).unwrap();
         let pack = std::slice::from_ref(member);
-        let mut objective = method.objective(model, pack, &network, &self.lab).unwrap();
+        let mut objective = parts.local.objective(&context, pack, &network).unwrap();
         let mut optimiser = self.lab.training.optimiser.clone().over(network.vars());
         let batch = Batch::Features {
             values: vec![0.0; 5],

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::base::is_closing;
 use super::cut::Cut;
 use super::previous::{self, previous};
-use super::{Averaged, Base, Closing, Direction, Memory};
+use super::{Base, Closing, Direction, Memory};
+use crate::methods::parts::{AveragingMethod, Parts, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -15,21 +16,21 @@ use crate::policy::{
 use crate::wire::{Body, WireError};
 
 /// Parameters and what the method remembers beside them.
-pub(super) struct BaseServer<A: Averaged> {
-    base: Base<A>,
+pub(super) struct BaseServer<C: AveragingMethod> {
+    base: Base<C>,
     init: StreamKey,
     /// Theta, with all rows.
     theta: ParameterSet,
-    memory: A::Memory,
+    memory: C::Memory,
     /// What the previous task left, where clients are sent it.
     previous: Option<Arc<Asset>>,
     figures: Vec<(&'static str, f64)>,
 }
 
-impl<A: Averaged> BaseServer<A> {
-    pub fn new(base: Base<A>, lab: &Lab, init: StreamKey) -> Result<BaseServer<A>, PolicyError> {
-        let theta = base.method.initial(&base.model, lab, init)?;
-        let (memory, figures) = (A::Memory::default(), Vec::new());
+impl<C: AveragingMethod> BaseServer<C> {
+    pub fn new(base: Base<C>, lab: &Lab, init: StreamKey) -> Result<BaseServer<C>, PolicyError> {
+        let theta = base.parts().adaptation.initial(&base.model, lab, init)?;
+        let (memory, figures) = (C::Memory::default(), Vec::new());
         Ok(BaseServer { base, init, theta, memory, previous: None, figures })
     }
 
@@ -50,42 +51,49 @@ impl<A: Averaged> BaseServer<A> {
         (round, seat): (&RoundContext, &Seat),
         lab: &Lab,
     ) -> Result<Message, PolicyError> {
-        let Base { method, model, .. } = &self.base;
-        let travels = |name: &str| method.travels(model, name, Direction::Down);
+        let (parts, model) = (self.base.parts(), &*self.base.model);
+        let Parts { adaptation, download, previous_model, .. } = parts;
+        let query = parts.shared().query(model, &seat.view, Direction::Down);
+        let travels = |name: &str| adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
         let closes = is_closing(round.phase);
-        let taught = !closes && method.is_taught(seat.role);
+        let taught = !closes && previous_model.is_some_and(|model| model.is_sent_to(seat.role));
         let previous = self.previous.iter().filter(|_| taught).cloned();
-        let own = match closes && !method.closing_names_assets() {
-            true => Vec::new(),
-            false => method.assets(&self.memory, seat, lab)?,
+        let own = match download {
+            Some(extras) if !closes || parts.final_exchange_sends_assets() => {
+                extras.assets(&self.memory, seat, lab)?
+            }
+            _ => Vec::new(),
         };
         let assets: Vec<Arc<Asset>> = previous.chain(own).collect();
         let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
-        if closes {
-            return Ok(Message { control: named.collect(), assets, ..Message::of(parameters) });
-        }
-        let mut extra = method.tell(&self.memory, round)?;
-        extra.extend(method.tell_seat(model, &self.memory, seat)?);
-        Ok(Message {
-            control: named.chain(method.tell_fields(&self.memory, round)).collect(),
-            parameters,
-            extra,
-            assets,
-        })
+        let mut control: Vec<u8> = named.collect();
+        let Some(extras) = download.filter(|_| !closes) else {
+            return Ok(Message { control, assets, ..Message::of(parameters) });
+        };
+        control.extend(extras.fields(&self.memory, round));
+        let mut extra = extras.sections(&self.memory, round)?;
+        extra.extend(extras.personal_sections(model, &self.memory, seat)?);
+        Ok(Message { control, parameters, extra, assets })
     }
 }
 
-impl<A: Averaged> Server for BaseServer<A> {
+impl<C: AveragingMethod> Server for BaseServer<C> {
     fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        let Base { method, model, .. } = &self.base;
+        let (parts, model, init) = (self.base.parts(), &*self.base.model, self.init);
         let task = period.task.index();
-        if method.restarts() && self.is_as_left() {
-            self.theta = method.initial(model, lab, self.init.task(u32::from(period.task.0)))?;
+        let reinitializes = parts.previous_model.is_some_and(|previous| previous.reinitializes);
+        if reinitializes && self.is_as_left() {
+            let init = init.task(u32::from(period.task.0));
+            self.theta = parts.adaptation.initial(model, lab, init)?;
         }
         if self.memory.begins(task) {
             let theta = std::mem::take(&mut self.theta);
-            self.theta = method.begin_task(model, &mut self.memory, task, theta, self.init);
+            self.theta = parts.adaptation.begin_task(model, task, theta, init);
+            if let Some(server) = parts.server {
+                let start = TaskStart { model, task, init };
+                server.begin_task(start, &mut self.memory, &mut self.theta);
+            }
         }
         Ok(())
     }
@@ -99,7 +107,7 @@ impl<A: Averaged> Server for BaseServer<A> {
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut sent: Vec<(Cut, Role, Arc<Message>)> = Vec::new();
         let mut downs = Vec::with_capacity(seats.len());
-        let personal = self.base.method.personal();
+        let personal = self.base.parts().download.is_some_and(|extras| extras.is_personal());
         for seat in seats {
             let cut = self.base.cut(&seat.view, Direction::Down);
             let alike = |known: &Cut, role: Role| !personal && *known == cut && role == seat.role;
@@ -125,36 +133,49 @@ impl<A: Averaged> Server for BaseServer<A> {
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(folded) = folded else { return Ok(()) };
-        let Base { method, model, .. } = &self.base;
+        let (parts, model) = (self.base.parts(), &*self.base.model);
+        let shared = parts.shared();
         if is_closing(round.phase) {
-            let closing = Closing { model, before: &self.theta, folded, round, lab };
-            self.figures = method.after_reports(&mut self.memory, closing)?;
+            let closing = Closing { model, shared, before: &self.theta, folded, round, lab };
+            if let Some(last) = parts.final_exchange {
+                self.figures = last.aggregate(&mut self.memory, closing)?;
+            }
             return Ok(());
         }
         let moved = folded.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
-        let closing = Closing { model, before: &before, folded, round, lab };
-        self.figures = method.after_mean(&mut self.memory, closing, &mut self.theta)?;
+        let closing = Closing { model, shared, before: &before, folded, round, lab };
+        if let Some(server) = parts.server {
+            self.figures = server.server_update(&mut self.memory, closing, &mut self.theta)?;
+        }
         Ok(())
     }
 
     fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        let method = &self.base.method;
-        if method.teaches() {
+        if self.base.parts().sends_previous_model() {
             let cut = self.base.cut(&period.view, Direction::Down);
             let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
             self.previous = Some(previous(period.task, &left));
         }
-        method.end_task(&mut self.memory, &self.theta, period, lab)
+        match self.base.parts().server {
+            Some(server) => server.end_task(&mut self.memory, &self.theta, period, lab),
+            None => Ok(()),
+        }
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
-        let Base { method, model, .. } = &self.base;
+        let (parts, model) = (self.base.parts(), &*self.base.model);
         let task = self.memory.task();
-        let pool = method.task_rows(model, task, Direction::Inference);
-        let cut = Cut { head: 0..model.classes, pool };
+        let cut = self.base.inference_cut(task);
         let theta = cut.take(&self.base.parameters, &self.theta, |_| true)?;
-        method.answering(model, &self.memory, &theta, lab)
+        let own = match parts.answer {
+            Some(answer) => answer.server_predictor(model, &self.memory, &theta, lab)?,
+            None => None,
+        };
+        match own {
+            Some(own) => Ok(own),
+            None => parts.adaptation.predictor(model, task, &theta, lab),
+        }
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {
@@ -162,7 +183,7 @@ impl<A: Averaged> Server for BaseServer<A> {
     }
 
     fn save(&self) -> Body {
-        let mut body = match self.base.method.teaches() {
+        let mut body = match self.base.parts().sends_previous_model() {
             true => previous::save(&self.theta, self.previous.as_ref()),
             false => Body::new(Vec::new(), parameter_sections(&self.theta)),
         };
@@ -171,12 +192,12 @@ impl<A: Averaged> Server for BaseServer<A> {
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        match self.base.method.teaches() {
+        match self.base.parts().sends_previous_model() {
             true => {
                 (self.theta, self.previous) = previous::load(saved)?;
-                (self.memory, _) = A::Memory::load_from(saved)?;
+                (self.memory, _) = C::Memory::load_from(saved)?;
             }
-            false => (self.memory, self.theta) = A::Memory::load_from(saved)?,
+            false => (self.memory, self.theta) = C::Memory::load_from(saved)?,
         }
         self.figures.clear();
         Ok(())

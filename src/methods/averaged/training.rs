@@ -1,13 +1,12 @@
-//! Local training of a pack: the one loop of all methods that average.
+//! Clients of a pack, before and after their training.
 
 use crate::data::Shard;
-use crate::learning::{Classifier, Course, train_pack};
-use crate::model::{Dropout, MaskPlace, ParameterSet};
-use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, Message, MissedTask, ModelFacts, PolicyError, Seat};
-
-use super::{Averaged, Objective, Pass, SAMPLES};
+use crate::model::ParameterSet;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Message, MissedTask, PolicyError, Seat};
 use crate::wire::{Kind, NamedTensor, Section, WireError};
+
+use super::SAMPLES;
 
 /// One seat of a pack.
 pub struct Client<'a, S> {
@@ -84,91 +83,4 @@ pub fn one_by_one<'m, S>(
     learn: impl FnMut(&mut Client<'m, S>) -> Result<Trained, PolicyError>,
 ) -> Learnt {
     pack.iter_mut().map(learn).collect()
-}
-
-/// [`train`] for a member alone.
-///
-/// # Errors
-/// As there, and why the member fails.
-pub fn train_alone<A: Averaged>(
-    method: &A,
-    model: &ModelFacts,
-    member: &Client<'_, A::State>,
-    lab: &Lab,
-) -> Result<Trained, PolicyError> {
-    let learnt = train(method, model, std::slice::from_ref(member), lab)?;
-    let none = || PolicyError::Unsupported("nobody was trained".to_owned());
-    learnt.into_iter().next().ok_or_else(none)?
-}
-
-/// Minimises the method's objective for all members of a pack at once.
-///
-/// # Errors
-/// What stops all of them: parameters that do not fit, samples that cannot be read.
-pub fn train<A: Averaged>(
-    method: &A,
-    model: &ModelFacts,
-    pack: &[Client<'_, A::State>],
-    lab: &Lab,
-) -> Result<Learnt, PolicyError> {
-    train_by(method, model, pack, lab, |network| method.objective(model, pack, network, lab))
-}
-
-/// [`train`] by an objective that may change what its maker holds, made for the network that trains.
-///
-/// # Errors
-/// As there.
-pub fn train_by<'o, A: Averaged>(
-    method: &A,
-    model: &ModelFacts,
-    pack: &[Client<'_, A::State>],
-    lab: &Lab,
-    objective: impl FnOnce(&Classifier) -> Result<Box<dyn Objective + 'o>, PolicyError>,
-) -> Result<Learnt, PolicyError> {
-    let Some(first) = pack.first() else { return Ok(Vec::new()) };
-    let view = &first.seat.view;
-    let received = pack.iter().map(|member| member.received.clone()).collect();
-    let prompting = method.prompting(model, view.task.index(), true);
-    let rows = method.trained_rows(model, view);
-    let norms = method.norms(view);
-    // A pack is of one round, in which the same stays for all.
-    let stays = |name: &str| method.stays(first, name);
-    let network = Classifier::pack_but(&lab.backbone, received, rows, prompting, norms, &stays)?;
-    let loader = |member: &Client<'_, A::State>| {
-        let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
-        match method.query() {
-            Some(query) => lab.queried(loader, query),
-            None => Ok(loader),
-        }
-    };
-    let loaders = pack.iter().map(loader).collect::<Result<Vec<_>, _>>()?;
-    let courses: Vec<_> = loaders
-        .iter()
-        .zip(pack)
-        .map(|(loader, member)| Course { loader, key: member.key })
-        .collect();
-    let mut objective = objective(&network)?;
-    let mut optimiser = lab.training.optimiser.clone().over_pack(network.vars(), network.members());
-    let factors = network.variables().iter().map(|(name, _)| method.rate_factor(name));
-    optimiser.set_rate_factors(factors.collect());
-    let rate = method.dropout();
-    let variables = network.variables();
-    let reports = train_pack(&lab.training, &mut optimiser, variables, &courses, |step| {
-        let places = pack.iter().zip(&step.steps).map(|(member, step)| MaskPlace {
-            key: member.key.domain(Domain::Dropout),
-            step: *step,
-        });
-        let dropout = (rate > 0.0).then(|| Dropout { rate, places: places.collect() });
-        objective.losses(&Pass { model: &network, step, device: &lab.device, dropout })
-    })?;
-    let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
-    let trained = |(member, ((parameters, report), loader)): (&Client<'_, A::State>, _)| {
-        let report: Result<crate::learning::TrainingReport, _> = report;
-        let report = report?;
-        let (rates, mut metrics) = (report.rates, report.metrics());
-        metrics.extend(method.figures(model, member, &parameters, loader)?);
-        let (samples, beside) = (member.shard.len(), ParameterSet::new());
-        Ok(Trained { parameters, samples, rates, beside, metrics })
-    };
-    Ok(pack.iter().zip(learnt).map(trained).collect())
 }

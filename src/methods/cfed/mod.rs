@@ -172,7 +172,7 @@ impl Cfed {
         closing: &Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Figures, PolicyError> {
-        let Closing { model, before, folded, round, lab } = closing;
+        let Closing { model, before, folded, round, lab, .. } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
         let samples = samples_of_nobody(lab)?.of_server().ok_or_else(none)?;
         let view = &round.period.view;

@@ -18,13 +18,15 @@ use std::sync::Arc;
 pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 
 use super::HeadForm;
-use super::averaged::{Averaged, Averaging, Needs, Parameters, Weights};
+use super::averaged::{Averaging, Memory, Needs, Parameters, Weights};
+use super::parts::{Adaptation, AveragingMethod, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use super::registry::MethodEntry;
+use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
 use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::{ClientState, Lab, ModelFacts, PolicyError};
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of FedAvg-Prompt.
@@ -89,10 +91,7 @@ impl FedAvgPrompt {
     }
 }
 
-impl Averaged for FedAvgPrompt {
-    type State = ();
-    type Memory = ();
-
+impl Adaptation for FedAvgPrompt {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let pools = Parameters::shared(self.pools(model).shapes());
         pools.head(HeadKind::Linear, model.classes, model.backbone.dim())
@@ -107,10 +106,6 @@ impl Averaged for FedAvgPrompt {
         let pools = self.pools(model).initial_parameters(init, self.prompt_init);
         let dim = model.backbone.dim();
         Ok(pools.merge(&LinearHead::initial_parameters(model.classes, dim, init)))
-    }
-
-    fn averaging(&self) -> Averaging {
-        Averaging { weights: self.weights, head: self.head }
     }
 
     /// Pools need blocks to live in.
@@ -128,8 +123,24 @@ impl Averaged for FedAvgPrompt {
         Some(Arc::new(WeightedPool { blocks: self.pools(model).blocks }))
     }
 
-    fn query(&self) -> Option<QueryView> {
-        Some(self.query)
+    fn settings(&self, _view: &TaskView) -> TrainingSettings {
+        TrainingSettings { query: Some(self.query), ..TrainingSettings::default() }
+    }
+}
+
+impl FedAvgPrompt {
+    /// Returns the parts of FedAvg upon pools of prompts.
+    pub fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
+        Parts::fedavg(self, Averaging { weights: self.weights, head: self.head })
+    }
+}
+
+impl AveragingMethod for FedAvgPrompt {
+    type State = ();
+    type Memory = ();
+
+    fn parts(&self) -> Parts<'_, (), ()> {
+        self.base()
     }
 }
 

@@ -17,7 +17,9 @@ fn feddc(change: impl Fn(&mut FedDc)) -> FedDc {
 
 fn after(world: &World<FedDc>, member: &mut Client<'_, Vectors>, trained: &mut Trained) {
     if world.base.method.variates == Keeper::Client {
-        renew(&world.base.method, world.facts(), member, (trained, None), &world.lab).unwrap();
+        let parts = world.base.parts();
+        let context = parts.context(world.facts(), &world.lab);
+        renew(&world.base.method, &context, member, (trained, None)).unwrap();
     }
 }
 

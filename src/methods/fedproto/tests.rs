@@ -6,7 +6,7 @@ use super::*;
 use crate::data::Batch;
 use crate::golden::Golden;
 use crate::learning::PackBatch;
-use crate::methods::averaged::weight_of;
+use crate::methods::parts::AveragingMethod;
 use crate::model::ops::{self, Groups};
 use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
 use crate::policy::ParameterAverage;
@@ -87,7 +87,7 @@ fn golden_fedproto_mean() {
         [("theta", parameter)].into_iter().collect()
     };
     let base = set(&[0.0; 4]);
-    let weight = weight_of(&FedProto::default(), "theta");
+    let weight = FedProto::default().parts().weight_of("theta");
     let parts = theta.chunks(4).zip(sizes).map(|(own, size)| {
         ParameterAverage::one(weight.of(size as f64), &base, &set(own)).unwrap()
     });

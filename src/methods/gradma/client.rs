@@ -7,10 +7,11 @@ use super::GradMa;
 use crate::learning::losses::Linear;
 use crate::learning::optimiser::lend;
 use crate::learning::{Classifier, LearningError, PackBatch};
-use crate::methods::averaged::{Averaged, Client, Objective, Pass};
+use crate::methods::averaged::{Client, Objective, Pass};
+use crate::methods::parts::ClientContext;
 use crate::model::{Dropout, ModelError, Parameter, Variables};
 use crate::numerics::cone::{Program, moved};
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::PolicyError;
 
 /// `P(g; R, rho)` of a tensor; `g` itself where it is within the cone, or nothing is.
 pub(super) fn turned<T: Copy + Into<f64>>(g: &[T], rows: &[&[T]], rho: f64) -> Vec<f64> {
@@ -40,15 +41,15 @@ struct Elsewhere {
 impl Turned {
     pub fn new(
         method: &GradMa,
-        model: &ModelFacts,
+        ClientContext { model, shared, lab }: &ClientContext<'_>,
         pack: &[Client<'_, ()>],
         network: &Classifier,
-        lab: &Lab,
     ) -> Result<Turned, PolicyError> {
         let mut elsewhere = None;
         if let (true, Some(member)) = (method.at_clients(), pack.first()) {
-            let norms = method.norms(&member.seat.view);
-            let prompting = method.prompting(model, member.seat.view.task.index(), true);
+            let view = &member.seat.view;
+            let norms = shared.adaptation.settings(view).norms;
+            let prompting = shared.adaptation.prompting(model, view.task.index(), true);
             let copy = || {
                 let received = vec![member.received.clone()];
                 let (rows, prompting) = (network.rows(), prompting.clone());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::GradMa;
 use crate::methods::averaged::{Memory, Vectors, fitted, way_of};
+use crate::methods::parts::SharedModel;
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::cone::{Program, moved};
 use crate::policy::{Kept, ModelFacts, PolicyError};
@@ -29,8 +30,12 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    pub fn of(method: &GradMa, model: &ModelFacts, kept: &Kept) -> Result<Answered, PolicyError> {
-        let (from, to) = way_of(method, model, kept)?;
+    pub fn of(
+        shared: &SharedModel<'_>,
+        model: &ModelFacts,
+        kept: &Kept,
+    ) -> Result<Answered, PolicyError> {
+        let (from, to) = way_of(shared, model, kept)?;
         // Buffers have no update.
         let update = from.filter(|name| !is_buffer(name)).zipped(&to, |from, to| from - to);
         Ok(Answered { client: kept.meta.seat.client, update })

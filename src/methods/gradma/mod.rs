@@ -25,14 +25,17 @@ use std::collections::BTreeSet;
 
 use self::client::Turned;
 use self::memory::{Answered, Remembered};
-use super::averaged::{Averaged, Client, Closing, Keeper, Learnt, Needs, Objective, Reset, train};
+use super::averaged::{Client, Closing, Keeper, Learnt, Needs, Objective, Reset};
 use super::fedavg::FedAvg;
+use super::parts::{
+    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PlainTraining,
+    ServerUpdate, TaskStart, Workload,
+};
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;
 use crate::numerics::cone::Program;
-use crate::numerics::streams::StreamKey;
-use crate::policy::{Holdings, Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
+use crate::policy::{Figures, Holdings, Lab, ModelFacts, PolicyError, RoundContext, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 use clap::ValueEnum;
@@ -116,7 +119,7 @@ impl GradMa {
 
     /// Of all parameters.
     fn numbers(&self, model: &ModelFacts) -> usize {
-        self.parameters(model).iter().map(|one| one.shape.iter().product::<usize>()).sum()
+        self.fedavg.parameters(model).iter().map(|one| one.shape.iter().product::<usize>()).sum()
     }
 
     fn at_server(&self) -> bool {
@@ -124,88 +127,107 @@ impl GradMa {
     }
 }
 
-impl Averaged for GradMa {
+impl AveragingMethod for GradMa {
     type State = ();
     type Memory = Remembered;
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        if self.at_clients() {
-            needs.push(Needs::PlainSgd {
-                what: "GradMA turns gradients",
-                otherwise: Some("`method.project = \"server\"`"),
-                decay: Some("`method.decay`"),
-            });
-        }
-        needs
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        match self.at_server() {
-            true => Veto::against(&[Service::Mixed], "updates that it remembers are of one task"),
-            false => self.fedavg.vetoes(),
+    fn parts(&self) -> Parts<'_, (), Remembered> {
+        Parts {
+            local: self,
+            server: Some(self),
+            keeps_uploads: self.at_server(),
+            ..self.fedavg.base()
         }
     }
+}
 
-    fn keeps(&self) -> bool {
-        self.at_server()
-    }
-
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
-        &self,
-        model: &ModelFacts,
-        pack: &mut [Client<'_, ()>],
-        lab: &Lab,
-    ) -> Result<Learnt, PolicyError> {
-        let steps = self.steps.map(u64::from);
-        let training = TrainingPlan { steps, ..lab.training.clone() };
-        train(self, model, pack, &Lab { training, ..lab.clone() })
-    }
-
+impl LocalUpdate<()> for GradMa {
     fn objective(
         &self,
-        model: &ModelFacts,
+        context: &ClientContext<'_>,
         pack: &[Client<'_, ()>],
         network: &Classifier,
-        lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        Ok(Box::new(Turned::new(self, model, pack, network, lab)?))
+        Ok(Box::new(Turned::new(self, context, pack, network)?))
+    }
+
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, ()>,
+        pack: &mut [Client<'_, ()>],
+    ) -> Result<Learnt, PolicyError> {
+        let (lab, steps) = (training.context.lab, self.steps.map(u64::from));
+        let plan = TrainingPlan { steps, ..lab.training.clone() };
+        training.in_lab(&Lab { training: plan, ..lab.clone() }).train(pack)
+    }
+
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
     }
 
     /// Three passes of a batch in place of one.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         let passes = match self.steps {
             Some(steps) => f64::from(steps) * samples.min(plan.batch) as f64,
-            None => self.fedavg.work(samples, plan),
+            None => PlainTraining::passes(samples, plan),
         };
         if self.at_clients() { 3.0 * passes } else { passes }
     }
 
     /// Those, and a program of three rows in every step but the first.
-    fn seat_work(
-        &self,
-        model: &ModelFacts,
-        _at: (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let epoch = samples.div_ceil(plan.batch.max(1)) as u64;
-        let steps = self.steps.map_or(epoch * u64::from(plan.epochs), u64::from);
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        let epoch = load.samples.div_ceil(load.plan.batch.max(1)) as u64;
+        let steps = self.steps.map_or(epoch * u64::from(load.plan.epochs), u64::from);
         let turned = if self.at_clients() { steps.saturating_sub(1) } else { 0 };
-        let program = Program::multiplications(3) * self.numbers(model);
-        self.work(samples, plan) + model.passes(turned as f64 * program as f64)
+        let program = Program::multiplications(3) * self.numbers(load.model);
+        load.passes + load.model.passes(turned as f64 * program as f64)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        let plain = Needs::PlainSgd {
+            what: "GradMA turns gradients",
+            otherwise: Some("`method.project = \"server\"`"),
+            decay: Some("`method.decay`"),
+        };
+        self.at_clients().then_some(plain).into_iter().collect()
+    }
+}
+
+impl ServerUpdate<Remembered> for GradMa {
+    fn begin_task(&self, _: TaskStart<'_>, memory: &mut Remembered, _: &mut ParameterSet) {
+        if self.reset == Reset::Task {
+            memory.forget();
+        }
+    }
+
+    fn server_update(
+        &self,
+        memory: &mut Remembered,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        let Closing { model, shared, before, folded, .. } = closing;
+        let weight: f64 = folded.means.values().map(|mean| mean.weight()).sum();
+        if !self.at_server() || weight <= 0.0 {
+            return Ok(Vec::new());
+        }
+        let answers = folded.kept.iter().map(|kept| Answered::of(&shared, model, kept));
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
+        let present: BTreeSet<_> = answers.iter().map(|answer| answer.client).collect();
+        memory.admit(&present, self.memory as usize);
+        answers.iter().for_each(|answer| memory.add(answer));
+        let sum = |name: &str| folded.means.values().find_map(|mean| mean.sum(name));
+        let turned = memory.step(self, before, sum, weight);
+        *theta = std::mem::take(theta).merge(&turned.theta);
+        Ok(vec![
+            ("remembered", memory.len() as f64),
+            ("turned_tensors", f64::from(turned.turned)),
+            ("unsolved_tensors", f64::from(turned.unsolved)),
+        ])
     }
 
     /// The momentum, a program with a row for everybody who may have answered, and what is left of their updates.
-    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+    fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         if !self.at_server() {
             return 0.0;
         }
@@ -222,47 +244,14 @@ impl Averaged for GradMa {
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
         let remembered = u64::from(self.memory).min(model.clients as u64);
         let vectors = if self.at_server() { 1 + remembered } else { 0 };
-        Some(Keeper::Client.holdings(self, model, (vectors, 0)))
+        Some(Keeper::Client.holdings(&self.parts().shared(), model, (vectors, 0)))
     }
 
-    fn begin_task(
-        &self,
-        _model: &ModelFacts,
-        memory: &mut Remembered,
-        _task: usize,
-        theta: ParameterSet,
-        _init: StreamKey,
-    ) -> ParameterSet {
-        if self.reset == Reset::Task {
-            memory.forget();
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.at_server() {
+            true => Veto::against(&[Service::Mixed], "updates that it remembers are of one task"),
+            false => Vec::new(),
         }
-        theta
-    }
-
-    fn after_mean(
-        &self,
-        memory: &mut Remembered,
-        closing: Closing<'_>,
-        theta: &mut ParameterSet,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let Closing { model, before, folded, .. } = closing;
-        let weight: f64 = folded.means.values().map(|mean| mean.weight()).sum();
-        if !self.at_server() || weight <= 0.0 {
-            return Ok(Vec::new());
-        }
-        let answers = folded.kept.iter().map(|kept| Answered::of(self, model, kept));
-        let answers = answers.collect::<Result<Vec<_>, _>>()?;
-        let present: BTreeSet<_> = answers.iter().map(|answer| answer.client).collect();
-        memory.admit(&present, self.memory as usize);
-        answers.iter().for_each(|answer| memory.add(answer));
-        let sum = |name: &str| folded.means.values().find_map(|mean| mean.sum(name));
-        let turned = memory.step(self, before, sum, weight);
-        *theta = std::mem::take(theta).merge(&turned.theta);
-        Ok(vec![
-            ("remembered", memory.len() as f64),
-            ("turned_tensors", f64::from(turned.turned)),
-            ("unsolved_tensors", f64::from(turned.unsolved)),
-        ])
     }
 }
 

@@ -29,15 +29,16 @@ use std::sync::Arc;
 pub use memory::Memory;
 
 use self::consolidation::{Consolidation, Local, Previous, Settings};
-use super::averaged::{Averaged, Averaging, Client, Closing, Needs, Parameters, Trained};
+use super::averaged::{Client, Closing, Trained};
 use super::fedavg_prompt::FedAvgPrompt;
+use super::parts::{AveragingMethod, ClientContext, Parts, ServerUpdate, TaskStart, UploadExtras};
 use super::registry::MethodEntry;
-use crate::learning::{Prompting, QueryView, with_head_rows};
+use crate::learning::with_head_rows;
 use crate::model::ParameterSet;
-use crate::numerics::streams::{Domain, StreamKey};
+use crate::numerics::streams::Domain;
 use crate::policy::{
-    Kept, Lab, Message, ModelFacts, Period, Place, PolicyError, RoundContext, Service, SketchFacts,
-    Veto,
+    Figures, Kept, Lab, Message, ModelFacts, Period, Place, PolicyError, RoundContext, Service,
+    SketchFacts, Veto,
 };
 use crate::scenario::reader::{TableReader, defaults};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
@@ -67,105 +68,70 @@ impl Hepco {
     }
 }
 
-impl Averaged for Hepco {
+impl AveragingMethod for Hepco {
     type State = ();
     type Memory = Memory;
 
-    fn parameters(&self, model: &ModelFacts) -> Parameters {
-        self.client.parameters(model)
+    /// Every client teaches the server.
+    fn parts(&self) -> Parts<'_, (), Memory> {
+        Parts {
+            upload: Some(&LabelCounts),
+            server: Some(self),
+            keeps_uploads: true,
+            ..self.client.base()
+        }
     }
+}
 
-    fn initial(
-        &self,
-        model: &ModelFacts,
-        lab: &Lab,
-        init: StreamKey,
-    ) -> Result<ParameterSet, PolicyError> {
-        self.client.initial(model, lab, init)
-    }
+/// Number of samples of each class of the task that a client has; an upload counts by their sum.
+struct LabelCounts;
 
-    fn averaging(&self) -> Averaging {
-        self.client.averaging()
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        self.client.needs()
-    }
-
-    fn prompting(
-        &self,
-        model: &ModelFacts,
-        task: usize,
-        trains: bool,
-    ) -> Option<Arc<dyn Prompting>> {
-        self.client.prompting(model, task, trains)
-    }
-
-    fn query(&self) -> Option<QueryView> {
-        self.client.query()
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "its server compares clients of one task")
-    }
-
-    /// The first head row that is sent, and the first that is counted.
-    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        let mut control = MetaWriter::new();
-        control.u64(first_row as u64).u64(facts.view.rows.start as u64);
-        control.finish()
-    }
-
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+impl<S> UploadExtras<S> for LabelCounts {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let classes = [facts.view.rows.len()];
         vec![Place::new(Kind::Statistics, COUNTS, &classes, Dtype::U32).kept()]
     }
 
-    fn weight(&self) -> &'static str {
-        COUNTS
-    }
-
-    /// Every client teaches its server.
-    fn keeps(&self) -> bool {
-        true
-    }
-
-    /// How many samples of each class of the task a client says it has.
-    fn describe(
+    fn sections(
         &self,
-        member: &Client<'_, ()>,
+        context: &ClientContext<'_>,
+        member: &Client<'_, S>,
         _trained: &Trained,
-        lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
-        let counts = lab.label_counts(member.seat, member.shard);
+        let counts = context.lab.label_counts(member.seat, member.shard);
         let of = |row: usize| counts.get(&(row as u32)).copied().unwrap_or(0);
         let counts: Vec<u32> = member.seat.view.rows.clone().map(of).collect();
         let counts = NamedTensor::u32(COUNTS, [counts.len()], counts)?;
         Ok(vec![Section::new(Kind::Statistics, vec![counts])])
     }
 
-    fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
+    fn weight_tensor(&self) -> &'static str {
+        COUNTS
+    }
+
+    /// The first head row that is sent, and the first that is counted.
+    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
+        let mut fields = MetaWriter::new();
+        fields.u64(first_row as u64).u64(facts.view.rows.start as u64);
+        fields.finish()
+    }
+
+    fn validate(&self, update: &Message) -> Result<(), PolicyError> {
         Ok(reported(update, 0).map(drop)?)
     }
+}
 
-    fn begin_task(
-        &self,
-        model: &ModelFacts,
-        memory: &mut Memory,
-        _task: usize,
-        theta: ParameterSet,
-        _init: StreamKey,
-    ) -> ParameterSet {
-        memory.counts.resize(model.classes, 0);
-        theta
+impl ServerUpdate<Memory> for Hepco {
+    fn begin_task(&self, start: TaskStart<'_>, memory: &mut Memory, _: &mut ParameterSet) {
+        memory.counts.resize(start.model.classes, 0);
     }
 
-    fn after_mean(
+    fn server_update(
         &self,
         memory: &mut Memory,
         Closing { model, folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+    ) -> Result<Figures, PolicyError> {
         let teachers = folded.kept.iter().map(|kept| teacher(kept, model.classes));
         let teachers = teachers.collect::<Result<Vec<_>, _>>()?;
         for teacher in &teachers {
@@ -173,21 +139,16 @@ impl Averaged for Hepco {
             counts.for_each(|(sum, count)| *sum += u64::from(*count));
         }
         if !self.server.consolidates() {
-            return Ok(Vec::new());
+            return Ok(Figures::new());
         }
         let (settings, previous) =
             ((&self.server, self.client.pools(model)), memory.previous.as_ref());
         let (view, key) = (&round.period.view, round.key(Domain::Method));
         let made = Consolidation::new(settings, view, theta, &teachers, previous, key)?;
-        let Some(consolidation) = made else { return Ok(Vec::new()) };
+        let Some(consolidation) = made else { return Ok(Figures::new()) };
         let (moved, figures) = consolidation.run()?;
         *theta = std::mem::take(theta).merge(&moved);
         Ok(figures)
-    }
-
-    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
-        let (task, shape) = (round.period.task.index(), self.client.pools(model));
-        model.passes(self.server.multiplications(&shape, model.classes, task, updates))
     }
 
     fn end_task(
@@ -200,6 +161,15 @@ impl Averaged for Hepco {
         let (parameters, counts) = (theta.clone(), memory.counts.clone());
         memory.previous = Some(Previous { parameters, counts });
         Ok(())
+    }
+
+    fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        let (task, shape) = (round.period.task.index(), self.client.pools(model));
+        model.passes(self.server.multiplications(&shape, model.classes, task, updates))
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "its server compares clients of one task")
     }
 }
 

@@ -29,8 +29,8 @@ use std::sync::Arc;
 pub use self::config::{Factors, Lorm};
 use self::memory::{EARLIER, Tasks, by_task, stacked};
 use super::averaged::{
-    Averaged, Averaging, Client, Closing, Direction, Needs, Parameters, Trained, head_rows_of,
-    is_closing, sample_count,
+    Averaged, Averaging, Client, Closing, Direction, Needs, Parameters, Trained, is_closing,
+    sample_count,
 };
 use super::registry::MethodEntry;
 use super::regression::{
@@ -143,10 +143,6 @@ impl Averaged for Lorm {
         vec![(round.round_in_phase % 2) as u8]
     }
 
-    fn stays(&self, member: &Client<'_, ()>, name: &str) -> bool {
-        !self.uploads(self.round_told(member.down), name)
-    }
-
     fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
         let (model, tasks) = (facts.model, facts.view.task.index());
         let body = || BodySketch::new(0, parameter_sketches(&self.asset_shapes(model, tasks)));
@@ -237,7 +233,7 @@ impl Averaged for Lorm {
         closing: Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Figures, PolicyError> {
-        let Closing { model, before, folded, round, .. } = closing;
+        let Closing { model, shared, before, folded, round, .. } = closing;
         let factor = self.trained(round.round_in_phase);
         for (block, place, layer) in self.layers(model) {
             let name = lora_name(block, place, factor);
@@ -257,7 +253,7 @@ impl Averaged for Lorm {
             let values = merged.into_iter().map(|value| value as f32).collect();
             theta.insert(name, Parameter { shape, values });
         }
-        let rows = head_rows_of(self, model, &round.period.view, Direction::Up);
+        let rows = shared.cut(model, &round.period.view, Direction::Up).head;
         let head = (&Layer::head(model), rows);
         self.statistics.merge(head, Unseen::Zero, (before, &folded), theta)?;
         Ok(Vec::new())

@@ -288,7 +288,7 @@ impl Averaged for PiLora {
         let task = task.min(model.tasks.max(1) - 1);
         match direction {
             Direction::Up => task..task + 1,
-            Direction::Down | Direction::Inference => 0..task + 1,
+            Direction::Down | Direction::Inference | Direction::Training => 0..task + 1,
         }
     }
 

@@ -46,8 +46,8 @@ use crate::model::ParameterSet;
 use crate::numerics::gaussian::Diagonal;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Figures, Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts,
-    UpSize, Veto,
+    Figures, Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Seat, Service,
+    SketchFacts, UpSize, Veto,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
@@ -304,11 +304,11 @@ impl Averaged for Pip {
     fn figures(
         &self,
         model: &ModelFacts,
-        member: &Client<'_, ()>,
+        seat: &Seat,
         learnt: &ParameterSet,
         loader: &Loader,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        self.base.figures(model, member, learnt, loader)
+        self.base.figures(model, seat, learnt, loader)
     }
 
     fn describe(

@@ -6,6 +6,7 @@ use crate::methods::averaged::quadratics::{
 };
 use crate::methods::averaged::{Client, Trained, Weights, renew};
 use crate::methods::fedavg::{FedAvg, Train};
+use crate::methods::parts::AveragingMethod;
 use crate::model::Parameter;
 
 fn scaffold(change: impl Fn(&mut Scaffold)) -> Scaffold {
@@ -29,7 +30,9 @@ fn after(world: &World<Scaffold>, member: &mut Client<'_, Vectors>, trained: &mu
         member.received.iter().map(one).collect()
     });
     if method.variates == Keeper::Client {
-        renew(method, world.facts(), member, (trained, gradient), &world.lab).unwrap();
+        let parts = method.parts();
+        let context = parts.context(world.facts(), &world.lab);
+        renew(method, &context, member, (trained, gradient)).unwrap();
     }
 }
 

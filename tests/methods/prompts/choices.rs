@@ -223,7 +223,10 @@ fn an_expert_may_start_as_a_copy_and_be_kept_from_tasks_to_come() {
     assert_eq!(set.get(&general_name(0)).unwrap().shape, [4, 16]);
     let rows = |seen: bool, form: WireForm, task: usize, direction: Direction| {
         let method = DualPrompt { match_seen_only: seen, ..small_dual() };
-        method.task_rows(&ModelFacts { form, ..facts() }, task, direction)
+        let (parts, model) = (method.parts(), &ModelFacts { form, ..facts() });
+        let view = &TaskView { task: TaskId(task as u16), rows: 0..2, classes: vec![0, 1] };
+        let head = parts.averaging.head;
+        parts.adaptation.rows(&RowQuery { model, view, direction, round: 0, head }).pool
     };
     let answers = |seen| rows(seen, WireForm::Full, 0, Direction::Inference);
     assert_eq!((answers(false), answers(true)), (0..3, 0..1));

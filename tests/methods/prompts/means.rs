@@ -44,15 +44,22 @@ fn same(run: &Engine, central: &ParameterSet) {
     }
 }
 
-fn of_one_is_central<A: Averaged>(method: A) {
+fn of_one_is_central<C: AveragingMethod>(method: C) {
     let fresh = engine(built(method.clone(), &facts()), 3);
     let (start, init) = (saved(&fresh), StreamKey::new(SEED, Domain::Init));
     let run = fresh.run(1, 2);
     assert_ne!(saved(&run), start);
+    let parts = method.parts();
     let begin = |task, parameters| {
-        method.begin_task(&facts(), &mut A::Memory::default(), task, parameters, init)
+        let model = &facts();
+        let mut theta = parts.adaptation.begin_task(model, task, parameters, init);
+        if let Some(server) = parts.server {
+            let start = TaskStart { model, task, init };
+            server.begin_task(start, &mut C::Memory::default(), &mut theta);
+        }
+        theta
     };
-    let prompting = |task| method.prompting(&facts(), task, true).unwrap();
+    let prompting = |task| parts.adaptation.prompting(&facts(), task, true).unwrap();
     same(&run, &central(&run, start, begin, prompting));
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::Tensor;
-use fedcast::data::{ClassOrder, Step, Transform};
+use fedcast::data::{ClassOrder, Step, TaskView, Transform};
 use fedcast::learning::prompting::{
     ComponentPart, EXPERT_KEYS, Expert, ExpertLayout, Experts, KEYS, POOL, SelectedPrompts,
     expert_name, general_name,
@@ -19,12 +19,13 @@ use fedcast::learning::{
     Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Storage,
 };
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{Averaged, Direction, Weights};
+use fedcast::methods::averaged::{Direction, Weights};
 use fedcast::methods::coda_prompt::{CodaPrompt, Orthogonal};
 use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};
 use fedcast::methods::fedavg::Train;
 use fedcast::methods::l2p::{L2p, PromptPlace};
+use fedcast::methods::parts::{AveragingMethod, RowQuery, TaskStart};
 use fedcast::methods::prompted::{PoolForm, Prompted};
 use fedcast::model::ops::Groups;
 use fedcast::model::{
@@ -34,14 +35,14 @@ use fedcast::policy::{
     ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Predictor, RoundContext,
     Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
 };
-use fedcast::quantity::{ClientId, Round};
+use fedcast::quantity::{ClientId, Round, TaskId};
 
 use crate::hepco::fedavg_prompt;
 use crate::toys::watched::{Engine, SEED};
 use crate::toys::{deal, facts, first_exchange, lab};
 use crate::{built, engine, far, fedavg_of};
 
-fn with<A: Averaged>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn Method> {
+fn with<A: AveragingMethod>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn Method> {
     change(&mut method);
     built(method, &facts())
 }

@@ -1,53 +1,116 @@
-//! What methods with control variates have in common as averaging methods: what travels, and who keeps it.
+//! The parts that methods with control variates have in common: what travels, and who keeps it.
 
 use super::gradient::received_gradient;
 use super::renewal::{renew, renew_clients, sent_names};
 use super::{CONTROL, ControlVariates, Variates};
 use crate::learning::{Classifier, TrainingPlan};
 use crate::methods::averaged::{
-    Averaged, Beside, Client, Closing, Direction, Keeper, Learnt, Needs, Objective, Reset, Trained,
-    Vectors, train, zeros_like,
+    Beside, Client, Closing, Direction, Keeper, Learnt, Needs, Objective, Reset, Trained, Vectors,
+    zeros_like,
 };
-use crate::methods::fedavg::FedAvg;
+use crate::methods::parts::{
+    ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts, ServerUpdate, SharedModel,
+    TaskStart, UploadExtras,
+};
 use crate::model::ParameterSet;
-use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Holdings, Lab, ModelFacts, Place, PolicyError, Seat, SketchFacts, vector_tensors,
+    Figures, Holdings, ModelFacts, Place, PolicyError, Seat, SketchFacts, vector_tensors,
 };
 use crate::wire::{Kind, Section};
 
-impl<M: ControlVariates> Averaged for M {
-    type State = Vectors;
-    type Memory = Vectors;
+/// Returns the parts of a method with control variates upon others.
+pub(in crate::methods) fn with_variates<'m, M: ControlVariates>(
+    method: &'m M,
+    base: Parts<'m, Vectors, Vectors>,
+) -> Parts<'m, Vectors, Vectors> {
+    let at_server = method.keeping().1 == Keeper::Server;
+    Parts {
+        local: method,
+        upload: Some(method),
+        download: Some(method),
+        server: Some(method),
+        keeps_uploads: at_server,
+        stateless: at_server,
+        ..base
+    }
+}
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(self.base())
+fn shared<M: ControlVariates>(method: &M) -> SharedModel<'_> {
+    method.parts().shared()
+}
+
+impl<M: ControlVariates> LocalUpdate<Vectors> for M {
+    fn objective(
+        &self,
+        context: &ClientContext<'_>,
+        pack: &[Client<'_, Vectors>],
+        network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let known = pack.iter().map(|member| Variates::of_member(self, context, member));
+        self.corrected(&known.collect::<Result<Vec<_>, _>>()?, network)
     }
 
-    fn stateless(&self) -> bool {
-        self.keeping().1 == Keeper::Server
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, Vectors>,
+        pack: &mut [Client<'_, Vectors>],
+    ) -> Result<Learnt, PolicyError> {
+        let (context, (reset, keeper)) = (&training.context, self.keeping());
+        pack.iter_mut().for_each(|member| member.state.begin(member.seat.view.task, reset));
+        let mut learnt = training.train(pack)?;
+        for (member, trained) in pack.iter_mut().zip(&mut learnt) {
+            if let (Keeper::Client, Ok(trained)) = (keeper, trained) {
+                let reads = self.reads_gradient() && !member.shard.is_empty();
+                let gradient = reads.then(|| received_gradient(context, member)).transpose()?;
+                renew(self, context, member, (trained, gradient))?;
+            }
+        }
+        Ok(learnt)
+    }
+
+    /// Training, and one pass more where gradients are read.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        let further = if self.reads_gradient() { samples as f64 } else { 0.0 };
+        samples as f64 * f64::from(plan.epochs) + further
     }
 
     fn needs(&self) -> Vec<Needs> {
-        [self.base().needs(), self.further_needs()].concat()
+        ControlVariates::needs(self)
+    }
+}
+
+impl<M: ControlVariates> UploadExtras<Vectors> for M {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        self.keeping().1.places(&shared(self), facts, CONTROL)
     }
 
-    fn hears(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let down = Beside::of(self, facts.model, facts.view, Direction::Down);
+    fn sections(
+        &self,
+        _context: &ClientContext<'_>,
+        _member: &Client<'_, Vectors>,
+        trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError> {
+        Ok(vec![self.keeping().1.section(trained, CONTROL)?])
+    }
+}
+
+impl<M: ControlVariates> DownloadExtras<Vectors> for M {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let down = Beside::of(&shared(self), facts.model, facts.view, Direction::Down);
         sent_names(self).iter().flat_map(|name| down.places(name)).collect()
     }
 
-    fn personal(&self) -> bool {
+    fn is_personal(&self) -> bool {
         self.keeping().1 == Keeper::Server
     }
 
-    fn tell_seat(
+    fn personal_sections(
         &self,
         model: &ModelFacts,
         memory: &Vectors,
         seat: &Seat,
     ) -> Result<Vec<Section>, PolicyError> {
-        let down = Beside::of(self, model, &seat.view, Direction::Down);
+        let down = Beside::of(&shared(self), model, &seat.view, Direction::Down);
         let control = memory.get(CONTROL).cloned().unwrap_or_default();
         let sets = match self.keeping().1 {
             Keeper::Client => vec![control],
@@ -59,88 +122,24 @@ impl<M: ControlVariates> Averaged for M {
         }
         Ok(vec![Section::new(Kind::Statistics, tensors)])
     }
+}
 
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        self.keeping().1.says(self, facts, CONTROL)
-    }
-
-    fn keeps(&self) -> bool {
-        self.keeping().1 == Keeper::Server
-    }
-
-    fn learn(
-        &self,
-        model: &ModelFacts,
-        pack: &mut [Client<'_, Vectors>],
-        lab: &Lab,
-    ) -> Result<Learnt, PolicyError> {
-        let (reset, keeper) = self.keeping();
-        pack.iter_mut().for_each(|member| member.state.begin(member.seat.view.task, reset));
-        let mut learnt = train(self, model, pack, lab)?;
-        for (member, trained) in pack.iter_mut().zip(&mut learnt) {
-            if let (Keeper::Client, Ok(trained)) = (keeper, trained) {
-                let reads = self.reads_gradient() && !member.shard.is_empty();
-                let gradient = reads.then(|| received_gradient(self, model, member, lab));
-                renew(self, model, member, (trained, gradient.transpose()?), lab)?;
-            }
-        }
-        Ok(learnt)
-    }
-
-    fn objective(
-        &self,
-        model: &ModelFacts,
-        pack: &[Client<'_, Vectors>],
-        network: &Classifier,
-        lab: &Lab,
-    ) -> Result<Box<dyn Objective>, PolicyError> {
-        let known = pack.iter().map(|member| Variates::of_member(self, model, member, lab));
-        self.corrected(&known.collect::<Result<Vec<_>, _>>()?, network)
-    }
-
-    fn describe(
-        &self,
-        _member: &Client<'_, Vectors>,
-        trained: &Trained,
-        _lab: &Lab,
-    ) -> Result<Vec<Section>, PolicyError> {
-        Ok(vec![self.keeping().1.describe(trained, CONTROL)?])
-    }
-
-    /// Training, and one pass more where gradients are read.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let further = if self.reads_gradient() { samples as f64 } else { 0.0 };
-        self.base().work(samples, plan) + further
-    }
-
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        let vectors = M::VECTORS.len() as u64;
-        Some(self.keeping().1.holdings(self, model, (vectors, vectors)))
-    }
-
-    fn begin_task(
-        &self,
-        _model: &ModelFacts,
-        memory: &mut Vectors,
-        _task: usize,
-        theta: ParameterSet,
-        _init: StreamKey,
-    ) -> ParameterSet {
+impl<M: ControlVariates> ServerUpdate<Vectors> for M {
+    fn begin_task(&self, _: TaskStart<'_>, memory: &mut Vectors, theta: &mut ParameterSet) {
         if self.keeping().0 == Reset::Task || memory.get(CONTROL).is_none() {
             memory.clear();
-            M::VECTORS.iter().for_each(|name| memory.set(*name, zeros_like(&theta)));
+            M::VECTORS.iter().for_each(|name| memory.set(*name, zeros_like(theta)));
         }
-        theta
     }
 
     /// The method's own step, and `c <- c + (1 / N) sum dc`.
-    fn after_mean(
+    fn server_update(
         &self,
         memory: &mut Vectors,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let up = closing.beside(self);
+    ) -> Result<Figures, PolicyError> {
+        let up = closing.beside();
         let mut control = memory.take_like(CONTROL, closing.before);
         let changes = match self.keeping().1 {
             Keeper::Client => up.sums(CONTROL, &closing.folded)?,
@@ -151,5 +150,10 @@ impl<M: ControlVariates> Averaged for M {
         figures.push(("control_norm", control.norm()));
         memory.set(CONTROL, control);
         Ok(figures)
+    }
+
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let vectors = M::VECTORS.len() as u64;
+        Some(self.keeping().1.holdings(&shared(self), model, (vectors, vectors)))
     }
 }

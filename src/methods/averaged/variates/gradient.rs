@@ -3,20 +3,19 @@
 use std::ops::Range;
 
 use crate::learning::{Classifier, whole_gradient};
-use crate::methods::averaged::{Averaged, Client};
+use crate::methods::averaged::Client;
+use crate::methods::parts::ClientContext;
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::Domain;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::PolicyError;
 
 /// The gradient of a member's whole loss at the model that it received, in the shapes of its parameters.
-pub(super) fn received_gradient<A: Averaged>(
-    method: &A,
-    model: &ModelFacts,
-    member: &Client<'_, A::State>,
-    lab: &Lab,
+pub(super) fn received_gradient<S>(
+    ClientContext { model, shared, lab }: &ClientContext<'_>,
+    member: &Client<'_, S>,
 ) -> Result<ParameterSet, PolicyError> {
     let (view, received) = (&member.seat.view, vec![member.received.clone()]);
-    let (rows, norms) = (method.trained_rows(model, view), method.norms(view));
+    let (rows, norms) = (shared.trained_rows(model, view), shared.adaptation.settings(view).norms);
     let network = Classifier::pack_normed(&lab.backbone, received, rows.clone(), None, norms)?;
     let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
     let (batch, key) = (lab.training.batch, member.key.domain(Domain::Augment));

@@ -9,43 +9,40 @@
 //! server   theta <- mean, and a step of the method's own                                           (server_step)
 //!          c <- c + (1 / N) sum dc,  N all clients; it renews the vectors it keeps by the same formula
 //! ```
-//! A method says its formulas in [`ControlVariates`], and is [`Averaged`] by it.
+//! A method says its formulas in [`ControlVariates`], and has its parts by it.
 
 mod exchange;
 mod gradient;
 mod renewal;
 
+pub(in crate::methods) use exchange::with_variates;
 #[cfg(test)]
 pub(in crate::methods) use renewal::renew;
 pub(in crate::methods) use renewal::way_of;
 
-use super::{
-    Averaged, Beside, Client, Closing, Direction, Keeper, Needs, Objective, Reset, Vectors, fitted,
-};
+use super::{Beside, Client, Closing, Direction, Keeper, Needs, Objective, Reset, Vectors, fitted};
 use crate::data::TaskView;
 use crate::learning::Classifier;
-use crate::methods::fedavg::FedAvg;
+use crate::methods::parts::{AveragingMethod, ClientContext, SharedModel};
 use crate::model::ParameterSet;
 use crate::policy::{Lab, ModelFacts, PolicyError};
 
 /// The control variate: the server's, and a client's own.
 pub const CONTROL: &str = "control";
 
-/// A method that is FedAvg but for control variates. `self` is its configuration.
-pub trait ControlVariates: Clone + Send + Sync + 'static {
+/// A method that is FedAvg but for control variates. `self` is its configuration, and four of its parts:
+/// [`with_variates`] names them.
+pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     /// Names of the vectors of every client, of each of which the server has one, too.
     const VECTORS: &'static [&'static str];
     /// Names of the vectors that a client is sent by a server that keeps its own.
     const SENT: &'static [&'static str];
 
-    /// What trains and how.
-    fn base(&self) -> &FedAvg;
-
     /// What becomes of vectors as a task starts, and who keeps those of clients.
     fn keeping(&self) -> (Reset, Keeper);
 
-    /// What it asks of a scenario beside what FedAvg asks.
-    fn further_needs(&self) -> Vec<Needs>;
+    /// What it asks of a scenario.
+    fn needs(&self) -> Vec<Needs>;
 
     /// Those [vectors](ControlVariates::SENT), in their order, from the server's variate and the client's own.
     fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet>;
@@ -87,6 +84,8 @@ pub trait ControlVariates: Clone + Send + Sync + 'static {
 pub struct Variates<'a> {
     /// The model's dimensions.
     pub model: &'a ModelFacts,
+    /// The parameters that train.
+    pub shared: SharedModel<'a>,
     /// The client's view of the task.
     pub view: &'a TaskView,
     /// Where they are used.
@@ -116,19 +115,18 @@ pub struct Way<'a> {
 impl<'a> Variates<'a> {
     fn of_member<M: ControlVariates>(
         method: &M,
-        model: &'a ModelFacts,
+        &ClientContext { model, shared, lab }: &ClientContext<'a>,
         member: &Client<'a, Vectors>,
-        lab: &'a Lab,
     ) -> Result<Variates<'a>, PolicyError> {
         let (view, from) = (&*member.seat.view, member.received.clone());
-        let sent = renewal::sent_vectors(method, model, view, member.down)?;
+        let sent = renewal::sent_vectors(method, (&shared, model), view, member.down)?;
         let own = match method.keeping().1 {
             Keeper::Client => member.state.clone(),
             Keeper::Server => method.own_among(&sent),
         };
         let control = sent.get(CONTROL).cloned().unwrap_or_default();
         let samples = member.shard.len();
-        Ok(Variates { model, view, lab, samples, from, control, sent, own })
+        Ok(Variates { model, shared, view, lab, samples, from, control, sent, own })
     }
 
     /// A vector of its own, in the shapes of the server's variate.
@@ -150,28 +148,26 @@ impl<'a> Variates<'a> {
     }
 
     /// New vectors: what `step` makes of those of some sets, number by number, wherever the client trains.
-    pub(in crate::methods) fn renewed<A: Averaged, const N: usize, F: Fn([f64; N]) -> f64>(
+    pub(in crate::methods) fn renewed<const N: usize, F: Fn([f64; N]) -> f64>(
         &self,
-        method: &A,
         old: &ParameterSet,
         sets: [&ParameterSet; N],
         step: impl Fn(&str) -> F,
     ) -> ParameterSet {
-        let up = Beside::of(method, self.model, self.view, Direction::Up);
-        up.renewed(old, &method.trained_rows(self.model, self.view), sets, step)
+        let up = Beside::of(&self.shared, self.model, self.view, Direction::Up);
+        up.renewed(old, &self.shared.trained_rows(self.model, self.view), sets, step)
     }
 
     /// The mean gradient along a way of these learning rates, `(from - to) / rates`, without what was added to every
     /// one of them.
-    pub(in crate::methods) fn mean_gradient<A: Averaged>(
+    pub(in crate::methods) fn mean_gradient(
         &self,
-        method: &A,
         old: &ParameterSet,
         (to, rates): (&ParameterSet, f64),
         added: &ParameterSet,
     ) -> ParameterSet {
-        self.renewed(method, old, [&self.from, to, added], |name| {
-            let rates = rates * method.rate_factor(name);
+        self.renewed(old, [&self.from, to, added], |name| {
+            let rates = rates * self.shared.adaptation.rate_factor(name);
             let pace = if rates > 0.0 { 1.0 / rates } else { 0.0 };
             move |[from, to, added]: [f64; 3]| (from - to) * pace - added
         })

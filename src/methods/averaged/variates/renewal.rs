@@ -3,20 +3,21 @@
 use super::{CONTROL, ControlVariates, Variates, Way};
 use crate::data::TaskView;
 use crate::methods::averaged::{
-    Averaged, Beside, Client, Closing, Direction, Keeper, RATES, SAMPLES, Sums, Trained, Vectors,
+    Beside, Client, Closing, Direction, Keeper, RATES, SAMPLES, Sums, Trained, Vectors,
 };
+use crate::methods::parts::{ClientContext, SharedModel};
 use crate::model::ParameterSet;
-use crate::policy::{Kept, Lab, Message, ModelFacts, PolicyError, vectors_of};
+use crate::policy::{Kept, Message, ModelFacts, PolicyError, vectors_of};
 use crate::wire::{Kind, WireError};
 
 /// The vectors of a Down by name, rows in the places they have on the server.
 pub(super) fn sent_vectors<M: ControlVariates>(
     method: &M,
-    model: &ModelFacts,
+    (shared, model): (&SharedModel<'_>, &ModelFacts),
     view: &TaskView,
     down: &Message,
 ) -> Result<Vectors, WireError> {
-    let beside = Beside::of(method, model, view, Direction::Down);
+    let beside = Beside::of(shared, model, view, Direction::Down);
     let set = |name: &&'static str| Ok((*name, beside.padded(&vectors_of(&down.extra, name)?)));
     sent_names(method).iter().map(set).collect()
 }
@@ -35,15 +36,14 @@ pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static s
 /// When a message does not fit.
 pub(in crate::methods) fn renew<M: ControlVariates>(
     method: &M,
-    model: &ModelFacts,
+    context: &ClientContext<'_>,
     member: &mut Client<'_, Vectors>,
     (trained, gradient): (&mut Trained, Option<ParameterSet>),
-    lab: &Lab,
 ) -> Result<(), PolicyError> {
     let way = Way { to: &trained.parameters, rates: trained.rates, gradient };
-    let known = Variates::of_member(method, model, member, lab)?;
+    let known = Variates::of_member(method, context, member)?;
     let (own, change) = method.renewed(&known, &way);
-    let up = Beside::of(method, model, &member.seat.view, Direction::Up);
+    let up = Beside::of(&context.shared, context.model, &member.seat.view, Direction::Up);
     trained.beside = up.take(&change)?;
     own.iter().for_each(|(name, set)| member.state.set(name, set.clone()));
     Ok(())
@@ -56,20 +56,21 @@ pub(super) fn renew_clients<M: ControlVariates>(
     control: &ParameterSet,
     closing: &Closing<'_>,
 ) -> Result<Sums, PolicyError> {
-    let (model, lab, mut changes) = (closing.model, closing.lab, Sums::default());
+    let Closing { model, shared, lab, .. } = *closing;
+    let mut changes = Sums::default();
     for kept in &closing.folded.kept {
         let (client, view) = (kept.meta.seat.client, &*kept.meta.seat.view);
-        let (from, to) = way_of(method, model, kept)?;
+        let (from, to) = way_of(&shared, model, kept)?;
         let said = |name: &str| -> Result<f64, PolicyError> {
             Ok(kept.update.tensor(Kind::Statistics, name)?.numbers().iter().sum())
         };
         let (samples, rates) = (said(SAMPLES)? as usize, said(RATES)?);
         let (control, own) = (control.clone(), memory.all_of_client(M::VECTORS, client));
-        let sent = sent_vectors(method, model, view, &kept.sent)?;
-        let known = Variates { model, view, lab, samples, from, control, sent, own };
+        let sent = sent_vectors(method, (&shared, model), view, &kept.sent)?;
+        let known = Variates { model, shared, view, lab, samples, from, control, sent, own };
         let way = Way { to: &to, rates, gradient: None };
         let (own, change) = method.renewed(&known, &way);
-        changes.add(&Beside::of(method, model, view, Direction::Up).take(&change)?);
+        changes.add(&Beside::of(&shared, model, view, Direction::Up).take(&change)?);
         own.iter()
             .for_each(|(name, set)| memory.set(Vectors::of_client(name, client), set.clone()));
     }
@@ -80,15 +81,15 @@ pub(super) fn renew_clients<M: ControlVariates>(
 ///
 /// # Errors
 /// When it does not fit what was sent.
-pub(in crate::methods) fn way_of<A: Averaged>(
-    method: &A,
+pub(in crate::methods) fn way_of(
+    shared: &SharedModel<'_>,
     model: &ModelFacts,
     kept: &Kept,
 ) -> Result<(ParameterSet, ParameterSet), PolicyError> {
     let view = &kept.meta.seat.view;
-    let down = Beside::of(method, model, view, Direction::Down);
+    let down = Beside::of(shared, model, view, Direction::Down);
     let from = down.padded(&kept.sent.parameters);
-    let up = Beside::of(method, model, view, Direction::Up);
+    let up = Beside::of(shared, model, view, Direction::Up);
     let to = up.put(&from, &kept.update.parameters)?;
     Ok((from, to))
 }

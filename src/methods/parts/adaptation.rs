@@ -1,0 +1,168 @@
+//! Parameters that train, and how a network is made of them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::data::{Loader, TaskView};
+use crate::learning::{Classifier, Prompting, QueryView};
+use crate::methods::averaged::{Cut, Direction, Needs, Parameters};
+use crate::methods::head_form::HeadForm;
+use crate::model::{Norms, ParameterSet};
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Figures, Lab, ModelFacts, PolicyError, Predictor, Seat, Veto, WireForm};
+
+/// Parameters that train: a whole network, a head, a prompt, low-rank pairs, adapters.
+pub trait Adaptation {
+    /// Returns names, whole shapes, and whose the rows are.
+    fn parameters(&self, model: &ModelFacts) -> Parameters;
+
+    /// Returns start values of all parameters. The head draws at step 0 of `init`, others at steps of their own.
+    ///
+    /// # Errors
+    /// When the backbone is not the one that the method needs.
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        lab: &Lab,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError>;
+
+    /// Returns the rows that travel, train or answer.
+    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+        query.rows(query.view.rows.clone())
+    }
+
+    /// Returns true if a parameter travels, answers or trains; one that does not train stays as it was received.
+    fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
+        let _ = (query, name);
+        true
+    }
+
+    /// Returns how prompts among the parameters depend on queries, in training or at inference after a task.
+    fn prompting(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        trains: bool,
+    ) -> Option<Arc<dyn Prompting>> {
+        let _ = (model, task, trains);
+        None
+    }
+
+    /// Returns settings of the training of a task.
+    fn settings(&self, view: &TaskView) -> TrainingSettings {
+        let _ = view;
+        TrainingSettings::default()
+    }
+
+    /// Returns the factor on the learning rate of a parameter.
+    fn rate_factor(&self, name: &str) -> f64 {
+        let _ = name;
+        1.0
+    }
+
+    /// Prepares the server's parameters as a task starts. Tasks count from 0.
+    fn begin_task(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        theta: ParameterSet,
+        init: StreamKey,
+    ) -> ParameterSet {
+        let _ = (model, task, init);
+        theta
+    }
+
+    /// Returns what the journal says of a client after its training, from the loader it trained on.
+    ///
+    /// # Errors
+    /// When parameters do not fit.
+    fn metrics(
+        &self,
+        model: &ModelFacts,
+        seat: &Seat,
+        trained: &ParameterSet,
+        loader: &Loader,
+    ) -> Result<Figures, PolicyError> {
+        let _ = (model, seat, trained, loader);
+        Ok(Figures::new())
+    }
+
+    /// Returns a model of these whole parameters that answers as the method does after a task.
+    ///
+    /// # Errors
+    /// When they do not fit the backbone.
+    fn predictor(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        theta: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let prompting = self.prompting(model, task, false);
+        Ok(Arc::new(Classifier::frozen_with(&lab.backbone, theta, prompting)?))
+    }
+
+    /// Returns what such parameters ask of a scenario.
+    fn needs(&self) -> Vec<Needs> {
+        Vec::new()
+    }
+
+    /// Returns services that such parameters cannot bear.
+    fn vetoes(&self) -> Vec<Veto> {
+        Vec::new()
+    }
+}
+
+/// Settings of local training that follow from the parameters that train.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrainingSettings {
+    /// Fraction of hidden entries dropped inside adapters, or in a module.
+    pub dropout: f64,
+    /// Moments by which a network that trains normalizes.
+    pub norms: Norms,
+    /// Image that a query is of, if prompts depend on queries.
+    pub query: Option<QueryView>,
+    /// Largest number of clients that train together.
+    pub max_pack: usize,
+}
+
+impl Default for TrainingSettings {
+    fn default() -> Self {
+        TrainingSettings { dropout: 0.0, norms: Norms::Batch, query: None, max_pack: usize::MAX }
+    }
+}
+
+/// Question for rows: of which model, at which task, for which purpose.
+#[derive(Clone, Copy, Debug)]
+pub struct RowQuery<'a> {
+    /// Dimensions of the model.
+    pub model: &'a ModelFacts,
+    /// A client's view of the task.
+    pub view: &'a TaskView,
+    /// Purpose of the rows.
+    pub direction: Direction,
+    /// Round of the phase, from 0, where rounds differ.
+    pub round: u32,
+    /// Head rows in messages.
+    pub head: HeadForm,
+}
+
+impl RowQuery<'_> {
+    /// Returns the rows of parameters without rows by task, of which these head rows train.
+    pub fn rows(&self, trained: Range<usize>) -> Cut {
+        let head = match (self.direction, self.model.form) {
+            (Direction::Inference, _) => 0..self.model.classes,
+            (Direction::Training, _) | (Direction::Up, WireForm::Lean) => trained,
+            (Direction::Up | Direction::Down, _) => {
+                self.head.down_rows(self.view, self.model.classes)
+            }
+        };
+        Cut::new(head, 0..0)
+    }
+
+    /// Index of the task.
+    pub fn task(&self) -> usize {
+        self.view.task.index()
+    }
+}

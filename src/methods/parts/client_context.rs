@@ -1,0 +1,15 @@
+//! Surroundings of a client's part of a round.
+
+use super::SharedModel;
+use crate::policy::{Lab, ModelFacts};
+
+/// Surroundings of a client's part of a round.
+#[derive(Clone, Copy)]
+pub struct ClientContext<'a> {
+    /// Dimensions of the model.
+    pub model: &'a ModelFacts,
+    /// Parameters that train.
+    pub shared: SharedModel<'a>,
+    /// The client's lab.
+    pub lab: &'a Lab,
+}

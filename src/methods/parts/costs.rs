@@ -1,0 +1,48 @@
+//! Virtual time and memory that the parts of a method cost.
+
+use super::{Parts, Workload};
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::methods::averaged::Memory;
+use crate::policy::{ClientState, Holdings, ModelFacts, RoundContext, Seat};
+
+impl<S: ClientState, M: Memory> Parts<'_, S, M> {
+    /// Returns sample passes of a client's training, for virtual time.
+    pub fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        let further = self.upload.map_or(0.0, |upload| upload.work(samples));
+        self.local.work(samples, plan) + further
+    }
+
+    /// Returns the same in a round, with what depends on the role, on the round or on the model.
+    pub fn work_in_round(
+        &self,
+        model: &ModelFacts,
+        (seat, round): (&Seat, &RoundContext),
+        samples: usize,
+        plan: &TrainingPlan,
+    ) -> f64 {
+        let passes = self.work(samples, plan);
+        let further = self.upload.map_or(0.0, |upload| upload.model_work(model, samples));
+        self.local.work_in_round(&Workload { model, seat, round, samples, plan, passes }) + further
+    }
+
+    /// Returns sample passes of a report after training.
+    pub fn report_work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
+        self.final_exchange.map_or(samples as f64, |last| last.work(model, view, samples))
+    }
+
+    /// Returns sample passes of the server's step after so many uploads.
+    pub fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        self.server.map_or(0.0, |server| server.work(model, round, updates))
+    }
+
+    /// Returns bytes that server and clients hold between rounds, if the method knows them beforehand.
+    pub fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        self.server?.holdings(model)
+    }
+
+    /// Returns the largest number of clients with this view that train together.
+    pub fn max_pack(&self, view: &TaskView) -> usize {
+        self.local.max_pack(self.adaptation.settings(view).max_pack)
+    }
+}

@@ -1,0 +1,49 @@
+//! Exchange after the training of a task.
+
+use super::ClientContext;
+use crate::data::TaskView;
+use crate::methods::averaged::{Client, Closing};
+use crate::policy::{Figures, ModelFacts, Place, PolicyError, SketchFacts};
+use crate::wire::Section;
+
+/// Exchange after the training of a task: everybody who took part gets the parameters once more and answers with a
+/// report, which changes no parameter.
+pub trait FinalExchange<S, M> {
+    /// Returns the name of the phase.
+    fn name(&self) -> &'static str;
+
+    /// Returns the number of rounds of a task that train, of those that the scenario asks for.
+    fn training_rounds(&self, rounds: u32) -> u32 {
+        rounds
+    }
+
+    /// Returns true if its downloads name the assets of training, too.
+    fn sends_assets(&self) -> bool {
+        false
+    }
+
+    /// Returns the places of a report.
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place>;
+
+    /// Returns the tensors of a report, and what the journal says of them.
+    ///
+    /// # Errors
+    /// What makes the member fail.
+    fn report(
+        &self,
+        context: &ClientContext<'_>,
+        member: &mut Client<'_, S>,
+    ) -> Result<(Vec<Section>, Figures), PolicyError>;
+
+    /// Takes in the aggregate of the reports; returns metrics of the round.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn aggregate(&self, memory: &mut M, closing: Closing<'_>) -> Result<Figures, PolicyError>;
+
+    /// Returns sample passes of a report, for virtual time.
+    fn work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
+        let _ = (model, view);
+        samples as f64
+    }
+}

@@ -1,0 +1,114 @@
+//! The one loop of local training, of all methods that average.
+
+use super::{ClientContext, LocalUpdate, RowQuery, SharedModel};
+use crate::learning::{Classifier, Course, TrainingReport, train_pack};
+use crate::methods::averaged::{Client, Direction, Learnt, Objective, Pass, Trained};
+use crate::model::{Dropout, MaskPlace, ParameterSet};
+use crate::numerics::streams::Domain;
+use crate::policy::{Lab, PolicyError};
+
+/// The usual local training of a method, which minimizes an objective for all members of a pack at once.
+pub struct LocalTraining<'a, S> {
+    /// Surroundings of the clients.
+    pub context: ClientContext<'a>,
+    /// The method's part, which has the objective.
+    pub local: &'a dyn LocalUpdate<S>,
+    /// Round of the phase, from 0, where rounds train different parameters.
+    pub round: u32,
+}
+
+impl<'a, S> LocalTraining<'a, S> {
+    /// Returns the same in another lab, with another plan of training.
+    pub fn in_lab<'b>(&self, lab: &'b Lab) -> LocalTraining<'b, S>
+    where
+        'a: 'b,
+    {
+        let ClientContext { model, shared, .. } = self.context;
+        LocalTraining {
+            context: ClientContext { model, shared, lab },
+            local: self.local,
+            round: self.round,
+        }
+    }
+
+    /// Trains a pack by the method's objective.
+    ///
+    /// # Errors
+    /// What stops all of them: parameters that do not fit, samples that cannot be read.
+    pub fn train(&self, pack: &[Client<'_, S>]) -> Result<Learnt, PolicyError> {
+        let objective = |network: &Classifier| self.local.objective(&self.context, pack, network);
+        self.train_with_objective(pack, objective)
+    }
+
+    /// Trains a member alone.
+    ///
+    /// # Errors
+    /// As [`train`](LocalTraining::train), and why the member fails.
+    pub fn train_single(&self, member: &Client<'_, S>) -> Result<Trained, PolicyError> {
+        let none = || PolicyError::Unsupported("nobody was trained".to_owned());
+        self.train(std::slice::from_ref(member))?.into_iter().next().ok_or_else(none)?
+    }
+
+    /// Trains a pack by an objective that may change what its maker holds, made for the network that trains.
+    ///
+    /// # Errors
+    /// As [`train`](LocalTraining::train).
+    pub fn train_with_objective<'o>(
+        &self,
+        pack: &[Client<'_, S>],
+        objective: impl FnOnce(&Classifier) -> Result<Box<dyn Objective + 'o>, PolicyError>,
+    ) -> Result<Learnt, PolicyError> {
+        let ClientContext { model, shared, lab } = self.context;
+        let SharedModel { adaptation, .. } = shared;
+        let Some(first) = pack.first() else { return Ok(Vec::new()) };
+        let view = &first.seat.view;
+        let received = pack.iter().map(|member| member.received.clone()).collect();
+        let prompting = adaptation.prompting(model, view.task.index(), true);
+        let rows = shared.trained_rows(model, view);
+        let settings = adaptation.settings(view);
+        // A pack is of one round, in which the same stays for all.
+        let query =
+            RowQuery { round: self.round, ..shared.query(model, view, Direction::Training) };
+        let stays = |name: &str| !adaptation.takes_part(&query, name);
+        let backbone = &lab.backbone;
+        let network =
+            Classifier::pack_but(backbone, received, rows, prompting, settings.norms, &stays)?;
+        let loader = |member: &Client<'_, S>| {
+            let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
+            match settings.query {
+                Some(query) => lab.queried(loader, query),
+                None => Ok(loader),
+            }
+        };
+        let loaders = pack.iter().map(loader).collect::<Result<Vec<_>, _>>()?;
+        let courses: Vec<_> = loaders
+            .iter()
+            .zip(pack)
+            .map(|(loader, member)| Course { loader, key: member.key })
+            .collect();
+        let mut objective = objective(&network)?;
+        let rule = lab.training.optimiser.clone();
+        let mut optimiser = rule.over_pack(network.vars(), network.members());
+        let factors = network.variables().iter().map(|(name, _)| adaptation.rate_factor(name));
+        optimiser.set_rate_factors(factors.collect());
+        let rate = settings.dropout;
+        let variables = network.variables();
+        let reports = train_pack(&lab.training, &mut optimiser, variables, &courses, |step| {
+            let places = pack.iter().zip(&step.steps).map(|(member, step)| MaskPlace {
+                key: member.key.domain(Domain::Dropout),
+                step: *step,
+            });
+            let dropout = (rate > 0.0).then(|| Dropout { rate, places: places.collect() });
+            objective.losses(&Pass { model: &network, step, device: &lab.device, dropout })
+        })?;
+        let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
+        let trained = |(member, ((parameters, report), loader)): (&Client<'_, S>, _)| {
+            let report: TrainingReport = report?;
+            let (rates, mut metrics) = (report.rates, report.metrics());
+            metrics.extend(adaptation.metrics(model, member.seat, &parameters, loader)?);
+            let (samples, beside) = (member.shard.len(), ParameterSet::new());
+            Ok(Trained { parameters, samples, rates, beside, metrics })
+        };
+        Ok(pack.iter().zip(learnt).map(trained).collect())
+    }
+}

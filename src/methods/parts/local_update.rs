@@ -1,0 +1,72 @@
+//! Training of a pack of clients.
+
+use super::{ClientContext, LocalTraining, Workload};
+use crate::learning::{Classifier, TrainingPlan};
+use crate::methods::averaged::{Client, CrossEntropy, Learnt, Needs, Objective};
+use crate::policy::{PolicyError, Veto};
+
+/// Training of a pack of clients (ClientUpdate of McMahan et al. 2017).
+pub trait LocalUpdate<S> {
+    /// Returns the loss of the members of a pack, from what they received. The network is the one that trains.
+    ///
+    /// # Errors
+    /// What the network reports.
+    fn objective(
+        &self,
+        context: &ClientContext<'_>,
+        pack: &[Client<'_, S>],
+        network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let _ = (context, pack, network);
+        Ok(Box::new(CrossEntropy))
+    }
+
+    /// Trains the members of a pack; by default with the usual loop, which minimizes the objective.
+    ///
+    /// # Errors
+    /// What stops all members.
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, S>,
+        pack: &mut [Client<'_, S>],
+    ) -> Result<Learnt, PolicyError> {
+        training.train(pack)
+    }
+
+    /// Returns the largest number of clients that train together, of as many as their networks allow.
+    fn max_pack(&self, usual: usize) -> usize {
+        usual
+    }
+
+    /// Returns sample passes of a client, for virtual time.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        PlainTraining::passes(samples, plan)
+    }
+
+    /// Returns sample passes of a client in a round, with what depends on its role, on the round or on the model.
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        load.passes
+    }
+
+    /// Returns what such training asks of a scenario.
+    fn needs(&self) -> Vec<Needs> {
+        Vec::new()
+    }
+
+    /// Returns services that such training cannot bear.
+    fn vetoes(&self) -> Vec<Veto> {
+        Vec::new()
+    }
+}
+
+/// Local training of FedAvg: the cross-entropy alone, with the usual loop.
+pub struct PlainTraining;
+
+impl<S> LocalUpdate<S> for PlainTraining {}
+
+impl PlainTraining {
+    /// Returns sample passes of the usual training.
+    pub fn passes(samples: usize, plan: &TrainingPlan) -> f64 {
+        samples as f64 * f64::from(plan.epochs)
+    }
+}

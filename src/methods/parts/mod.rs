@@ -1,0 +1,131 @@
+//! The parts of a method that averages parameters: a method is a configuration and a list of parts.
+//!
+//! [`AveragingMethod::parts`] names them in [`Parts`], and a part that is not named is FedAvg's:
+//!
+//! ```text
+//! client   theta <- download                                                       (adaptation, download extras)
+//!          E epochs: minimize the objective over the rows that train               (local update)
+//!          sends theta_m and n_m                                                   (upload extras)
+//! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                (averaging, transform)
+//!          its own step after the mean                                             (server update)
+//! ```
+//! Requirements, restrictions and costs stand at the part that causes them. Which rows of a parameter travel, who may be
+//! late, and what may be added in secret follow from the declaration of the parameters.
+
+mod adaptation;
+mod answer;
+mod client_context;
+mod costs;
+mod demands;
+mod download_extras;
+mod exchange;
+mod final_exchange;
+mod local_training;
+mod local_update;
+mod previous_model;
+mod roles;
+mod server_update;
+mod shared_model;
+mod transform_upload;
+mod upload_extras;
+mod workload;
+
+pub use adaptation::{Adaptation, RowQuery, TrainingSettings};
+pub use answer::Answer;
+pub use client_context::ClientContext;
+pub use download_extras::DownloadExtras;
+pub use final_exchange::FinalExchange;
+pub use local_training::LocalTraining;
+pub use local_update::{LocalUpdate, PlainTraining};
+pub use previous_model::PreviousModel;
+pub use roles::Roles;
+pub use server_update::{ServerUpdate, TaskStart};
+pub use shared_model::{SharedModel, TrainedRows};
+pub use transform_upload::TransformUpload;
+pub use upload_extras::UploadExtras;
+pub use workload::Workload;
+
+use super::averaged::{Averaging, Memory};
+use crate::policy::ClientState;
+
+/// A method that averages parameters. `self` is its `[method]` table.
+pub trait AveragingMethod: Clone + Send + Sync + 'static {
+    /// State of a client between rounds; `()` for stateless methods.
+    type State: ClientState;
+    /// State of the server beside the parameters.
+    type Memory: Memory;
+
+    /// Returns the parts of the method.
+    fn parts(&self) -> Parts<'_, Self::State, Self::Memory>;
+}
+
+/// Parts of a method. `..Parts::fedavg(adaptation, averaging)` names those of FedAvg.
+pub struct Parts<'m, S, M> {
+    /// Parameters that train, and how a network is made of them.
+    pub adaptation: &'m dyn Adaptation,
+    /// Weights of clients in the mean, and head rows in messages.
+    pub averaging: Averaging,
+    /// Head rows that a client trains.
+    pub trains: TrainedRows,
+    /// Training of a pack of clients.
+    pub local: &'m dyn LocalUpdate<S>,
+    /// Tensors of an upload beside parameters; the sample count alone if not named.
+    pub upload: Option<&'m dyn UploadExtras<S>>,
+    /// Tensors, fields and assets of a download beside parameters.
+    pub download: Option<&'m dyn DownloadExtras<M>>,
+    /// Model of the previous task's end, if clients are sent it.
+    pub previous_model: Option<PreviousModel>,
+    /// Step of the server after the mean.
+    pub server: Option<&'m dyn ServerUpdate<M>>,
+    /// Contribution that the server makes of an upload, if that is not the upload itself.
+    pub transform: Option<&'m dyn TransformUpload>,
+    /// Exchange after the training of a task.
+    pub final_exchange: Option<&'m dyn FinalExchange<S, M>>,
+    /// Division of a cohort by roles; one role if not named.
+    pub roles: Option<&'m dyn Roles>,
+    /// Predictors that need more than the parameters.
+    pub answer: Option<&'m dyn Answer<M>>,
+    /// Whether the server keeps the parameters of every client whole, beside their mean.
+    pub keeps_uploads: bool,
+    /// Whether clients keep nothing between rounds, although the state has a place for it.
+    pub stateless: bool,
+    /// Whether messages cross a network; a method of a single site pays for none.
+    pub uses_network: bool,
+}
+
+impl<S, M> Clone for Parts<'_, S, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S, M> Copy for Parts<'_, S, M> {}
+
+impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
+    /// Returns the parts of FedAvg, with these parameters.
+    pub fn fedavg(adaptation: &'m dyn Adaptation, averaging: Averaging) -> Parts<'m, S, M> {
+        Parts {
+            adaptation,
+            averaging,
+            trains: TrainedRows::Usual,
+            local: &PlainTraining,
+            upload: None,
+            download: None,
+            previous_model: None,
+            server: None,
+            transform: None,
+            final_exchange: None,
+            roles: None,
+            answer: None,
+            keeps_uploads: false,
+            stateless: S::STATELESS,
+            uses_network: true,
+        }
+    }
+
+    /// Returns the parameters that clients train and the server averages.
+    pub fn shared(&self) -> SharedModel<'m> {
+        let Parts { adaptation, averaging, trains, .. } = *self;
+        SharedModel { adaptation, averaging, trains }
+    }
+}

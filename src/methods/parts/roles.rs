@@ -1,0 +1,13 @@
+//! Division of a cohort by roles.
+
+use crate::policy::{Role, RoundContext, Seat};
+use crate::quantity::ClientId;
+
+/// Division of a cohort by roles.
+pub trait Roles {
+    /// Returns the roles, with a word for each.
+    fn roles(&self) -> Vec<(Role, &'static str)>;
+
+    /// Returns the seats of a round. A pure function.
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat>;
+}

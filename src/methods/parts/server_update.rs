@@ -1,0 +1,76 @@
+//! Step of the server after the mean.
+
+use crate::methods::averaged::{Closing, Needs};
+use crate::model::ParameterSet;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{Figures, Holdings, Lab, ModelFacts, Period, PolicyError, RoundContext, Veto};
+
+/// Start of a task at the server.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskStart<'a> {
+    /// Dimensions of the model.
+    pub model: &'a ModelFacts,
+    /// Index of the task, from 0.
+    pub task: usize,
+    /// Address of initial draws.
+    pub init: StreamKey,
+}
+
+/// Step of the server after the mean (ServerUpdate of Reddi et al. 2021), and what it keeps for it.
+pub trait ServerUpdate<M> {
+    /// Prepares the server's memory for a task, after the adaptation has prepared the parameters.
+    fn begin_task(&self, start: TaskStart<'_>, memory: &mut M, theta: &mut ParameterSet) {
+        let _ = (start, memory, theta);
+    }
+
+    /// Changes the mean; returns metrics of the round.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn server_update(
+        &self,
+        memory: &mut M,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        let _ = (memory, closing, theta);
+        Ok(Figures::new())
+    }
+
+    /// Takes note of what a task leaves.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn end_task(
+        &self,
+        memory: &mut M,
+        theta: &ParameterSet,
+        period: &Period,
+        lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        let _ = (memory, theta, period, lab);
+        Ok(())
+    }
+
+    /// Returns sample passes of the step after so many uploads, for virtual time.
+    fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        let _ = (model, round, updates);
+        0.0
+    }
+
+    /// Returns bytes that server and clients hold between rounds, if the method knows them beforehand.
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let _ = model;
+        None
+    }
+
+    /// Returns what the step asks of a scenario.
+    fn needs(&self) -> Vec<Needs> {
+        Vec::new()
+    }
+
+    /// Returns services that the step cannot bear.
+    fn vetoes(&self) -> Vec<Veto> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,64 @@
+//! The model that clients train and the server averages: its parameters, their rows, and the weights of clients.
+
+use std::ops::Range;
+
+use super::{Adaptation, RowQuery};
+use crate::data::TaskView;
+use crate::methods::averaged::{Averaging, Cut, Direction};
+use crate::policy::{ModelFacts, WireForm};
+
+/// Head rows that a client trains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrainedRows {
+    /// Those of the adaptation.
+    #[default]
+    Usual,
+    /// All classes seen.
+    Seen,
+    /// All rows that messages carry.
+    Carried,
+}
+
+/// Parameters, averaging and trained rows of a method: which numbers a message carries depends on nothing else.
+#[derive(Clone, Copy)]
+pub struct SharedModel<'m> {
+    /// Parameters that train.
+    pub adaptation: &'m dyn Adaptation,
+    /// Weights of clients and head rows in messages.
+    pub averaging: Averaging,
+    /// Head rows that a client trains.
+    pub trains: TrainedRows,
+}
+
+impl SharedModel<'_> {
+    /// Returns the question for rows of the first round of a phase.
+    pub fn query<'a>(
+        &self,
+        model: &'a ModelFacts,
+        view: &'a TaskView,
+        direction: Direction,
+    ) -> RowQuery<'a> {
+        RowQuery { model, view, direction, round: 0, head: self.averaging.head }
+    }
+
+    /// Returns the rows that travel, train or answer, for a client with this view.
+    pub fn cut(&self, model: &ModelFacts, view: &TaskView, direction: Direction) -> Cut {
+        let mut cut = self.adaptation.rows(&self.query(model, view, direction));
+        let sends_trained = direction == Direction::Up && model.form == WireForm::Lean;
+        if sends_trained || direction == Direction::Training {
+            match self.trains {
+                TrainedRows::Usual => {}
+                TrainedRows::Seen => cut.head = 0..view.seen(),
+                TrainedRows::Carried => {
+                    cut.head = self.averaging.head.down_rows(view, model.classes);
+                }
+            }
+        }
+        cut
+    }
+
+    /// Returns the head rows that a client with this view trains.
+    pub fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
+        self.cut(model, view, Direction::Training).head
+    }
+}

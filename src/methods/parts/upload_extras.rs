@@ -1,0 +1,86 @@
+//! Tensors of an upload beside parameters.
+
+use super::ClientContext;
+use crate::methods::averaged::{Client, SAMPLES, Trained};
+use crate::model::ParameterSet;
+use crate::policy::{Message, ModelFacts, Place, PolicyError, SketchFacts, UpSize, Veto};
+use crate::wire::Section;
+
+/// Tensors of an upload beside parameters. They replace the sample count, which an implementor names if it sends it.
+pub trait UploadExtras<S> {
+    /// Returns the places of the tensors, in the order in which they travel.
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place>;
+
+    /// Returns the tensors of those places.
+    ///
+    /// # Errors
+    /// What makes the upload unusable.
+    fn sections(
+        &self,
+        context: &ClientContext<'_>,
+        member: &Client<'_, S>,
+        trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError>;
+
+    /// Returns the name of the tensor that says how much an upload counts in the mean.
+    fn weight_tensor(&self) -> &'static str {
+        SAMPLES
+    }
+
+    /// Returns the beginning of the names of tensors that weigh every number of a parameter by itself, if clients send
+    /// [such](UploadExtras::elementwise_weights); no other parameter of an upload may be called so.
+    fn elementwise_weight_prefix(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns how much every number of every parameter counts in the mean, in its whole shape.
+    ///
+    /// # Errors
+    /// What the network reports.
+    fn elementwise_weights(
+        &self,
+        context: &ClientContext<'_>,
+        member: &Client<'_, S>,
+        trained: &Trained,
+    ) -> Result<ParameterSet, PolicyError> {
+        let _ = (context, member, trained);
+        Ok(ParameterSet::new())
+    }
+
+    /// Returns the control fields of an upload whose head begins at this row. `usual` are those of FedAvg.
+    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, usual: Vec<u8>) -> Vec<u8> {
+        let _ = (facts, first_row);
+        usual
+    }
+
+    /// Refuses an upload that cannot be used.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn validate(&self, update: &Message) -> Result<(), PolicyError> {
+        let _ = update;
+        Ok(())
+    }
+
+    /// Returns when the size of an upload is known.
+    fn size(&self) -> UpSize {
+        UpSize::Static
+    }
+
+    /// Returns sample passes that the tensors cost a client beside its training, for virtual time.
+    fn work(&self, samples: usize) -> f64 {
+        let _ = samples;
+        0.0
+    }
+
+    /// Returns further sample passes, those that depend on the model.
+    fn model_work(&self, model: &ModelFacts, samples: usize) -> f64 {
+        let _ = (model, samples);
+        0.0
+    }
+
+    /// Returns services that the tensors cannot bear.
+    fn vetoes(&self) -> Vec<Veto> {
+        Vec::new()
+    }
+}
