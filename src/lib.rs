@@ -40,6 +40,7 @@
 //! | [`fetch`] | data sets and weights by name: where they lie here, and bringing them |
 //! | [`weights`] | network weights as other programs wrote them: containers, families of names, what is left over |
 //! | [`files`] | reading within bounds, writing whole: every file that others name or a run leaves |
+//! | [`exit`] | exit codes of commands, and the trait of errors that have one |
 //! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
 //!
 //! # A round
@@ -104,6 +105,7 @@
 
 pub mod cli;
 pub mod data;
+pub mod exit;
 pub mod experiment;
 pub mod federation;
 pub mod fetch;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::failure::CliError;
-use crate::experiment::ExperimentError;
 use crate::experiment::assemble::{blueprint, workforce};
 use crate::experiment::estimate::{Costs, Estimate, KeptCosts, cost_key, trial};
 use crate::experiment::plan::{Faults, Plan, plan};
@@ -33,7 +32,7 @@ impl Estimator {
         methods: &Registry,
         workers: Option<u32>,
     ) -> Result<Option<Estimate>, CliError> {
-        let count = workforce(&scenario.devices, workers).map_err(ExperimentError::from)?.count();
+        let count = workforce(&scenario.devices, workers)?.count();
         let costs = self.costs(scenario, methods, count)?;
         Ok(costs.map(|costs| Estimate::of(plan, scenario, &costs, count)))
     }

@@ -1,7 +1,7 @@
 //! The command line: one file per command, results on stdout, everything else on stderr.
 //!
-//! Every command answers `Result<Exit, CliError>`; `CliError::exit`
-//! is the one place where an error becomes a documented exit code.
+//! Every command answers `Result<Exit, CliError>`; each error knows its exit code
+//! ([`crate::exit::CommandError`]).
 
 mod advice;
 mod check;
@@ -10,7 +10,6 @@ mod compare;
 mod direct;
 mod doctor;
 mod estimate;
-mod exit;
 mod export;
 mod failure;
 mod fetch;
@@ -38,12 +37,13 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 use advice::{advice, understood, wants_json};
-pub use exit::Exit;
 use failure::{CliError, tell_json};
 pub use memory::Memory;
 use output::{Format, print};
 use tell::tell;
 
+pub use crate::exit::Exit;
+use crate::exit::TABLE;
 use crate::numerics::denormals;
 use crate::numerics::vectors::Vectors;
 
@@ -145,7 +145,7 @@ Environment:
 Results go to stdout; progress and errors go to stderr.
 
 {}",
-        exit::TABLE
+        TABLE
     )
 }
 
@@ -170,7 +170,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             "warning: a library in this process flushes denormal numbers to zero: numbers differ from other machines",
         );
     }
-    let answer = Vectors::from_environment().map_err(CliError::from);
+    let answer = Vectors::from_environment().map_err(|error| CliError::Usage(error.to_string()));
     let answer = answer.and_then(|_| cli.command.execute());
     answer.unwrap_or_else(|error| {
         if json {
@@ -178,7 +178,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         } else {
             error.print()
         }
-        error.exit()
+        error.exit_code()
     })
 }
 

@@ -14,7 +14,6 @@ use clap::Args;
 use super::failure::CliError;
 use super::{Exit, print};
 use crate::data::DataError;
-use crate::experiment::ExperimentError;
 use crate::experiment::assemble::divide;
 use crate::files::Disk;
 use crate::methods::Registry;
@@ -110,7 +109,7 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     // Nothing is written that would not run as far as that can be known.
     let Fitted { text, loaded } = fitted(&wishes, folder, &name, &methods)?;
-    may_divide(&wishes, &loaded.scenario, folder, &methods).map_err(ExperimentError::from)?;
+    may_divide(&wishes, &loaded.scenario, folder, &methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
     print(&format!(

@@ -68,12 +68,11 @@ fn joined(
 ) -> Result<Exit, CliError> {
     use super::interrupt::leave_to_rank_zero;
     use super::tell::tell;
-    use crate::experiment::ExperimentError;
     use crate::experiment::ranks::{mpi, work};
     use crate::federation::fleet::Rank;
     use crate::methods::Registry;
 
-    let mpi::Joined { rank, size, line, carrying } = mpi::join().map_err(ExperimentError::from)?;
+    let mpi::Joined { rank, size, line, carrying } = mpi::join()?;
     if rank == Rank::ZERO {
         let ranks = Ranks::new(line, size - 1).telling(tell);
         let ended = conduct(Some(ranks));

@@ -15,8 +15,8 @@ use crate::data::show_loading;
 use crate::experiment::assemble::divide;
 use crate::experiment::ranks::{Crew, Ranks};
 use crate::experiment::{
-    ExperimentError, Origin, Provenance, Run, RunDirectory, RunOptions, Standing,
-    default_directory, restore_scenario, standing,
+    Origin, Provenance, Run, RunDirectory, RunError, RunOptions, Standing, default_directory,
+    restore_scenario, standing,
 };
 use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
 use crate::fetch::Settings;
@@ -124,7 +124,7 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
     if args.fetch {
         // What no weights can help is said before they are fetched.
-        divide(&scenario).map_err(ExperimentError::from)?;
+        divide(&scenario)?;
         let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
         for name in scenario.names() {
             fetch::bring(&name, &settings, args.quiet)?;
@@ -216,7 +216,7 @@ pub(super) fn drive(
         tell(&format!("warning: {notice}"));
     }
     let Executed { finished, directory, summary } = ended.inspect_err(|error| {
-        if let ExperimentError::Federation(FederationError::Sink(SinkError::Io(_))) = error {
+        if let RunError::Federation(FederationError::Sink(SinkError::Io(_))) = error {
             let path = into.display();
             tell(&format!("nothing more can be written into {path}; make room, then go on with: fedcast resume {path}"));
         }

@@ -61,9 +61,9 @@ pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     Ok(match survey.network {
         Ok(_) => Exit::Done,
         Err(error) => {
-            let error = CliError::Weights(error);
+            let error = CliError::from(error);
             error.print();
-            error.exit()
+            error.exit_code()
         }
     })
 }

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::foreign::foreign;
+use crate::exit::{CommandError, Exit};
 use crate::fetch::FetchError;
 use crate::quantity::TaskId;
 
@@ -202,6 +203,16 @@ impl DataError {
 
     pub(crate) fn unfit(what: impl Into<String>, advice: impl Into<String>) -> DataError {
         DataError::Unfit { what: what.into(), advice: advice.into() }
+    }
+}
+
+impl CommandError for DataError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            // What cannot be asked of intact data is a matter of the scenario.
+            DataError::Infeasible { .. } | DataError::Unfit { .. } => Exit::Scenario,
+            _ => Exit::Inputs,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::error::ExperimentError;
+use super::assemble::AssembleError;
 use super::recorded_advice::advised;
 use super::run_directory::names;
 use crate::methods::Registry;
@@ -14,7 +14,7 @@ pub(super) fn changed(
     recorded: &Scenario,
     overrides: &[String],
     methods: &Registry,
-) -> Result<Scenario, ExperimentError> {
+) -> Result<Scenario, AssembleError> {
     let forgotten = forgotten(recorded, overrides)?;
     let file = path.join(names::SCENARIO);
     let load = |overrides: &[String]| -> Result<Scenario, ScenarioError> {
@@ -26,14 +26,14 @@ pub(super) fn changed(
 }
 
 /// Keys that the recorded scenario has from a preset which is changed.
-fn forgotten(recorded: &Scenario, overrides: &[String]) -> Result<Vec<String>, ExperimentError> {
+fn forgotten(recorded: &Scenario, overrides: &[String]) -> Result<Vec<String>, AssembleError> {
     let written = table_of(recorded);
     let mut forgotten = Vec::new();
     for text in overrides {
         let key = text.split('=').next().unwrap_or_default().trim();
         let defaults = match key {
             "preset" => {
-                return Err(ExperimentError::unsupported(
+                return Err(AssembleError::unsupported(
                     "`preset` changes faults and cohorts, too",
                     "set time.preset and links.preset",
                 ));

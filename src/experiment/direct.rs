@@ -13,8 +13,8 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ExperimentError;
-use super::assemble::{Assembly, assemble};
+use super::RunError;
+use super::assemble::{AssembleError, Assembly, assemble};
 use crate::data::{Slot, TaskView, Transform};
 use crate::federation::{Coding, Curve, Interrupt, Memory, Rules, Setup, simulate};
 use crate::methods::Registry;
@@ -35,15 +35,15 @@ pub fn direct(
     methods: &Registry,
     workers: Option<u32>,
     mut told: impl FnMut(&DirectLine),
-) -> Result<Vec<DirectLine>, ExperimentError> {
+) -> Result<Vec<DirectLine>, RunError> {
     let nobodys = || {
-        ExperimentError::unsupported(
+        AssembleError::unsupported(
             "tasks are everybody's, and none of them can be trained alone",
             "set `tasks.arrival = \"powder\"`",
         )
     };
     if !scenario.tasks.arrival.has_slots() {
-        return Err(nobodys());
+        return Err(nobodys().into());
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;
     let slots = setup.lab.curriculum.slots.clone().ok_or_else(nobodys)?;
@@ -75,7 +75,7 @@ pub fn direct_table(lines: &[DirectLine]) -> String {
 }
 
 /// What a slot comes to alone, in `0..=1`.
-fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, ExperimentError> {
+fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, RunError> {
     let one = Alone {
         inner: Arc::clone(&setup.method),
         slot,
@@ -110,8 +110,8 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, Experim
     };
     simulate(federation, Box::new(Memory::default()), Box::new(()), Interrupt::default())?;
     let found = *one.found.lock().unwrap_or_else(PoisonError::into_inner);
-    found.ok_or_else(|| {
-        ExperimentError::unsupported(
+    let untested = || {
+        AssembleError::unsupported(
             format!(
                 "the slot of period {} of client {} was not tested",
                 slot.period.0 + 1,
@@ -119,7 +119,8 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, Experim
             ),
             "its client must have training and test images",
         )
-    })
+    };
+    Ok(found.ok_or_else(untested)?)
 }
 
 /// A method with one seat: that of a slot's client, in the slot's period.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::manifest::Status;
+use crate::exit::{CommandError, Exit};
 
 /// Why a run directory cannot be used.
 #[derive(Debug, Error)]
@@ -118,6 +119,23 @@ impl DirectoryError {
                 DirectoryError::NoFolder { path, source }
             }
             _ => DirectoryError::Write { path, source },
+        }
+    }
+}
+
+impl CommandError for DirectoryError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            DirectoryError::Unfinished { .. } | DirectoryError::Finished(_) => Exit::NothingToDo,
+            DirectoryError::InUse(_)
+            | DirectoryError::NoFolder { .. }
+            | DirectoryError::Link(_)
+            | DirectoryError::OtherScenario { .. }
+            | DirectoryError::OtherRun { .. }
+            | DirectoryError::ForeignManifest(_)
+            | DirectoryError::NotARun(_)
+            | DirectoryError::Unreadable { .. } => Exit::Usage,
+            DirectoryError::Read { .. } | DirectoryError::Write { .. } => Exit::Recording,
         }
     }
 }

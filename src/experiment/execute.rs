@@ -12,7 +12,6 @@ use super::assemble::{Assembly, assemble_by};
 use super::checkpoint::{Checkpoints, Mark};
 use super::class_names::ClassNames;
 use super::directory_error::DirectoryError;
-use super::error::ExperimentError;
 use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::models::Models;
@@ -21,6 +20,7 @@ use super::provenance::{Cost, Provenance, commit};
 use super::ranks::{Company, Crew, RankEntry, Ranks};
 use super::recorder::Recorder;
 use super::run_directory::{RunDirectory, names};
+use super::run_error::RunError;
 use crate::federation::{
     Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, Workforce, simulate,
 };
@@ -166,7 +166,7 @@ impl Run {
         scenario: &Scenario,
         methods: &Registry,
         options: &RunOptions,
-    ) -> Result<Run, ExperimentError> {
+    ) -> Result<Run, RunError> {
         Run::prepare_on(&Disk::default(), scenario, methods, options)
     }
 
@@ -179,7 +179,7 @@ impl Run {
         scenario: &Scenario,
         methods: &Registry,
         options: &RunOptions,
-    ) -> Result<Run, ExperimentError> {
+    ) -> Result<Run, RunError> {
         let crew = Crew { workers: options.workers, ranks: options.ranks.clone() };
         let assembly = assemble_by(scenario, methods, &crew)?;
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
@@ -211,7 +211,7 @@ impl Run {
         scenario: &Scenario,
         assembly: Assembly,
         begin: Begin,
-    ) -> Result<Run, ExperimentError> {
+    ) -> Result<Run, DirectoryError> {
         if matches!(begin, Begin::Anew) {
             directory.clear()?;
         }
@@ -271,7 +271,7 @@ impl Run {
         profile: Box<dyn ProfileSink>,
         interrupt: Interrupt,
         afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
-    ) -> Result<(Finished, RunDirectory), ExperimentError> {
+    ) -> Result<(Finished, RunDirectory), RunError> {
         let Run { directory, mut manifest, setup, company, checkpoints, models, begin } = self;
         let checkpoints =
             checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
@@ -284,7 +284,7 @@ impl Run {
             manifest.ranks = company.at_work();
             manifest.lost_ranks.extend(company.lost());
         }
-        let ended = end.map_err(ExperimentError::from).and_then(|end| {
+        let ended = end.map_err(RunError::from).and_then(|end| {
             let finished = Finished { reason: end.reason, digests };
             afterwards(&directory, &finished)?;
             Ok(finished)

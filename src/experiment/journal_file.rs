@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::exit::{CommandError, Exit};
 use crate::federation::{Digests, Entry, Event, Journal};
 use crate::files::{self, Kind};
 
@@ -136,6 +137,12 @@ pub enum JournalError {
         /// Whole entries found.
         entries: u64,
     },
+}
+
+impl CommandError for JournalError {
+    fn exit_code(&self) -> Exit {
+        Exit::Recording
+    }
 }
 
 /// The lines of a journal, none of them without end.

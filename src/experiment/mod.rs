@@ -16,7 +16,7 @@
 //! use fedcast::experiment::{Run, RunOptions, assemble};
 //! use fedcast::federation::{Interrupt, Memory};
 //! use fedcast::methods::Registry;
-//! # fn main() -> Result<(), fedcast::experiment::ExperimentError> {
+//! # fn main() -> Result<(), fedcast::experiment::RunError> {
 //! let methods = Registry::builtin(); // or with methods of your own
 //! let overrides = ["federation.rounds=2".to_string()];
 //! let scenario = assemble::load("scenarios/quickstart.toml".as_ref(), &overrides, &methods)?;
@@ -37,7 +37,6 @@ mod checkpoint;
 mod class_names;
 mod direct;
 mod directory_error;
-mod error;
 pub mod estimate;
 mod execute;
 mod export;
@@ -58,6 +57,7 @@ mod recorder;
 mod replay;
 mod resume;
 mod run_directory;
+mod run_error;
 mod standing;
 mod task_ends;
 mod trace;
@@ -67,7 +67,6 @@ mod what_if;
 pub use class_names::ClassNames;
 pub use direct::{direct, direct_table};
 pub use directory_error::DirectoryError;
-pub use error::ExperimentError;
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportOptions, Exported, ModelOrigin, export};
 pub use fork::{ForkError, ForkOptions, fork};
@@ -84,6 +83,7 @@ pub use run_directory::{
     RunDirectory, hold_for_tables, is_held, names, read_manifest, read_summary, was_killed,
     write_atomically, write_atomically_on,
 };
+pub use run_error::RunError;
 pub use standing::{Standing, standing};
-pub use verify::{Divergence, Verified, VerifyOptions, verify};
-pub use what_if::{Refused, what_if, what_if_scenario};
+pub use verify::{Divergence, Verified, VerifyError, VerifyOptions, verify};
+pub use what_if::{WhatIfError, what_if, what_if_scenario};

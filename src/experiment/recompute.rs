@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::error::ExperimentError;
 use super::resume::Intact;
 use crate::federation::{
-    Cadence, Entry, EventSink, Interrupt, Setup, SinkError, Snapshot, SnapshotPlace, simulate,
+    Cadence, Entry, EventSink, FederationError, Interrupt, Setup, SinkError, Snapshot,
+    SnapshotPlace, simulate,
 };
 use crate::quantity::TaskId;
 
@@ -15,7 +15,7 @@ pub(super) fn recompute(
     from: Option<Intact>,
     task: TaskId,
     asked: Interrupt,
-) -> Result<Option<Snapshot>, ExperimentError> {
+) -> Result<Option<Snapshot>, FederationError> {
     setup.past = from.map(|intact| Arc::new(intact.past));
     (setup.rules.snapshots, setup.rules.models) = (Cadence::Tasks, false);
     setup.rules.confusion = false;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::directory_error::DirectoryError;
-use super::error::ExperimentError;
 use super::journal_file::{JournalError, JournalReader};
 use super::manifest::Manifest;
 use super::run_directory::{names, read_manifest};
+use super::run_error::RunError;
 use crate::federation::{Digests, EventSink, SinkError};
 
 /// What a replay read.
@@ -22,10 +22,7 @@ pub struct Replayed {
 ///
 /// # Errors
 /// A journal that is cut off or damaged; the readers have then seen what is before it.
-pub fn replay(
-    path: &Path,
-    readers: &mut [&mut dyn EventSink],
-) -> Result<Replayed, ExperimentError> {
+pub fn replay(path: &Path, readers: &mut [&mut dyn EventSink]) -> Result<Replayed, RunError> {
     let manifest = read_manifest(path)?;
     let journal = path.join(names::EVENTS);
     let mut reader = JournalReader::open(&journal)?;
@@ -41,7 +38,7 @@ pub fn replay(
     }
     let digests = reader.digests();
     if manifest.digests.as_ref().is_some_and(|written| *written != digests) {
-        return Err(ExperimentError::Journal(JournalError::Damaged {
+        return Err(RunError::Journal(JournalError::Damaged {
             path: journal,
             line: reader.entries(),
             why: "its digests are not those of manifest.json".into(),

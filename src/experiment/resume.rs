@@ -12,7 +12,6 @@ use thiserror::Error;
 use super::assemble::{assemble_by, load};
 use super::checkpoint::{self, Mark};
 use super::directory_error::DirectoryError;
-use super::error::ExperimentError;
 use super::execute::{Begin, Run};
 use super::fork::before;
 use super::journal_file::JournalReader;
@@ -20,6 +19,8 @@ use super::machine::{ARITHMETIC, BY_CPU};
 use super::manifest::{Manifest, Source, Status};
 use super::ranks::Crew;
 use super::run_directory::{RunDirectory, names, read_manifest};
+use super::run_error::RunError;
+use crate::exit::{CommandError, Exit};
 use crate::federation::Past;
 use crate::files::Disk;
 use crate::methods::Registry;
@@ -73,6 +74,27 @@ pub enum ResumeError {
         /// Version and arithmetic of this program.
         now: String,
     },
+    /// The run, its inputs or its directory are not what they should be.
+    #[error("{0}")]
+    Run(#[source] RunError),
+}
+
+impl<E: Into<RunError>> From<E> for ResumeError {
+    fn from(error: E) -> ResumeError {
+        ResumeError::Run(error.into())
+    }
+}
+
+impl CommandError for ResumeError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            ResumeError::Complete(_) => Exit::NothingToDo,
+            ResumeError::OtherScenario { .. } | ResumeError::OtherProgram { .. } => Exit::Usage,
+            ResumeError::OtherInputs(_) => Exit::Inputs,
+            ResumeError::NoScenario(_) | ResumeError::NoFork(_) => Exit::Recording,
+            ResumeError::Run(error) => error.exit_code(),
+        }
+    }
 }
 
 /// A run that goes on.
@@ -96,7 +118,7 @@ pub fn resume(
     methods: &Registry,
     crew: impl Into<Crew>,
     force: bool,
-) -> Result<Resumed, ExperimentError> {
+) -> Result<Resumed, ResumeError> {
     resume_on(&Disk::default(), path, methods, crew, force)
 }
 
@@ -110,21 +132,21 @@ pub fn resume_on(
     methods: &Registry,
     crew: impl Into<Crew>,
     force: bool,
-) -> Result<Resumed, ExperimentError> {
+) -> Result<Resumed, ResumeError> {
     read_manifest(path)?;
     let directory = RunDirectory::reopen_on(disk, path)?;
     let manifest = read_manifest(path)?;
     if manifest.status == Status::Done {
-        return Err(ResumeError::Complete(path.to_path_buf()).into());
+        return Err(ResumeError::Complete(path.to_path_buf()));
     }
     if !path.join(names::SCENARIO).exists() {
-        return Err(ResumeError::NoScenario(path.to_path_buf()).into());
+        return Err(ResumeError::NoScenario(path.to_path_buf()));
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
     let (found, expected) = (scenario.hash(), manifest.scenario.hash.clone());
     if found != expected {
         let path = path.to_path_buf();
-        return Err(ResumeError::OtherScenario { path, found, expected }.into());
+        return Err(ResumeError::OtherScenario { path, found, expected });
     }
     if !force {
         same_program(&manifest)?;
@@ -141,7 +163,7 @@ pub fn resume_on(
             (Begin::After(mark), notices, replayed)
         }
         Search { intact: None, .. } if manifest.forked.is_some() => {
-            return Err(ResumeError::NoFork(path.to_path_buf()).into());
+            return Err(ResumeError::NoFork(path.to_path_buf()));
         }
         Search { intact: None, mut notices, .. } => {
             notices.push("there is no intact checkpoint: the run begins anew".to_string());
@@ -199,17 +221,13 @@ pub(super) struct Search {
 }
 
 /// The newest intact checkpoint of a run whose last round is at most `round`, counted from 0.
-pub(super) fn find(
-    path: &Path,
-    manifest: &Manifest,
-    round: u32,
-) -> Result<Search, ExperimentError> {
+pub(super) fn find(path: &Path, manifest: &Manifest, round: u32) -> Result<Search, DirectoryError> {
     // A forked run began with one.
     find_in(&[names::CHECKPOINTS, names::FORK], path, manifest, round)
 }
 
 /// The checkpoint that a forked run began with.
-pub(super) fn find_start(path: &Path, manifest: &Manifest) -> Result<Search, ExperimentError> {
+pub(super) fn find_start(path: &Path, manifest: &Manifest) -> Result<Search, DirectoryError> {
     find_in(&[names::FORK], path, manifest, u32::MAX)
 }
 
@@ -218,7 +236,7 @@ fn find_in(
     path: &Path,
     manifest: &Manifest,
     round: u32,
-) -> Result<Search, ExperimentError> {
+) -> Result<Search, DirectoryError> {
     let mut files = Vec::new();
     for folder in folders {
         let folder = path.join(folder);

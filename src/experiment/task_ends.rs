@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::checkpoint::{self, Mark};
 use super::directory_error::DirectoryError;
-use super::error::ExperimentError;
-use super::journal_file::JournalReader;
+use super::journal_file::{JournalError, JournalReader};
 use super::run_directory::names;
 use crate::federation::{Digest, EvaluationPoint, Event, Snapshot, SnapshotPlace};
 use crate::quantity::{Round, TaskId};
@@ -21,7 +20,7 @@ pub struct End {
 }
 
 /// The tasks that ended.
-pub fn ended(path: &Path) -> Result<Vec<End>, ExperimentError> {
+pub fn ended(path: &Path) -> Result<Vec<End>, JournalError> {
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
     let (mut ended, mut last) = (Vec::new(), Round(0));
     // A journal that is cut off is worth as much as is there.
@@ -40,7 +39,7 @@ pub fn ended(path: &Path) -> Result<Vec<End>, ExperimentError> {
 }
 
 /// The checkpoint that was written when the task ended, where it is still there.
-pub fn checkpoint_of(path: &Path, end: End) -> Result<Option<(Mark, Snapshot)>, ExperimentError> {
+pub fn checkpoint_of(path: &Path, end: End) -> Result<Option<(Mark, Snapshot)>, DirectoryError> {
     let mut files = Vec::new();
     for folder in [names::CHECKPOINTS, names::FORK] {
         let folder = path.join(folder);

@@ -12,14 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 use super::assemble::{assemble_by, load};
-use super::error::ExperimentError;
 use super::fork::before;
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::{ARITHMETIC, BY_CPU, Machine};
 use super::ranks::{Crew, Ranks};
 use super::resume::{Intact, ResumeError, Search, find, find_start};
 use super::run_directory::{names, read_manifest};
+use super::run_error::RunError;
 use super::trace::{first_difference, stream_path};
+use crate::exit::{CommandError, Exit};
 use crate::federation::{
     Cadence, Digests, EndReason, Entry, Event, EventSink, Interrupt, Journal, SinkError, simulate,
 };
@@ -69,6 +70,45 @@ impl fmt::Display for Divergence {
     }
 }
 
+/// Why a run was not verified.
+#[derive(Debug, Error)]
+pub enum VerifyError {
+    /// A round that the recorded run does not have.
+    #[error("there is no round {round}: the run has {rounds}")]
+    NoRound {
+        /// Asked for, from 1.
+        round: u32,
+        /// How many there are.
+        rounds: u64,
+    },
+    /// The recomputed run is not the recorded one.
+    #[error(transparent)]
+    Diverged(Box<Divergence>),
+    /// The recorded run cannot be taken up.
+    #[error("{0}")]
+    Resume(#[from] ResumeError),
+    /// The run, its inputs or its directory are not what they should be.
+    #[error("{0}")]
+    Run(#[source] RunError),
+}
+
+impl<E: Into<RunError>> From<E> for VerifyError {
+    fn from(error: E) -> VerifyError {
+        VerifyError::Run(error.into())
+    }
+}
+
+impl CommandError for VerifyError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            VerifyError::NoRound { .. } => Exit::Usage,
+            VerifyError::Diverged(_) => Exit::Diverged,
+            VerifyError::Resume(error) => error.exit_code(),
+            VerifyError::Run(error) => error.exit_code(),
+        }
+    }
+}
+
 /// What a verification found: both runs are the same.
 #[derive(Clone, Debug)]
 pub struct Verified {
@@ -99,7 +139,7 @@ pub struct VerifyOptions {
 /// that was equal.
 ///
 /// # Errors
-/// [`ExperimentError::Diverged`] at the first difference; a damaged journal; everything that
+/// [`VerifyError::Diverged`] at the first difference; a damaged journal; everything that
 /// can go wrong with a run.
 pub fn verify(
     path: &Path,
@@ -107,13 +147,13 @@ pub fn verify(
     options: VerifyOptions,
     progress: Option<Box<dyn EventSink>>,
     interrupt: Interrupt,
-) -> Result<Verified, ExperimentError> {
+) -> Result<Verified, VerifyError> {
     let manifest = read_manifest(path)?;
     let reader = JournalReader::open(&path.join(names::EVENTS))?;
     if let Some(round) = options.from_round {
         let rounds = rounds_in(path);
         if u64::from(round) > rounds {
-            return Err(ExperimentError::NoRound { round, rounds });
+            return Err(VerifyError::NoRound { round, rounds });
         }
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
@@ -165,7 +205,7 @@ pub fn verify(
         Found::Different(mut divergence) => {
             divergence.hint =
                 changed.or_else(|| hint(&manifest.fedcast, &manifest.machine, &divergence));
-            Err(ExperimentError::Diverged(divergence))
+            Err(VerifyError::Diverged(divergence))
         }
         Found::Unreadable(error) => Err(error.into()),
         found @ (Found::Equal | Found::Partial) => {

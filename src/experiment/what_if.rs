@@ -4,7 +4,7 @@
 //! Everything learnt is replayed from the journal (see [`Past`]); clocks, links and closing rules act anew.
 //! That is true only as long as the learning is what it was: the same cohorts, the same uploads folded
 //! into the same rounds, the same states of clients. The first decision of the server that comes out
-//! otherwise ends it with a [`Refused`].
+//! otherwise ends it with a [`WhatIfError::OtherLearning`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
-use super::assemble::assemble;
+use super::assemble::{AssembleError, assemble};
 use super::changes::{changed, table_of};
-use super::error::ExperimentError;
 use super::journal_file::JournalReader;
 use super::run_directory::{names, read_manifest};
+use super::run_error::RunError;
+use crate::exit::{CommandError, Exit};
 use crate::federation::{
     Cadence, Digests, EndReason, Entry, Event, EventSink, FederationError, Interrupt, Journal,
     Past, SinkError, simulate,
@@ -30,33 +31,52 @@ const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
 
 /// Why a run cannot be replayed with other times.
 #[derive(Debug, Error)]
-#[error("{reason}, so other updates would be learnt from; run the changed scenario instead")]
-pub struct Refused {
-    /// What would be otherwise.
-    pub reason: String,
+pub enum WhatIfError {
+    /// Other updates would be learnt from.
+    #[error("{0}, so other updates would be learnt from; run the changed scenario instead")]
+    OtherLearning(String),
+    /// The run, its inputs or its directory are not what they should be.
+    #[error("{0}")]
+    Run(#[source] RunError),
 }
 
-fn refused(reason: impl Into<String>) -> ExperimentError {
-    Refused { reason: reason.into() }.into()
+impl<E: Into<RunError>> From<E> for WhatIfError {
+    fn from(error: E) -> WhatIfError {
+        WhatIfError::Run(error.into())
+    }
+}
+
+impl CommandError for WhatIfError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            WhatIfError::OtherLearning(_) => Exit::Usage,
+            WhatIfError::Run(error) => error.exit_code(),
+        }
+    }
+}
+
+fn refused(reason: impl Into<String>) -> WhatIfError {
+    WhatIfError::OtherLearning(reason.into())
 }
 
 /// Tells the run at `path` with these overrides; `readers` see every entry as it would have been.
 /// Answers the digests that the changed scenario would have.
 ///
 /// # Errors
-/// [`Refused`] where the learning would be another; a run that is not complete; all that can be wrong
+/// [`WhatIfError::OtherLearning`] where the learning would be another; a run that is not complete; all that can be wrong
 /// with a scenario and its inputs.
 pub fn what_if(
     path: &Path,
     overrides: &[String],
     methods: &Registry,
     readers: Vec<Box<dyn EventSink>>,
-) -> Result<Digests, ExperimentError> {
+) -> Result<Digests, WhatIfError> {
     if read_manifest(path)?.forked.is_some() {
-        return Err(ExperimentError::unsupported(
+        return Err(AssembleError::unsupported(
             "a forked run cannot be timed anew: two scenarios held in it",
             "time the run that it was forked from, or fork that with the changed links",
-        ));
+        )
+        .into());
     }
     let recorded = super::assemble::load(&path.join(names::SCENARIO), &[], methods)?;
     let changed = changed(path, &recorded, overrides, methods)?;
@@ -116,13 +136,13 @@ pub fn what_if_scenario(
     path: &Path,
     overrides: &[String],
     methods: &Registry,
-) -> Result<Scenario, ExperimentError> {
+) -> Result<Scenario, AssembleError> {
     let recorded = super::assemble::load(&path.join(names::SCENARIO), &[], methods)?;
     changed(path, &recorded, overrides, methods)
 }
 
 /// Only clocks may differ, and nothing that depends on them may decide who learns what.
-fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), ExperimentError> {
+fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), WhatIfError> {
     let (then, now) = (table_of(recorded), table_of(changed));
     let other = then
         .keys()

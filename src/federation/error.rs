@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::exit::{CommandError, Exit};
 use crate::policy::PolicyError;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::WireError;
@@ -107,4 +108,28 @@ pub enum FederationError {
     /// Worker threads could not be started.
     #[error("worker threads could not be started: {0}; lower devices.workers")]
     Workers(#[from] std::io::Error),
+}
+
+impl CommandError for FederationError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            FederationError::Sink(SinkError::Io(_)) | FederationError::Unrecorded(_) => {
+                Exit::Recording
+            }
+            FederationError::Deadlock { .. } => Exit::Deadlock,
+            FederationError::Workers(_)
+            | FederationError::Conductor(_)
+            | FederationError::Device(_)
+            | FederationError::Memory(_) => Exit::Device,
+            FederationError::Data(_) => Exit::Inputs,
+            FederationError::Impossible(_) => Exit::Scenario,
+            FederationError::BadUpdate { .. } | FederationError::Download { .. } => Exit::Training,
+            FederationError::Sink(SinkError::Stop(_))
+            | FederationError::Policy { .. }
+            | FederationError::Panicked { .. }
+            | FederationError::Evaluation(_)
+            | FederationError::Upload { .. }
+            | FederationError::ActorGone(_) => Exit::Unexpected,
+        }
+    }
 }

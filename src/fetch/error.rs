@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::exit::{CommandError, Exit};
+
 /// Errors of fetching; each ends with a way out.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -122,5 +124,15 @@ impl FetchError {
     pub(super) fn disk(path: &std::path::Path) -> impl FnOnce(io::Error) -> FetchError {
         let path = path.to_owned();
         |source| FetchError::Disk { path, source }
+    }
+}
+
+impl CommandError for FetchError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            // A name that is none is a matter of the command line; the rest are inputs that are not there.
+            FetchError::Unknown { .. } | FetchError::NoHubName(_) => Exit::Usage,
+            _ => Exit::Inputs,
+        }
     }
 }

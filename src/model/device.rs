@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::Place;
 use super::ops::Precision;
+use crate::exit::{CommandError, Exit};
 use crate::scenario::{Compute, DeviceName};
 
 /// Why a device cannot be used.
@@ -89,6 +90,12 @@ pub fn is_out_of_memory(error: &candle_core::Error) -> bool {
     ["OUT_OF_MEMORY", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"]
         .iter()
         .any(|sign| text.contains(sign))
+}
+
+impl CommandError for DeviceError {
+    fn exit_code(&self) -> Exit {
+        Exit::Device
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What can go wrong with a network or its file, and what to do about it.
 
+use crate::exit::{CommandError, Exit};
 use crate::weights::{WeightsError, shown};
 
 /// Errors of the model floor. A wrong or damaged weights file is told by tensor name.
@@ -60,4 +61,10 @@ pub enum ModelError {
 
 fn expected_shape(expected: &Option<Vec<usize>>) -> String {
     expected.as_ref().map(|s| format!(" (expected: {})", shown(s))).unwrap_or_default()
+}
+
+impl CommandError for ModelError {
+    fn exit_code(&self) -> Exit {
+        Exit::Inputs
+    }
 }

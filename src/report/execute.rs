@@ -6,7 +6,7 @@ use super::parquet::write_parquet;
 use super::tables::{TableFiles, write_partition};
 use super::{Both, ConfusionTable, Profile, Shared, Summary, TaskClock, WallTable};
 use crate::experiment::assemble::round_closing;
-use crate::experiment::{DirectoryError, ExperimentError, Finished, Run, RunDirectory, names};
+use crate::experiment::{DirectoryError, Finished, Run, RunDirectory, RunError, names};
 use crate::federation::histograms::Histograms;
 use crate::federation::{EventSink, Interrupt};
 use crate::scenario::Scenario;
@@ -32,7 +32,7 @@ pub fn execute(
     told: u64,
     more: Vec<Box<dyn EventSink>>,
     interrupt: Interrupt,
-) -> Result<Executed, ExperimentError> {
+) -> Result<Executed, RunError> {
     let summary = Shared::new(Summary::about(scenario));
     let histograms = Shared::new(Histograms::default());
     let clock = Shared::new(TaskClock::default());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::exit::{CommandError, Exit};
 use crate::experiment::DirectoryError;
 
 /// What is wrong with results, and what to do.
@@ -50,4 +51,16 @@ pub enum ResultsError {
     /// A table cannot become a file of this format.
     #[error("cannot write Parquet: {0}")]
     Parquet(String),
+}
+
+impl CommandError for ResultsError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            ResultsError::Run(error) => error.exit_code(),
+            ResultsError::Read { .. } | ResultsError::Damaged { .. } | ResultsError::Parquet(_) => {
+                Exit::Recording
+            }
+            ResultsError::UnknownMetric { .. } | ResultsError::Threshold { .. } => Exit::Usage,
+        }
+    }
 }

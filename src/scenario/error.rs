@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::reader::Diagnostic;
+use crate::exit::{CommandError, Exit};
 
 /// Why a scenario cannot be run.
 #[derive(Debug, Error)]
@@ -50,4 +51,10 @@ impl ScenarioError {
 fn render_all(diagnostics: &[Diagnostic], colour: bool) -> String {
     let each: Vec<String> = diagnostics.iter().map(|d| d.render(colour)).collect();
     each.join("\n")
+}
+
+impl CommandError for ScenarioError {
+    fn exit_code(&self) -> Exit {
+        Exit::Scenario
+    }
 }

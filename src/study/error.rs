@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::exit::{CommandError, Exit};
 use crate::experiment::DirectoryError;
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
@@ -22,7 +23,7 @@ pub enum StudyError {
         help: String,
     },
     /// The study, its base or a change is wrong.
-    #[error(transparent)]
+    #[error("{0}")]
     Scenario(#[from] ScenarioError),
     /// `--only`, `--shard` or `--set` says something that this study cannot do.
     #[error("{0}")]
@@ -59,5 +60,18 @@ fn others(more: usize) -> String {
     match more {
         0 => String::new(),
         more => format!(" ({more} more cells are so)"),
+    }
+}
+
+impl CommandError for StudyError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            StudyError::Unreadable { .. } | StudyError::Scenario(_) => Exit::Scenario,
+            StudyError::Selection(_)
+            | StudyError::OtherScenario { .. }
+            | StudyError::InsideRun(_) => Exit::Usage,
+            StudyError::Results(error) => error.exit_code(),
+            StudyError::Directory(error) => error.exit_code(),
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::collect::Outcome;
 use super::prepare::{Invalid, Prepared};
 use super::{Pace, Study};
-use crate::experiment::ExperimentError;
+use crate::experiment::RunError;
 use crate::experiment::assemble::blueprint;
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{Faults, Plan, Total, plan};
@@ -47,11 +47,11 @@ pub struct PlannedCell {
 }
 
 /// What a run of this scenario sends and computes, with nothing failing.
-pub(super) fn total(scenario: &Scenario, methods: &Registry) -> Result<Total, ExperimentError> {
+pub(super) fn total(scenario: &Scenario, methods: &Registry) -> Result<Total, RunError> {
     Ok(planned(scenario, methods)?.total)
 }
 
-fn planned(scenario: &Scenario, methods: &Registry) -> Result<Plan, ExperimentError> {
+fn planned(scenario: &Scenario, methods: &Registry) -> Result<Plan, RunError> {
     plan(&blueprint(scenario, methods)?, Faults::Off)
 }
 

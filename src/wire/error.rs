@@ -1,5 +1,7 @@
 //! What can go wrong with a message.
 
+use crate::exit::{CommandError, Exit};
+
 /// An error of the wire layer. Decoding errors mean damaged or foreign bytes; the others mean a method that
 /// packs and unpacks its messages differently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,4 +81,10 @@ pub enum WireError {
     /// Verify mode found a value that did not survive.
     #[error("verify: {0} changed on the wire although its codec is lossless")]
     Changed(String),
+}
+
+impl CommandError for WireError {
+    fn exit_code(&self) -> Exit {
+        Exit::Scenario
+    }
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fedcast::experiment::{
-    ExperimentError, Resumed, Run, RunDirectory, RunOptions, Standing, names, resume_on, standing,
+    ResumeError, Resumed, Run, RunDirectory, RunError, RunOptions, Standing, names, resume_on,
+    standing,
 };
 use fedcast::federation::{EndReason, Interrupt};
 use fedcast::files::Disk;
@@ -71,29 +72,29 @@ impl Setting {
     }
 
     /// Computes a run with all that the program writes; the first `told` entries are there already.
-    fn execute(&self, run: Run, told: u64) -> Result<(), ExperimentError> {
+    fn execute(&self, run: Run, told: u64) -> Result<(), RunError> {
         let ended = report::execute(run, &self.scenario, told, Vec::new(), Interrupt::default())?;
         assert_eq!(ended.finished.reason, EndReason::Done);
         Ok(())
     }
 
-    fn begin(&self, disk: &Disk, path: &Path, force: bool) -> Result<(), ExperimentError> {
+    fn begin(&self, disk: &Disk, path: &Path, force: bool) -> Result<(), RunError> {
         let out = Some(path.to_path_buf());
         let options = RunOptions { workers: Some(1), out, force, ..RunOptions::default() };
         let run = Run::prepare_on(disk, &self.scenario, &Registry::builtin(), &options)?;
         self.execute(run, 0)
     }
 
-    fn go_on(&self, disk: &Disk, path: &Path) -> Result<(), ExperimentError> {
+    fn go_on(&self, disk: &Disk, path: &Path) -> Result<(), ResumeError> {
         let Resumed { run, replayed, .. } =
             resume_on(disk, path, &Registry::builtin(), Some(1), false)?;
-        self.execute(run, replayed)
+        Ok(self.execute(run, replayed)?)
     }
 
     /// What `fedcast run --resume` does.
-    fn take_up(&self, disk: &Disk, path: &Path) -> Result<(), ExperimentError> {
+    fn take_up(&self, disk: &Disk, path: &Path) -> Result<(), ResumeError> {
         match standing(path, &self.scenario.hash())? {
-            Standing::Free => self.begin(disk, path, false),
+            Standing::Free => Ok(self.begin(disk, path, false)?),
             Standing::Unfinished(_) => self.go_on(disk, path),
             // Nothing but what a process left that wanted to replace it.
             Standing::Done => Ok(RunDirectory::reopen(path).map(drop)?),

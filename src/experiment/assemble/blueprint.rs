@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use super::error::AssembleError;
 use crate::data::{
     Curriculum, DataError, Dataset, FreshClients, NaturalClients, Partitioner, Slot, Slots,
     TaskView, is_at_hand, nominal_class_sizes,
 };
-use crate::experiment::ExperimentError;
 use crate::federation::{CountSource, by_row};
 use crate::policy::ClassCounts;
 use crate::quantity::{ClientId, TaskId};
@@ -118,12 +118,12 @@ pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
 pub fn class_sizes(
     scenario: &Scenario,
     data: Option<&Dataset>,
-) -> Result<Vec<usize>, ExperimentError> {
+) -> Result<Vec<usize>, AssembleError> {
     if let Some(data) = data {
         return Ok(data.class_sizes());
     }
     nominal_class_sizes(&scenario.data).ok_or_else(|| {
-        ExperimentError::unsupported(
+        AssembleError::unsupported(
             "the data are not at hand, and nothing else says how large their classes are",
             "check data.path, or give data.nominal = { classes = .., train = .., test = .. } to plan with",
         )

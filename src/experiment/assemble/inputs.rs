@@ -7,16 +7,17 @@ use std::sync::Arc;
 use candle_core::Device;
 
 use super::blueprint::{Holders, curriculum, divide, holders_of};
+use super::error::AssembleError;
 use super::workforce::{ClientSize, pack, received_values, workforce};
 use super::{terms, weight_sets};
 use crate::data::{
     Auxiliary, AuxiliaryFacts, DataError, Dataset, Split, Tokeniser, Transform, Transforms,
     auxiliary_shards,
 };
+use crate::experiment::ClassNames;
 use crate::experiment::machine::ARITHMETIC;
 use crate::experiment::manifest::Source;
 use crate::experiment::ranks::{Company, Crew};
-use crate::experiment::{ClassNames, ExperimentError};
 use crate::federation::{Rules, Setup, ShardSource, Terms};
 use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
@@ -55,7 +56,7 @@ pub fn assemble_by(
     scenario: &Scenario,
     methods: &Registry,
     crew: &Crew,
-) -> Result<Assembly, ExperimentError> {
+) -> Result<Assembly, AssembleError> {
     let Crew { workers, ranks } = crew;
     let Some(ranks) = ranks else { return assemble(scenario, methods, *workers) };
     ranks.muster(scenario);
@@ -70,12 +71,12 @@ pub fn assemble(
     scenario: &Scenario,
     methods: &Registry,
     asked: Option<u32>,
-) -> Result<Assembly, ExperimentError> {
+) -> Result<Assembly, AssembleError> {
     let workers = workforce(&scenario.devices, asked)?;
     // What no weights can help is said before anybody is sent for them.
     let mut backbone = match open_backbone(scenario) {
         Ok(backbone) => backbone,
-        Err(error) => return Err(divide(scenario).err().map_or(error, ExperimentError::from)),
+        Err(error) => return Err(divide(scenario).err().map_or(error, AssembleError::from)),
     };
     if scenario.devices.names.contains(&DeviceName::Cpu) {
         let place = Place::open(DeviceName::Cpu, scenario.devices.compute)?;
@@ -158,7 +159,7 @@ pub fn assemble(
 }
 
 /// The backbone of a scenario; its shape must be the one the scenario states.
-fn open_backbone(scenario: &Scenario) -> Result<Backbone, ExperimentError> {
+fn open_backbone(scenario: &Scenario) -> Result<Backbone, AssembleError> {
     let stated = backbone_config(scenario);
     let source = |path: &Path| -> Result<WeightsSource, FetchError> {
         let ignore = scenario.backbone.ignored().to_vec();
@@ -253,7 +254,7 @@ fn fits(
     transform: &Transform,
     split: &Split,
     backbone: &BackboneConfig,
-) -> Result<(), ExperimentError> {
+) -> Result<(), AssembleError> {
     let Some(shape) = split.image_shape() else { return Ok(()) };
     let ([_, height, width], [_, image, _]) = (transform.output_shape(shape), backbone.input());
     if (height, width) == (image, image) {
@@ -263,7 +264,7 @@ fn fits(
         BackboneConfig::Vit(_) => format!(", or backbone.resolution to what [{key}] gives"),
         _ => String::new(),
     };
-    Err(ExperimentError::unsupported(
+    Err(AssembleError::unsupported(
         format!("[{key}] gives {height}x{width} pixels, the backbone reads {image}x{image}"),
         format!("set {key}.resize = {image}{otherwise}"),
     ))
@@ -273,7 +274,7 @@ fn shards(
     scenario: &Scenario,
     dataset: &Dataset,
     curriculum: &crate::data::Curriculum,
-) -> Result<ShardSource, ExperimentError> {
+) -> Result<ShardSource, AssembleError> {
     let clients = scenario.federation.clients;
     Ok(match holders_of(scenario, clients, curriculum, Some(dataset))? {
         Holders::Fresh(fresh) => ShardSource::Fresh(fresh),

@@ -4,6 +4,7 @@
 //! [`assemble`] opens both.
 
 mod blueprint;
+mod error;
 mod inputs;
 mod rules;
 mod training;
@@ -16,12 +17,12 @@ use std::sync::Arc;
 pub use blueprint::{
     Holders, Listed, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
 };
+pub use error::AssembleError;
 pub use inputs::{Assembly, assemble, assemble_by};
 pub use rules::{round_closing, rules};
 pub use training::training_plan;
 pub use workforce::{ClientSize, pack, received_values, workforce};
 
-use super::ExperimentError;
 use super::plan::Blueprint;
 use crate::data::{AuxiliaryFacts, Curriculum};
 use crate::federation::{Coding, Rules, Terms};
@@ -42,7 +43,7 @@ pub fn load(
 }
 
 /// How messages of a scenario travel.
-fn coding(scenario: &Scenario) -> Result<Coding, ExperimentError> {
+fn coding(scenario: &Scenario) -> Result<Coding, AssembleError> {
     let wire = &scenario.wire;
     let (down, up) = (CodecPlan::from_section(&wire.down)?, CodecPlan::from_section(&wire.up)?);
     Ok(Coding { down, up, verify: wire.verify })
@@ -67,7 +68,7 @@ fn facts(
 }
 
 /// Everything that follows from the scenario alone.
-pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, ExperimentError> {
+pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, AssembleError> {
     let listed = at_hand(scenario)?;
     let assumed = assumed(scenario, listed.as_ref());
     let (data, of_nobody) = match listed {
@@ -96,7 +97,7 @@ pub(super) fn terms(
     (backbone, auxiliary): (BackboneConfig, Option<AuxiliaryFacts>),
     curriculum: Arc<Curriculum>,
     methods: &Registry,
-) -> Result<Terms, ExperimentError> {
+) -> Result<Terms, AssembleError> {
     let rules = rules(scenario, &curriculum);
     let facts = facts(scenario, backbone, &curriculum, &rules, auxiliary);
     let method = methods.build(&scenario.method, &facts)?;

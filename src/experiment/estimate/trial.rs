@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Costs;
 use crate::data::Curriculum;
-use crate::experiment::ExperimentError;
+use crate::experiment::RunError;
 use crate::experiment::assemble::{assemble, blueprint};
 use crate::experiment::plan::{Faults, plan};
 use crate::experiment::provenance::peak_memory_mb;
@@ -31,7 +31,7 @@ pub fn trial(
     methods: &Registry,
     workers: Option<u32>,
     budget: Duration,
-) -> Result<Costs, ExperimentError> {
+) -> Result<Costs, RunError> {
     let mut short = scenario.clone();
     short.federation.rounds = 1;
     short.client.epochs = 1;

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::assemble::{assemble, load};
-use super::error::ExperimentError;
 use super::fork::before;
 use super::models::{self, about};
 use super::recompute::recompute;
-use super::resume::{find, same_inputs};
+use super::resume::{ResumeError, find, same_inputs};
 use super::run_directory::{names, read_manifest};
+use super::run_error::RunError;
 use super::task_ends::{checkpoint_of, ended};
+use crate::exit::{CommandError, Exit};
 use crate::federation::{Digest, Interrupt};
 use crate::methods::Registry;
 use merged::merged;
@@ -55,6 +56,32 @@ pub enum ExportError {
     /// A file that is there is not what it should be.
     #[error("{path}: {why}")]
     Unreadable { path: PathBuf, why: String },
+    /// The recorded run cannot be taken up.
+    #[error("{0}")]
+    Resume(#[from] ResumeError),
+    /// The run, its inputs or its directory are not what they should be.
+    #[error("{0}")]
+    Run(#[source] RunError),
+}
+
+impl<E: Into<RunError>> From<E> for ExportError {
+    fn from(error: E) -> ExportError {
+        ExportError::Run(error.into())
+    }
+}
+
+impl CommandError for ExportError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            ExportError::NoTask { .. }
+            | ExportError::NotKept { .. }
+            | ExportError::NotMerged(_) => Exit::Usage,
+            ExportError::Different { .. } => Exit::Diverged,
+            ExportError::Unreadable { .. } => Exit::Recording,
+            ExportError::Resume(error) => error.exit_code(),
+            ExportError::Run(error) => error.exit_code(),
+        }
+    }
 }
 
 /// What is asked for.
@@ -115,13 +142,13 @@ pub fn export(
     methods: &Registry,
     options: ExportOptions,
     interrupt: Interrupt,
-) -> Result<Exported, ExperimentError> {
+) -> Result<Exported, ExportError> {
     let manifest = read_manifest(path)?;
     let ended = ended(path)?;
     let number = options.task.unwrap_or(ended.len() as u32);
     let Some(end) = number.checked_sub(1).and_then(|task| ended.get(task as usize)).copied() else {
         let (run, ended) = (path.to_path_buf(), ended.len());
-        return Err(ExportError::NoTask { run, task: number, ended }.into());
+        return Err(ExportError::NoTask { run, task: number, ended });
     };
     let kept = in_models(path, end)?;
     let folder = format!("{}/{}", names::MODELS, models::file_name(end.task));
@@ -147,7 +174,7 @@ pub fn export(
         None if options.recompute => {
             let checkpoint = find(path, &manifest, end.round.0)?.intact;
             if checkpoint.is_none() && manifest.forked.is_some() {
-                return Err(ExportError::NotKept { task: number }.into());
+                return Err(ExportError::NotKept { task: number });
             }
             let place = checkpoint.as_ref().map_or("the beginning", |checkpoint| &checkpoint.place);
             let from = ModelOrigin::Computed { place: place.to_owned() };
@@ -156,12 +183,12 @@ pub fn export(
             match Digest(state.digest()) {
                 computed if computed != end.digest => {
                     let recorded = end.digest;
-                    return Err(ExportError::Different { computed, recorded }.into());
+                    return Err(ExportError::Different { computed, recorded });
                 }
                 _ => (state, from),
             }
         }
-        None => return Err(ExportError::NotKept { task: number }.into()),
+        None => return Err(ExportError::NotKept { task: number }),
     };
     let state = match options.merged {
         true => {

@@ -4,14 +4,13 @@ use std::path::Path;
 
 use super::ExportError;
 use crate::experiment::directory_error::DirectoryError;
-use crate::experiment::error::ExperimentError;
 use crate::experiment::run_directory::names;
 use crate::experiment::task_ends::End;
 use crate::experiment::{model_file, models};
 use crate::wire::Body;
 
 /// The model that the run kept after a task: the file and the state in it, if it is the one that the journal has.
-pub(super) fn in_models(path: &Path, end: End) -> Result<Option<(Vec<u8>, Body)>, ExperimentError> {
+pub(super) fn in_models(path: &Path, end: End) -> Result<Option<(Vec<u8>, Body)>, ExportError> {
     let file = path.join(names::MODELS).join(models::file_name(end.task));
     let bytes = match std::fs::read(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -22,6 +21,6 @@ pub(super) fn in_models(path: &Path, end: End) -> Result<Option<(Vec<u8>, Body)>
     let said = model_file::metadata(&bytes).map_err(unreadable)?;
     match said.get("digest") {
         Some(digest) if *digest == end.digest.to_string() => Ok(Some((bytes, state))),
-        _ => Err(unreadable("it is of another run or task".to_string()).into()),
+        _ => Err(unreadable("it is of another run or task".to_string())),
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::experiment::assemble::{load, terms};
 use crate::experiment::directory_error::DirectoryError;
-use crate::experiment::error::ExperimentError;
 use crate::experiment::manifest::{Before, Manifest};
 use crate::experiment::resume::ResumeError;
 use crate::experiment::run_directory::names;
@@ -20,10 +19,10 @@ pub fn name(before: &Before) -> String {
 }
 
 /// The scenario that held, of a run that has it.
-pub fn text(path: &Path, before: &Before) -> Result<String, ExperimentError> {
+pub fn text(path: &Path, before: &Before) -> Result<String, DirectoryError> {
     let path = path.join(name(before));
     let text = files::read_text(&path, Kind::Scenario);
-    Ok(text.map_err(|source| DirectoryError::Read { path, source })?)
+    text.map_err(|source| DirectoryError::Read { path, source })
 }
 
 /// The stretches of the run at `path` before its own scenario held: nothing for a run that was not forked.
@@ -35,7 +34,7 @@ pub fn before(
     manifest: &Manifest,
     setup: &Setup,
     methods: &Registry,
-) -> Result<Vec<Stretch>, ExperimentError> {
+) -> Result<Vec<Stretch>, ResumeError> {
     let before = manifest.forked.iter().flat_map(|forked| &forked.before);
     before.map(|before| stretch(path, before, setup, methods)).collect()
 }
@@ -45,15 +44,15 @@ fn stretch(
     before: &Before,
     setup: &Setup,
     methods: &Registry,
-) -> Result<Stretch, ExperimentError> {
+) -> Result<Stretch, ResumeError> {
     let file = path.join(name(before));
     if !file.exists() {
-        return Err(ResumeError::NoFork(path.to_path_buf()).into());
+        return Err(ResumeError::NoFork(path.to_path_buf()));
     }
     let scenario = load(&file, &[], methods)?;
     if scenario.hash() != before.hash {
         let (path, found, expected) = (file, scenario.hash(), before.hash.clone());
-        return Err(ResumeError::OtherScenario { path, found, expected }.into());
+        return Err(ResumeError::OtherScenario { path, found, expected });
     }
     let known = (setup.facts.backbone, setup.facts.auxiliary);
     let terms = terms(&scenario, known, Arc::clone(&setup.lab.curriculum), methods)?;

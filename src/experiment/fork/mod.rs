@@ -22,13 +22,14 @@ use super::assemble::{assemble, load};
 use super::changes::changed;
 use super::checkpoint::{self, Mark};
 use super::directory_error::DirectoryError;
-use super::error::ExperimentError;
 use super::execute::{Begin, Run, default_directory, manifest};
 use super::manifest::{Before, Forked, Manifest};
 use super::provenance::Provenance;
 use super::resume::{ResumeError, Resumed, Search, find, same_inputs};
 use super::run_directory::{RunDirectory, names, read_manifest};
+use super::run_error::RunError;
 use super::task_ends::{End, ended};
+use crate::exit::{CommandError, Exit};
 use crate::federation::{Digest, Interrupt, Setup, Snapshot};
 use crate::files::{self, Disk, Kind};
 use crate::methods::Registry;
@@ -91,6 +92,37 @@ pub enum ForkError {
     /// Into the run itself.
     #[error("a run cannot be forked into its own folder; name another with --out")]
     Itself,
+    /// The recorded run cannot be taken up.
+    #[error("{0}")]
+    Resume(#[from] ResumeError),
+    /// The run, its inputs or its directory are not what they should be.
+    #[error("{0}")]
+    Run(#[source] RunError),
+}
+
+impl<E: Into<RunError>> From<E> for ForkError {
+    fn from(error: E) -> ForkError {
+        ForkError::Run(error.into())
+    }
+}
+
+impl CommandError for ForkError {
+    fn exit_code(&self) -> Exit {
+        match self {
+            ForkError::NoTask { .. }
+            | ForkError::Last(_)
+            | ForkError::NotKept { .. }
+            | ForkError::Earlier { .. }
+            | ForkError::UnderWay { .. }
+            | ForkError::Same
+            | ForkError::Fixed { .. }
+            | ForkError::OtherState(_)
+            | ForkError::Itself => Exit::Usage,
+            ForkError::Different { .. } => Exit::Diverged,
+            ForkError::Resume(error) => error.exit_code(),
+            ForkError::Run(error) => error.exit_code(),
+        }
+    }
 }
 
 /// What is asked for.
@@ -122,7 +154,7 @@ pub fn fork(
     methods: &Registry,
     options: &ForkOptions,
     interrupt: Interrupt,
-) -> Result<Resumed, ExperimentError> {
+) -> Result<Resumed, ForkError> {
     let recorded = read_manifest(path)?;
     let held = load(&path.join(names::SCENARIO), &[], methods)?;
     let (found, expected) = (held.hash(), recorded.scenario.hash.clone());
@@ -132,19 +164,19 @@ pub fn fork(
     }
     let scenario = changed(path, &held, &options.overrides, methods)?;
     if scenario.hash() == held.hash() {
-        return Err(ForkError::Same.into());
+        return Err(ForkError::Same);
     }
     fixed::compare(&held, &scenario)?;
     if let Some(Forked { after_task: forked, scenario, .. }) = &recorded.forked
         && *forked > options.after_task
     {
         let (forked, from) = (*forked, format!("{}, {}", scenario.name, scenario.hash));
-        return Err(ForkError::Earlier { forked, from }.into());
+        return Err(ForkError::Earlier { forked, from });
     }
     let end = end_of(path, options.after_task, held.tasks.count())?;
     let out = options.out.clone().unwrap_or_else(|| directory_of(&scenario, options.after_task));
     if is_same(path, &out) {
-        return Err(ForkError::Itself.into());
+        return Err(ForkError::Itself);
     }
     let mut assembly = assemble(&scenario, methods, options.workers)?;
     same_inputs(&recorded.data, &assembly.data)?;
@@ -152,7 +184,7 @@ pub fn fork(
     let (mark, snapshot) = start::start(path, &recorded, &held, methods, options, end, interrupt)?;
     if !snapshot.out.is_empty() {
         let (task, seats) = (options.after_task, snapshot.out.len());
-        return Err(ForkError::UnderWay { task, seats }.into());
+        return Err(ForkError::UnderWay { task, seats });
     }
     fits(&assembly.setup, &snapshot)?;
     let forked = forked(&recorded, &mark, options.after_task);
@@ -177,13 +209,13 @@ pub fn fork(
     Ok(Resumed { run, scenario, notices, replayed })
 }
 
-fn end_of(path: &Path, task: u32, tasks: u32) -> Result<End, ExperimentError> {
+fn end_of(path: &Path, task: u32, tasks: u32) -> Result<End, ForkError> {
     let ended = ended(path)?;
     let Some(end) = task.checked_sub(1).and_then(|place| ended.get(place as usize)).copied() else {
         let (run, ended) = (path.to_path_buf(), ended.len());
-        return Err(ForkError::NoTask { run, task, ended }.into());
+        return Err(ForkError::NoTask { run, task, ended });
     };
-    if task == tasks { Err(ForkError::Last(task).into()) } else { Ok(end) }
+    if task == tasks { Err(ForkError::Last(task)) } else { Ok(end) }
 }
 
 /// Forks after different tasks have the same scenario.
@@ -198,8 +230,8 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// Whether the changed method can take over what was learnt.
-fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ExperimentError> {
-    let other = |why: String| ExperimentError::from(ForkError::OtherState(why));
+fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
+    let other = |why: String| ForkError::OtherState(why);
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let server = setup.method.server(&setup.lab, init);
     let mut server = server.map_err(|error| other(error.to_string()))?;
@@ -241,7 +273,7 @@ fn take_over(
     held: &Scenario,
     forked: &Forked,
     (mark, snapshot): (&Mark, &Snapshot),
-) -> Result<(), ExperimentError> {
+) -> Result<(), ForkError> {
     for before in &forked.before {
         let text = match before.hash == held.hash() {
             true => held.to_effective_toml(),

@@ -5,8 +5,7 @@ use std::path::Path;
 use super::{ForkError, ForkOptions, before};
 use crate::experiment::assemble::assemble;
 use crate::experiment::checkpoint::Mark;
-use crate::experiment::error::ExperimentError;
-use crate::experiment::journal_file::{JournalReader, JournalWriter};
+use crate::experiment::journal_file::{JournalError, JournalReader, JournalWriter};
 use crate::experiment::manifest::Manifest;
 use crate::experiment::recompute::recompute;
 use crate::experiment::resume::{find, same_inputs};
@@ -25,13 +24,13 @@ pub(super) fn start(
     options: &ForkOptions,
     end: End,
     interrupt: Interrupt,
-) -> Result<(Mark, Snapshot), ExperimentError> {
+) -> Result<(Mark, Snapshot), ForkError> {
     if let Some(found) = checkpoint_of(path, end)? {
         return Ok(found);
     }
     let not_kept = || ForkError::NotKept { task: options.after_task };
     if !options.recompute {
-        return Err(not_kept().into());
+        return Err(not_kept());
     }
     let mut assembly = assemble(held, methods, options.workers)?;
     same_inputs(&manifest.data, &assembly.data)?;
@@ -40,19 +39,19 @@ pub(super) fn start(
     setup.before = before(path, manifest, setup, methods)?;
     let checkpoint = find(path, manifest, end.round.0)?.intact;
     if checkpoint.is_none() && manifest.forked.is_some() {
-        return Err(not_kept().into());
+        return Err(not_kept());
     }
     let snapshot = recompute(assembly.setup, checkpoint, end.task, interrupt)?;
     let snapshot = snapshot.ok_or_else(not_kept)?;
     let computed = Digest(snapshot.server.digest());
     if computed != end.digest {
-        return Err(ForkError::Different { computed, recorded: end.digest }.into());
+        return Err(ForkError::Different { computed, recorded: end.digest });
     }
     Ok((mark(path, &manifest.scenario.hash, snapshot.entries)?, snapshot))
 }
 
 /// Where so many entries of a journal end.
-fn mark(path: &Path, scenario: &str, entries: u64) -> Result<Mark, ExperimentError> {
+fn mark(path: &Path, scenario: &str, entries: u64) -> Result<Mark, JournalError> {
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
     let mut writer = JournalWriter::new(std::io::sink());
     while reader.entries() < entries

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::tally::{Listener, Tally};
 use super::{Backbone, Held, Plan};
-use crate::experiment::ExperimentError;
+use crate::experiment::RunError;
 use crate::experiment::assemble::Holders;
 use crate::federation::{FaultRules, SizedSeat, Terms, size};
 use crate::policy::Holdings;
@@ -42,7 +42,7 @@ pub enum Faults {
 ///
 /// # Errors
 /// What would end it: nobody can be reached, or the class counts cannot be drawn.
-pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, ExperimentError> {
+pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
     let Terms { facts, curriculum, .. } = terms;
     let mut sized = terms.clone();

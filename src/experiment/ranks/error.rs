@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::exit::{CommandError, Exit};
 use crate::federation::fleet::Rank;
 
 /// Why ranks cannot compute together.
@@ -38,4 +39,10 @@ pub enum RanksError {
     /// Threads that are needed beside the workers.
     #[error("a thread could not be started: {0}")]
     Threads(#[from] std::io::Error),
+}
+
+impl CommandError for RanksError {
+    fn exit_code(&self) -> Exit {
+        Exit::Device
+    }
 }

@@ -38,6 +38,7 @@
 
 mod credentials;
 mod crew;
+mod entry;
 mod error;
 #[cfg(feature = "mpi")]
 pub mod mpi;
@@ -46,5 +47,6 @@ mod roll;
 
 pub use credentials::Credentials;
 pub use crew::Crew;
+pub use entry::{LostRank, RankEntry};
 pub use error::RanksError;
-pub use muster::{Company, LostRank, RankEntry, Ranks, work};
+pub use muster::{Company, Ranks, work};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::entry::{LostRank, RankEntry};
 use super::{Credentials, RanksError, roll};
-use crate::experiment::ExperimentError;
-use crate::experiment::assemble::{Assembly, assemble};
-use crate::experiment::machine::Machine;
+use crate::experiment::RunError;
+use crate::experiment::assemble::{AssembleError, Assembly, assemble};
 use crate::federation::fleet::{Arrival, Fleet, Line, Loss, Mate, Mischief, Rank, loopback, serve};
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Scenario};
@@ -48,29 +48,6 @@ pub struct Company {
     /// Jobs that each has done for rank 0.
     done: Vec<Arc<AtomicU64>>,
     lost: Arc<Mutex<Vec<LostRank>>>,
-}
-
-/// A rank, as the manifest has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RankEntry {
-    pub rank: Rank,
-    /// The name of its machine.
-    pub host: String,
-    pub workers: usize,
-    pub devices: Vec<String>,
-    /// Jobs that it has done for rank 0, when the run ended.
-    pub jobs: u64,
-    pub machine: Machine,
-}
-
-/// A rank that was lost during the run, as the manifest has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LostRank {
-    pub rank: Rank,
-    pub host: String,
-    /// So many jobs it had, which others did.
-    pub jobs: usize,
-    pub why: String,
 }
 
 impl Company {
@@ -215,7 +192,7 @@ pub fn work(
     line: &Line,
     methods: &Registry,
     workers: Option<u32>,
-) -> Result<(), ExperimentError> {
+) -> Result<(), RunError> {
     let Some(Call::Muster { scenario }) = hear(line)? else { return Ok(()) };
     let (credentials, assembly) = match put_together(rank, &scenario, methods, workers) {
         Ok(made) => made,
@@ -238,7 +215,7 @@ fn put_together(
     scenario: &str,
     methods: &Registry,
     workers: Option<u32>,
-) -> Result<(Credentials, Assembly), ExperimentError> {
+) -> Result<(Credentials, Assembly), AssembleError> {
     // Its paths are absolute.
     let read =
         Scenario::from_toml(scenario, "the scenario of rank 0", Path::new("/"), &[], methods)?;

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use fedcast::experiment::RunError;
 use fedcast::experiment::assemble::{assemble_by, blueprint};
 use fedcast::experiment::plan::{Faults, Total, plan};
 use fedcast::experiment::ranks::{Crew, Ranks};
@@ -92,7 +93,8 @@ fn run(case: &Case, crew: &Crew) -> Result<Outcome, String> {
 /// A plan with the faults of the run knows its bytes and its time beforehand; where the size of messages depends on what is
 /// learnt, or a client could not be trained and sent nothing, the most that they come to.
 fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<(), String> {
-    let planned = blueprint(scenario, &Registry::builtin()).and_then(|b| plan(&b, Faults::On));
+    let planned = blueprint(scenario, &Registry::builtin()).map_err(RunError::from);
+    let planned = planned.and_then(|b| plan(&b, Faults::On));
     let planned = planned.map_err(|error| format!("it ran and has no plan: {error}"))?;
     let failed = entries.iter().any(|entry| matches!(entry.event, Event::ClientFailed { .. }));
     let exact = !failed

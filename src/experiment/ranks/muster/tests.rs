@@ -19,7 +19,7 @@ const TEXT: &str = r#"
 fn found(
     hears: fn(String) -> String,
     says: fn(&mut Credentials),
-) -> Result<Assembly, ExperimentError> {
+) -> Result<Assembly, AssembleError> {
     let methods = Registry::builtin();
     let line = loopback(2, Mischief::Nothing, move |rank, line| {
         let methods = Registry::builtin();
@@ -42,7 +42,7 @@ fn found(
     assemble_by(&read.expect("is valid").scenario, &methods, &Crew { workers: None, ranks })
 }
 
-fn refused(ended: Result<Assembly, ExperimentError>) -> String {
+fn refused(ended: Result<Assembly, AssembleError>) -> String {
     ended.err().expect("is refused").to_string()
 }
 

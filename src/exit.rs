@@ -1,5 +1,6 @@
 //! Exit codes. The numbers are part of the interface: scripts may rely on them.
 
+use std::error::Error;
 use std::process::ExitCode;
 
 /// How a command ended.
@@ -49,6 +50,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// An error that ends a command.
+pub trait CommandError: Error {
+    /// Returns the exit code of a command that ends with it.
+    fn exit_code(&self) -> Exit;
+}
+
 /// The codes as `fedcast --help` prints them, a line each; the guide has the same words.
 pub const TABLE: &str = "\
 Exit codes:
@@ -90,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_code_is_told_and_the_guide_has_the_same_words() {
-        let guide = include_str!("../guide/running.md");
+        let guide = include_str!("guide/running.md");
         let told = TABLE.lines().skip(1).map(|line| {
             let (code, words) = line.trim().split_once("  ").unwrap();
             let row = format!("| {code} | {words} |");
