@@ -1,7 +1,8 @@
 //! Random distributions with the same bits on every platform.
 //!
 //! The usual crates call the platform's `ln` and `exp`, whose last bit differs between systems; a
-//! partition or a virtual time built on them would too. Here every draw is a fixed sequence
+//! partition or a virtual time built on them would too (the [guide](crate::guide::architecture) has measurements of
+//! `rand_distr`, with which tests compare). Here every draw is a fixed sequence
 //! of words from the generator, exact arithmetic, and [`libm`]'s pure-Rust functions. The number of words a
 //! draw takes never depends on the caller, and no draw keeps state between calls.
 //!
@@ -103,11 +104,6 @@ pub fn fill_normal(rng: &mut impl RngCore, out: &mut [f32]) {
     }
 }
 
-/// `exp` of a normal: `mu` and `sigma` are the mean and deviation of the logarithm. Two words.
-pub fn log_normal(rng: &mut impl RngCore, mu: f64, sigma: f64) -> f64 {
-    libm::exp(normal(rng, mu, sigma))
-}
-
 /// Exponential with this mean (not rate). One word.
 pub fn exponential(rng: &mut impl RngCore, mean: f64) -> f64 {
     -mean * libm::log(open_unit(rng))
@@ -136,11 +132,6 @@ pub fn log_gamma_draw(rng: &mut impl RngCore, shape: f64) -> f64 {
             return libm::log(d) + log_v;
         }
     }
-}
-
-/// Gamma(`shape`, `scale`), both positive.
-pub fn gamma(rng: &mut impl RngCore, shape: f64, scale: f64) -> f64 {
-    scale * libm::exp(log_gamma_draw(rng, shape))
 }
 
 /// Shares of `n` parts from the symmetric Dirichlet(`beta`, ..., `beta`); they sum to one.
@@ -223,10 +214,10 @@ mod tests {
         let (mean, var) = moments(n, || exponential(&mut r, 2.0));
         near("exponential mean", mean, 2.0, 0.05);
         near("exponential variance", var, 4.0, 0.25);
-        let (mean, _) = moments(n, || log_normal(&mut r, 0.0, 0.5));
+        let (mean, _) = moments(n, || libm::exp(normal(&mut r, 0.0, 0.5)));
         near("log-normal mean", mean, (0.125f64).exp(), 0.02);
         for shape in [0.05, 0.5, 1.0, 4.0] {
-            let (mean, var) = moments(n, || gamma(&mut r, shape, 2.0));
+            let (mean, var) = moments(n, || 2.0 * libm::exp(log_gamma_draw(&mut r, shape)));
             near("gamma mean", mean, 2.0 * shape, 0.04 * shape.sqrt() + 0.005);
             near("gamma variance", var, 4.0 * shape, 0.5 * shape + 0.02);
         }
@@ -313,9 +304,9 @@ mod tests {
             below(&mut r, 1_000),
             standard_normal(&mut r).to_bits(),
             exponential(&mut r, 1.0).to_bits(),
-            log_normal(&mut r, 0.0, 1.0).to_bits(),
-            gamma(&mut r, 0.05, 1.0).to_bits(),
-            gamma(&mut r, 3.5, 1.0).to_bits(),
+            libm::exp(standard_normal(&mut r)).to_bits(),
+            libm::exp(log_gamma_draw(&mut r, 0.05)).to_bits(),
+            libm::exp(log_gamma_draw(&mut r, 3.5)).to_bits(),
             dirichlet(&mut r, 0.1, 3)[1].to_bits(),
             choose(&mut r, 100_000, 3)[1],
         ];

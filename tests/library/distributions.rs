@@ -2,8 +2,9 @@
 //! rand_distr's, which do not promise that.
 
 use fedcast::numerics::distributions::{
-    dirichlet, exponential, gamma, log_normal, normal, standard_normal,
+    dirichlet, exponential, log_gamma_draw, normal, standard_normal,
 };
+use fedcast::numerics::law::Law;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Beta, Distribution, Exp, Gamma, LogNormal, Normal};
@@ -47,10 +48,19 @@ fn same_law(
 fn draws_follow_the_laws_of_rand_distr() {
     same_law("standard normal", standard_normal, Normal::new(0.0, 1.0).unwrap());
     same_law("normal", |r| normal(r, -2.0, 0.3), Normal::new(-2.0, 0.3).unwrap());
-    same_law("log-normal", |r| log_normal(r, 0.4, 0.6), LogNormal::new(0.4, 0.6).unwrap());
+    let law = Law::log_normal(0.4f64.exp(), 0.6);
+    same_law("log-normal", |r| law.draw(r), LogNormal::new(0.4, 0.6).unwrap());
     same_law("exponential", |r| exponential(r, 50.0), Exp::new(1.0 / 50.0).unwrap());
-    same_law("gamma below 1", |r| gamma(r, 0.3, 2.0), Gamma::new(0.3, 2.0).unwrap());
-    same_law("gamma above 1", |r| gamma(r, 3.5, 0.5), Gamma::new(3.5, 0.5).unwrap());
+    same_law(
+        "gamma below 1",
+        |r| 2.0 * log_gamma_draw(r, 0.3).exp(),
+        Gamma::new(0.3, 2.0).unwrap(),
+    );
+    same_law(
+        "gamma above 1",
+        |r| 0.5 * log_gamma_draw(r, 3.5).exp(),
+        Gamma::new(3.5, 0.5).unwrap(),
+    );
     // A coordinate of a symmetric Dirichlet is Beta(beta, (n - 1) beta).
     same_law("Dirichlet", |r| dirichlet(r, 0.5, 10)[3], Beta::new(0.5, 4.5).unwrap());
 }

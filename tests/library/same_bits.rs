@@ -6,7 +6,7 @@
 use candle_core::{Device, Tensor, Var};
 use fedcast::model::ops::{self, Precision};
 use fedcast::numerics::dense::{Cholesky, Eigen};
-use fedcast::numerics::distributions::{dirichlet, fill_normal, gamma, log_normal};
+use fedcast::numerics::distributions::{dirichlet, fill_normal, log_gamma_draw, normal};
 use fedcast::numerics::projection::Projection;
 use fedcast::numerics::regression_mean::{Moments, regression_mean};
 use fedcast::numerics::ridge::{Penalty, ridge};
@@ -152,10 +152,12 @@ fn draws(digests: &mut Digests) {
     digests.singles("normal draws", &singles(1000, 8));
     digests.doubles("Dirichlet draws", &dirichlet(&mut rng(1), 0.1, 500));
     let mut of_gamma = rng(2);
-    let gammas: Vec<f64> = (0..500).map(|_| gamma(&mut of_gamma, 0.7, 2.0)).collect();
+    let gamma = |_| 2.0 * libm::exp(log_gamma_draw(&mut of_gamma, 0.7));
+    let gammas: Vec<f64> = (0..500).map(gamma).collect();
     digests.doubles("gamma draws", &gammas);
     let mut of_times = rng(3);
-    let times: Vec<f64> = (0..500).map(|_| log_normal(&mut of_times, 0.2, 0.9)).collect();
+    let time = |_| libm::exp(normal(&mut of_times, 0.2, 0.9));
+    let times: Vec<f64> = (0..500).map(time).collect();
     digests.doubles("log-normal draws", &times);
 }
 
