@@ -11,7 +11,7 @@ use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{
     Classifier, LearningError, Teacher, TrainingPlan, TrainingReport, train_with,
 };
-use crate::methods::averaged::Averaged;
+use crate::methods::parts::Adaptation;
 use crate::model::{Dropout, MaskPlace, Norms, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, PolicyError};
@@ -80,10 +80,10 @@ impl Student<'_> {
         let loader = auxiliary.loader(samples, &lab.curriculum, &lab.train_transform);
         let loader = lab.frozen(loader, network.frozen_part())?;
         let mut optimiser = plan.optimiser.clone().over_pack(network.vars(), 1);
-        let factors = network.variables().iter().map(|(name, _)| method.rate_factor(name));
+        let factors = network.variables().iter().map(|(name, _)| method.fedavg.rate_factor(name));
         optimiser.set_rate_factors(factors.collect());
         let variables = network.variables();
-        let (rate, mut step) = (method.dropout(), 0);
+        let (rate, mut step) = (method.fedavg.dropout(), 0);
         let report =
             train_with(&plan, &mut optimiser, &loader, variables, key, |batch: &Batch| {
                 let places = vec![MaskPlace { key: key.domain(Domain::Dropout), step }];

@@ -24,7 +24,6 @@ mod distillation;
 mod memory;
 mod roles;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -33,20 +32,21 @@ use self::distillation::{Student, ask, ask_in_turn, samples_of_nobody};
 pub use self::memory::Asked;
 pub use self::roles::{Division, Drawn, REVIEWER, Rounding};
 use super::averaged::{
-    Averaged, Client, Closing, Learnt, Needs, OldLogits, Trained, Weights, one_by_one, previous,
-    train,
+    Client, Closing, Learnt, Needs, OldLogits, Trained, Weights, one_by_one, previous,
 };
 use super::fedavg::FedAvg;
+use super::parts::{
+    AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
+    PlainTraining, PreviousModel, ServerUpdate, TrainedRows, Workload,
+};
 use super::registry::MethodEntry;
-use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Asset, AssetSketch, Figures, Lab, ModelFacts, PolicyError, Role, RoundContext, Seat, Service,
+    Asset, AssetSketch, Figures, Lab, ModelFacts, PolicyError, RoundContext, Seat, Service,
     SketchFacts, Veto,
 };
-use crate::quantity::ClientId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, Values,
@@ -141,21 +141,21 @@ impl Cfed {
     /// Distils the previous task's model on a client's shard of auxiliary samples.
     fn review(
         &self,
-        model: &ModelFacts,
+        context: &ClientContext<'_>,
         member: &Client<'_, ()>,
-        lab: &Lab,
     ) -> Result<Trained, PolicyError> {
+        let ClientContext { model, shared, lab } = *context;
         let untaught = || PolicyError::Unsupported("a reviewer was sent no old model".to_owned());
         let old = previous::of(member.down)?.ok_or_else(untaught)?;
         let view = &member.seat.view;
-        let rows = self.trained_rows(model, view);
+        let rows = shared.trained_rows(model, view);
         let samples = samples_of_nobody(lab)?.of(member.seat.client);
         let targets = ask(&old, rows.clone(), &samples, lab)?;
         let student = Student {
             method: self,
             received: (member.received.clone(), rows),
             plan: lab.training.clone(),
-            norms: self.norms(view),
+            norms: self.fedavg.norms_of(view),
             key: member.key,
         };
         let (parameters, report) = student.learn(&samples, &targets, lab)?;
@@ -172,11 +172,11 @@ impl Cfed {
         closing: &Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Figures, PolicyError> {
-        let Closing { model, before, folded, round, lab, .. } = closing;
+        let Closing { model, shared, before, folded, round, lab } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
         let samples = samples_of_nobody(lab)?.of_server().ok_or_else(none)?;
         let view = &round.period.view;
-        let rows = self.trained_rows(model, view);
+        let rows = shared.trained_rows(model, view);
         let came_back = folded.kept.iter().map(|kept| &kept.update.parameters);
         let models: Vec<&ParameterSet> = came_back.chain([*before]).collect();
         let targets = ask_in_turn((&models, asked.0), &rows, &samples, lab)?;
@@ -186,7 +186,7 @@ impl Cfed {
             method: self,
             received: (std::mem::take(theta), rows),
             plan: TrainingPlan { epochs: self.server_epochs, ..plan },
-            norms: self.norms(view),
+            norms: self.fedavg.norms_of(view),
             key: round.key(Domain::Method),
         };
         let (parameters, report) = student.learn(&samples, &targets, lab)?;
@@ -196,60 +196,70 @@ impl Cfed {
     }
 }
 
-impl Averaged for Cfed {
+impl AveragingMethod for Cfed {
     type State = ();
     type Memory = Asked;
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, (), Asked> {
+        let of_reviewers = PreviousModel { role: Some(REVIEWER), ..PreviousModel::default() };
+        Parts {
+            trains: TrainedRows::Carried,
+            local: self,
+            download: self.sends_shards().then_some(self as &dyn DownloadExtras<_>),
+            previous_model: self.reviews().then_some(of_reviewers),
+            server: Some(self),
+            roles: Some(&self.division),
+            keeps_uploads: self.server_distils,
+            ..self.fedavg.base()
+        }
+    }
+}
+
+impl LocalUpdate<()> for Cfed {
+    /// Members of a pack have one role.
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, ()>,
+        pack: &mut [Client<'_, ()>],
+    ) -> Result<Learnt, PolicyError> {
+        match pack.first().is_some_and(|member| member.seat.role == REVIEWER) {
+            true => Ok(one_by_one(pack, |member| self.review(&training.context, member))),
+            false => training.train(pack),
+        }
+    }
+
+    /// A reviewer trains on its auxiliary samples, of which it first asks the old model.
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        let shard = load.model.auxiliary.map_or(0, |known| known.samples);
+        match load.seat.role == REVIEWER {
+            true => PlainTraining::passes(shard, load.plan) + shard as f64 / 3.0,
+            false => load.passes,
+        }
     }
 
     fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        if self.reviews() {
-            needs.push(Needs::Auxiliary {
-                why: "reviewers distil on samples that belong to nobody",
-                otherwise: "`method.reviewers = 0`",
-                sent: self.sends_shards(),
-            });
-        }
-        if self.server_distils {
-            needs.push(Needs::AuxiliaryOfServer { otherwise: "`method.server_distils = false`" });
-        }
-        needs
+        let auxiliary = Needs::Auxiliary {
+            why: "reviewers distil on samples that belong to nobody",
+            otherwise: "`method.reviewers = 0`",
+            sent: self.sends_shards(),
+        };
+        self.reviews().then_some(auxiliary).into_iter().collect()
     }
 
     fn vetoes(&self) -> Vec<Veto> {
-        match self.reviews() {
-            true => {
-                Veto::against(&[Service::Mixed], "the old model that is reviewed is of one task")
-            }
-            false => self.fedavg.vetoes(),
-        }
+        let why = "the old model that is reviewed is of one task";
+        if self.reviews() { Veto::against(&[Service::Mixed], why) } else { Vec::new() }
+    }
+}
+
+/// Shards of auxiliary samples, for reviewers that are sent theirs.
+impl DownloadExtras<Asked> for Cfed {
+    fn is_personal(&self) -> bool {
+        true
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
-        self.division.seats(round, cohort)
-    }
-
-    fn roles(&self) -> Vec<(Role, &'static str)> {
-        vec![(Role::default(), "learner"), (REVIEWER, "reviewer")]
-    }
-
-    fn teaches(&self) -> bool {
-        self.reviews()
-    }
-
-    fn is_taught(&self, role: Role) -> bool {
-        role == REVIEWER
-    }
-
-    fn personal(&self) -> bool {
-        self.sends_shards()
-    }
-
-    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
-        let known = facts.model.auxiliary.filter(|_| facts.role == REVIEWER && self.sends_shards());
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let known = facts.model.auxiliary.filter(|_| facts.role == REVIEWER);
         let sketch = known.and_then(|known| Some((known.samples, known.image?)));
         let sketch = sketch.map(|(samples, [channels, rows, columns])| {
             let shape = vec![samples, channels, rows, columns];
@@ -266,7 +276,7 @@ impl Averaged for Cfed {
         seat: &Seat,
         lab: &Lab,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
-        if seat.role != REVIEWER || !self.sends_shards() {
+        if seat.role != REVIEWER {
             return Ok(Vec::new());
         }
         let auxiliary = samples_of_nobody(lab)?;
@@ -279,45 +289,10 @@ impl Averaged for Cfed {
         let body = Body::new(Vec::new(), vec![Section::new(Kind::Exemplars, vec![images])]);
         Ok(vec![Arc::new(Asset::new(SURROGATE, 0, Kind::Exemplars, body))])
     }
+}
 
-    /// All outputs that messages carry.
-    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        self.fedavg.head.down_rows(view, model.classes)
-    }
-
-    fn keeps(&self) -> bool {
-        self.server_distils
-    }
-
-    /// Members of a pack have one role.
-    fn learn(
-        &self,
-        model: &ModelFacts,
-        pack: &mut [Client<'_, ()>],
-        lab: &Lab,
-    ) -> Result<Learnt, PolicyError> {
-        match pack.first().is_some_and(|member| member.seat.role == REVIEWER) {
-            true => Ok(one_by_one(pack, |member| self.review(model, member, lab))),
-            false => train(self, model, pack, lab),
-        }
-    }
-
-    /// A reviewer trains on its auxiliary samples, of which it first asks the old model.
-    fn seat_work(
-        &self,
-        model: &ModelFacts,
-        (seat, _): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let shard = model.auxiliary.map_or(0, |known| known.samples);
-        match seat.role == REVIEWER {
-            true => self.work(shard, plan) + shard as f64 / 3.0,
-            false => self.work(samples, plan),
-        }
-    }
-
-    fn after_mean(
+impl ServerUpdate<Asked> for Cfed {
+    fn server_update(
         &self,
         memory: &mut Asked,
         closing: Closing<'_>,
@@ -329,10 +304,15 @@ impl Averaged for Cfed {
         }
     }
 
-    fn server_work(&self, model: &ModelFacts, _round: &RoundContext, _updates: usize) -> f64 {
+    fn work(&self, model: &ModelFacts, _round: &RoundContext, _updates: usize) -> f64 {
         let shard = model.auxiliary.filter(|_| self.server_distils);
         let shard = shard.map_or(0.0, |known| known.samples as f64);
         shard * (f64::from(self.server_epochs) + 1.0 / 3.0)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        let auxiliary = Needs::AuxiliaryOfServer { otherwise: "`method.server_distils = false`" };
+        self.server_distils.then_some(auxiliary).into_iter().collect()
     }
 }
 

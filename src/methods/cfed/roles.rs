@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 
+use crate::methods::parts::Roles;
 use crate::numerics::distributions::{choose, shuffle};
 use crate::numerics::share::{ceil, floor};
 use crate::numerics::streams::Domain;
@@ -54,9 +55,13 @@ pub struct Division {
     pub drawn: Drawn,
 }
 
-impl Division {
+impl Roles for Division {
+    fn roles(&self) -> Vec<(Role, &'static str)> {
+        vec![(Role::default(), "learner"), (REVIEWER, "reviewer")]
+    }
+
     /// Learners, then reviewers, of a round's cohort. In the first task all learn; somebody always does something.
-    pub fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
         let all = one_seat_each(&round.period, cohort);
         if round.period.task.0 == 0 {
             return all;
@@ -73,7 +78,9 @@ impl Division {
         let numbered = (0..).zip(seats);
         numbered.map(|(place, seat)| Seat { id: SeatId(place), ..seat }).collect()
     }
+}
 
+impl Division {
     /// Places in the cohort, ascending.
     fn places(
         &self,

@@ -32,7 +32,6 @@ mod losses;
 mod network;
 mod stages;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 pub use crate::model::{ModuleShape, NetworkShape, Norms, Residual, TeacherNorms};
@@ -44,15 +43,19 @@ use self::features::Model;
 use self::stages::Stage;
 use super::HeadForm;
 use super::averaged::{
-    Averaged, Averaging, Client, Learnt, Needs, Parameters, Trained, Weights, one_by_one, previous,
+    Averaging, Client, Learnt, Needs, Parameters, Trained, Weights, one_by_one, previous,
 };
 use super::held::HeldSamples;
+use super::parts::{
+    Adaptation, AveragingMethod, LocalTraining, LocalUpdate, Parts, PreviousModel, TrainedRows,
+    Workload,
+};
 use super::registry::MethodEntry;
-use crate::data::{Shard, TaskView};
+use crate::data::Shard;
 use crate::learning::{Herding, TrainingPlan};
 use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, RoundContext, Seat, Service, Veto};
+use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of FedHAF.
@@ -237,10 +240,23 @@ fn joined(shard: &Shard, old: &[u32]) -> Shard {
     all.into()
 }
 
-impl Averaged for FedHaf {
+impl AveragingMethod for FedHaf {
     type State = HeldSamples;
     type Memory = ();
 
+    fn parts(&self) -> Parts<'_, HeldSamples, ()> {
+        let averaging = Averaging { weights: self.weights, head: self.head };
+        Parts {
+            // Rows of old classes, too: exemplars move them.
+            trains: TrainedRows::Seen,
+            local: self,
+            previous_model: Some(PreviousModel { role: None, reinitializes: self.reinitialise }),
+            ..Parts::fedavg(self, averaging)
+        }
+    }
+}
+
+impl Adaptation for FedHaf {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let shape = self.shape(model);
         Parameters::shared(shape.common()).head(HeadKind::Linear, shape.classes, shape.head_hidden)
@@ -255,8 +271,42 @@ impl Averaged for FedHaf {
         Ok(self.shape(model).initial_parameters(init))
     }
 
-    fn averaging(&self) -> Averaging {
-        Averaging { weights: self.weights, head: self.head }
+    fn predictor(
+        &self,
+        model: &ModelFacts,
+        _task: usize,
+        theta: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let rows = theta.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
+        Ok(Arc::new(Model::new(&lab.backbone, self.shape(model), theta, rows)?))
+    }
+}
+
+impl LocalUpdate<HeldSamples> for FedHaf {
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, HeldSamples>,
+        pack: &mut [Client<'_, HeldSamples>],
+    ) -> Result<Learnt, PolicyError> {
+        let shape = self.shape(training.context.model);
+        Ok(one_by_one(pack, |member| self.train(&shape, member, training.context.lab)))
+    }
+
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
+    }
+
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        Stage::work(self, false, (samples, 0), plan.epochs)
+    }
+
+    /// Takes a client's earlier tasks to have been as large as this one: what it keeps is its own.
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        let Workload { seat, samples, plan, .. } = *load;
+        let (task, classes) = (seat.view.task.index(), seat.view.rows.len());
+        let exemplars = task * kept_of(samples, classes, self.retention);
+        Stage::work(self, task > 0, (samples, exemplars), plan.epochs)
     }
 
     /// Exemplars are kept by clients that come back.
@@ -270,61 +320,6 @@ impl Averaged for FedHaf {
 
     fn vetoes(&self) -> Vec<Veto> {
         Veto::against(&[Service::Mixed], "the previous model that teaches is of one task")
-    }
-
-    fn teaches(&self) -> bool {
-        true
-    }
-
-    fn restarts(&self) -> bool {
-        self.reinitialise
-    }
-
-    /// Rows of old classes, too: exemplars move them.
-    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        0..view.seen()
-    }
-
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
-        &self,
-        model: &ModelFacts,
-        pack: &mut [Client<'_, HeldSamples>],
-        lab: &Lab,
-    ) -> Result<Learnt, PolicyError> {
-        let shape = self.shape(model);
-        Ok(one_by_one(pack, |member| self.train(&shape, member, lab)))
-    }
-
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        Stage::work(self, false, (samples, 0), plan.epochs)
-    }
-
-    /// Takes a client's earlier tasks to have been as large as this one: what it keeps is its own.
-    fn seat_work(
-        &self,
-        _model: &ModelFacts,
-        (seat, _): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let (task, classes) = (seat.view.task.index(), seat.view.rows.len());
-        let exemplars = task * kept_of(samples, classes, self.retention);
-        Stage::work(self, task > 0, (samples, exemplars), plan.epochs)
-    }
-
-    fn predictor(
-        &self,
-        model: &ModelFacts,
-        _task: usize,
-        theta: &ParameterSet,
-        lab: &Lab,
-    ) -> Result<Arc<dyn Predictor>, PolicyError> {
-        let rows = theta.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
-        Ok(Arc::new(Model::new(&lab.backbone, self.shape(model), theta, rows)?))
     }
 }
 

@@ -11,9 +11,10 @@ use super::signal::Signal;
 use super::state::Learned;
 use crate::data::{Shard, TaskView};
 use crate::learning::{Classifier, Teacher};
-use crate::methods::averaged::{Client, Trained, previous, train_by};
+use crate::methods::averaged::{Client, Trained, previous};
+use crate::methods::parts::{ClientContext, LocalTraining};
 use crate::model::ParameterSet;
-use crate::policy::{Lab, Message, ModelFacts, PolicyError};
+use crate::policy::{Lab, Message, PolicyError};
 
 impl Glfc {
     pub(super) fn has_proxy(&self) -> bool {
@@ -46,10 +47,10 @@ impl Glfc {
     /// What the network or the samples report.
     pub(super) fn train(
         &self,
-        model: &ModelFacts,
+        training: &LocalTraining<'_, Learned>,
         member: &mut Client<'_, Learned>,
-        lab: &Lab,
     ) -> Result<Trained, PolicyError> {
+        let ClientContext { model, lab, .. } = training.context;
         let view = Arc::clone(&member.seat.view);
         let mut state = std::mem::take(&mut member.state);
         for missed in member.missed {
@@ -77,7 +78,8 @@ impl Glfc {
         let own = (self.outputs == Outputs::Own)
             .then(|| Own::new(&learned, view.rows.clone(), model.classes));
         let lab = Lab { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
-        let trained = train_by(self, model, &[member.upon(&all)], &lab, |_| {
+        let training = training.in_lab(&lab);
+        let trained = training.train_with_objective(&[member.upon(&all)], |_| {
             Ok(Box::new(Compensated { terms, learned, task, own, old: teacher }))
         })?;
         let none = || PolicyError::Unsupported("nobody was trained".to_owned());

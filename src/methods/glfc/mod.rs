@@ -59,7 +59,6 @@ mod schedule;
 mod signal;
 mod state;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 pub use self::choosing::Exemplars;
@@ -73,15 +72,14 @@ use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, trace};
 pub use self::schedule::RateSchedule;
 pub use self::signal::Signal;
 pub use self::state::Learned;
-use super::averaged::{
-    self, Averaged, Client, Closing, Learnt, Needs, Trained, one_by_one, sample_count,
-};
-use super::fedavg::FedAvg;
+use super::averaged::{self, Client, Closing, Learnt, Needs, Trained, one_by_one, sample_count};
 use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
+use super::parts::{
+    Adaptation, AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
+    PlainTraining, PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
+};
 use super::registry::MethodEntry;
-use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::learning::gradient_matching::LeNet;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{
@@ -90,21 +88,74 @@ use crate::policy::{
 };
 use crate::wire::{BodySketch, Dtype, Kind, NamedTensor, Section};
 
-impl Averaged for Glfc {
+impl AveragingMethod for Glfc {
     type State = Learned;
     type Memory = Seen;
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, Learned, Seen> {
+        let task_end = self.old_model == OldModel::TaskEnd;
+        Parts {
+            trains: TrainedRows::Seen,
+            local: self,
+            upload: Some(self),
+            download: self.has_proxy().then_some(self as &dyn DownloadExtras<_>),
+            previous_model: task_end.then(PreviousModel::default),
+            server: Some(self),
+            keeps_uploads: self.rows == HeadRows::Last,
+            ..self.fedavg.base()
+        }
+    }
+}
+
+impl LocalUpdate<Learned> for Glfc {
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, Learned>,
+        pack: &mut [Client<'_, Learned>],
+    ) -> Result<Learnt, PolicyError> {
+        Ok(one_by_one(pack, |member| self.train(training, member)))
     }
 
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
+    }
+
+    /// Training on the task's samples and all exemplars, the old model's answers on them, and a forward pass where the
+    /// client says its entropy or how far its features spread. In a task's first round, taken to be the one with the
+    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an earlier
+    /// task does not.
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        let Workload { model, seat, round, samples, plan, .. } = *load;
+        let (view, budget) = (&seat.view, self.budget as usize);
+        let (task, classes) = (view.task.index(), view.rows.len());
+        let teacher = if task > 0 { 1.0 / 3.0 } else { 0.0 };
+        let exemplars = exemplars_after(task, samples, budget);
+        let training = (1.0 + teacher) * PlainTraining::passes(samples + exemplars, plan);
+        let passes = u8::from(self.signal == Signal::Entropy) + u8::from(self.traces(view));
+        let every_round = training + f64::from(passes) * samples as f64 / 3.0;
+        if round.round_in_phase > 0 || view.task != round.period.task {
+            return every_round;
+        }
+        let before = match self.outputs {
+            Outputs::Seen => view.rows.start,
+            Outputs::Own => task * classes,
+        };
+        let chosen = match (task, self.exemplars) {
+            (0, _) | (_, Exemplars::Random) => 0.0,
+            _ => choosing_work(model, samples, (classes, before), budget),
+        };
+        let gradients = match self.has_proxy() {
+            true => self.proxy.client_work(model, samples, classes),
+            false => 0.0,
+        };
+        every_round + chosen + gradients
+    }
     fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        needs.push(Needs::ReturningClients {
+        let mut needs = vec![Needs::ReturningClients {
             why: "clients keep exemplars and what they have learned, and fresh clients never come \
                   back",
             otherwise: None,
-        });
+        }];
         if self.has_proxy() {
             needs.push(Needs::Images {
                 what: "a proxy server",
@@ -140,22 +191,16 @@ impl Averaged for Glfc {
                 "answers on outputs of others' tasks say nothing of a client's own (use `signal = \
                  \"task\"`)"
             }
-            (OldModel::Received, Signal::Task) => return self.fedavg.vetoes(),
+            (OldModel::Received, Signal::Task) => return Vec::new(),
         };
         Veto::against(&[Service::Mixed], why)
     }
+}
 
-    fn keeps(&self) -> bool {
-        self.rows == HeadRows::Last
-    }
-
-    fn teaches(&self) -> bool {
-        self.old_model == OldModel::TaskEnd
-    }
-
+impl UploadExtras<Learned> for Glfc {
     /// A sample count; with a proxy server, on a signal, a gradient of every class, and what LGA's clients say of their
     /// features.
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let mut places = vec![sample_count()];
         let place =
             |name, shape: &[usize], dtype| Place::new(Kind::Statistics, name, shape, dtype).kept();
@@ -176,11 +221,11 @@ impl Averaged for Glfc {
         if self.has_proxy() { UpSize::FromValues } else { UpSize::Static }
     }
 
-    fn describe(
+    fn sections(
         &self,
+        context: &ClientContext<'_>,
         member: &Client<'_, Learned>,
         trained: &Trained,
-        lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
         let mut said = trained.sample_count()?;
         if let Some(sent) = trained.beside.get(GRADIENTS) {
@@ -188,7 +233,7 @@ impl Averaged for Glfc {
             said.tensors.push(NamedTensor::f32(GRADIENTS, shape, values)?);
         }
         if self.traces(&member.seat.view) {
-            let traces = trace(&trained.parameters, member.shard, lab)?;
+            let traces = trace(&trained.parameters, member.shard, context.lab)?;
             let (rows, counts): (Vec<u32>, Vec<u32>) =
                 traces.iter().map(|(row, _, count)| (*row, *count)).unzip();
             let values = traces.iter().map(|(_, trace, _)| *trace).collect::<Vec<f64>>();
@@ -198,13 +243,16 @@ impl Averaged for Glfc {
         }
         Ok(vec![said])
     }
+}
 
-    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
-        let Some(before) = facts.view.task.0.checked_sub(1).filter(|_| self.has_proxy()) else {
+/// The model that the proxy server picked.
+impl DownloadExtras<Seen> for Glfc {
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let Some(before) = facts.view.task.0.checked_sub(1) else {
             return Vec::new();
         };
         let growing = self.fedavg.head == HeadForm::Growing;
-        let all = self.parameters(facts.model);
+        let all = self.fedavg.parameters(facts.model);
         let shape = |one: &averaged::Parameter| {
             let mut shape = one.shape.clone();
             if growing && one.rows == averaged::Rows::Class {
@@ -225,8 +273,10 @@ impl Averaged for Glfc {
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.old.iter().cloned().collect())
     }
+}
 
-    fn after_mean(
+impl ServerUpdate<Seen> for Glfc {
+    fn server_update(
         &self,
         memory: &mut Seen,
         closing: Closing<'_>,
@@ -242,7 +292,7 @@ impl Averaged for Glfc {
     }
 
     /// The clients of a task's first round are taken to be signalled in it, those of later rounds to be as many.
-    fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+    fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let images = updates * round.period.view.rows.len();
         match self.has_proxy() {
             true => self.proxy.work(model, round.round_in_phase, images),
@@ -262,63 +312,6 @@ impl Averaged for Glfc {
         }
         let growing = self.fedavg.head == HeadForm::Growing;
         self.proxy.end_task(memory, theta, (period.task, period.view.seen()), growing)
-    }
-
-    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        0..view.seen()
-    }
-
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
-        &self,
-        model: &ModelFacts,
-        pack: &mut [Client<'_, Learned>],
-        lab: &Lab,
-    ) -> Result<Learnt, PolicyError> {
-        Ok(one_by_one(pack, |member| self.train(model, member, lab)))
-    }
-
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.fedavg.work(samples, plan)
-    }
-
-    /// Training on the task's samples and all exemplars, the old model's answers on them, and a forward pass where the
-    /// client says its entropy or how far its features spread. In a task's first round, taken to be the one with the
-    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an earlier
-    /// task does not.
-    fn seat_work(
-        &self,
-        model: &ModelFacts,
-        (seat, round): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let (view, budget) = (&seat.view, self.budget as usize);
-        let (task, classes) = (view.task.index(), view.rows.len());
-        let teacher = if task > 0 { 1.0 / 3.0 } else { 0.0 };
-        let exemplars = exemplars_after(task, samples, budget);
-        let training = (1.0 + teacher) * self.work(samples + exemplars, plan);
-        let passes = u8::from(self.signal == Signal::Entropy) + u8::from(self.traces(view));
-        let every_round = training + f64::from(passes) * samples as f64 / 3.0;
-        if round.round_in_phase > 0 || view.task != round.period.task {
-            return every_round;
-        }
-        let before = match self.outputs {
-            Outputs::Seen => view.rows.start,
-            Outputs::Own => task * classes,
-        };
-        let chosen = match (task, self.exemplars) {
-            (0, _) | (_, Exemplars::Random) => 0.0,
-            _ => choosing_work(model, samples, (classes, before), budget),
-        };
-        let gradients = match self.has_proxy() {
-            true => self.proxy.client_work(model, samples, classes),
-            false => 0.0,
-        };
-        every_round + chosen + gradients
     }
 }
 
