@@ -19,14 +19,17 @@ use std::ops::Range;
 
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Client, Learnt, Needs, OldLogits, one_by_one};
+use super::averaged::{Client, Learnt, Needs, OldLogits, one_by_one};
 use super::er::remembering;
 use super::fedavg::FedAvg;
+use super::parts::{
+    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PlainTraining, TrainedRows,
+};
 use super::registry::MethodEntry;
 use super::replay::{Buffer, Memory, Replay, Terms, learn, note_again};
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which outputs remembered samples are held to.
@@ -107,43 +110,34 @@ impl Der {
     }
 }
 
-impl Averaged for Der {
+impl AveragingMethod for Der {
     type State = Memory;
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        remembering(&self.fedavg, self.buffer)
-    }
-
     /// Rows of all outputs that are noted.
-    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        match self.columns {
-            Columns::Stored => 0..view.seen(),
-            Columns::All | Columns::Seen => self.fedavg.head.down_rows(view, model.classes),
-        }
+    fn parts(&self) -> Parts<'_, Memory, ()> {
+        let trains = match self.columns {
+            Columns::Stored => TrainedRows::Seen,
+            Columns::All | Columns::Seen => TrainedRows::Carried,
+        };
+        Parts { trains, local: self, ..self.fedavg.base() }
     }
+}
 
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
+impl LocalUpdate<Memory> for Der {
+    fn client_update(
         &self,
-        model: &ModelFacts,
+        training: &LocalTraining<'_, Memory>,
         pack: &mut [Client<'_, Memory>],
-        lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
+        let ClientContext { model, shared, lab } = training.context;
         Ok(one_by_one(pack, |member| {
             let view = &member.seat.view;
-            let rows = self.trained_rows(model, view);
+            let rows = shared.trained_rows(model, view);
             let noted = rows.len();
             let notes = (self.logits == NotedAt::Stream && self.alpha > 0.0).then_some(noted);
             let replay = Replay { buffer: self.buffer, terms: self.terms(rows, view), notes };
-            let trained = learn((self, &replay), model, member, lab)?;
+            let trained = learn(training, &replay, member)?;
             if self.logits == NotedAt::End && self.alpha > 0.0 {
                 let (rows, memory) = (view.rows.clone(), &mut member.state);
                 note_again(memory, rows, (&trained.parameters, noted), lab)?;
@@ -152,12 +146,20 @@ impl Averaged for Der {
         }))
     }
 
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
+    }
+
     /// Two draws, each as large as a batch, but in the first steps.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         let draw = self.buffer.drawn(plan.batch, self.buffer.size as usize);
         let draws = [self.alpha, self.beta].iter().filter(|weight| **weight > 0.0).count();
         let more = (draws * draw) as f64 / plan.batch.max(1) as f64;
-        self.fedavg.work(samples, plan) * (1.0 + more)
+        PlainTraining::passes(samples, plan) * (1.0 + more)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        remembering(self.buffer)
     }
 }
 

@@ -10,15 +10,15 @@
 //! comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay takes
 //! part in the moments of batch norms.
 
-use std::ops::Range;
-
-use super::averaged::{Averaged, Client, Learnt, Needs, one_by_one};
+use super::averaged::{Client, Learnt, Needs, one_by_one};
 use super::fedavg::FedAvg;
+use super::parts::{
+    AveragingMethod, LocalTraining, LocalUpdate, Parts, PlainTraining, TrainedRows,
+};
 use super::registry::MethodEntry;
 use super::replay::{Buffer, Memory, Replay, Terms, learn};
-use crate::data::TaskView;
 use crate::learning::TrainingPlan;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::PolicyError;
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of ER.
@@ -48,57 +48,50 @@ impl Er {
 }
 
 /// Clients that remember must come back.
-pub(super) fn remembering(fedavg: &FedAvg, buffer: Buffer) -> Vec<Needs> {
-    let mut needs = fedavg.needs();
-    if buffer.size > 0 {
-        needs.push(Needs::ReturningClients {
-            why: "clients learn again from samples they remember, and fresh clients remember none",
-            otherwise: Some("`method.buffer = 0`"),
-        });
-    }
-    needs
+pub(super) fn remembering(buffer: Buffer) -> Vec<Needs> {
+    let returning = Needs::ReturningClients {
+        why: "clients learn again from samples they remember, and fresh clients remember none",
+        otherwise: Some("`method.buffer = 0`"),
+    };
+    (buffer.size > 0).then_some(returning).into_iter().collect()
 }
 
-impl Averaged for Er {
+impl AveragingMethod for Er {
     type State = Memory;
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        remembering(&self.fedavg, self.buffer)
-    }
-
     /// Remembered samples move rows of all classes seen.
-    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        0..view.seen()
+    fn parts(&self) -> Parts<'_, Memory, ()> {
+        Parts { trains: TrainedRows::Seen, local: self, ..self.fedavg.base() }
     }
+}
 
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
+impl LocalUpdate<Memory> for Er {
+    fn client_update(
         &self,
-        model: &ModelFacts,
+        training: &LocalTraining<'_, Memory>,
         pack: &mut [Client<'_, Memory>],
-        lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         Ok(one_by_one(pack, |member| {
             let view = &member.seat.view;
             let (new, old) = (self.fedavg.old_logits.rows(view), 0..view.seen());
             let terms = Terms { new, old, joint: self.joint, alpha: 0.0, compared: 0, beta: 1.0 };
-            let replay = Replay { buffer: self.buffer, terms, notes: None };
-            learn((self, &replay), model, member, lab)
+            learn(training, &Replay { buffer: self.buffer, terms, notes: None }, member)
         }))
+    }
+
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
     }
 
     /// A draw is as large as a batch, but in the first steps.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         let draw = self.buffer.drawn(plan.batch, self.buffer.size as usize);
-        self.fedavg.work(samples, plan) * (1.0 + draw as f64 / plan.batch.max(1) as f64)
+        PlainTraining::passes(samples, plan) * (1.0 + draw as f64 / plan.batch.max(1) as f64)
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        remembering(self.buffer)
     }
 }
 

@@ -24,18 +24,20 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{
-    Averaged, Client, Learnt, Needs, Objective, OldLogits, Pass, first_of, one_by_one, previous,
-    train_alone,
+    Client, Learnt, Needs, Objective, OldLogits, Pass, first_of, one_by_one, previous,
 };
 use super::fedavg::FedAvg;
+use super::parts::{
+    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PreviousModel, TrainedRows,
+    Workload,
+};
 use super::registry::MethodEntry;
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
-use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
+use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::{ParameterSet, TeacherNorms, ops};
 use crate::policy::{
-    ClientState, Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto,
-    parameter_sections, parameters_of,
+    ClientState, Lab, PolicyError, Service, Veto, parameter_sections, parameters_of,
 };
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
@@ -193,59 +195,44 @@ impl Lesson {
     }
 }
 
-impl Averaged for FedLwf2t {
+impl AveragingMethod for FedLwf2t {
     type State = OwnModels;
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    /// A client that has a teacher of its own must come back.
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        if self.beta > 0.0 && self.first_teacher == FirstTeacher::Own {
-            needs.push(Needs::ReturningClients {
-                why: "clients learn from a model of their own, and fresh clients have none",
-                otherwise: Some("`method.first_teacher = \"server\"`"),
-            });
-        }
-        needs
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        match self.teaches() {
-            true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
-            false => self.fedavg.vetoes(),
-        }
-    }
-
-    fn teaches(&self) -> bool {
-        self.beta > 0.0 && self.first_teacher == FirstTeacher::Server
-    }
-
     /// All rows seen, or all there are: those that are distilled train.
-    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        match self.own_teacher {
-            OwnTeacher::All => self.averaging().head.down_rows(view, model.classes),
-            OwnTeacher::Seen | OwnTeacher::Old => self.fedavg.trained_rows(model, view),
-        }
+    fn parts(&self) -> Parts<'_, OwnModels, ()> {
+        let trains = match self.own_teacher {
+            OwnTeacher::All => TrainedRows::Carried,
+            OwnTeacher::Seen | OwnTeacher::Old => TrainedRows::Usual,
+        };
+        let previous_model = self.is_taught_by_server().then(PreviousModel::default);
+        Parts { trains, local: self, previous_model, ..self.fedavg.base() }
     }
+}
 
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
+impl LocalUpdate<OwnModels> for FedLwf2t {
+    fn objective(
         &self,
-        model: &ModelFacts,
+        context: &ClientContext<'_>,
+        pack: &[Client<'_, OwnModels>],
+        _network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let member = first_of(pack)?;
+        let view = Arc::clone(&member.seat.view);
+        let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
+        let lessons = self.lessons(member, &view, context.lab)?;
+        Ok(Box::new(Taught { share, columns: self.compete.rows(&view), lessons }))
+    }
+
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, OwnModels>,
         pack: &mut [Client<'_, OwnModels>],
-        lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
         Ok(one_by_one(pack, |member| {
             let task = member.seat.view.task;
             member.state.enter(task);
-            let trained = train_alone(self, model, member, lab)?;
+            let trained = training.train_single(member)?;
             if self.beta > 0.0 && self.first_teacher == FirstTeacher::Own {
                 member.state.last = Some((task, trained.parameters.clone()));
             }
@@ -253,31 +240,32 @@ impl Averaged for FedLwf2t {
         }))
     }
 
-    fn objective(
-        &self,
-        _model: &ModelFacts,
-        pack: &[Client<'_, OwnModels>],
-        _network: &Classifier,
-        lab: &Lab,
-    ) -> Result<Box<dyn Objective>, PolicyError> {
-        let member = first_of(pack)?;
-        let view = Arc::clone(&member.seat.view);
-        let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
-        let lessons = self.lessons(member, &view, lab)?;
-        Ok(Box::new(Taught { share, columns: self.compete.rows(&view), lessons }))
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
     }
 
     /// A further forward pass, a third of a training pass, of each teacher from the second task on.
-    fn seat_work(
-        &self,
-        _model: &ModelFacts,
-        (seat, _): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
         let teachers = u8::from(self.beta > 0.0) + u8::from(self.received_teaches());
-        let teachers = if seat.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };
-        (1.0 + teachers / 3.0) * self.work(samples, plan)
+        let teachers = if load.seat.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };
+        (1.0 + teachers / 3.0) * load.passes
+    }
+
+    /// A client that has a teacher of its own must come back.
+    fn needs(&self) -> Vec<Needs> {
+        let returning = Needs::ReturningClients {
+            why: "clients learn from a model of their own, and fresh clients have none",
+            otherwise: Some("`method.first_teacher = \"server\"`"),
+        };
+        let own = self.beta > 0.0 && self.first_teacher == FirstTeacher::Own;
+        own.then_some(returning).into_iter().collect()
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.is_taught_by_server() {
+            true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
+            false => Vec::new(),
+        }
     }
 }
 
@@ -343,6 +331,10 @@ impl FedLwf2t {
             lessons.push(lesson(&member.received, self.weight_of_received(), known)?);
         }
         Ok(lessons)
+    }
+
+    fn is_taught_by_server(&self) -> bool {
+        self.beta > 0.0 && self.first_teacher == FirstTeacher::Server
     }
 
     /// Whether `c` is more than what rounding leaves of 1.

@@ -9,18 +9,18 @@
 //! In the first task there is no teacher: it is a logistic regression per class. The teacher is a server's object, as
 //! LwF's is.
 
-use std::ops::Range;
-
 use candle_core::Tensor;
 
-use super::averaged::{Averaged, Client, Objective, OldLogits, Pass, Weights, first_of, previous};
+use super::averaged::{Client, Objective, OldLogits, Pass, Weights, first_of, previous};
 use super::fedavg::FedAvg;
+use super::parts::{
+    AveragingMethod, ClientContext, LocalUpdate, Parts, PreviousModel, TrainedRows, Workload,
+};
 use super::registry::MethodEntry;
-use crate::data::TaskView;
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
-use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
+use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::TeacherNorms;
-use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
+use crate::policy::{PolicyError, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of FedLwF.MC.
@@ -55,48 +55,36 @@ impl FedLwfMc {
     }
 }
 
-impl Averaged for FedLwfMc {
+impl AveragingMethod for FedLwfMc {
     type State = ();
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, (), ()> {
+        let previous_model = Some(PreviousModel::default());
+        Parts { trains: TrainedRows::Seen, local: self, previous_model, ..self.fedavg.base() }
     }
+}
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "the old model that teaches is of one task")
-    }
-
-    fn teaches(&self) -> bool {
-        true
-    }
-
-    fn trained_rows(&self, _model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        0..view.seen()
-    }
-
+impl LocalUpdate<()> for FedLwfMc {
     fn objective(
         &self,
-        _model: &ModelFacts,
+        context: &ClientContext<'_>,
         pack: &[Client<'_, ()>],
         _network: &Classifier,
-        lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let old = 0..first_of(pack)?.seat.view.rows.start;
-        let teacher = previous::teacher(pack, old, (&self.fedavg, self.teacher_norms), lab)?;
+        let teacher = previous::teacher(context, pack, (old, self.teacher_norms))?;
         Ok(Box::new(Taught { classes: self.class_reduction, teacher }))
     }
 
     /// A further forward pass, a third of a training pass, from the second task on.
-    fn seat_work(
-        &self,
-        _model: &ModelFacts,
-        (seat, _): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let teacher = if seat.view.task.index() > 0 { 1.0 / 3.0 } else { 0.0 };
-        (1.0 + teacher) * self.work(samples, plan)
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        let teacher = if load.seat.view.task.index() > 0 { 1.0 / 3.0 } else { 0.0 };
+        (1.0 + teacher) * load.passes
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "the old model that teaches is of one task")
     }
 }
 

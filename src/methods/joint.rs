@@ -5,11 +5,12 @@
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
-use super::averaged::{Averaged, Client, Learnt, Needs, Trained, one_by_one};
+use super::averaged::{Client, Learnt, Needs, Trained, one_by_one};
 use super::fedavg::FedAvg;
+use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, Moments, OptimiserState, train_with};
-use crate::policy::{ClientState, Lab, ModelFacts, PolicyError, Service, Veto};
+use crate::policy::{ClientState, PolicyError, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
@@ -75,59 +76,29 @@ impl ClientState for JointState {
     }
 }
 
-impl Averaged for Joint {
+impl AveragingMethod for Joint {
     type State = JointState;
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, JointState, ()> {
+        Parts { local: self, uses_network: false, ..self.fedavg.base() }
     }
+}
 
-    /// One site, one task, which is asked again and again.
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        let what = "joint training";
-        needs.extend([
-            Needs::OneSite { what, otherwise: "use \"fedavg\" for several sites and one task" },
-            Needs::OneTask {
-                what,
-                otherwise: "use \"fedavg\" with one client for one site and many tasks",
-            },
-            Needs::ReturningClients {
-                why: "joint training has one site that stays",
-                otherwise: None,
-            },
-        ]);
-        needs
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(
-            &Service::ALL,
-            "joint training is one site, and nobody aggregates its uploads",
-        )
-    }
-
-    fn charged(&self) -> bool {
-        false
-    }
-
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
+impl LocalUpdate<JointState> for Joint {
+    fn client_update(
         &self,
-        facts: &ModelFacts,
+        training: &LocalTraining<'_, JointState>,
         pack: &mut [Client<'_, JointState>],
-        lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
+        let ClientContext { model: facts, shared, lab } = training.context;
         Ok(one_by_one(pack, |member| {
-            let rows = self.trained_rows(facts, &member.seat.view);
+            let rows = shared.trained_rows(facts, &member.seat.view);
             let model = Classifier::trainable(&lab.backbone, &member.received, rows)?;
             let rule = lab.training.optimiser.clone();
             let mut optimiser = rule.over_pack(model.vars(), model.members());
-            let factors = model.variables().iter().map(|(name, _)| self.rate_factor(name));
+            let factors =
+                model.variables().iter().map(|(name, _)| shared.adaptation.rate_factor(name));
             optimiser.set_rate_factors(factors.collect());
             if let Some(state) = member.state.0.take() {
                 optimiser.resume(state)?;
@@ -144,6 +115,33 @@ impl Averaged for Joint {
             let metrics = report.metrics();
             Ok(Trained { parameters, samples, metrics, ..Trained::default() })
         }))
+    }
+
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
+    }
+
+    /// One site, one task, which is asked again and again.
+    fn needs(&self) -> Vec<Needs> {
+        let what = "joint training";
+        vec![
+            Needs::OneSite { what, otherwise: "use \"fedavg\" for several sites and one task" },
+            Needs::OneTask {
+                what,
+                otherwise: "use \"fedavg\" with one client for one site and many tasks",
+            },
+            Needs::ReturningClients {
+                why: "joint training has one site that stays",
+                otherwise: None,
+            },
+        ]
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(
+            &Service::ALL,
+            "joint training is one site, and nobody aggregates its uploads",
+        )
     }
 }
 

@@ -21,14 +21,17 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Averaged, Client, Objective, Pass, first_of, previous};
+use super::averaged::{Client, Objective, Pass, first_of, previous};
 use super::fedavg::FedAvg;
+use super::parts::{
+    AveragingMethod, ClientContext, LocalUpdate, Parts, PreviousModel, TrainedRows, Workload,
+};
 use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::losses::{Distillation, distillation};
-use crate::learning::{Classifier, LearningError, Teacher, TrainingPlan};
+use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::{TeacherNorms, ops};
-use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
+use crate::policy::{PolicyError, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which columns are distilled.
@@ -96,6 +99,10 @@ impl Lwf {
         }
     }
 
+    fn distils(&self) -> bool {
+        self.weight != 0.0
+    }
+
     /// The columns that the teacher answers for.
     fn taught(&self, view: &TaskView) -> Range<usize> {
         match self.columns {
@@ -105,61 +112,50 @@ impl Lwf {
     }
 }
 
-impl Averaged for Lwf {
+impl AveragingMethod for Lwf {
     type State = ();
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    /// What competes and what is distilled trains.
+    fn parts(&self) -> Parts<'_, (), ()> {
+        let trains = match self.columns {
+            Columns::Old if self.distils() => TrainedRows::Seen,
+            _ => TrainedRows::Usual,
+        };
+        let previous_model = self.distils().then(PreviousModel::default);
+        Parts { trains, local: self, previous_model, ..self.fedavg.base() }
     }
+}
 
-    fn vetoes(&self) -> Vec<Veto> {
-        match self.teaches() {
-            true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
-            false => self.fedavg.vetoes(),
-        }
-    }
-
-    fn teaches(&self) -> bool {
-        self.weight != 0.0
-    }
-
-    /// What competes, and what is distilled.
-    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        match self.columns {
-            Columns::Old if self.teaches() => 0..view.seen(),
-            _ => self.fedavg.trained_rows(model, view),
-        }
-    }
-
+impl LocalUpdate<()> for Lwf {
     fn objective(
         &self,
-        _model: &ModelFacts,
+        context: &ClientContext<'_>,
         pack: &[Client<'_, ()>],
         network: &Classifier,
-        lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let view = &first_of(pack)?.seat.view;
-        let student = (&self.fedavg, self.teacher_norms);
+        let teacher = (self.taught(view), self.teacher_norms);
         Ok(Box::new(Taught {
             distils: (self.weight, self.temperature, self.form),
             rows: network.rows(),
             compete: self.fedavg.old_logits.rows(view),
-            teacher: previous::teacher(pack, self.taught(view), student, lab)?,
+            teacher: previous::teacher(context, pack, teacher)?,
         }))
     }
 
     /// A further forward pass, a third of a training pass, from the second task on.
-    fn seat_work(
-        &self,
-        _model: &ModelFacts,
-        (seat, _): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let taught = self.teaches() && seat.view.task.index() > 0;
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        let taught = self.distils() && load.seat.view.task.index() > 0;
         let teacher = if taught { 1.0 / 3.0 } else { 0.0 };
-        (1.0 + teacher) * self.work(samples, plan)
+        (1.0 + teacher) * load.passes
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.distils() {
+            true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
+            false => Vec::new(),
+        }
     }
 }
 

@@ -50,6 +50,7 @@ pub mod replay;
 pub mod scaffold;
 mod services;
 pub mod stsa;
+pub mod trainable;
 mod uses;
 
 pub use head_form::HeadForm;

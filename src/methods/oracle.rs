@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Client, Learnt, Needs, OldLogits, one_by_one, train_alone};
+use super::averaged::{Client, Learnt, Needs, OldLogits, one_by_one};
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;
+use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, Workload};
 use super::registry::MethodEntry;
 use crate::data::Shard;
-use crate::learning::TrainingPlan;
-use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Seat, Service, Veto};
+use crate::policy::{PolicyError, Service, Veto};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
@@ -55,26 +55,52 @@ impl Oracle {
     }
 }
 
-impl Averaged for Oracle {
+impl AveragingMethod for Oracle {
     type State = HeldSamples;
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, HeldSamples, ()> {
+        Parts { local: self, uses_network: self.site == Site::Clients, ..self.fedavg.base() }
+    }
+}
+
+impl LocalUpdate<HeldSamples> for Oracle {
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, HeldSamples>,
+        pack: &mut [Client<'_, HeldSamples>],
+    ) -> Result<Learnt, PolicyError> {
+        let bytes = training.context.lab.dataset.train.sample_bytes()?;
+        Ok(one_by_one(pack, |member| {
+            let task = member.seat.view.task;
+            for missed in member.missed {
+                member.state.keep(missed.task, Arc::clone(&missed.shard), bytes);
+            }
+            member.state.keep(task, Arc::clone(member.shard), bytes);
+            let all: Shard = member.state.before(TaskId(task.0 + 1)).into();
+            training.train_single(&member.upon(&all))
+        }))
+    }
+
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
+    }
+
+    /// Takes earlier tasks of a client to have been as large as this one.
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        self.work(load.samples * (load.seat.view.task.index() + 1), load.plan)
     }
 
     /// One site is one client, and whoever keeps everything must come back.
     fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        if self.site == Site::Central {
-            let (what, otherwise) = ("a central oracle", "`method.site = \"clients\"`");
-            needs.push(Needs::OneSite { what, otherwise });
-        }
-        needs.push(Needs::ReturningClients {
+        let (what, otherwise) = ("a central oracle", "`method.site = \"clients\"`");
+        let one_site = Needs::OneSite { what, otherwise };
+        let returning = Needs::ReturningClients {
             why: "an oracle keeps all data it has held, and fresh clients never come back",
             otherwise: None,
-        });
-        needs
+        };
+        let one_site = (self.site == Site::Central).then_some(one_site);
+        one_site.into_iter().chain([returning]).collect()
     }
 
     fn vetoes(&self) -> Vec<Veto> {
@@ -83,45 +109,8 @@ impl Averaged for Oracle {
                 let why = "a central oracle is one site, and nobody aggregates its uploads";
                 Veto::against(&Service::ALL, why)
             }
-            Site::Clients => self.fedavg.vetoes(),
+            Site::Clients => Vec::new(),
         }
-    }
-
-    fn charged(&self) -> bool {
-        self.site == Site::Clients
-    }
-
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
-        &self,
-        model: &ModelFacts,
-        pack: &mut [Client<'_, HeldSamples>],
-        lab: &Lab,
-    ) -> Result<Learnt, PolicyError> {
-        let bytes = lab.dataset.train.sample_bytes()?;
-        Ok(one_by_one(pack, |member| {
-            let task = member.seat.view.task;
-            for missed in member.missed {
-                member.state.keep(missed.task, Arc::clone(&missed.shard), bytes);
-            }
-            member.state.keep(task, Arc::clone(member.shard), bytes);
-            let all: Shard = member.state.before(TaskId(task.0 + 1)).into();
-            train_alone(self, model, &member.upon(&all), lab)
-        }))
-    }
-
-    /// Takes earlier tasks of a client to have been as large as this one.
-    fn seat_work(
-        &self,
-        _model: &ModelFacts,
-        (seat, _): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        self.work(samples * (seat.view.task.index() + 1), plan)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::methods::parts::{
     LocalTraining, LocalUpdate, Parts, PreviousModel, Roles, RowQuery, ServerUpdate, TaskStart,
     TrainedRows, TrainingSettings, TransformUpload, UploadExtras, Workload,
 };
+use crate::methods::trainable::Trainable;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -110,6 +111,7 @@ impl<A: Averaged> Adaptation for Hooks<A> {
         TrainingSettings {
             dropout: self.0.dropout(),
             norms: self.0.norms(view),
+            has_batch_norms: self.0.fedavg().is_some_and(Trainable::has_batch_norms),
             query: self.0.query(),
             max_pack: self.0.largest_pack(),
         }

@@ -62,7 +62,7 @@ pub(in crate::methods) use variates::{way_of, with_variates};
 pub use vectors::Vectors;
 
 use super::class_statistics::Descriptions;
-use super::fedavg::FedAvg;
+use super::trainable::Trainable;
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
 use crate::methods::parts::Adaptation;
@@ -87,7 +87,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// The settings of FedAvg, for methods that are FedAvg but for some hooks: parameters, weights, needs and rates are
     /// then FedAvg's.
-    fn fedavg(&self) -> Option<&FedAvg> {
+    fn fedavg(&self) -> Option<&Trainable> {
         None
     }
 
@@ -119,7 +119,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// How uploads are averaged and which head rows travel.
     fn averaging(&self) -> Averaging {
-        self.fedavg().map(FedAvg::averaging).unwrap_or_default()
+        self.fedavg().map(Trainable::averaging).unwrap_or_default()
     }
 
     /// What it asks of a scenario.

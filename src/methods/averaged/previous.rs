@@ -6,12 +6,10 @@ use std::sync::Arc;
 
 use super::{Client, first_of};
 use crate::learning::Teacher;
-use crate::methods::fedavg::FedAvg;
-use crate::methods::parts::Adaptation;
+use crate::methods::parts::ClientContext;
 use crate::model::{ParameterSet, TeacherNorms};
 use crate::policy::{
-    Asset, AssetSketch, Lab, Message, PolicyError, parameter_sections, parameter_sketches,
-    parameters_of,
+    Asset, AssetSketch, Message, PolicyError, parameter_sections, parameter_sketches, parameters_of,
 };
 use crate::quantity::TaskId;
 use crate::scenario::reader::Param;
@@ -45,21 +43,20 @@ pub(in crate::methods) fn of(down: &Message) -> Result<Option<ParameterSet>, Wir
     down.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
-/// The previous model as the teacher of a pack that trains as `student` says, for these head rows; nobody in the first
-/// task. It is one and the same for all members.
+/// The previous model as the teacher of a pack, for these head rows and by these moments; nobody in the first task. It is
+/// one and the same for all members.
 ///
 /// # Errors
 /// An asset that holds something else, or that does not fit the backbone.
 pub(in crate::methods) fn teacher<S>(
+    ClientContext { shared, lab, .. }: &ClientContext<'_>,
     pack: &[Client<'_, S>],
-    rows: Range<usize>,
-    (student, norms): (&FedAvg, TeacherNorms),
-    lab: &Lab,
+    (rows, norms): (Range<usize>, TeacherNorms),
 ) -> Result<Option<Teacher>, PolicyError> {
     let first = first_of(pack)?;
-    let view = &first.seat.view;
-    let norms = norms.of(student.norms_in_training(view));
-    let teacher = |old| match student.settings(view).max_pack {
+    let settings = shared.adaptation.settings(&first.seat.view);
+    let norms = norms.of(settings.batch_norms());
+    let teacher = |old| match settings.max_pack {
         1 => Teacher::new(&lab.backbone, &old, rows, norms),
         _ => Teacher::of_pack(&lab.backbone, &old, rows, pack.len()),
     };

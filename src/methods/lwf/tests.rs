@@ -8,6 +8,7 @@ use crate::golden::{Golden, assert_close};
 use crate::learning::PackBatch;
 use crate::model::ops::Groups;
 use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
+use crate::policy::ModelFacts;
 use candle_core::{Device, Var};
 
 /// A head whose logits of sample `s` on class `c` are `logits[s * classes + c]`.

@@ -121,15 +121,30 @@ pub struct TrainingSettings {
     pub dropout: f64,
     /// Moments by which a network that trains normalizes.
     pub norms: Norms,
+    /// Whether batch norms may be among what trains.
+    pub has_batch_norms: bool,
     /// Image that a query is of, if prompts depend on queries.
     pub query: Option<QueryView>,
     /// Largest number of clients that train together.
     pub max_pack: usize,
 }
 
+impl TrainingSettings {
+    /// Returns the moments by which a network that trains normalizes; none where no batch norm trains.
+    pub fn batch_norms(&self) -> Option<Norms> {
+        self.has_batch_norms.then_some(self.norms)
+    }
+}
+
 impl Default for TrainingSettings {
     fn default() -> Self {
-        TrainingSettings { dropout: 0.0, norms: Norms::Batch, query: None, max_pack: usize::MAX }
+        TrainingSettings {
+            dropout: 0.0,
+            norms: Norms::Batch,
+            has_batch_norms: false,
+            query: None,
+            max_pack: usize::MAX,
+        }
     }
 }
 

@@ -129,3 +129,6 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
         SharedModel { adaptation, averaging, trains }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,13 +9,14 @@ use candle_core::Tensor;
 
 pub use self::state::Memory;
 pub(super) use self::terms::{Batch2, Noted, Terms};
-use super::averaged::{Averaged, Client, Objective, Pass, Trained, train_by};
+use super::averaged::{Client, Objective, Pass, Trained};
+use super::parts::LocalTraining;
 use crate::data::{Batch, Shard};
 use crate::learning::exemplars::Remembered;
 use crate::learning::{Classifier, LearningError};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::{Param, TableReader};
 
 /// Draws of a step begin here among the steps of a client's stream; before are those of the reservoir.
@@ -64,12 +65,12 @@ pub(super) struct Replay {
 }
 
 /// Trains a member with replay and fills its memory in its first epoch of a task.
-pub(super) fn learn<A: Averaged<State = Memory>>(
-    (method, replay): (&A, &Replay),
-    model: &ModelFacts,
+pub(super) fn learn(
+    training: &LocalTraining<'_, Memory>,
+    replay: &Replay,
     member: &mut Client<'_, Memory>,
-    lab: &Lab,
 ) -> Result<Trained, PolicyError> {
+    let lab = training.context.lab;
     let mut memory = std::mem::take(&mut member.state);
     let capacity = replay.buffer.size as usize;
     memory.sample_bytes = lab.dataset.train.sample_bytes()?;
@@ -85,7 +86,7 @@ pub(super) fn learn<A: Averaged<State = Memory>>(
         true => member.shard.len().div_ceil(lab.training.batch.max(1)) as u64,
         false => 0,
     };
-    let trained = train_by(method, model, std::slice::from_ref(member), lab, |_| {
+    let trained = training.train_with_objective(std::slice::from_ref(member), |_| {
         let (key, memory) = (member.key, &mut memory);
         Ok(Box::new(Replaying { replay, lab, key, memory, offering }))
     })?;

@@ -1,26 +1,15 @@
-//! **FedProx** (Li et al., MLSys 2020): FedAvg whose clients are pulled towards what they received.
-//!
-//! ```text
-//! client   theta <- down;  minimise  CE + mu/2 |theta - down|^2
-//! server   as FedAvg
-//! ```
-//! It has no means against forgetting. The term is over all that trains; running statistics are not in it. At the
-//! first step of a round it is zero, so a round of one step is FedAvg's. With SGD it is stable for `lr mu < 2`; Adam
-//! divides it by the same moments as the rest of the gradient.
+//! The pull towards what a client received.
 
 use std::sync::Arc;
 
 use candle_core::{Tensor, Var};
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Client, Objective, Pass};
-use super::fedavg::FedAvg;
-use super::registry::MethodEntry;
+use crate::learning::LearningError;
 use crate::learning::losses::{closed_form, proximal};
-use crate::learning::{Classifier, LearningError};
+use crate::methods::averaged::{Objective, Pass};
 use crate::model::Parameter;
-use crate::policy::{Lab, ModelFacts, PolicyError};
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::Choice;
 
 /// What pulls a client back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,73 +24,12 @@ pub enum Prox {
 
 impl Choice for Prox {}
 
-/// The `[method]` table of FedProx.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FedProx {
-    /// What trains and how.
-    pub fedavg: FedAvg,
-    /// Strength of the pull.
-    pub mu: f64,
-    /// Its form.
-    pub prox: Prox,
-}
-
-impl Default for FedProx {
-    fn default() -> Self {
-        defaults(FedProx::read)
-    }
-}
-
-impl FedProx {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedProx {
-        let mu = Param::new(
-            "mu",
-            0.01,
-            "weight of the proximal term, which keeps weights near those that were received",
-        )
-        .source("public code of HePCo and MFCL")
-        .at_least(0.0);
-        let prox = Param::new("prox", Prox::Squared, "form of the proximal term");
-        FedProx {
-            fedavg: FedAvg::read(table),
-            mu: table.get(&mu),
-            prox: table.get(&prox.source("Li et al. 2020")),
-        }
-    }
-}
-
-impl Averaged for FedProx {
-    type State = ();
-    type Memory = ();
-
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn objective(
-        &self,
-        _model: &ModelFacts,
-        _pack: &[Client<'_, ()>],
-        network: &Classifier,
-        _lab: &Lab,
-    ) -> Result<Box<dyn Objective>, PolicyError> {
-        let anchors = network.variables().iter().map(|(_, variable)| Parameter::of(variable));
-        let anchors = anchors.collect::<Result<_, _>>()?;
-        Ok(Box::new(Pulled { mu: self.mu, prox: self.prox, anchors }))
-    }
-}
-
 /// The cross-entropy with a pull towards what was received.
-struct Pulled {
-    mu: f64,
-    prox: Prox,
+pub(super) struct Pulled {
+    pub mu: f64,
+    pub prox: Prox,
     /// Of every variable.
-    anchors: Vec<Parameter>,
+    pub anchors: Vec<Parameter>,
 }
 
 impl Objective for Pulled {
@@ -140,16 +68,6 @@ fn distance(w: &Tensor, anchor: &[f32], mu: f64) -> candle_core::Result<Tensor> 
         let scale = if norm > 0.0 { 0.5 * mu / norm } else { 0.0 };
         (0.5 * mu * norm, gaps().map(|gap| (scale * gap) as f32).collect())
     })
-}
-
-/// Its line in the registry.
-pub(super) fn entry() -> MethodEntry {
-    MethodEntry {
-        idea: "FedAvg whose clients have a proximal term: they stay near the weights they received.",
-        source: "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
-        state: "server: the parameters; client: nothing",
-        ..MethodEntry::averaging("fedprox", FedProx::read)
-    }
 }
 
 #[cfg(test)]

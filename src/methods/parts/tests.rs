@@ -1,0 +1,106 @@
+//! Rules by which parts become a method.
+
+use super::*;
+use crate::data::TaskView;
+use crate::learning::TrainingPlan;
+use crate::methods::HeadForm;
+use crate::methods::averaged::{Client, Direction, Needs, Trained};
+use crate::methods::trainable::{Train, Trainable};
+use crate::model::{BackboneConfig, Norms, PixelShape};
+use crate::policy::{ModelFacts, Place, PolicyError, Role, Service, SketchFacts, Veto, WireForm};
+use crate::quantity::TaskId;
+use crate::wire::Section;
+
+fn model(form: WireForm) -> ModelFacts {
+    let backbone = BackboneConfig::Pixels(PixelShape { channels: 1, image: 2 });
+    ModelFacts { backbone, classes: 6, tasks: 3, clients: 1, form, auxiliary: None }
+}
+
+fn second_task() -> TaskView {
+    TaskView { task: TaskId(1), rows: 2..4, classes: vec![2, 3] }
+}
+
+/// Training and uploads that cost, ask and restrict.
+struct Demanding;
+
+impl LocalUpdate<()> for Demanding {
+    fn work(&self, samples: usize, _plan: &TrainingPlan) -> f64 {
+        10.0 * samples as f64
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        vec![Needs::Choice { top: 1, pool: 2 }]
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "for a reason of training")
+    }
+}
+
+impl UploadExtras<()> for Demanding {
+    fn places(&self, _facts: &SketchFacts<'_>) -> Vec<Place> {
+        Vec::new()
+    }
+
+    fn sections(
+        &self,
+        _context: &ClientContext<'_>,
+        _member: &Client<'_, ()>,
+        _trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError> {
+        Ok(Vec::new())
+    }
+
+    fn work(&self, samples: usize) -> f64 {
+        samples as f64 / 2.0
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Secure], "for a reason of uploads")
+    }
+}
+
+#[test]
+fn trained_rows_are_sent_in_lean_uploads_only() {
+    let trainable = Trainable { head: HeadForm::Fixed, ..Trainable::default() };
+    let head = |trains, form, direction| {
+        let parts: Parts<'_, (), ()> = Parts { trains, ..trainable.base() };
+        parts.shared().cut(&model(form), &second_task(), direction).head
+    };
+    let kinds =
+        [(TrainedRows::Usual, 2..4), (TrainedRows::Seen, 0..4), (TrainedRows::Carried, 0..6)];
+    for (trains, rows) in kinds {
+        assert_eq!(head(trains, WireForm::Full, Direction::Training), rows, "{trains:?}");
+        assert_eq!(head(trains, WireForm::Lean, Direction::Up), rows, "{trains:?}");
+        assert_eq!(head(trains, WireForm::Full, Direction::Up), 0..6, "{trains:?}");
+        assert_eq!(head(trains, WireForm::Lean, Direction::Down), 0..6, "{trains:?}");
+    }
+}
+
+#[test]
+fn demands_and_costs_of_all_parts_count() {
+    let trainable =
+        Trainable { train: Train::Module, norms: Norms::Settled, ..Trainable::default() };
+    let plain: Parts<'_, (), ()> = trainable.base();
+    let parts = Parts { local: &Demanding, upload: Some(&Demanding), ..plain };
+    let plan = TrainingPlan { epochs: 3, ..TrainingPlan::default() };
+    assert_eq!((plain.work(4, &plan), parts.work(4, &plan)), (12.0, 42.0));
+    assert_eq!(parts.needs(), [Needs::Choice { top: 1, pool: 2 }]);
+    let reasons: Vec<_> = parts.vetoes().iter().map(|veto| (veto.service, veto.why)).collect();
+    let training = (Service::Mixed, "for a reason of training");
+    assert_eq!(reasons, [training, (Service::Secure, "for a reason of uploads")]);
+    // The adaptation's own reason counts where no other part has one.
+    assert_eq!(plain.vetoes().len(), 1);
+    assert_eq!(plain.vetoes()[0].service, Service::Mixed);
+}
+
+#[test]
+fn previous_models_go_to_their_role_or_to_all() {
+    let (learner, reviewer) = (Role::default(), Role(1));
+    let to = |role| {
+        let model = PreviousModel { role, ..PreviousModel::default() };
+        [learner, reviewer].map(|role| model.is_sent_to(role))
+    };
+    assert_eq!(to(None), [true, true]);
+    assert_eq!(to(Some(reviewer)), [false, true]);
+}
