@@ -52,12 +52,6 @@ pub struct Echo {
     apart: bool,
 }
 
-impl Echo {
-    fn layout(&self) -> Layout {
-        Layout::of(vec![Place::parameter(ECHO, &[self.floats])])
-    }
-}
-
 fn message(floats: usize, value: f32) -> Message {
     let floats = Parameter { shape: vec![floats], values: vec![value; floats].into() };
     Message::of([(ECHO, floats)].into_iter().collect())
@@ -78,11 +72,11 @@ impl Method for Echo {
     fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(self.clone()))
     }
-    fn down(&self, _: &SketchFacts<'_>) -> Layout {
-        self.layout()
+    fn profile(&self) -> MethodProfile {
+        MethodProfile::default()
     }
-    fn up(&self, _: &SketchFacts<'_>) -> Layout {
-        self.layout()
+    fn layout(&self, _: MessageKind, _: &SketchFacts<'_>) -> Layout {
+        Layout::of(vec![Place::parameter(ECHO, &[self.floats])])
     }
     fn train(&self, members: &mut [Member], _: &Lab) -> Vec<Result<Outcome, Failure>> {
         if !self.nap.is_zero() {

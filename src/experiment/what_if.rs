@@ -100,7 +100,7 @@ pub fn what_if(
     let mut setup = assemble(&changed, methods, Some(1))?.setup;
     setup.rules.snapshots = Cadence::Never;
     setup.past = Some(Arc::new(past));
-    let stateful = !setup.method.stateless();
+    let stateful = !setup.method.profile().stateless;
     let replayed = Arc::new(Mutex::new(Replayed {
         decisions,
         readers,

@@ -326,7 +326,7 @@ impl Conductor {
         let began = Instant::now();
         let ServerKept { place, round, policy, caches, unlifted, mut out } = server;
         let mut clients = Vec::new();
-        if !self.world.method.stateless() {
+        if !self.world.stateless {
             let seats = out.keys().copied().collect();
             for (id, client) in &mut self.clients {
                 if let Some(kept) = client.keep(&seats) {

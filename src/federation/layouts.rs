@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::event::FrameBytes;
-use crate::policy::{Layout, Method, Role, SketchFacts, UpSize};
+use crate::policy::{Layout, MessageKind, Method, Role, SketchFacts, UpSize};
 use crate::quantity::TaskId;
 use crate::wire::{BodySketch, CodecPlan, FrameSize};
 
@@ -31,7 +31,7 @@ impl Sketch {
 
     /// What an Up of this shape is lifted to.
     pub fn folded(&self, method: &dyn Method, facts: &SketchFacts<'_>) -> &Layout {
-        self.folded.get_or_init(|| method.folded(facts))
+        self.folded.get_or_init(|| method.layout(MessageKind::Contribution, facts))
     }
 
     /// What it weighs under a run's codecs, without assets; at most, where that depends on values.
@@ -74,12 +74,12 @@ impl LayoutCache {
             return (down, up);
         }
         // Made without the lock: where they follow from samples, every seat makes its own.
-        let up = Sketch::of(method.up(facts));
+        let up = Sketch::of(method.layout(MessageKind::Upload, facts));
         let shared = (up.layout.size == UpSize::Static).then(|| Arc::clone(&up));
         let down = match known {
             Some((down, _)) if shared.is_none() => return (down, up),
             Some((down, _)) => down,
-            None => Sketch::of(method.down(facts)),
+            None => Sketch::of(method.layout(MessageKind::Download, facts)),
         };
         self.at(place).1.insert(view, (Arc::clone(&down), shared));
         (down, up)

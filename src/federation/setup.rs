@@ -67,7 +67,7 @@ impl Setup {
         Setup {
             rules,
             name: name.to_owned(),
-            charged: method.charged(),
+            charged: method.profile().uses_network,
             method,
             test_transform: Arc::clone(&lab.statistics_transform),
             facts,

@@ -49,10 +49,10 @@ impl Method for Echo {
     fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(Heard(vec![])))
     }
-    fn down(&self, _: &SketchFacts<'_>) -> Layout {
-        layout()
+    fn profile(&self) -> MethodProfile {
+        MethodProfile::default()
     }
-    fn up(&self, _: &SketchFacts<'_>) -> Layout {
+    fn layout(&self, _: MessageKind, _: &SketchFacts<'_>) -> Layout {
         layout()
     }
     fn train(&self, members: &mut [Member], _: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -68,14 +68,11 @@ impl Method for Remembering {
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Echo.server(lab, init)
     }
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        Echo.down(facts)
+    fn profile(&self) -> MethodProfile {
+        MethodProfile { stateless: false, ..Echo.profile() }
     }
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        Echo.up(facts)
-    }
-    fn stateless(&self) -> bool {
-        false
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        Echo.layout(message, facts)
     }
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         Echo.train(members, lab)

@@ -19,8 +19,8 @@ use super::rules::{Population, Rules};
 use crate::data::{Curriculum, Shard, TaskView};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    ClassCounts, CohortRule, Method, MissedTask, ModelFacts, Period, RoundContext, Seat, Service,
-    refusal,
+    ClassCounts, CohortRule, Method, MissedTask, ModelFacts, Period, RoundContext, RoundWork, Seat,
+    Service, refusal,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
@@ -49,6 +49,8 @@ pub(super) struct World {
     pub rules: Rules,
     pub name: String,
     pub method: Arc<dyn Method>,
+    /// Whether clients keep nothing between rounds.
+    pub stateless: bool,
     pub curriculum: Arc<Curriculum>,
     pub training: TrainingPlan,
     pub facts: Arc<ModelFacts>,
@@ -124,6 +126,7 @@ impl World {
             next: None,
             rules,
             name,
+            stateless: method.profile().stateless,
             method,
             curriculum,
             training,
@@ -220,7 +223,15 @@ impl World {
 
     /// Those over so many samples.
     pub fn passes_over(&self, context: &RoundContext, seat: &Seat, samples: usize) -> f64 {
-        self.method.seat_work(seat, context, samples, &self.training)
+        let work = RoundWork::Participant { seat, samples, plan: &self.training };
+        self.method.cost(context, &work)
+    }
+
+    /// The most seats of a round that a worker trains together: as many as its phase and the rules allow.
+    pub fn max_pack_size(&self, context: &RoundContext) -> usize {
+        let phases = self.method.phases(&context.period, self.rules.rounds);
+        let of_phase = phases.get(context.phase).map_or(1, |phase| phase.max_pack_size);
+        self.rules.pack.min(of_phase)
     }
 
     /// A seat as faults see it.

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use crate::data::TaskView;
     use crate::model::{BackboneConfig, PixelShape, VitConfig};
-    use crate::policy::{Period, WireForm, upload_layouts};
+    use crate::policy::{Around, Holdings, MethodHooks, Period, WireForm, upload_layouts};
     use crate::quantity::TaskId;
 
     fn facts() -> ModelFacts {
@@ -312,7 +312,7 @@ mod tests {
             let parameters = toml::Table::new();
             let section = MethodSection::new(entry.name, parameters);
             let method = Registry::builtin().build(&section, &facts()).unwrap();
-            assert_eq!(method.charged(), !["joint", "oracle"].contains(&entry.name));
+            assert_eq!(method.profile().uses_network, !["joint", "oracle"].contains(&entry.name));
             assert!(upload_layouts(&*method, &facts()).iter().any(|up| up.places().count() > 0));
         }
     }
@@ -360,6 +360,36 @@ mod tests {
     }
 
     #[test]
+    fn a_composition_has_what_both_of_its_methods_have() {
+        let of = |name: &str, first: Option<&str>| {
+            let table =
+                first.map_or_else(String::new, |first| format!("[first]\nname = \"{first}\""));
+            let section = MethodSection::new(name, table.parse().unwrap());
+            Registry::builtin().build(&section, &facts()).unwrap()
+        };
+        let held = |name, first| of(name, first).profile().holdings.unwrap();
+        let (scaffold, alone) = (held("scaffold", None), held("stsa", Some("none")));
+        assert!(scaffold.client > 0 && alone.client == 0);
+        let both = of("stsa", Some("scaffold"));
+        let Holdings { server, client } = both.profile().holdings.unwrap();
+        assert_eq!((server, client), (scaffold.server + alone.server, scaffold.client));
+        assert!(!both.profile().stateless && of("stsa", Some("fedavg")).profile().stateless);
+
+        struct Inside(Arc<dyn Method>);
+        impl MethodHooks for Inside {
+            fn inner(&self) -> &dyn Method {
+                &*self.0
+            }
+        }
+        let around = Around(Inside(both));
+        assert_eq!(around.profile().holdings, Some(Holdings { server, client }));
+
+        let roles = |name, first| of(name, first).profile().roles;
+        assert!(roles("cfed", None).len() > 1);
+        assert_eq!(roles("stsa", Some("cfed")), roles("cfed", None));
+    }
+
+    #[test]
     fn the_backbone_says_which_method_comes_first() {
         let section = MethodSection::new("stsa", toml::Table::new());
         let phases = |backbone: BackboneConfig| {
@@ -367,7 +397,7 @@ mod tests {
             let method = Registry::builtin().build(&section, &facts).unwrap();
             let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
             let period = Period::of(Arc::new(view), 2);
-            let sketch = method.feature_sketch();
+            let sketch = method.profile().features;
             let names = sketch.sections.iter().flat_map(|section| &section.tensors);
             let first = names.map(|tensor| tensor.name.to_string()).next();
             (method.phases(&period, 4).len(), first)

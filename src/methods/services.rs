@@ -107,7 +107,7 @@ pub(super) fn complaints(
         let message = wish.refused.replace("{}", name);
         let (message, label) = match refusal(method, facts, wish.service) {
             Some(why) => (format!("{message}: {why}"), wish.label),
-            None if wish.service == Service::Secure && !method.charged() => {
+            None if wish.service == Service::Secure && !method.profile().uses_network => {
                 (format!("no upload of `{name}` crosses a network"), "nothing to hide it from")
             }
             None => continue,

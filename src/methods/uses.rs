@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
-use crate::policy::{CohortRule, Method, Period};
-use crate::quantity::TaskId;
+use crate::policy::{CohortRule, Method, Period, RoundContext, RoundWork, one_seat_each};
+use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{Ignored, Participants, Scenario};
 
 pub use wire::Carried;
@@ -65,6 +65,14 @@ impl Lack {
 /// A seat with many samples: whatever a plan limits, it limits here.
 const SAMPLES: usize = 100_000;
 
+/// Returns the sample passes of a client in the first round of a phase of a period.
+fn passes(method: &dyn Method, (period, phase): (&Period, usize), plan: &TrainingPlan) -> f64 {
+    let round = RoundContext::alone(period, phase);
+    let seats = one_seat_each(period, &[ClientId(0)]);
+    let work = |seat| RoundWork::Participant { seat, samples: SAMPLES, plan };
+    seats.iter().map(|seat| method.cost(&round, &work(seat))).sum()
+}
+
 impl Uses {
     /// Of a method in a run of so many tasks, with the rounds of the scenario.
     pub fn of(method: &dyn Method, tasks: usize, rounds: u32) -> Uses {
@@ -81,7 +89,7 @@ impl Uses {
             }
             let listed = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
             uses.phases.extend(listed.map(|(index, phase)| {
-                let passes = |plan: &TrainingPlan| method.work(&view, index, SAMPLES, plan);
+                let passes = |plan: &TrainingPlan| passes(method, (&period, index), plan);
                 let plan = TrainingPlan::default();
                 let usual = passes(&plan);
                 let epochs =

@@ -6,14 +6,12 @@
 use std::sync::Arc;
 
 use super::{
-    Failure, Folded, Lab, Layout, Member, Message, Method, Outcome, Period, Phase, PolicyError,
-    Predictor, Role, RoundContext, Seat, Server, SketchFacts, Veto,
+    Failure, Folded, Lab, Layout, Member, Message, MessageKind, Method, MethodProfile, Outcome,
+    Period, Phase, PolicyError, Predictor, RoundContext, RoundWork, Seat, Server, SketchFacts,
 };
-use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::ClientId;
-use crate::wire::{Body, BodySketch, WireError};
+use crate::wire::{Body, WireError};
 
 /// What may be done otherwise than inside.
 pub trait MethodHooks: Send + Sync {
@@ -64,28 +62,12 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.train(members, lab)
     }
 
-    fn background(&self, down: &Message) -> Option<Arc<Body>> {
-        self.0.inner().background(down)
+    fn profile(&self) -> MethodProfile {
+        self.0.inner().profile()
     }
 
-    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
-        self.0.inner().acquire(background, lab, init)
-    }
-
-    fn roles(&self) -> Vec<(Role, &'static str)> {
-        self.0.inner().roles()
-    }
-
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.0.inner().down(facts)
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.0.inner().up(facts)
-    }
-
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.0.inner().folded(facts)
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        self.0.inner().layout(message, facts)
     }
 
     fn lift(
@@ -97,50 +79,20 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.inner().lift(facts, sent, update)
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        self.0.inner().vetoes()
+    fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
+        self.0.inner().cost(round, work)
     }
 
-    fn feature_sketch(&self) -> BodySketch {
-        self.0.inner().feature_sketch()
+    fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
+        self.0.inner().state_bytes(state)
     }
 
-    fn charged(&self) -> bool {
-        self.0.inner().charged()
+    fn background(&self, down: &Message) -> Option<Arc<Body>> {
+        self.0.inner().background(down)
     }
 
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.0.inner().work(view, phase, samples, plan)
-    }
-
-    fn seat_work(
-        &self,
-        seat: &Seat,
-        round: &RoundContext,
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        self.0.inner().seat_work(seat, round, samples, plan)
-    }
-
-    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
-        self.0.inner().server_work(round, updates)
-    }
-
-    fn stateless(&self) -> bool {
-        self.0.inner().stateless()
-    }
-
-    fn kept_bytes(&self, state: &Body) -> u64 {
-        self.0.inner().kept_bytes(state)
-    }
-
-    fn check_state(&self, state: &Body) -> Result<(), WireError> {
-        self.0.inner().check_state(state)
-    }
-
-    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
-        self.0.inner().largest_pack(view, phase)
+    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
+        self.0.inner().acquire(background, lab, init)
     }
 
     fn own_model(

@@ -1,4 +1,4 @@
-//! What the engine sees of a method: layouts, pure functions over messages, and a server with a memory.
+//! What the engine sees of a method: its profile, layouts, pure functions over messages, and a server with a memory.
 //!
 //! Most methods do not implement [`Method`] themselves: they average parameters, and the base of those methods does it
 //! for them.
@@ -6,52 +6,43 @@
 use std::sync::Arc;
 
 use super::{
-    Failure, Folded, Lab, Layout, Message, ModelFacts, Period, Phase, PolicyError, Predictor, Role,
-    RoundContext, Seat, SketchFacts, Veto, one_seat_each,
+    Failure, Folded, Lab, Layout, Message, MethodProfile, Period, Phase, PolicyError, Predictor,
+    RoundContext, Seat, SketchFacts, one_seat_each,
 };
-use crate::data::{Shard, TaskView};
+use crate::data::Shard;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, BodySketch, WireError};
+use crate::wire::{Body, WireError};
 
-/// A federated method.
+/// A federated method: facts about it, pure functions over its messages, local training, and a [`Server`].
 pub trait Method: Send + Sync {
-    /// The server at the start of a run. `init` addresses its initial draws.
+    /// Creates the server at the start of a run. `init` addresses its initial draws.
     ///
     /// # Errors
     /// When the backbone is not what the method needs.
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError>;
 
-    /// The phases of a period. `rounds` is the scenario's `federation.rounds`.
+    /// Returns what is known about the method before it runs. The same at every call.
+    fn profile(&self) -> MethodProfile;
+
+    /// Lists the phases of a period. `rounds` is the scenario's `federation.rounds`.
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         let _ = period;
         vec![Phase::train(rounds)]
     }
 
-    /// The seats of a round, from its cohort (sorted by client): one per client, unless clients have several or roles
-    /// of their own. A pure function, which a plan may call as well.
+    /// Lists the seats of a round, from its cohort (sorted by client): one per client, unless clients have several or
+    /// roles of their own. A pure function, which a plan may call as well.
     fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
         one_seat_each(&round.period, cohort)
     }
 
-    /// What seats may do, with a word for each; one without a word where all do the same.
-    fn roles(&self) -> Vec<(Role, &'static str)> {
-        vec![(Role::default(), "")]
-    }
+    /// Returns the layout of a message of an exchange. A download does not depend on what its receiver holds: the server
+    /// does not know it.
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout;
 
-    /// What a Down holds. It does not depend on what its receiver holds: the server does not know it.
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout;
-
-    /// What an Up holds, and what becomes of it unless it is [lifted](Method::lift).
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout;
-
-    /// What [`lift`](Method::lift) makes of an Up.
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.up(facts)
-    }
-
-    /// What an upload contributes, where that is not what travels. Pure; runs as a device job on the server's side,
+    /// Makes of an upload its [contribution](MessageKind::Contribution). Pure; runs as a device job on the server's side,
     /// before staleness, clipping and folding.
     ///
     /// # Errors
@@ -66,81 +57,32 @@ pub trait Method: Send + Sync {
         Ok(update)
     }
 
-    /// Services that the layouts would allow and the method cannot bear, each with the reason.
-    fn vetoes(&self) -> Vec<Veto> {
-        Vec::new()
-    }
-
-    /// Shape of what a client must hold to compute this method's features
-    /// ([`Predictor::feature_state`]), for methods that may be the first of two.
-    fn feature_sketch(&self) -> BodySketch {
-        BodySketch::default()
-    }
-
-    /// Whether its messages cross a network; a method of a single site pays for none.
-    fn charged(&self) -> bool {
-        true
-    }
-
-    /// Sample passes a seat computes in a round, for virtual time: a forward and a backward of one sample is 1.
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        let _ = (view, phase);
-        samples as f64 * f64::from(plan.epochs)
-    }
-
-    /// The same of a seat in a round, with what depends on what the seat does, on the round or on the model.
+    /// Returns the sample passes of a piece of work in a round, for virtual time: a forward and a backward of one sample
+    /// is 1. By default clients train for all epochs, and the server only folds.
     /// [`ModelFacts::passes`](super::ModelFacts::passes) converts multiplications.
-    fn seat_work(
-        &self,
-        seat: &Seat,
-        round: &RoundContext,
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        self.work(&seat.view, round.phase, samples, plan)
+    fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
+        let _ = round;
+        match *work {
+            RoundWork::Participant { samples, plan, .. } => samples as f64 * f64::from(plan.epochs),
+            RoundWork::Server { .. } => 0.0,
+        }
     }
 
-    /// Sample passes that the server computes by itself as a round of so many updates closes, for virtual time: what it
-    /// learns, draws or solves beyond folding them. [`ModelFacts::passes`](super::ModelFacts::passes) converts
-    /// multiplications.
-    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
-        let _ = (round, updates);
-        0.0
-    }
-
-    /// Whether clients keep nothing between rounds.
-    fn stateless(&self) -> bool {
-        true
-    }
-
-    /// Bytes that a client with this state must keep; by default those of its tensors.
-    fn kept_bytes(&self, state: &Body) -> u64 {
-        state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
-    }
-
-    /// Whether this method, with its settings, can go on from a state that a client has kept: a run that is forked with
-    /// other settings asks before anything is written.
-    ///
-    /// # Errors
-    /// Where the state is of another form.
-    fn check_state(&self, state: &Body) -> Result<(), WireError> {
-        let _ = state;
-        Ok(())
-    }
-
-    /// What server and clients hold between rounds of a model of these dimensions, where the method says so beforehand:
-    /// a plan shows it, because with many clients it may be more than a machine has.
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        let _ = model;
-        None
-    }
-
-    /// Local learning of a pack: one outcome per member, in order; each member fails alone. A member whose training fails
-    /// may leave any state behind, the engine puts the earlier one back.
+    /// Trains the clients of a pack: one outcome per member, in order; each member fails alone. A member whose training
+    /// fails may leave any state behind, the engine puts the earlier one back.
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>>;
 
-    /// What a process that has not the server must [acquire](Method::acquire) before it can learn from this Down, beside
-    /// the Down and its assets.
+    /// Returns the bytes that a client with this state must keep; by default those of its tensors. A run that is forked
+    /// with other settings asks before anything is written if the method can go on from states that clients have kept.
+    ///
+    /// # Errors
+    /// When the state is of another form.
+    fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
+        Ok(state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum())
+    }
+
+    /// Returns what a process without the server must [acquire](Method::acquire) before it can learn from this download,
+    /// beside the download and its assets.
     fn background(&self, down: &Message) -> Option<Arc<Body>> {
         let _ = down;
         None
@@ -149,20 +91,13 @@ pub trait Method: Send + Sync {
     /// Takes in what [`background`](Method::background) gave elsewhere. `init` is that of the [server](Method::server).
     ///
     /// # Errors
-    /// Where it is not from there, or the backbone is another.
+    /// When it is not from there, or the backbone is another.
     fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
         let _ = (background, lab, init);
         Ok(())
     }
 
-    /// The most members that [`train`](Method::train) learns together in a phase of the period with this view. One is
-    /// right where they are trained one after another: seats are spread over workers instead.
-    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
-        let _ = (view, phase);
-        1
-    }
-
-    /// The client's own model before synchronisation, for the federated-bias measures.
+    /// Builds the client's own model before synchronization, for the federated-bias measures.
     ///
     /// # Errors
     /// When the messages do not fit each other.
@@ -176,6 +111,26 @@ pub trait Method: Send + Sync {
         let _ = (facts, sent, own, lab);
         Ok(None)
     }
+}
+
+/// Message of an exchange that has a [`Layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageKind {
+    /// From the server to a client.
+    Download,
+    /// From a client to the server.
+    Upload,
+    /// An upload as it is aggregated, once it is [lifted](Method::lift).
+    Contribution,
+}
+
+/// A piece of work that takes virtual time.
+#[derive(Clone, Copy, Debug)]
+pub enum RoundWork<'a> {
+    /// A seat's, over so many samples.
+    Participant { seat: &'a Seat, samples: usize, plan: &'a TrainingPlan },
+    /// The server's as a round of so many updates closes: what it learns, draws or solves beyond folding them.
+    Server { updates: usize },
 }
 
 /// The server's half of a method.
@@ -266,15 +221,6 @@ pub struct MissedTask {
     pub task: TaskId,
     /// What the client held of it; not empty.
     pub shard: Shard,
-}
-
-/// Bytes that a method holds between rounds, at most, before codecs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Holdings {
-    /// By the server, parameters included.
-    pub server: u64,
-    /// By every client that has taken part.
-    pub client: u64,
 }
 
 /// Named figures (loss, steps ...) for the journal, in a fixed order.

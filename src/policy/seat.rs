@@ -111,12 +111,25 @@ pub struct Phase {
     pub rounds: u32,
     /// Who is asked.
     pub cohort: CohortRule,
+    /// The most seats that [`Method::train`](super::Method::train) learns together. One is right where they are trained
+    /// one after another: seats are spread over workers instead.
+    pub max_pack_size: usize,
 }
 
 impl Phase {
+    /// A phase whose seats are not packed.
+    pub fn new(name: &'static str, rounds: u32, cohort: CohortRule) -> Phase {
+        Phase { name, rounds, cohort, max_pack_size: 1 }
+    }
+
     /// The usual phase: `rounds` rounds of training with the sampled cohort.
     pub fn train(rounds: u32) -> Phase {
-        Phase { name: "train", rounds, cohort: CohortRule::Sampled }
+        Phase::new("train", rounds, CohortRule::Sampled)
+    }
+
+    /// The same with packs of at most so many seats.
+    pub fn packed(self, max_pack_size: usize) -> Phase {
+        Phase { max_pack_size, ..self }
     }
 }
 
@@ -140,6 +153,19 @@ pub struct RoundContext {
 }
 
 impl RoundContext {
+    /// The first and only round of a phase without a name, for questions about costs.
+    pub fn alone(period: &Period, phase: usize) -> RoundContext {
+        RoundContext {
+            round: Round(0),
+            period: period.clone(),
+            phase,
+            phase_name: "",
+            round_in_phase: 0,
+            rounds_in_phase: 1,
+            run_seed: 0,
+        }
+    }
+
     /// The address of what the server draws in this round for `domain`; no seat draws there.
     pub fn key(&self, domain: Domain) -> StreamKey {
         StreamKey::new(self.run_seed, domain)

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::layout::Stale;
-use super::{ClassCounts, Layout, Method, ModelFacts, Period, SketchFacts, UpSize};
+use super::{ClassCounts, Layout, MessageKind, Method, ModelFacts, Period, SketchFacts, UpSize};
 use crate::data::TaskView;
 use crate::quantity::TaskId;
 
@@ -92,7 +92,7 @@ impl fmt::Display for Refusal {
 
 /// Why `method` does not allow a service; none where it does.
 pub fn refusal(method: &dyn Method, facts: &ModelFacts, service: Service) -> Option<Refusal> {
-    if let Some(veto) = method.vetoes().into_iter().find(|veto| veto.service == service) {
+    if let Some(veto) = method.profile().vetoes.into_iter().find(|veto| veto.service == service) {
         return Some(Refusal::Vetoed(veto.why));
     }
     let layouts = upload_layouts(method, facts);
@@ -139,7 +139,7 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
         let used = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
         let layout = |(phase, _)| {
             let (model, view, counts) = (facts, &view, &counts);
-            method.up(&SketchFacts {
+            let facts = SketchFacts {
                 model,
                 view,
                 period: view.task,
@@ -147,7 +147,8 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
                 round_in_phase: 0,
                 role: Default::default(),
                 counts,
-            })
+            };
+            method.layout(MessageKind::Upload, &facts)
         };
         used.map(layout).collect::<Vec<_>>()
     };

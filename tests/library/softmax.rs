@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
-use fedcast::data::{
-    ClassOrder, Curriculum, PartitionKind, Partitioner, Shard, TaskSizes, TaskView, digits,
-};
+use fedcast::data::{ClassOrder, Curriculum, PartitionKind, Partitioner, Shard, TaskSizes, digits};
 use fedcast::federation::{
     Digests, Entry, Event, FederationError, Interrupt, Memory, Rules, RunEnd, Setup, simulate,
 };
@@ -126,11 +124,17 @@ impl<S: Remember> Method for Softmax<S> {
         });
         Ok(Box::new(Keeper { head: vec![0.0; CLASSES * PIXELS], asset }))
     }
-    fn down(&self, _: &SketchFacts<'_>) -> Layout {
-        Layout::of(vec![Place::parameter(LinearHead::WEIGHT, &[CLASSES, PIXELS])])
+    fn profile(&self) -> MethodProfile {
+        MethodProfile { stateless: S::STATELESS, ..MethodProfile::default() }
     }
-    fn up(&self, _: &SketchFacts<'_>) -> Layout {
+    fn phases(&self, _: &Period, rounds: u32) -> Vec<Phase> {
+        vec![Phase::train(rounds).packed(usize::MAX)]
+    }
+    fn layout(&self, message: MessageKind, _: &SketchFacts<'_>) -> Layout {
         let head = Place::parameter(LinearHead::WEIGHT, &[CLASSES, PIXELS]);
+        if message == MessageKind::Download {
+            return Layout::of(vec![head]);
+        }
         Layout {
             // Who it is.
             control: vec![0],
@@ -144,9 +148,6 @@ impl<S: Remember> Method for Softmax<S> {
         }
         Ok(up)
     }
-    fn stateless(&self) -> bool {
-        S::STATELESS
-    }
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
         let pack = members.len();
         let mut outcomes: Vec<_> =
@@ -155,9 +156,6 @@ impl<S: Remember> Method for Softmax<S> {
             outcomes[pack / 2] = Err(Failure::Memory("CUDA_ERROR_OUT_OF_MEMORY".into()));
         }
         outcomes
-    }
-    fn largest_pack(&self, _: &Arc<TaskView>, _: usize) -> usize {
-        usize::MAX
     }
     fn own_model(
         &self,

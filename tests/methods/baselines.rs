@@ -10,7 +10,7 @@ use fedcast::methods::fedlwf_2t::{FedLwf2t, FirstTeacher, OwnModels, OwnTeacher}
 use fedcast::methods::fedprox::{FedProx, Prox};
 use fedcast::methods::oracle::{Oracle, Site};
 use fedcast::model::{Norms, ParameterSet, TeacherNorms};
-use fedcast::policy::{ClassCounts, ClientState, Method, SketchFacts, parameters_of};
+use fedcast::policy::{ClassCounts, ClientState, MessageKind, Method, SketchFacts, parameters_of};
 use fedcast::wire::{Body, Kind, Section};
 
 use crate::toys::watched::{Engine, Exchange};
@@ -354,10 +354,10 @@ fn a_client_returns_to_its_own_teacher_and_keeps_it() {
     let run = run(two_teachers(0.3, 0.3, OwnTeacher::Seen), 2, 1, &sgd());
     let state = run.states.values().next().unwrap();
     // Its last model and the one of the task before: a head of 6 rows of 16 and a bias each.
-    assert_eq!(run.method.kept_bytes(state), 2 * 4 * (6 * 17));
+    assert_eq!(run.method.state_bytes(state).unwrap(), 2 * 4 * (6 * 17));
     assert_eq!(OwnModels::of(state).unwrap().save().digest(), state.digest());
     let server_only = two_teachers(0.3, 0.0, OwnTeacher::Seen);
-    assert_eq!(server_only.kept_bytes(&Body::default()), 0);
+    assert_eq!(server_only.state_bytes(&Body::default()).unwrap(), 0);
 }
 
 /// FedLwF-2T, invariant 6: with one client the server's old model is the client's own; section 4: it is sent once
@@ -373,7 +373,7 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
     let models = [&own, &server].map(|run| parameters_of(run.last().up.as_ref().unwrap()).unwrap());
     assert_eq!(models[0], models[1]);
     let several = of(FirstTeacher::Server, 2);
-    assert!(several.states.values().all(|state| several.method.kept_bytes(state) == 0));
+    assert!(several.states.values().all(|state| several.method.state_bytes(state).unwrap() == 0));
     for exchange in &several.exchanges {
         assert_eq!(exchange.assets.len(), usize::from(exchange.task > 0));
         let Some(asset) = exchange.assets.first() else { continue };
@@ -381,7 +381,10 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
         let (view, counts) = (several.view(exchange.task), ClassCounts::new());
         let (model, phase, round_in_phase) = (&several.facts, 0, 0);
         let facts = SketchFacts { phase, round_in_phase, ..first_exchange(model, &view, &counts) };
-        assert_eq!(asset.body.sketch(), several.method.down(&facts).assets[0].body);
+        assert_eq!(
+            asset.body.sketch(),
+            several.method.layout(MessageKind::Download, &facts).assets[0].body
+        );
     }
     let saved = several.server.save();
     let mut again = engine(taught_by(FirstTeacher::Server, FedLwf2t::default()), 3);
@@ -411,7 +414,7 @@ fn baselines_train_fedhaf_s_module_too() {
     }
     // What they give to others are adjusted features, without the head.
     let predictor = run.server.predictor(&run.lab).unwrap();
-    assert_eq!(predictor.feature_state().sketch(), run.method.feature_sketch());
+    assert_eq!(predictor.feature_state().sketch(), run.method.profile().features);
 }
 
 /// The oracle trains on all it has held and forgets little; a client's memory is all of it.
@@ -433,7 +436,10 @@ fn the_oracle_keeps_everything() {
     let forgetful = of(fedavg(Train::Head), 1);
     let (bound, other) = (central.accuracy(CLASSES), forgetful.accuracy(CLASSES));
     assert!(bound > other, "{bound} {other}");
-    assert!(!oracle(Site::Central).charged() && oracle(Site::Clients).charged());
+    assert!(
+        !oracle(Site::Central).profile().uses_network
+            && oracle(Site::Clients).profile().uses_network
+    );
     // With one client both forms are one.
     let one = of(oracle(Site::Clients), 1).server.save().digest();
     assert_eq!(one, central.server.save().digest());

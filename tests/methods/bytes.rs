@@ -24,7 +24,9 @@ use fedcast::methods::pilora::{Compete, PiLora};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
 use fedcast::model::{BackboneConfig, VitConfig};
-use fedcast::policy::{ClassCounts, Holdings, Method, ModelFacts, SketchFacts, WireForm};
+use fedcast::policy::{
+    ClassCounts, Holdings, MessageKind, Method, ModelFacts, SketchFacts, WireForm,
+};
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
@@ -82,7 +84,10 @@ fn in_round_on(
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
     let facts = SketchFacts { round_in_phase: round, ..first_exchange(model, view, &counts) };
     let method = built(method, model);
-    let (down, up) = (method.down(&facts), method.up(&facts).body());
+    let (down, up) = (
+        method.layout(MessageKind::Download, &facts),
+        method.layout(MessageKind::Upload, &facts).body(),
+    );
     let assets = down.assets.iter().map(|asset| asset.body.clone()).collect();
     Exchanged { down: down.body(), assets, up }
 }
@@ -229,7 +234,10 @@ fn ewc_sends_the_bytes_of_its_card() {
         let counts = ClassCounts::new();
         let (model, period, counts) = (&model, view.task, &counts);
         let facts = SketchFacts { period, phase, ..first_exchange(model, view, counts) };
-        let (down, up) = (method.down(&facts), method.up(&facts));
+        let (down, up) = (
+            method.layout(MessageKind::Download, &facts),
+            method.layout(MessageKind::Upload, &facts),
+        );
         let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
         (payload(&down.body()) + assets, payload(&up.body()))
     };
@@ -271,7 +279,7 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
     // What is held, by a hundred clients and their server.
     let vit = ModelFacts { clients: 100, ..vit.clone() };
     let held = |method: Arc<dyn Method>| {
-        let Holdings { server, client } = method.holdings(&vit).unwrap();
+        let Holdings { server, client } = method.profile().holdings.unwrap();
         (server / all, client / all)
     };
     assert_eq!(held(built(Scaffold::default(), &vit)), (2, 1));
@@ -373,7 +381,7 @@ fn regmean_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(&diagonal, 1).1, 343_502_224 + 4 + 4 * 65_280);
     // The server holds the parameters and, in f64, of each layer the moments and their product with its weights.
     let vit = cifar100(VitConfig::preset("vit-base").unwrap().into(), WireForm::Full);
-    let held = |method: RegMean| built(method, &vit).holdings(&vit).unwrap();
+    let held = |method: RegMean| built(method, &vit).profile().holdings.unwrap();
     let block = [(768, 2_304), (768, 768), (768, 3_072), (3_072, 768)];
     let layers = || std::iter::repeat_n(block, 12).flatten().chain([(768, 100)]);
     let products: u64 = layers().map(|(inputs, outputs)| inputs * outputs).sum();
@@ -420,12 +428,12 @@ fn lorm_sends_the_bytes_of_its_card() {
     });
     let counts: ClassCounts = (10..20).map(|row| (row, 50)).collect();
     let facts = SketchFacts { phase: 1, ..first_exchange(&vit, &view, &counts) };
-    assert_eq!(payload(&method.up(&facts).body()), 258_048);
+    assert_eq!(payload(&method.layout(MessageKind::Upload, &facts).body()), 258_048);
     // The server keeps no network: pairs of ten tasks and of now, and the head; A's products of ten tasks and the blocks'
     // moments; the moments, the pair and the head of a round.
     let (inputs, pair, head) = (64_512, 147_456, 76_900);
     let of_round = inputs + 768 * 769 / 2 + 16 * pair + head;
     let server = 4 * (11 * 16 * pair + head) + 8 * (10 * 16 * inputs + inputs + of_round);
-    let held = built(Lorm { rank: 16, ..Lorm::default() }, &vit).holdings(&vit).unwrap();
+    let held = built(Lorm { rank: 16, ..Lorm::default() }, &vit).profile().holdings.unwrap();
     assert_eq!((held.server, held.client), (server, 0));
 }

@@ -10,18 +10,18 @@ use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig, Moments};
 use fedcast::methods::powder::Powder;
 use fedcast::model::FrozenPart;
 use fedcast::policy::{
-    ClassCounts, Member, Message, Method, ModelFacts, Period, Service, SketchFacts, UpSize,
-    parameters_of, refusal,
+    ClassCounts, Member, Message, MessageKind, Method, ModelFacts, Period, Service, SketchFacts,
+    UpSize, parameters_of, refusal,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::Kind;
 
-use crate::engine;
 use crate::powder::messages::{on_imagenet_r, payload};
 use crate::powder::packs::{Sent, pack_and_alone};
 use crate::powder::{context, small, table};
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, first_exchange};
+use crate::{engine, max_pack_size};
 
 fn c2prompt_with(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn Method> {
     let mut config = C2PromptConfig { powder: small(), ..C2PromptConfig::default() };
@@ -111,8 +111,8 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     assert!(steps.iter().all(|(with, all)| with < all));
     assert!(steps.iter().any(|(with, _)| *with > 0.0));
     let state = &run.states[&ClientId(0)];
-    assert!(!method.stateless());
-    assert_eq!(method.kept_bytes(state), 4 * 2 * 3 * 16);
+    assert!(!method.profile().stateless);
+    assert_eq!(method.state_bytes(state).unwrap(), 4 * 2 * 3 * 16);
     let first = state.digest();
     // A slot that goes on keeps them, one that begins has others.
     let asked = run.exchanges.iter().find(|exchange| exchange.phase == "compensate").unwrap();
@@ -167,7 +167,7 @@ fn who_missed_round_0_takes_part() {
     // Clients 2 and 3 are new.
     let [together, alone] = pack_and_alone(&method, &mut run, 3, &view);
     assert_eq!(together, alone);
-    assert!(method.largest_pack(&view, 3) > 4); // every step has them: nobody tosses
+    assert!(max_pack_size(&*method, &view, 3) > 4); // every step has them: nobody tosses
     let compensated =
         |sent: &Sent| sent.1.iter().find(|(name, _)| *name == "compensated_steps").unwrap().1;
     assert!(compensated(&together[0]) > 0.0);
@@ -186,8 +186,8 @@ fn a_pack_learns_what_its_members_learn_alone() {
             let view = run.view(task);
             let [together, alone] = pack_and_alone(&method, &mut run, 3 + task, &view);
             assert_eq!(together, alone);
-            assert_eq!(method.largest_pack(&view, 3 + task), largest);
-            assert_eq!(method.largest_pack(&view, 1), 1);
+            assert_eq!(max_pack_size(&*method, &view, 3 + task), largest);
+            assert_eq!(max_pack_size(&*method, &view, 1), 1);
         }
     }
 }
@@ -353,9 +353,12 @@ fn an_upload_answers_what_was_asked() {
             let alike = is(phase, named[sent].name);
             assert_eq!(lifted.is_ok(), alike || look_for_slot, "{sent} for {phase}");
             if phase == sent {
-                let folded = method.folded(&facts);
+                let folded = method.layout(MessageKind::Contribution, &facts);
                 assert_eq!(up.control[1..], lifted.unwrap().control);
-                assert_eq!(method.up(&facts).control.len(), folded.control.len() + 1);
+                assert_eq!(
+                    method.layout(MessageKind::Upload, &facts).control.len(),
+                    folded.control.len() + 1
+                );
             }
         }
     }

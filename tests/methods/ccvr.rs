@@ -183,6 +183,6 @@ fn the_server_keeps_what_it_draws_from() {
         let mut again = Engine::new(Arc::clone(&run.method), facts(), lab(3, ClassOrder::Native));
         again.server.load(&saved).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest());
-        assert!(run.states.values().all(|state| run.method.kept_bytes(state) == 0));
+        assert!(run.states.values().all(|state| run.method.state_bytes(state).unwrap() == 0));
     }
 }

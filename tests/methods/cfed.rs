@@ -10,7 +10,8 @@ use fedcast::methods::cfed::{Cfed, Drawn, REVIEWER, Rounding, Surrogate};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    ClassCounts, Method, ModelFacts, Role, Service, SketchFacts, WireForm, parameters_of, refusal,
+    ClassCounts, MessageKind, Method, ModelFacts, Role, Service, SketchFacts, WireForm,
+    parameters_of, refusal,
 };
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
@@ -280,7 +281,10 @@ fn cfed_sends_the_bytes_of_its_card() {
             counts: &counts,
         };
         let method = built(Cfed { surrogate, ..Cfed::default() }, &model);
-        let (down, up) = (method.down(&facts), method.up(&facts));
+        let (down, up) = (
+            method.layout(MessageKind::Download, &facts),
+            method.layout(MessageKind::Upload, &facts),
+        );
         let assets = down.assets.iter().map(|asset| payload(&asset.body)).collect::<Vec<u64>>();
         (payload(&down.body()), assets, payload(&up.body()))
     };

@@ -13,15 +13,15 @@ use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::scaffold::{Renewal, Scaffold};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{
-    ClientState, Folded, Member, Method, ModelFacts, Period, RoundContext, UpMeta, WireForm,
-    one_seat_each, parameters_of, vectors_of,
+    ClientState, Folded, Member, MessageKind, Method, ModelFacts, Period, RoundContext, UpMeta,
+    WireForm, one_seat_each, parameters_of, vectors_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::Body;
 
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, first_exchange, lab, plan};
-use crate::{built, engine, far, head, values};
+use crate::{built, client_passes, engine, far, head, values};
 use fedcast::data::ClassOrder;
 
 fn base(train: Train) -> FedAvg {
@@ -140,7 +140,7 @@ fn the_server_knows_the_mean_of_all_clients() {
                 "{name}"
             );
         }
-        assert_eq!(run.method.stateless(), server);
+        assert_eq!(run.method.profile().stateless, server);
         if server {
             assert!(run.states.values().all(|state| state.sections.is_empty()));
         }
@@ -363,7 +363,10 @@ fn a_lost_upload_parts_a_client_from_its_server() {
             states.push(member.state);
             let (model, counts) = (facts(), lab.held_counts(&member.shard));
             let facts = first_exchange(&model, &view, &counts);
-            let (sent, said) = (method.down(&facts), method.up(&facts));
+            let (sent, said) = (
+                method.layout(MessageKind::Download, &facts),
+                method.layout(MessageKind::Upload, &facts),
+            );
             let meta = UpMeta::timely(seat.clone(), Round(0));
             // The upload of the second is lost.
             if seat.client == ClientId(0) {
@@ -429,7 +432,7 @@ fn the_gradient_of_the_whole_loss_costs_a_pass() {
     let view = lab(1, ClassOrder::Native).curriculum.tasks[0].clone();
     let work = |option| {
         let method = scaffold(Train::Head, |method| method.option = option);
-        method.work(&view, 0, 50, &TrainingPlan { epochs: 4, ..sgd() })
+        client_passes(&*method, &view, 50, &TrainingPlan { epochs: 4, ..sgd() })
     };
     assert_eq!((work(Renewal::Way), work(Renewal::Gradient)), (200.0, 250.0));
     let method = Scaffold { option: Renewal::Gradient, ..Scaffold::default() };

@@ -11,8 +11,8 @@ use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    ClassCounts, Member, Message, Method, MissedTask, ModelFacts, Period, Predictor, Scope,
-    WireForm, parameters_of,
+    ClassCounts, Member, Message, MessageKind, Method, MissedTask, ModelFacts, Period, Predictor,
+    Scope, WireForm, parameters_of,
 };
 use fedcast::quantity::TaskId;
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
@@ -59,7 +59,10 @@ fn messages_have_the_bytes_of_the_card() {
     for (task, view) in curriculum.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
         let facts = first_exchange(&model, view, &counts);
-        let (down, up) = (method.down(&facts), method.up(&facts));
+        let (down, up) = (
+            method.layout(MessageKind::Download, &facts),
+            method.layout(MessageKind::Upload, &facts),
+        );
         assert_eq!((payload(&down.body()), payload(&up.body())), (both, both + 4));
         let assets = down.assets;
         assert_eq!(assets.len(), usize::from(task > 0));
@@ -78,7 +81,10 @@ fn the_previous_model_is_an_asset() {
         let view = run.view(exchange.task);
         let counts = ClassCounts::new();
         let facts = first_exchange(&run.facts, &view, &counts);
-        assert_eq!(asset.body.sketch(), run.method.down(&facts).assets[0].body);
+        assert_eq!(
+            asset.body.sketch(),
+            run.method.layout(MessageKind::Download, &facts).assets[0].body
+        );
     }
     // What the first round of a task sends is what the last one left, and that is what is distilled from.
     let first = run.exchanges.iter().find(|exchange| exchange.task == 1).unwrap();
@@ -110,7 +116,7 @@ fn exemplars_stay_with_their_client() {
             samples += own.len();
         }
         let state = run.states.values().nth(client).unwrap();
-        assert_eq!(run.method.kept_bytes(state), 64 * samples as u64);
+        assert_eq!(run.method.state_bytes(state).unwrap(), 64 * samples as u64);
     }
     for exchange in &run.exchanges {
         let up = exchange.up.as_ref().unwrap();

@@ -12,8 +12,8 @@ use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::model::ParameterSet;
 use fedcast::policy::{
-    ClassCounts, ClientState, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of,
-    refusal,
+    ClassCounts, ClientState, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm,
+    parameters_of, refusal,
 };
 use fedcast::wire::{Body, Kind};
 
@@ -307,7 +307,7 @@ fn clients_may_be_held_by_models_of_their_own() {
     assert_eq!(own(0.0).server.save().digest(), fedavg.server.save().digest());
     assert!(held.exchanges.iter().all(|exchange| exchange.assets.is_empty()));
     for state in held.states.values() {
-        assert_eq!(held.method.kept_bytes(state), 2 * 4 * 6 * 17);
+        assert_eq!(held.method.state_bytes(state).unwrap(), 2 * 4 * 6 * 17);
         assert_eq!(OwnImportance::of(state).unwrap().save().digest(), state.digest());
         let largest = parameters_of(state).unwrap().filter(|name| name.starts_with("fisher/"));
         let largest = values(&Body::new(vec![], fedcast::policy::parameter_sections(&largest)));
@@ -330,10 +330,11 @@ fn what_ewc_allows() {
     let (view, counts) = (run.view(1), ClassCounts::new());
     let model = &run.facts;
     let facts = first_exchange(model, &view, &counts);
-    assert_eq!(run.method.down(&facts).control.len(), 16);
+    assert_eq!(run.method.layout(MessageKind::Download, &facts).control.len(), 16);
     let closing = SketchFacts { phase: 1, ..facts };
     assert!(
-        run.method.down(&closing).assets.is_empty() && run.method.up(&closing).control.is_empty()
+        run.method.layout(MessageKind::Download, &closing).assets.is_empty()
+            && run.method.layout(MessageKind::Upload, &closing).control.is_empty()
     );
 }
 

@@ -13,8 +13,8 @@ use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::glfc::{Balance, Glfc, Groups, Learned, OldModel, RateSchedule, Signal};
 use fedcast::model::{BackboneConfig, ParameterSet};
 use fedcast::policy::{
-    ClassCounts, ClientState, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of,
-    refusal,
+    ClassCounts, ClientState, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm,
+    parameters_of, refusal,
 };
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
@@ -96,7 +96,7 @@ fn memories_are_what_the_card_says() {
             assert_eq!(before.rows.iter().copied().collect::<Vec<_>>(), [0, 1]);
             assert_eq!(after.rows.iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
             assert_eq!((before.by_class.len(), after.by_class.len()), (18, 16));
-            assert_eq!(three.method.kept_bytes(&after.save()), 16 * 64);
+            assert_eq!(three.method.state_bytes(&after.save()).unwrap(), 16 * 64);
         }
         let one = run(method(), 1, 1);
         assert!(memory(&one, 0).rows.is_empty() && memory(&one, 0).by_class.is_empty());
@@ -378,17 +378,21 @@ fn glfc_sends_the_bytes_of_its_card() {
         };
         let method = if lga { Glfc::default_lga() } else { Glfc::default() };
         let method = built(Glfc { old_model, ..method }, &model);
-        let down = method.down(&facts);
+        let down = method.layout(MessageKind::Download, &facts);
         let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
-        (payload(&down.body()), assets, payload(&method.up(&facts).body()))
+        (payload(&down.body()), assets, payload(&method.layout(MessageKind::Upload, &facts).body()))
     };
     let first = {
         let view = &curriculum.tasks[0];
         let counts: ClassCounts = (0..6).map(|row| (row, 500)).collect();
         let facts = first_exchange(&model, view, &counts);
         let method = built(Glfc::default(), &model);
-        let down = method.down(&facts);
-        (payload(&down.body()), down.assets.len(), payload(&method.up(&facts).body()))
+        let down = method.layout(MessageKind::Download, &facts);
+        (
+            payload(&down.body()),
+            down.assets.len(),
+            payload(&method.layout(MessageKind::Upload, &facts).body()),
+        )
     };
     let moments = 4 * (9_600 + 20);
     let ten = 4 * (11_168_832 + 513 * 10) + moments;

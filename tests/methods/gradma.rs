@@ -13,7 +13,7 @@ use fedcast::policy::{Method, Period, parameters_of, vector_names, vectors_of};
 
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, plan};
-use crate::{built, engine};
+use crate::{built, client_passes, engine};
 
 fn base(train: Train) -> FedAvg {
     FedAvg { train, ..FedAvg::default() }
@@ -167,7 +167,8 @@ fn a_server_that_turns_steps_sees_every_update() {
         for service in [Service::Secure, Service::Late, Service::Robust, Service::Mixed] {
             assert_eq!(refusal(&*method, &facts(), service).is_none(), allowed, "{service:?}");
         }
-        let work = method.work(&engine(Arc::clone(&method), 1).view(0), 0, 50, &whole(2));
+        let view = engine(Arc::clone(&method), 1).view(0);
+        let work = client_passes(&*method, &view, 50, &whole(2));
         assert_eq!(work, 3.0 * 2.0 * 50.0);
     }
 }

@@ -28,7 +28,11 @@ fn joint_is_fedavg_with_one_client_and_one_task() {
     assert_eq!(run(kept(), 1), run(fedavg_of(Train::All), 1));
     assert_eq!(run(anew(), 3), run(fedavg_of(Train::All), 3));
     assert_ne!(run(kept(), 3), run(anew(), 3));
-    assert!(!kept().stateless() && !kept().charged() && fedavg_of(Train::All).charged());
+    assert!(
+        !kept().profile().stateless
+            && !kept().profile().uses_network
+            && fedavg_of(Train::All).profile().uses_network
+    );
 }
 
 /// With one optimiser for the run, rounds of one epoch and SGD with momentum are one training.

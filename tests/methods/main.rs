@@ -44,7 +44,8 @@ mod work;
 use std::ops::Range;
 use std::sync::Arc;
 
-use fedcast::data::ClassOrder;
+use fedcast::data::{ClassOrder, TaskView};
+use fedcast::learning::TrainingPlan;
 use fedcast::methods::averaged::Base;
 use fedcast::methods::class_statistics::Rebalancing;
 use fedcast::methods::fedavg::{FedAvg, Train};
@@ -53,8 +54,8 @@ use fedcast::methods::joint::Joint;
 use fedcast::methods::parts::AveragingMethod;
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::policy::{
-    ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Place, UpMeta, one_seat_each,
-    parameters_of,
+    ClassCounts, Folded, Layout, Message, MessageKind, Method, ModelFacts, Period, Place,
+    RoundContext, RoundWork, UpMeta, one_seat_each, parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Kind, Values};
@@ -93,7 +94,8 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
     let (model, counts) = (facts(), ClassCounts::new());
     let view = Arc::clone(&lab(3, ClassOrder::Native).curriculum.tasks[0]);
     let facts = first_exchange(&model, &view, &counts);
-    let (down, up) = (method.down(&facts), method.up(&facts));
+    let (down, up) =
+        (method.layout(MessageKind::Download, &facts), method.layout(MessageKind::Upload, &facts));
     let filled = |layout: &Layout, value: f32| -> ParameterSet {
         let of = |place: &Place| {
             let values = vec![value; place.shape.iter().product()].into();
@@ -111,6 +113,23 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
     };
     let folded = uploads.iter().map(fold).reduce(Folded::merge).unwrap();
     folded.apply(&sent.parameters)
+}
+
+/// The most clients that are trained together in a phase of the task with this view, one of three.
+fn max_pack_size(method: &dyn Method, view: &Arc<TaskView>, phase: usize) -> usize {
+    method.phases(&Period::of(Arc::clone(view), 3), 1)[phase].max_pack_size
+}
+
+/// Sample passes of a client with so many samples in the first round of a task.
+fn client_passes(
+    method: &dyn Method,
+    view: &Arc<TaskView>,
+    samples: usize,
+    plan: &TrainingPlan,
+) -> f64 {
+    let round = RoundContext::alone(&Period::of(Arc::clone(view), 3), 0);
+    let seat = &one_seat_each(&round.period, &[ClientId(0)])[0];
+    method.cost(&round, &RoundWork::Participant { seat, samples, plan })
 }
 
 fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {

@@ -20,7 +20,7 @@ use crate::adapter::adapter;
 use crate::hepco::{fedavg_prompt, hepco_with};
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, lab};
-use crate::{built, fedavg_of, hgp_with};
+use crate::{built, fedavg_of, hgp_with, max_pack_size};
 
 /// What a member sends, and what is said of its training.
 type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
@@ -159,7 +159,7 @@ fn beside_teachers() -> Vec<Arc<dyn Method>> {
 fn a_pack_learns_what_its_members_learn_alone() {
     let lab = lab(3, ClassOrder::Native);
     for method in packable() {
-        assert!(method.largest_pack(&lab.curriculum.tasks[0], 0) >= SHARDS.len());
+        assert!(max_pack_size(&*method, &lab.curriculum.tasks[0], 0) >= SHARDS.len());
         let (alone, together) = (alone(&method, &lab, None), together(&method, &lab, None));
         assert_eq!(alone, together);
         let steps: Vec<f64> = together.iter().map(|sent| sent.as_ref().unwrap().1[0].1).collect();
@@ -172,7 +172,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
 fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
     let lab = lab(3, ClassOrder::Native);
     for method in beside_teachers().into_iter().chain(crate::regression::pairs()) {
-        assert!(method.largest_pack(&lab.curriculum.tasks[1], 0) >= SHARDS.len());
+        assert!(max_pack_size(&*method, &lab.curriculum.tasks[1], 0) >= SHARDS.len());
         let mut apart = late_members(&method, &lab);
         let alone: Vec<Sent> =
             apart.chunks_mut(1).flat_map(|member| train(&method, &lab, member)).collect();
@@ -246,7 +246,7 @@ fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
 fn a_backbone_that_trains_is_its_clients_own() {
     let lab = lab(3, ClassOrder::Native);
     let method = fedavg_of(Train::All);
-    assert_eq!(method.largest_pack(&lab.curriculum.tasks[0], 0), 1);
+    assert_eq!(max_pack_size(&*method, &lab.curriculum.tasks[0], 0), 1);
     let refused = together(&method, &lab, None);
     assert!(
         refused.iter().all(|sent| {

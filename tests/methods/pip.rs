@@ -10,7 +10,8 @@ use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::pip::{Features, Injection, Merge, Pip, Weighing};
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    ClassCounts, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of, refusal,
+    ClassCounts, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of,
+    refusal,
 };
 use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
 
@@ -286,7 +287,10 @@ fn pip_sends_the_bytes_of_its_card() {
         let mut method = Pip::default();
         method.base.prompted.head = head;
         let method = built(method, &model);
-        (payload(&method.down(&facts).body()), payload(&method.up(&facts).body()))
+        (
+            payload(&method.layout(MessageKind::Download, &facts).body()),
+            payload(&method.layout(MessageKind::Upload, &facts).body()),
+        )
     };
     use HeadForm::{Fixed, Growing};
     assert_eq!(bytes(WireForm::Full, Fixed, 1), (4_147_600, 4_147_604));

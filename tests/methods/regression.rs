@@ -14,7 +14,9 @@ use fedcast::model::{
 };
 use fedcast::numerics::regression_mean::{Moments, regression_mean};
 use fedcast::numerics::symmetric::Symmetric;
-use fedcast::policy::{ClassCounts, Message, Method, Predictor, SketchFacts, parameters_of};
+use fedcast::policy::{
+    ClassCounts, Message, MessageKind, Method, Predictor, SketchFacts, parameters_of,
+};
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::{Engine, Exchange};
@@ -182,7 +184,7 @@ fn lorm_adds_answers_to_what_enters_each_factor() {
     let view = run.view(0);
     let shapes = |round_in_phase| -> Vec<Vec<usize>> {
         let sketch = SketchFacts { round_in_phase, ..first_exchange(&model, &view, &counts) };
-        let extra = method.folded(&sketch).extra;
+        let extra = method.layout(MessageKind::Contribution, &sketch).extra;
         let of_pairs = extra.iter().filter(|place| place.shape.contains(&2));
         of_pairs.map(|place| place.shape.to_vec()).collect()
     };

@@ -103,7 +103,7 @@ fn a_memory_is_a_part_of_what_was_learnt() {
             own.dedup();
             assert_eq!(own.len(), 20, "each once");
             assert_eq!(memory.save().digest(), state.digest());
-            assert_eq!(run.method.kept_bytes(state), 20 * 64);
+            assert_eq!(run.method.state_bytes(state).unwrap(), 20 * 64);
         }
     }
 }
@@ -178,15 +178,15 @@ fn exemplars_of_icarl_fill_their_budget() {
         assert_eq!((exemplars.by_class.classes(), exemplars.by_class.len()), (6, 18));
         assert!(exemplars.by_class.iter().all(|(_, samples)| samples.len() == 3));
         assert_eq!(exemplars.save().digest(), state.digest());
-        assert_eq!(kept.method.kept_bytes(state), 18 * 64);
+        assert_eq!(kept.method.state_bytes(state).unwrap(), 18 * 64);
     }
     let first = |run: &Engine| run.exchanges[0].up.as_ref().unwrap().digest();
     let none = run(icarl(|c| c.budget = 0), 3, 1);
     assert_eq!(first(&kept), first(&none));
-    assert!(none.states.values().all(|state| none.method.kept_bytes(state) == 0));
+    assert!(none.states.values().all(|state| none.method.state_bytes(state).unwrap() == 0));
     let everything = run(icarl(|c| c.keep = Keeps::Everything), 3, 1);
     let state = everything.states.values().next().unwrap();
-    assert_eq!(everything.method.kept_bytes(state), 72 * 64);
+    assert_eq!(everything.method.state_bytes(state).unwrap(), 72 * 64);
     let of = |run: &Engine| {
         let last = run.exchanges.iter().rfind(|e| e.phase == "train").unwrap();
         last.metrics.iter().find(|(name, _)| *name == "exemplars").unwrap().1

@@ -11,7 +11,7 @@ use crate::toys::two_phase::{Median, Talk};
 use crate::toys::visits::Visits;
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, lab};
-use crate::{built, far, fedavg_of};
+use crate::{built, client_passes, far, fedavg_of};
 use fedcast::data::ClassOrder;
 use fedcast::learning::TrainingPlan;
 use fedcast::methods::fedavg::{FedAvg, Train};
@@ -32,7 +32,7 @@ fn prompted() -> Arc<dyn Method> {
 
 #[test]
 fn state_stays_with_its_client_from_round_to_round() {
-    assert!(!Visits.stateless());
+    assert!(!Visits.profile().stateless);
     let run = engine(Arc::new(Visits)).run(4, 2);
     let totals = run.server.save();
     let totals = totals.tensor(Kind::Settings, "totals").unwrap().as_u64().unwrap();
@@ -46,7 +46,7 @@ fn state_stays_with_its_client_from_round_to_round() {
 fn what_a_method_computes_is_samples_times_epochs_unless_it_says_so() {
     let run = engine(Arc::new(Visits));
     let plan = TrainingPlan { epochs: 3, ..TrainingPlan::default() };
-    assert_eq!(Visits.work(&run.view(0), 0, 7, &plan), 21.0);
+    assert_eq!(client_passes(&Visits, &run.view(0), 7, &plan), 21.0);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use fedcast::methods::pip::Pip;
 use fedcast::methods::powder::{Powder, PowderConfig};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::stsa::Stsa;
-use fedcast::policy::{Method, Period, RoundContext, one_seat_each};
+use fedcast::policy::{Method, Period, RoundContext, RoundWork, Seat, one_seat_each};
 use fedcast::quantity::{ClientId, Round};
 
 use crate::toys::facts;
@@ -65,7 +65,17 @@ fn plan() -> TrainingPlan {
 /// Passes of a client with so many samples.
 fn client(method: &Arc<dyn Method>, round: &RoundContext, samples: usize) -> f64 {
     let seat = one_seat_each(&round.period, &[ClientId(0)]).remove(0);
-    method.seat_work(&seat, round, samples, &plan())
+    passes_of(method, round, &seat, samples)
+}
+
+/// Passes of a seat over so many samples.
+fn passes_of(method: &Arc<dyn Method>, round: &RoundContext, seat: &Seat, samples: usize) -> f64 {
+    method.cost(round, &RoundWork::Participant { seat, samples, plan: &plan() })
+}
+
+/// Passes of the server as a round of so many updates closes.
+fn server_passes(method: &Arc<dyn Method>, round: &RoundContext, updates: usize) -> f64 {
+    method.cost(round, &RoundWork::Server { updates })
 }
 
 /// So many multiplications in sample passes.
@@ -178,7 +188,7 @@ fn powder_and_c2prompt_pay_for_every_look() {
         let phase = names(&method).iter().position(|other| *other == name).unwrap();
         let (began, now) = (round(&method, 0, phase, 0), round(&method, 1, phase, 0));
         let seat = one_seat_each(&began.period, &[ClientId(0)]).remove(0);
-        method.seat_work(&seat, &now, 40, &plan())
+        passes_of(&method, &now, &seat, 40)
     };
     near(goes_on("statistics"), 40.0 / 3.0);
     near(goes_on("compensate"), 0.0);
@@ -251,11 +261,11 @@ fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
     let method = cfed(true);
     let at = round(&method, 1, 0, 1);
     let mut seat = one_seat_each(&at.period, &[ClientId(0)]).remove(0);
-    near(method.seat_work(&seat, &at, 40, &plan()), 80.0);
+    near(passes_of(&method, &at, &seat, 40), 80.0);
     seat.role = REVIEWER;
-    near(method.seat_work(&seat, &at, 40, &plan()), 18.0 * (2.0 + 1.0 / 3.0));
-    near(method.server_work(&at, 3), 18.0 * (5.0 + 1.0 / 3.0));
-    assert_eq!(cfed(false).server_work(&at, 3), 0.0);
+    near(passes_of(&method, &at, &seat, 40), 18.0 * (2.0 + 1.0 / 3.0));
+    near(server_passes(&method, &at, 3), 18.0 * (5.0 + 1.0 / 3.0));
+    assert_eq!(server_passes(&cfed(false), &at, 3), 0.0);
 }
 
 #[test]
@@ -276,7 +286,7 @@ fn gradma_solves_programs_on_both_sides() {
     near(client(&told, &round(&told, 0, 0, 0), 40), 120.0 + passes(4 * 16 * numbers));
     near(client(&told, &round(&told, 0, 0, 0), 3), 45.0 + passes(4 * 16 * numbers));
     let server = |method: &Arc<dyn Method>, at: u32, updates| {
-        method.server_work(&round(method, 1, 0, at), updates)
+        server_passes(method, &round(method, 1, 0, at), updates)
     };
     // Two who answered: three lengths, five inner products, two rows, the momentum and what is left of two updates.
     let of =
@@ -314,7 +324,7 @@ fn regmean_measures_moments_multiplies_each_update_and_inverts() {
             let inverse = if power == 2 { 10 * inputs.pow(3) } else { 0 };
             (3 + 1) * outputs * inputs.pow(power) + inverse
         };
-        let server = method.server_work(&round(&method, 1, 0, 0), 3);
+        let server = server_passes(&method, &round(&method, 1, 0, 0), 3);
         near(server, passes(blocks(&merge) + merge((DIM, classes))));
     }
 }
@@ -333,7 +343,7 @@ fn lorm_inverts_what_the_factor_of_the_round_needs() {
     let reported = client(&method, &round(&method, 1, 1, 0), 40);
     near(reported, 40.0 / 3.0 + passes(40 * moments));
 
-    let server = |task, phase, at| method.server_work(&round(&method, task, phase, at), 3);
+    let server = |task, phase, at| server_passes(&method, &round(&method, task, phase, at), 3);
     let head = 4 * classes * DIM;
     let a = |(inputs, _): (usize, usize)| 4 * rank * inputs * inputs + 10 * inputs.pow(3);
     near(server(1, 0, 1), passes(blocks(&a) + head));
@@ -377,7 +387,7 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     near(of(&random, 1, 0), 2.0 * 80.0 * 4.0 / 3.0);
     let entropy = glfc(|method| method.signal = Signal::Entropy);
     near(of(&entropy, 1, 1), 2.0 * 80.0 * 4.0 / 3.0 + 40.0 / 3.0);
-    assert_eq!(method.server_work(&round(&method, 1, 0, 0), 3), 0.0);
+    assert_eq!(server_passes(&method, &round(&method, 1, 0, 0), 3), 0.0);
 
     let proxy = |method: &mut Glfc| {
         method.old_model = OldModel::Proxy;
@@ -393,7 +403,7 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     let said = nearest + (classes * 6) as f64 + passes(classes * 3 * lenet);
     near(of(&with_proxy, 0, 0), 80.0 + said);
     near(of(&with_proxy, 0, 1), 80.0);
-    let server = |at| with_proxy.server_work(&round(&with_proxy, 1, 0, at), 3);
+    let server = |at| server_passes(&with_proxy, &round(&with_proxy, 1, 0, at), 3);
     let images = 3 * classes;
     let scored = (images * 5) as f64 / 3.0;
     near(server(1), scored);
@@ -402,6 +412,6 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
         method.old_model = OldModel::Proxy;
         method.proxy.wait = 2;
     });
-    let server = |at| waits.server_work(&round(&waits, 1, 0, at), 3);
+    let server = |at| server_passes(&waits, &round(&waits, 1, 0, at), 3);
     assert!(server(1) == 0.0 && server(2) > 0.0);
 }

@@ -6,8 +6,8 @@ use crate::data::TaskView;
 use crate::methods::{MethodEntry, Registry};
 use crate::model::VitConfig;
 use crate::policy::{
-    ClassCounts, Fold, Form, Group, Layout, Method, ModelFacts, Period, Place, SketchFacts, UpSize,
-    Weight, WireForm,
+    ClassCounts, Fold, Form, Group, Layout, MessageKind, Method, ModelFacts, Period, Place,
+    SketchFacts, UpSize, Weight, WireForm,
 };
 use crate::quantity::TaskId;
 use crate::scenario::MethodSection;
@@ -54,7 +54,7 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     let period = Period::of(Arc::clone(view), facts.tasks);
     let mut text = String::new();
     for (phase, listed) in method.phases(&period, 1).iter().enumerate() {
-        let exchanges = if listed.rounds == 0 { Vec::new() } else { method.roles() };
+        let exchanges = if listed.rounds == 0 { Vec::new() } else { method.profile().roles };
         for (role, word) in exchanges {
             let of = SketchFacts {
                 model: facts,
@@ -65,9 +65,10 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
                 role,
                 counts,
             };
+            let layout = |message| method.layout(message, &of);
             let comma = if word.is_empty() { "" } else { ", " };
             text.push_str(&format!("    {}{comma}{word}\n", listed.name));
-            text.push_str(&exchange(&method.down(&of), &method.up(&of)));
+            text.push_str(&exchange(&layout(MessageKind::Download), &layout(MessageKind::Upload)));
         }
     }
     text

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::messages::{Reference, build};
 use crate::learning::TrainingPlan;
 use crate::methods::{Carried, MethodEntry, Registry, Uses};
-use crate::policy::{CohortRule, Method, Period, RoundContext, one_seat_each};
+use crate::policy::{CohortRule, Method, Period, RoundContext, RoundWork, one_seat_each};
 use crate::quantity::{ClientId, Round};
 
 /// Rounds of a task and clients of a round that costs are told for.
@@ -27,7 +27,7 @@ pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str,
     told.extend(phases(&*method, &reference).into_iter().map(|words| ("sampled", words)));
     let ignored = Uses::of(&*method, reference.facts.tasks, ROUNDS).sentences();
     told.extend(ignored.into_iter().map(|sentence| ("ignores", sentence)));
-    let kept = match method.stateless() {
+    let kept = match method.profile().stateless {
         true => "nothing between rounds: a sampled client may be a new one every time",
         false => "state between rounds: memory grows with the clients that took part",
     };
@@ -58,9 +58,8 @@ fn phases(method: &dyn Method, reference: &Reference) -> Vec<String> {
 
 fn packs(method: &dyn Method, reference: &Reference) -> String {
     let period = reference.period();
-    let phases = method.phases(&period, ROUNDS).len();
-    let largest = (0..phases).map(|phase| method.largest_pack(&period.view, phase)).max();
-    match largest.unwrap_or(1) {
+    let phases = method.phases(&period, ROUNDS);
+    match phases.iter().map(|phase| phase.max_pack_size).max().unwrap_or(1) {
         1 => "no: clients are trained one after another on a device".to_owned(),
         usize::MAX => "yes: a GPU trains as many clients together as its memory holds".to_owned(),
         most => format!("yes: a GPU trains up to {most} clients together"),
@@ -89,17 +88,15 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
         for round_in_phase in 0..listed.rounds {
             let round = RoundContext {
                 round: Round(round_in_phase),
-                period: Period::clone(&period),
-                phase,
                 phase_name: listed.name,
                 round_in_phase,
                 rounds_in_phase: listed.rounds,
-                run_seed: 0,
+                ..RoundContext::alone(&period, phase)
             };
             let seats = one_seat_each(&period, &[ClientId(0)]);
-            let work = |seat| method.seat_work(seat, &round, SAMPLES, &plan);
-            client += seats.iter().map(work).sum::<f64>();
-            server += method.server_work(&round, CLIENTS);
+            let work = |seat| RoundWork::Participant { seat, samples: SAMPLES, plan: &plan };
+            client += seats.iter().map(|seat| method.cost(&round, &work(seat))).sum::<f64>();
+            server += method.cost(&round, &RoundWork::Server { updates: CLIENTS });
         }
     }
     (client, server)

@@ -104,7 +104,7 @@ pub(super) fn terms(
     Ok(Terms {
         rules,
         name: scenario.method.name.clone(),
-        charged: method.charged(),
+        charged: method.profile().uses_network,
         method,
         curriculum,
         training: training_plan(scenario, methods),

@@ -8,7 +8,7 @@ use crate::data::Curriculum;
 use crate::federation::Workforce;
 use crate::model::footprint::{bytes_per_client, clients_that_fit};
 use crate::model::{BackboneConfig, DeviceError, GpuMemory, Place};
-use crate::policy::{ClassCounts, Method, ModelFacts, Period, SketchFacts};
+use crate::policy::{ClassCounts, MessageKind, Method, ModelFacts, Period, SketchFacts};
 use crate::scenario::{DeviceName, DevicesSection, Pack, Workers};
 
 /// Workers of a GPU where the scenario leaves their number open: one prepares images while the
@@ -67,7 +67,7 @@ pub fn received_values(
             role: Default::default(),
             counts: &counts,
         };
-        let down = method.down(&facts);
+        let down = method.layout(MessageKind::Download, &facts);
         down.places().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
     };
     (0..method.phases(&period, rounds).len()).map(of_phase).max().unwrap_or(0)

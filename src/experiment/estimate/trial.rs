@@ -16,7 +16,7 @@ use crate::federation::{
 };
 use crate::learning::{FeatureCache, TrainingPlan};
 use crate::methods::Registry;
-use crate::policy::{Method, Period, RoundContext, one_seat_each};
+use crate::policy::{Method, Period, RoundContext, RoundWork, one_seat_each};
 use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::{Curve, Scenario};
 use crate::wire::Body;
@@ -177,18 +177,11 @@ impl Watcher {
     /// What a seat computes in the only round of a phase.
     fn passes(&self, (round, task, phase): (Round, TaskId, usize), samples: usize) -> f64 {
         let tasks = &self.curriculum.tasks;
-        let context = RoundContext {
-            round,
-            period: Period::of(Arc::clone(&tasks[task.index()]), tasks.len()),
-            phase,
-            phase_name: "",
-            round_in_phase: 0,
-            rounds_in_phase: 1,
-            run_seed: 0,
-        };
+        let period = Period::of(Arc::clone(&tasks[task.index()]), tasks.len());
+        let context = RoundContext { round, ..RoundContext::alone(&period, phase) };
         let seats = one_seat_each(&context.period, &[ClientId(0)]);
-        let work = |seat| self.method.seat_work(seat, &context, samples, &self.training);
-        seats.iter().map(work).sum()
+        let work = |seat| RoundWork::Participant { seat, samples, plan: &self.training };
+        seats.iter().map(|seat| self.method.cost(&context, &work(seat))).sum()
     }
 }
 

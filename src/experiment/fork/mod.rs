@@ -237,13 +237,13 @@ fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     let mut server = server.map_err(|error| other(error.to_string()))?;
     server.load(&snapshot.server).map_err(|error| other(error.to_string()))?;
     let kept = snapshot.clients.iter().find(|(_, state)| !state.sections.is_empty());
-    if let Some((client, _)) = kept.filter(|_| setup.method.stateless()) {
+    if let Some((client, _)) = kept.filter(|_| setup.method.profile().stateless) {
         return Err(other(format!(
             "{client} has kept something, and with them clients keep nothing"
         )));
     }
     for (client, state) in &snapshot.clients {
-        let checked = setup.method.check_state(state);
+        let checked = setup.method.state_bytes(state);
         checked.map_err(|error| other(format!("what {client} has kept: {error}")))?;
     }
     Ok(())

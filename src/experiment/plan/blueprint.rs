@@ -58,7 +58,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     size(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
     let (one_client, total, phases) = tally.lock().unwrap_or_else(PoisonError::into_inner).finish();
     let backbone = &facts.backbone;
-    let held = terms.method.holdings(facts).map(|Holdings { server, client }| Held {
+    let held = terms.method.profile().holdings.map(|Holdings { server, client }| Held {
         server,
         client,
         clients: client * u64::from(terms.rules.clients),

@@ -7,7 +7,7 @@ use super::frame::FrameRange;
 use super::{OneClient, PlannedPhase, Total};
 use crate::data::Curriculum;
 use crate::federation::{Direction, Entry, Event, EventSink, FrameBytes, SinkError, SizedSeat};
-use crate::policy::{Method, RoundContext, SeatKind, UpSize};
+use crate::policy::{Method, RoundContext, RoundWork, SeatKind, UpSize};
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// The sums of a run under way.
@@ -99,7 +99,8 @@ impl Tally {
             Event::RoundClosed { folded, .. } => {
                 self.total.rounds += 1;
                 let updates = *folded as usize;
-                let work = |round: &RoundContext| self.method.server_work(round, updates);
+                let work =
+                    |round: &RoundContext| self.method.cost(round, &RoundWork::Server { updates });
                 let server_passes = self.round.as_ref().map_or(0.0, work);
                 let Some(Phase { began, row, .. }) = self.phases.last_mut() else { return };
                 row.server_passes += server_passes;

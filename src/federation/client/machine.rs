@@ -98,7 +98,7 @@ impl ClientMachine {
                 self.fail(now, &context, seat, failure, &mut effects);
             }
         }
-        if self.open == 0 && self.world.method.stateless() {
+        if self.open == 0 && self.world.stateless {
             effects.push(Effect::Forget(self.id));
         }
         effects
@@ -168,7 +168,7 @@ impl ClientMachine {
 
     /// Hands waiting seats to the workers, as far as their state is here.
     fn compute(&mut self, effects: &mut Vec<Effect>) {
-        let stateless = self.world.method.stateless();
+        let stateless = self.world.stateless;
         while let Some((broadcast, time)) = self.waiting.pop_front() {
             if !stateless && self.memory.is_lent() {
                 self.waiting.push_front((broadcast, time));
@@ -210,7 +210,7 @@ impl ClientMachine {
     fn finish(&mut self, now: VirtualTime, trained: Trained, effects: &mut Vec<Effect>) {
         let Trained { context, seat, state, samples, worked, result } = trained;
         self.open -= 1;
-        if !self.world.method.stateless() {
+        if !self.world.stateless {
             self.memory.take_back(state);
         }
         match result {

@@ -201,7 +201,7 @@ pub(crate) fn members(world: &World, jobs: Vec<TrainingJob>) -> (Vec<Place>, Vec
 
 /// What members remember before they learn: a failed seat leaves the state as it was, also when it panicked half-way.
 pub(crate) fn saved_states(world: &World, members: &[Member]) -> SavedStates {
-    match world.method.stateless() {
+    match world.stateless {
         true => SavedStates::new(),
         false => members.iter().map(|member| (member.seat.id, member.state.clone())).collect(),
     }
@@ -310,7 +310,10 @@ fn seal(world: &World, place: &Place, member: &Member, learnt: Learning) -> Resu
         sent.fault = damage(frame, &mut rng);
     }
     let (metrics, method) = (learnt.metrics, &world.method);
-    let kept = if method.stateless() { 0 } else { method.kept_bytes(&member.state) };
+    let kept = match world.stateless {
+        true => 0,
+        false => method.state_bytes(&member.state).unwrap_or(0),
+    };
     Ok(Done { up: sent, forged, metrics, kept })
 }
 

@@ -35,7 +35,7 @@ pub(super) fn who_need_not_compute(
     if seat.kind == SeatKind::Load {
         return Some(idle(size(broadcast, world, &world.exchange(context, seat))));
     }
-    let closes = broadcast.closes.filter(|_| world.method.stateless())?;
+    let closes = broadcast.closes.filter(|_| world.stateless)?;
     let exchange = world.exchange(context, seat);
     if exchange.samples() == 0 || exchange.up.layout.size == UpSize::FromValues {
         return None;

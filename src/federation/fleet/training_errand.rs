@@ -173,7 +173,7 @@ fn seated(world: &World, job: &TrainingJob, packing: &mut Packing<'_>) -> Seated
             .then(|| View { rows: view.rows.clone(), classes: view.classes.clone() }),
         missed: job.missed.iter().map(|missed| missed.task).collect(),
         down: DownOf { body, assets, background },
-        state: (!world.method.stateless()).then(|| packing.frame(job.state.clone())),
+        state: (!world.stateless).then(|| packing.frame(job.state.clone())),
     }
 }
 
@@ -312,7 +312,7 @@ impl Pack {
         let saved = saved_states(world, &self.members);
         let learnt = learn_together(world, &lab, &mut self.members, &saved);
         let mut bodies = Vec::new();
-        let remembers = !world.method.stateless();
+        let remembers = !world.stateless;
         let trained = learnt.into_iter().zip(&self.members).map(|(learnt, member)| {
             Trained::new(learnt, remembers.then_some(&member.state), &mut bodies)
         });

@@ -11,6 +11,7 @@ use crate::federation::figure::Digest;
 use crate::federation::fold::Outcome;
 use crate::federation::rules::Curve;
 use crate::federation::snapshot::SnapshotPlace;
+use crate::policy::RoundWork;
 use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
@@ -62,7 +63,7 @@ impl ServerMachine {
         // Without uploads the policy has nothing to compute.
         let work = match round.folded_clients().count() + round.stale as usize {
             0 => 0.0,
-            updates => self.world.method.server_work(&context, updates),
+            updates => self.world.method.cost(&context, &RoundWork::Server { updates }),
         };
         let done = now + self.world.clock.server(work);
         let aggregate = RoundAggregate { part: folded.part, masking, rule };

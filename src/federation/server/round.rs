@@ -198,8 +198,7 @@ impl OpenRound {
 
     /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
     pub(super) fn plan_packs(&self, world: &World, reached: &[&Seat]) -> Option<Effect> {
-        let largest = world.method.largest_pack(&self.context.period.view, self.context.phase);
-        let pack = world.rules.pack.min(largest);
+        let pack = world.max_pack_size(&self.context);
         if pack <= 1 {
             return None;
         }

@@ -7,15 +7,14 @@ use super::previous::previous_sketch;
 use super::server::BaseServer;
 use super::{Client, Direction, Needs, Parameters};
 use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
 use crate::methods::parts::{AveragingMethod, Parts, RowQuery};
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AssetSketch, ClientState, CohortRule, Failure, Holdings, Lab, Layout, Member, Message, Method,
-    ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, Role, RoundContext, Seat,
-    Server, SketchFacts, Veto, kind_of,
+    AssetSketch, ClientState, CohortRule, Failure, Lab, Layout, Member, Message, MessageKind,
+    Method, MethodProfile, ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, Role,
+    RoundContext, RoundWork, Seat, Server, SketchFacts, kind_of,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodySketch, Kind, NamedTensor, Section, WireError};
@@ -106,6 +105,48 @@ impl<C: AveragingMethod> Base<C> {
         let shapes: Vec<_> =
             places.into_iter().map(|place| (place.name.to_string(), place.shape)).collect();
         Some(previous_sketch(TaskId(before), &shapes))
+    }
+
+    /// Returns the shape of what the first task leaves below the head.
+    fn features(&self) -> BodySketch {
+        let view = self.whole_view(0);
+        let cut = self.cut(&view, Direction::Inference);
+        let mut places = self.places(&cut, &view, Direction::Inference);
+        places.retain(|place| kind_of(&place.name) != Kind::Head);
+        Layout::of(places).body()
+    }
+
+    /// Returns the layout of a download of training.
+    fn download(&self, facts: &SketchFacts<'_>) -> Layout {
+        let mut layout = self.model_download(facts);
+        let Some(extras) = self.parts().download else { return layout };
+        layout.control.extend(extras.field_template(facts));
+        let (extra, at_most) = (extras.places(facts), extras.is_upper_bound(facts));
+        Layout { extra, at_most, ..layout }
+    }
+
+    /// Returns the layout of a download of parameters and assets alone.
+    fn model_download(&self, facts: &SketchFacts<'_>) -> Layout {
+        let cut = self.cut(facts.view, Direction::Down);
+        let parameters = self.places(&cut, facts.view, Direction::Down);
+        let assets = self.assets(facts);
+        let control = vec![0; DIGEST_BYTES * assets.len()];
+        Layout { control, assets, ..Layout::of(parameters) }
+    }
+
+    /// Returns the layout of an upload of training.
+    fn upload_of_training(&self, facts: &SketchFacts<'_>) -> Layout {
+        let (parts, cut) = (self.parts(), self.cut(facts.view, Direction::Up));
+        let parameters = self.averaged_places(&cut, facts);
+        let weights = parameters.iter().filter_map(Place::weights);
+        let extra = parts.upload_places(facts).into_iter().chain(weights).collect();
+        Layout {
+            control: parts.upload_fields(facts, cut.head.start),
+            parameters,
+            extra,
+            size: parts.upload_size(),
+            ..Layout::default()
+        }
     }
 
     /// A message of a client whose training came to this.
@@ -225,62 +266,46 @@ impl<C: AveragingMethod> Method for Base<C> {
         Ok(Box::new(BaseServer::new(self.clone(), lab, init)?))
     }
 
-    fn phases(&self, _period: &Period, rounds: u32) -> Vec<Phase> {
-        let train = Phase::train(self.parts().training_rounds(rounds));
-        let closing = self.parts().final_exchange.map(|last| {
-            let cohort = CohortRule::Participants;
-            Phase { name: last.name(), rounds: 1, cohort }
-        });
-        std::iter::once(train).chain(closing).collect()
+    fn profile(&self) -> MethodProfile {
+        let parts = self.parts();
+        MethodProfile {
+            roles: parts.roles(),
+            vetoes: parts.vetoes(),
+            features: self.features(),
+            uses_network: parts.uses_network,
+            stateless: parts.stateless,
+            holdings: parts.holdings(&self.model),
+        }
+    }
+
+    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+        let parts = self.parts();
+        let train = Phase::train(parts.training_rounds(rounds));
+        let closing = parts.final_exchange;
+        let closing = closing.map(|last| Phase::new(last.name(), 1, CohortRule::Participants));
+        std::iter::once(train.packed(parts.max_pack(&period.view))).chain(closing).collect()
     }
 
     fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
         self.parts().seats(round, cohort)
     }
 
-    fn roles(&self) -> Vec<(Role, &'static str)> {
-        self.parts().roles()
-    }
-
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        let view = facts.view;
-        let cut = self.cut(view, Direction::Down);
-        let parameters = self.places(&cut, view, Direction::Down);
-        let assets = self.assets(facts);
-        let mut control = vec![0; DIGEST_BYTES * assets.len()];
-        if is_closing(facts.phase) {
-            return Layout { control, assets, ..Layout::of(parameters) };
-        }
-        let Some(extras) = self.parts().download else {
-            return Layout { control, parameters, assets, ..Layout::default() };
-        };
-        control.extend(extras.field_template(facts));
-        let (extra, at_most) = (extras.places(facts), extras.is_upper_bound(facts));
-        Layout { control, parameters, extra, assets, at_most, ..Layout::default() }
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        if is_closing(facts.phase) {
-            let places = self.parts().final_exchange.map(|last| last.places(facts));
-            return Layout { extra: places.unwrap_or_default(), ..Layout::default() };
-        }
-        let (parts, cut) = (self.parts(), self.cut(facts.view, Direction::Up));
-        let parameters = self.averaged_places(&cut, facts);
-        let weights = parameters.iter().filter_map(Place::weights);
-        let extra = parts.upload_places(facts).into_iter().chain(weights).collect();
-        Layout {
-            control: parts.upload_fields(facts, cut.head.start),
-            parameters,
-            extra,
-            size: parts.upload_size(),
-            ..Layout::default()
-        }
-    }
-
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        match self.parts().transform {
-            Some(transform) if !is_closing(facts.phase) => transform.layout(facts, self.up(facts)),
-            _ => self.up(facts),
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        match (message, is_closing(facts.phase)) {
+            (MessageKind::Download, false) => self.download(facts),
+            (MessageKind::Download, true) => self.model_download(facts),
+            (MessageKind::Upload, false) => self.upload_of_training(facts),
+            (MessageKind::Contribution, false) => {
+                let upload = self.upload_of_training(facts);
+                match self.parts().transform {
+                    Some(transform) => transform.layout(facts, upload),
+                    None => upload,
+                }
+            }
+            (MessageKind::Upload | MessageKind::Contribution, true) => {
+                let places = self.parts().final_exchange.map(|last| last.places(facts));
+                Layout { extra: places.unwrap_or_default(), ..Layout::default() }
+            }
         }
     }
 
@@ -300,61 +325,21 @@ impl<C: AveragingMethod> Method for Base<C> {
         }
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        self.parts().vetoes()
-    }
-
-    /// What the first task leaves below the head.
-    fn feature_sketch(&self) -> BodySketch {
-        let view = self.whole_view(0);
-        let cut = self.cut(&view, Direction::Inference);
-        let mut places = self.places(&cut, &view, Direction::Inference);
-        places.retain(|place| kind_of(&place.name) != Kind::Head);
-        Layout::of(places).body()
-    }
-
-    fn charged(&self) -> bool {
-        self.parts().uses_network
-    }
-
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        match is_closing(phase) {
-            true => self.parts().report_work(&self.model, view, samples),
-            false => self.parts().work(samples, plan),
+    fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
+        let (parts, model) = (self.parts(), &*self.model);
+        match *work {
+            RoundWork::Participant { seat, samples, .. } if is_closing(round.phase) => {
+                parts.report_work(model, &seat.view, samples)
+            }
+            RoundWork::Participant { seat, samples, plan } => {
+                parts.work_in_round(model, (seat, round), samples, plan)
+            }
+            RoundWork::Server { updates } => parts.server_work(model, round, updates),
         }
     }
 
-    fn seat_work(
-        &self,
-        seat: &Seat,
-        round: &RoundContext,
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        match is_closing(round.phase) {
-            true => self.parts().report_work(&self.model, &seat.view, samples),
-            false => self.parts().work_in_round(&self.model, (seat, round), samples, plan),
-        }
-    }
-
-    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
-        self.parts().server_work(&self.model, round, updates)
-    }
-
-    fn stateless(&self) -> bool {
-        self.parts().stateless
-    }
-
-    fn kept_bytes(&self, state: &Body) -> u64 {
-        C::State::of(state).map_or(0, |state| state.kept_bytes())
-    }
-
-    fn check_state(&self, state: &Body) -> Result<(), WireError> {
-        C::State::of(state).map(drop)
-    }
-
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        self.parts().holdings(model)
+    fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
+        Ok(C::State::of(state)?.kept_bytes())
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -363,13 +348,6 @@ impl<C: AveragingMethod> Method for Base<C> {
                 outcomes.into_iter().map(|outcome| outcome.map_err(Failure::from)).collect()
             }
             Err(error) => Failure::of_all(members.len(), error),
-        }
-    }
-
-    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
-        match is_closing(phase) {
-            true => 1,
-            false => self.parts().max_pack(view),
         }
     }
 

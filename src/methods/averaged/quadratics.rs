@@ -19,8 +19,9 @@ use crate::model::ops::Groups;
 use crate::model::{Backbone, Parameter, ParameterSet, PixelShape};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    ClassCounts, ClientState, Folded, Lab, Message, Method, ModelFacts, Period, RoundContext, Seat,
-    Server, SketchFacts, UpMeta, one_seat_each, parameter_sections, parameters_of,
+    ClassCounts, ClientState, Folded, Lab, Message, MessageKind, Method, ModelFacts, Period,
+    RoundContext, Seat, Server, SketchFacts, UpMeta, one_seat_each, parameter_sections,
+    parameters_of,
 };
 use crate::quantity::{ClientId, Round};
 use crate::wire::Body;
@@ -202,7 +203,8 @@ impl<C: AveragingMethod> World<C> {
             role: Default::default(),
             counts: &ClassCounts::new(),
         };
-        let (down, layout) = (self.base.down(&facts), self.base.up(&facts));
+        let [down, layout] =
+            [MessageKind::Download, MessageKind::Upload].map(|kind| self.base.layout(kind, &facts));
         assert!(sent.body().fills(&down.body()) && up.body().fills(&layout.body()));
         let meta = UpMeta::timely(seat.clone(), Round(0));
         (Folded::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)

@@ -76,12 +76,11 @@ use self::messages::{closed, histogram, opened, tagged};
 use super::Needs;
 use super::powder::{Powder, PowderServer};
 use super::registry::{MethodEntry, Recipe};
-use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ClientState, CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome,
-    Period, Phase, PolicyError, RoundContext, Seat, Server, SketchFacts,
+    ClientState, CohortRule, Failure, Lab, Layout, Member, Message, MessageKind, Method,
+    MethodProfile, ModelFacts, Outcome, Period, Phase, PolicyError, RoundContext, RoundWork,
+    Server, SketchFacts,
 };
 use crate::wire::{Body, WireError};
 
@@ -115,6 +114,33 @@ impl C2Prompt {
         }
     }
 
+    /// Returns the layout of a download, behind the byte that says what it is.
+    fn download(&self, facts: &SketchFacts<'_>) -> Layout {
+        match C2Prompt::inner(facts.phase) {
+            Some(phase) => self.powder.layout(MessageKind::Download, &inner_of(facts, phase)),
+            None if C2Prompt::asks(facts.phase) => Layout::default(),
+            None => Gaussians::layout(facts.view.rows.len(), self.dim),
+        }
+    }
+
+    /// Returns the layout of an upload, behind the byte that says what it is; of nothing once compensation prompts are
+    /// trained.
+    fn contribution(&self, facts: &SketchFacts<'_>) -> Layout {
+        let classes = facts.view.rows.len();
+        match C2Prompt::inner(facts.phase) {
+            Some(phase) => {
+                let facts = inner_of(facts, phase);
+                let mut layout = self.powder.layout(MessageKind::Contribution, &facts);
+                if self.config.cpa && Powder::trains(phase) {
+                    layout.extra.push(histogram(self.powder.shape.components, classes));
+                }
+                layout
+            }
+            None if C2Prompt::asks(facts.phase) => SlotMoments::layout(classes, self.dim),
+            None => Layout::default(),
+        }
+    }
+
     /// Whether moments are asked for in a phase.
     fn asks(phase: usize) -> bool {
         phase == STATISTICS
@@ -139,43 +165,28 @@ impl Method for C2Prompt {
         Ok(Box::new(C2PromptServer { method, powder, reports, figures: Vec::new() }))
     }
 
+    fn profile(&self) -> MethodProfile {
+        MethodProfile { stateless: false, ..self.powder.profile() }
+    }
+
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         let mut phases = self.powder.phases(period, rounds);
+        if self.config.tosses() {
+            phases.iter_mut().for_each(|phase| phase.max_pack_size = 1);
+        }
         let rounds = u32::from(self.config.compensates());
-        let phase = |name, cohort| Phase { name, rounds, cohort };
-        phases.insert(STATISTICS, phase("statistics", CohortRule::Sampled));
-        phases.insert(COMPENSATE, phase("compensate", CohortRule::Participants));
+        phases.insert(STATISTICS, Phase::new("statistics", rounds, CohortRule::Sampled));
+        phases.insert(COMPENSATE, Phase::new("compensate", rounds, CohortRule::Participants));
         phases
     }
 
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        let layout = match C2Prompt::inner(facts.phase) {
-            Some(phase) => self.powder.down(&inner_of(facts, phase)),
-            None if C2Prompt::asks(facts.phase) => Layout::default(),
-            None => Gaussians::layout(facts.view.rows.len(), self.dim),
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        let layout = match message {
+            MessageKind::Download => self.download(facts),
+            MessageKind::Upload => self.contribution(facts),
+            MessageKind::Contribution => return self.contribution(facts),
         };
         Layout { control: tagged(facts.phase, &layout.control), ..layout }
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        let layout = self.folded(facts);
-        Layout { control: tagged(facts.phase, &layout.control), ..layout }
-    }
-
-    /// What travels behind the byte that says what it is; nothing once compensation prompts are trained.
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        let classes = facts.view.rows.len();
-        match C2Prompt::inner(facts.phase) {
-            Some(phase) => {
-                let mut layout = self.powder.up(&inner_of(facts, phase));
-                if self.config.cpa && Powder::trains(phase) {
-                    layout.extra.push(histogram(self.powder.shape.components, classes));
-                }
-                layout
-            }
-            None if C2Prompt::asks(facts.phase) => SlotMoments::layout(classes, self.dim),
-            None => Layout::default(),
-        }
     }
 
     fn lift(
@@ -192,37 +203,22 @@ impl Method for C2Prompt {
     }
 
     /// Powder's, a pass for moments, and the training of compensation prompts.
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        match C2Prompt::inner(phase) {
-            Some(phase) => self.powder.work(view, phase, samples, plan),
-            None if C2Prompt::asks(phase) => samples as f64 / 3.0,
+    ///
+    /// Charges nothing for the compensation prompts of a client that goes on with a client task, as it keeps them. Under
+    /// partial participation this is too little for a client that was not sampled when its task began: it trains its
+    /// prompts in the first round that asks for them.
+    fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
+        let RoundWork::Participant { seat, samples, plan } = *work else { return 0.0 };
+        match C2Prompt::inner(round.phase) {
+            Some(phase) => self.powder.passes(phase, samples, plan),
+            None if C2Prompt::asks(round.phase) => samples as f64 / 3.0,
+            None if seat.view.task != round.period.task => 0.0,
             None => samples as f64 * f64::from(self.config.compensation_epochs),
         }
     }
 
-    /// Charges nothing for the compensation prompts of a client that goes on with a client task, as it keeps them.
-    ///
-    /// Under partial participation this is too little for a client that was not sampled when its task began: it trains
-    /// its prompts in the first round that asks for them.
-    fn seat_work(
-        &self,
-        seat: &Seat,
-        round: &RoundContext,
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        match round.phase == COMPENSATE && seat.view.task != round.period.task {
-            true => 0.0,
-            false => self.work(&seat.view, round.phase, samples, plan),
-        }
-    }
-
-    fn stateless(&self) -> bool {
-        false
-    }
-
-    fn check_state(&self, state: &Body) -> Result<(), WireError> {
-        Compensation::of(state).map(drop)
+    fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
+        Ok(Compensation::of(state)?.kept_bytes())
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -245,10 +241,6 @@ impl Method for C2Prompt {
             }
         }
         outcomes
-    }
-
-    fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
-        if C2Prompt::trains(phase) && !self.config.tosses() { usize::MAX } else { 1 }
     }
 }
 

@@ -69,12 +69,11 @@ pub use table::{Slot, SlotKey, SlotTable};
 use super::Needs;
 use super::prompted::NEEDS_BLOCKS;
 use super::registry::{MethodEntry, Recipe};
-use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    CohortRule, Failure, Lab, Layout, Member, Message, Method, ModelFacts, Outcome, Period, Phase,
-    PolicyError, Server, SketchFacts,
+    CohortRule, Failure, Lab, Layout, Member, Message, MessageKind, Method, MethodProfile,
+    ModelFacts, Outcome, Period, Phase, PolicyError, RoundContext, RoundWork, Server, SketchFacts,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -116,6 +115,14 @@ impl Powder {
         self.classes / rows.max(1)
     }
 
+    /// Returns the sample passes of a client in a phase: training, a third of it for the pass of the teacher and once for
+    /// queries; looking needs queries alone.
+    pub(super) fn passes(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
+        let teacher = if self.config.kd_weight > 0.0 { 1.0 / 3.0 } else { 0.0 };
+        let epochs = if Powder::trains(phase) { plan.epochs as f64 * (1.0 + teacher) } else { 0.0 };
+        samples as f64 * (epochs + 1.0 / 3.0)
+    }
+
     /// Whether slots are trained in a phase.
     pub fn trains(phase: usize) -> bool {
         phase == ALONE || phase == MIXED
@@ -149,36 +156,37 @@ impl Method for Powder {
         Ok(Box::new(PowderServer::new(Arc::new(self.clone()), init)))
     }
 
+    fn profile(&self) -> MethodProfile {
+        MethodProfile::default()
+    }
+
     fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
         let (first, last) = (period.task.index() == 0, period.task.index() + 1 == period.tasks);
         let similar = self.shape.form == SlotForm::Tokens;
         let mixes = self.config.transfer && (self.config.lend == Lend::Begun || !first);
         let asks = similar && self.config.similarity == Similarity::Clients;
-        let phase = |name, rounds, cohort| Phase { name, rounds, cohort };
+        let look = |rounds, cohort| Phase::new("look", rounds, cohort);
+        let train = |rounds| Phase::train(rounds).packed(usize::MAX);
         let closes = self.config.transfer && asks && !last;
         vec![
-            phase("look", u32::from(mixes && asks), CohortRule::Sampled),
-            phase("train", if mixes { 0 } else { rounds }, CohortRule::Sampled),
-            phase("train", if mixes { rounds } else { 0 }, CohortRule::Sampled),
-            phase("look", u32::from(closes), CohortRule::Participants),
+            look(u32::from(mixes && asks), CohortRule::Sampled),
+            train(if mixes { 0 } else { rounds }),
+            train(if mixes { rounds } else { 0 }),
+            look(u32::from(closes), CohortRule::Participants),
         ]
     }
 
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        if !Powder::trains(facts.phase) {
-            return Looks::layout(&self.shape, &begun(facts));
-        }
-        let classes = facts.view.rows.len();
-        let table = (self.config.downlink == Downlink::Table).then(|| self.slots(classes));
-        SlotDown::layout(&self.shape, classes, (false, Powder::mixes(facts.phase)), table)
-    }
-
     /// A slot is what its owner last sent: all of it is kept.
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
         let classes = facts.view.rows.len();
-        match Powder::trains(facts.phase) {
-            true => learnt(&self.shape, classes),
-            false => Attention::layout(&self.shape, classes, &begun(facts)),
+        match (message, Powder::trains(facts.phase)) {
+            (MessageKind::Download, false) => Looks::layout(&self.shape, &begun(facts)),
+            (MessageKind::Download, true) => {
+                let table = (self.config.downlink == Downlink::Table).then(|| self.slots(classes));
+                SlotDown::layout(&self.shape, classes, (false, Powder::mixes(facts.phase)), table)
+            }
+            (_, true) => learnt(&self.shape, classes),
+            (_, false) => Attention::layout(&self.shape, classes, &begun(facts)),
         }
     }
 
@@ -203,11 +211,11 @@ impl Method for Powder {
         Ok(update)
     }
 
-    /// Training, a third of it for the pass of the teacher and once for queries; looking needs queries alone.
-    fn work(&self, _view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        let teacher = if self.config.kd_weight > 0.0 { 1.0 / 3.0 } else { 0.0 };
-        let epochs = if Powder::trains(phase) { plan.epochs as f64 * (1.0 + teacher) } else { 0.0 };
-        samples as f64 * (epochs + 1.0 / 3.0)
+    fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
+        match *work {
+            RoundWork::Participant { samples, plan, .. } => self.passes(round.phase, samples, plan),
+            RoundWork::Server { .. } => 0.0,
+        }
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -222,10 +230,6 @@ impl Method for Powder {
         };
         let learners: Vec<Learner<'_>> = members.iter().zip(&slot_downs).map(Learner::of).collect();
         learners.chunk_by(Learner::alike).flat_map(|pack| self.learn(pack, lab, &mut ())).collect()
-    }
-
-    fn largest_pack(&self, _view: &Arc<TaskView>, phase: usize) -> usize {
-        if Powder::trains(phase) { usize::MAX } else { 1 }
     }
 }
 

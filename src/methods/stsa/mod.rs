@@ -52,14 +52,13 @@ use self::features::collect;
 use self::server::StsaServer;
 use super::Needs;
 use super::registry::{MethodEntry, Recipe};
-use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::packed_len;
 use crate::policy::{
-    CohortRule, Failure, Holdings, Lab, Layout, Member, Method, ModelFacts, Outcome, Period, Phase,
-    PolicyError, Server, Service, SketchFacts, Veto,
+    CohortRule, Failure, Holdings, Lab, Layout, Member, MessageKind, Method, MethodProfile,
+    ModelFacts, Outcome, Period, Phase, PolicyError, RoundContext, RoundWork, Server, Service,
+    SketchFacts, Veto,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -99,6 +98,14 @@ impl Stsa {
         self.config.width as usize
     }
 
+    /// The triangle of `G`, `P^T` and the head, in f64; the first two once more where the head is compared.
+    fn holdings(&self) -> Holdings {
+        let (triangle, rows) = (packed_len(self.width()), self.classes * self.width());
+        let compared = matches!(self.config.variant, Variant::Estimated(rule) if rule.head_error);
+        let exact = if compared { triangle + rows } else { 0 };
+        Holdings { server: 8 * (triangle + 2 * rows + exact) as u64, client: 0 }
+    }
+
     /// What a client says about its samples.
     fn sums(&self, member: &Member, lab: &Lab) -> Result<Outcome, PolicyError> {
         let view = &member.seat.view;
@@ -129,37 +136,33 @@ impl Method for Stsa {
         Ok(Box::new(StsaServer::new(self.clone(), seed)))
     }
 
-    fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
-        vec![Phase { name: "statistics", rounds: 1, cohort: CohortRule::Holders }]
-    }
-
-    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
-        messages::down()
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        self.statistics(facts.view.rows.len())
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
+    fn profile(&self) -> MethodProfile {
         let task = "sums of features are placed at the head rows of one task";
         let lies = "sums of features are not forged: nobody but a first method would be attacked";
         let mut vetoes = Veto::against(&[Service::Mixed], task);
         vetoes.extend(Veto::against(&[Service::Lies], lies));
-        vetoes
+        MethodProfile { vetoes, holdings: Some(self.holdings()), ..MethodProfile::default() }
     }
 
-    /// One forward pass, a third of a training pass.
-    fn work(&self, _view: &TaskView, _phase: usize, samples: usize, _plan: &TrainingPlan) -> f64 {
-        samples as f64 / 3.0
+    fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
+        vec![Phase::new("statistics", 1, CohortRule::Holders)]
     }
 
-    /// The triangle of `G`, `P^T` and the head, in f64; the first two once more where the head is compared.
-    fn holdings(&self, _model: &ModelFacts) -> Option<Holdings> {
-        let (triangle, rows) = (packed_len(self.width()), self.classes * self.width());
-        let compared = matches!(self.config.variant, Variant::Estimated(rule) if rule.head_error);
-        let exact = if compared { triangle + rows } else { 0 };
-        Some(Holdings { server: 8 * (triangle + 2 * rows + exact) as u64, client: 0 })
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        match message {
+            MessageKind::Download => messages::down(),
+            MessageKind::Upload | MessageKind::Contribution => {
+                self.statistics(facts.view.rows.len())
+            }
+        }
+    }
+
+    /// One forward pass of a client, a third of a training pass.
+    fn cost(&self, _round: &RoundContext, work: &RoundWork<'_>) -> f64 {
+        match *work {
+            RoundWork::Participant { samples, .. } => samples as f64 / 3.0,
+            RoundWork::Server { .. } => 0.0,
+        }
     }
 
     /// One pass over the samples of the task, no gradient.

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::data::TaskView;
-use crate::policy::{ClassCounts, Layout, Method, ModelFacts, Period, SketchFacts, WireForm};
+use crate::policy::{
+    ClassCounts, Layout, MessageKind, Method, ModelFacts, Period, SketchFacts, WireForm,
+};
 use crate::quantity::TaskId;
 use crate::scenario::{AssetCache, Codec, Direction, DirectionSection, Ignored, Scenario};
 use crate::wire::{Dtype, Kind};
@@ -63,6 +65,7 @@ impl Carried {
     pub fn of(method: &dyn Method, facts: &ModelFacts) -> Carried {
         let mut carried = Carried { directions: Default::default(), layouts: Vec::new() };
         let rows = (facts.classes / facts.tasks.max(1)).max(1);
+        let profile = method.profile();
         for task in 0..facts.tasks.clamp(1, 2) {
             let own = task * rows..(task + 1) * rows;
             let classes = own.clone().map(|row| row as u32).collect();
@@ -71,7 +74,7 @@ impl Carried {
             let period = Period::of(Arc::clone(&view), facts.tasks.max(1));
             for (phase, listed) in method.phases(&period, 2).iter().enumerate() {
                 for round_in_phase in 0..listed.rounds.min(2) {
-                    for (role, _) in method.roles() {
+                    for (role, _) in &profile.roles {
                         let (model, view, counts, period) = (facts, &view, &counts, view.task);
                         carried.add(
                             method,
@@ -81,7 +84,7 @@ impl Carried {
                                 period,
                                 phase,
                                 round_in_phase,
-                                role,
+                                role: *role,
                                 counts,
                             },
                         );
@@ -93,7 +96,8 @@ impl Carried {
     }
 
     fn add(&mut self, method: &dyn Method, facts: &SketchFacts<'_>) {
-        let messages = [method.down(facts), method.up(facts)];
+        let messages = [MessageKind::Download, MessageKind::Upload];
+        let messages = messages.map(|message| method.layout(message, facts));
         for (content, layout) in self.directions.iter_mut().zip(&messages) {
             content.add(layout);
         }

@@ -24,12 +24,11 @@ use self::bodies::{DIGEST_BYTES, join, malformed, split};
 use self::features::FrozenFeatures;
 use self::server::StagedServer;
 use super::{
-    Asset, AssetSketch, Failure, Holdings, Lab, Layout, Member, Message, Method, ModelFacts,
-    Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Seat, Server, Service,
-    SketchFacts, Veto, placed,
+    Asset, AssetSketch, Failure, Holdings, Lab, Layout, Member, Message, MessageKind, Method,
+    MethodProfile, Outcome, Period, Phase, PolicyError, Predictor, RoundContext, RoundWork, Seat,
+    Server, Service, SketchFacts, Veto, placed,
 };
 use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodySketch, Kind, WireError};
@@ -39,6 +38,8 @@ use crate::wire::{Body, BodySketch, Kind, WireError};
 pub struct Staged {
     first: Arc<dyn Method>,
     then: Arc<dyn Method>,
+    /// That of both together.
+    profile: MethodProfile,
     /// Rounds of the first method, where they differ from the scenario's.
     rounds: Option<u32>,
     /// Frozen features by the digest of their asset. In one process a client takes them from
@@ -63,7 +64,8 @@ struct Frozen {
 impl Staged {
     /// `first` runs in the first task, `then` from its end on.
     pub fn new(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Staged {
-        Staged { first, then, rounds: None, frozen: Arc::default() }
+        let profile = composed(first.profile(), then.profile());
+        Staged { first, then, profile, rounds: None, frozen: Arc::default() }
     }
 
     /// The same with so many rounds of the first method instead of the scenario's.
@@ -141,7 +143,7 @@ impl Staged {
         }
         let mut outcomes = self.method_of(second).train(&mut inner, &lab).into_iter();
         let outer = members.iter_mut().zip(inner).map(|(member, inner)| {
-            if !self.stateless() {
+            if !self.profile.stateless {
                 let (first, then) = both(&member.state).map_err(PolicyError::from)?;
                 member.state =
                     if second { join(first, inner.state) } else { join(inner.state, then) };
@@ -153,6 +155,38 @@ impl Staged {
         });
         Ok(outer.collect())
     }
+}
+
+/// The profile of two methods, one after the other. Every fact is named, so that a new one cannot be forgotten.
+fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
+    let mut roles = first.roles;
+    roles.extend(then.roles.into_iter().filter(|role| !roles.contains(role)).collect::<Vec<_>>());
+    let mut vetoes = first.vetoes;
+    vetoes.extend(then.vetoes);
+    vetoes.retain(|veto| veto.service != Service::Mixed);
+    let why = "the task of a round says which of two methods learns";
+    vetoes.push(Veto { service: Service::Mixed, why });
+    // Of the first method at least its features are held.
+    let features = Holdings { server: tensor_bytes(&first.features), client: 0 };
+    let of_first = first.holdings.unwrap_or(features);
+    let both = |then: Holdings| Holdings {
+        server: of_first.server + then.server,
+        client: of_first.client + then.client,
+    };
+    MethodProfile {
+        roles,
+        vetoes,
+        features: first.features,
+        uses_network: first.uses_network || then.uses_network,
+        stateless: first.stateless && then.stateless,
+        holdings: then.holdings.map(both),
+    }
+}
+
+/// Returns the bytes of all tensors of a body in f32.
+fn tensor_bytes(body: &BodySketch) -> u64 {
+    let tensors = body.sections.iter().flat_map(|section| &section.tensors);
+    tensors.map(|tensor| 4 * tensor.elements()).sum()
 }
 
 fn with_features(lab: &Lab, frozen: &Frozen) -> Result<Lab, PolicyError> {
@@ -217,27 +251,27 @@ impl Method for Staged {
         self.method_of(second).seats(&RoundContext { phase, ..round.clone() }, cohort)
     }
 
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        let (second, phase) = self.stage(facts.view, facts.phase);
-        let mut layout = self.method_of(second).down(&SketchFacts { phase, ..facts.clone() });
-        let before = if second { TAG + DIGEST_BYTES } else { TAG };
-        layout.control.splice(0..0, std::iter::repeat_n(u8::from(second), before));
-        let features =
-            AssetSketch { name: FEATURES, version: 0, body: self.first.feature_sketch() };
-        layout.assets.extend(second.then_some(features));
-        layout
+    fn profile(&self) -> MethodProfile {
+        self.profile.clone()
     }
 
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
         let (second, phase) = self.stage(facts.view, facts.phase);
-        let mut layout = self.method_of(second).up(&SketchFacts { phase, ..facts.clone() });
-        layout.control.insert(0, u8::from(second));
+        let facts = SketchFacts { phase, ..facts.clone() };
+        let mut layout = self.method_of(second).layout(message, &facts);
+        let tag = u8::from(second);
+        match message {
+            MessageKind::Download => {
+                let before = if second { TAG + DIGEST_BYTES } else { TAG };
+                layout.control.splice(0..0, std::iter::repeat_n(tag, before));
+                let body = self.profile.features.clone();
+                let features = AssetSketch { name: FEATURES, version: 0, body };
+                layout.assets.extend(second.then_some(features));
+            }
+            MessageKind::Upload => layout.control.insert(0, tag),
+            MessageKind::Contribution => {}
+        }
         layout
-    }
-
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        let (second, phase) = self.stage(facts.view, facts.phase);
-        self.method_of(second).folded(&SketchFacts { phase, ..facts.clone() })
     }
 
     fn lift(
@@ -254,71 +288,18 @@ impl Method for Staged {
         self.method_of(second).lift(&SketchFacts { phase, ..facts.clone() }, &sent, update)
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        let why = "the task of a round says which of two methods learns";
-        let mut vetoes = self.first.vetoes();
-        vetoes.extend(self.then.vetoes());
-        vetoes.retain(|veto| veto.service != Service::Mixed);
-        vetoes.push(Veto { service: Service::Mixed, why });
-        vetoes
-    }
-
-    fn feature_sketch(&self) -> BodySketch {
-        self.first.feature_sketch()
-    }
-
-    fn charged(&self) -> bool {
-        self.first.charged() || self.then.charged()
-    }
-
-    fn work(&self, view: &TaskView, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
-        let (second, phase) = self.stage(view, phase);
-        self.method_of(second).work(view, phase, samples, plan)
-    }
-
-    fn seat_work(
-        &self,
-        seat: &Seat,
-        round: &RoundContext,
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let (second, phase) = self.stage(&seat.view, round.phase);
-        let round = RoundContext { phase, ..round.clone() };
-        self.method_of(second).seat_work(seat, &round, samples, plan)
-    }
-
-    fn server_work(&self, round: &RoundContext, updates: usize) -> f64 {
-        let (second, phase) = self.stage(&round.period.view, round.phase);
-        self.method_of(second).server_work(&RoundContext { phase, ..round.clone() }, updates)
-    }
-
-    fn stateless(&self) -> bool {
-        self.first.stateless() && self.then.stateless()
-    }
-
-    /// What the second method holds, and of the first at least its features.
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        let then = self.then.holdings(model)?;
-        let features = || {
-            let sections = self.first.feature_sketch().sections;
-            let tensors = sections.iter().flat_map(|section| &section.tensors);
-            let server = tensors.map(|tensor| 4 * tensor.elements()).sum();
-            Holdings { server, client: 0 }
+    fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
+        let view = match work {
+            RoundWork::Participant { seat, .. } => &seat.view,
+            RoundWork::Server { .. } => &round.period.view,
         };
-        let first = self.first.holdings(model).unwrap_or_else(features);
-        Some(Holdings { server: first.server + then.server, client: first.client + then.client })
+        let (second, phase) = self.stage(view, round.phase);
+        self.method_of(second).cost(&RoundContext { phase, ..round.clone() }, work)
     }
 
-    fn kept_bytes(&self, state: &Body) -> u64 {
-        both(state)
-            .map_or(0, |(first, then)| self.first.kept_bytes(&first) + self.then.kept_bytes(&then))
-    }
-
-    fn check_state(&self, state: &Body) -> Result<(), WireError> {
+    fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
         let (first, then) = both(state)?;
-        self.first.check_state(&first)?;
-        self.then.check_state(&then)
+        Ok(self.first.state_bytes(&first)? + self.then.state_bytes(&then)?)
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
@@ -348,11 +329,6 @@ impl Method for Staged {
         let mut first = self.first.server(lab, init)?;
         first.load(background)?;
         self.freeze(&*first, lab).map(drop)
-    }
-
-    fn largest_pack(&self, view: &Arc<TaskView>, phase: usize) -> usize {
-        let (second, phase) = self.stage(view, phase);
-        self.method_of(second).largest_pack(view, phase)
     }
 
     fn own_model(

@@ -45,7 +45,7 @@ impl StagedServer {
     /// Freezes the first method's features as they stand, with a second server upon them.
     fn freeze(&self) -> Result<Second, PolicyError> {
         let frozen = self.method.freeze(&*self.first, &self.lab)?;
-        let (found, announced) = (frozen.asset.body.sketch(), self.method.first.feature_sketch());
+        let (found, announced) = (frozen.asset.body.sketch(), &self.method.profile.features);
         if found.sections != announced.sections {
             return Err(PolicyError::Unsupported(format!(
                 "the first method announced features of the shape {:?} and gives {:?}",

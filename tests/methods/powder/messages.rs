@@ -8,7 +8,8 @@ use fedcast::methods::powder::{
 };
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    ClassCounts, Layout, Message, Method, ModelFacts, Period, SketchFacts, UpSize, WireForm,
+    ClassCounts, Layout, Message, MessageKind, Method, ModelFacts, Period, SketchFacts, UpSize,
+    WireForm,
 };
 use fedcast::quantity::TaskId;
 use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
@@ -56,7 +57,10 @@ fn in_period<M: Method>(
     let facts =
         SketchFacts { period: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
     let method = method(&model);
-    Sizes { down: method.down(&facts).body(), up: method.up(&facts) }
+    Sizes {
+        down: method.layout(MessageKind::Download, &facts).body(),
+        up: method.layout(MessageKind::Upload, &facts),
+    }
 }
 
 pub fn payload(sketch: &BodySketch) -> u64 {

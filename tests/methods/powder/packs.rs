@@ -7,8 +7,8 @@ use fedcast::policy::{Member, Method};
 use fedcast::quantity::{ClientId, Round};
 
 use super::{context, powder_with, task};
-use crate::engine;
 use crate::toys::watched::Engine;
+use crate::{engine, max_pack_size};
 
 /// Ragged batches, one sample, none.
 const SHARDS: [usize; 4] = [11, 1, 0, 9];
@@ -68,7 +68,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
     let mut run = engine(Arc::clone(&method), 2);
     let view = run.view(0);
     assert_eq!(
-        [0, 1, 2].map(|phase| method.largest_pack(&view, phase)),
+        [0, 1, 2].map(|phase| max_pack_size(&*method, &view, phase)),
         [1, usize::MAX, usize::MAX]
     );
     let [together, alone] = pack_and_alone(&method, &mut run, 1, &view);

@@ -154,7 +154,7 @@ fn rows_are_averaged_over_those_who_learnt_them() {
 #[test]
 fn prompts_can_be_the_first_of_two_methods() {
     for first in all() {
-        let sketch = first.feature_sketch();
+        let sketch = first.profile().features;
         let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()));
         let staged: Arc<dyn Method> = Arc::new(Staged::new(first, then));
         let run = Engine::new(staged, facts(), lab(3, ClassOrder::Native)).run(2, 1);

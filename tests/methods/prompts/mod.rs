@@ -32,8 +32,8 @@ use fedcast::model::{
     Adaptation, Parameter, ParameterSet, Pooling, Prefix, PromptPosition, PromptTokens, prompts,
 };
 use fedcast::policy::{
-    ClassCounts, Folded, Layout, Message, Method, ModelFacts, Period, Predictor, RoundContext,
-    Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
+    ClassCounts, Folded, Layout, Message, MessageKind, Method, ModelFacts, Period, Predictor,
+    RoundContext, Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
 };
 use fedcast::quantity::{ClientId, Round, TaskId};
 
@@ -163,7 +163,7 @@ fn first_round(period: &Period) -> RoundContext {
 fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -> [Layout; 2] {
     let (view, counts) = (run.view(task), ClassCounts::new());
     let facts = first_exchange(model, &view, &counts);
-    [method.down(&facts), method.up(&facts)]
+    [method.layout(MessageKind::Download, &facts), method.layout(MessageKind::Upload, &facts)]
 }
 
 fn near(a: &[f32], b: &[f32]) -> bool {

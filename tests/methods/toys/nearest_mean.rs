@@ -32,24 +32,27 @@ impl Method for NearestMean {
         Ok(Box::new(NearestMeanServer { means: Vec::new() }))
     }
 
+    fn profile(&self) -> MethodProfile {
+        MethodProfile::default()
+    }
+
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
-        vec![Phase { name: "statistics", rounds: 1, cohort: CohortRule::Holders }]
+        vec![Phase::new("statistics", 1, CohortRule::Holders)]
     }
 
     /// The server has nothing to say but which features to use, and that is an asset.
-    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
-        Layout::default()
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        sent(facts.view, facts.model.backbone.dim())
-    }
-
-    fn folded(&self, facts: &SketchFacts<'_>) -> Layout {
-        let shape = [facts.view.rows.len(), facts.model.backbone.dim()];
-        let sums = Place::new(Kind::Statistics, "sums", &shape, Dtype::F64);
-        let extra = [counts(facts.view), sums].map(|place| place.summed(Stale::Refuse));
-        Layout { extra: extra.into(), ..self.up(facts) }
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        let dim = facts.model.backbone.dim();
+        match message {
+            MessageKind::Download => Layout::default(),
+            MessageKind::Upload => sent(facts.view, dim),
+            MessageKind::Contribution => {
+                let shape = [facts.view.rows.len(), dim];
+                let sums = Place::new(Kind::Statistics, "sums", &shape, Dtype::F64);
+                let extra = [counts(facts.view), sums].map(|place| place.summed(Stale::Refuse));
+                Layout { extra: extra.into(), ..sent(facts.view, dim) }
+            }
+        }
     }
 
     /// A mean times its count.
@@ -65,7 +68,8 @@ impl Method for NearestMean {
         let sums =
             rows.flat_map(|(mean, count)| mean.iter().map(|m| f64::from(*m) * f64::from(*count)));
         let values = [counts.values().clone(), Values::F64(sums.collect())];
-        Ok(Message::filling(&self.folded(facts), update.parameters.clone(), values)?)
+        let layout = self.layout(MessageKind::Contribution, facts);
+        Ok(Message::filling(&layout, update.parameters.clone(), values)?)
     }
 
     fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {

@@ -36,12 +36,16 @@ impl Method for Personal {
         units.enumerate().map(seat).collect()
     }
 
-    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
-        Layout { extra: vec![number("told")], ..Layout::default() }
+    fn profile(&self) -> MethodProfile {
+        MethodProfile::default()
     }
 
-    fn up(&self, _facts: &SketchFacts<'_>) -> Layout {
-        Layout { extra: vec![number("answer").kept()], ..Layout::default() }
+    fn layout(&self, message: MessageKind, _facts: &SketchFacts<'_>) -> Layout {
+        let extra = match message {
+            MessageKind::Download => number("told"),
+            _ => number("answer").kept(),
+        };
+        Layout { extra: vec![extra], ..Layout::default() }
     }
 
     fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {

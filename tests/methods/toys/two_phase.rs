@@ -62,19 +62,23 @@ impl Method for Median {
         Ok(Box::new(MedianServer { median: 0, agreed: 0 }))
     }
 
+    fn profile(&self) -> MethodProfile {
+        MethodProfile::default()
+    }
+
     fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
         vec![
-            Phase { name: "collect", rounds: 1, cohort: CohortRule::Sampled },
-            Phase { name: "agree", rounds: 2, cohort: CohortRule::Participants },
+            Phase::new("collect", 1, CohortRule::Sampled),
+            Phase::new("agree", 2, CohortRule::Participants),
         ]
     }
 
-    fn down(&self, facts: &SketchFacts<'_>) -> Layout {
-        Talk::layout(if facts.phase == 0 { 0 } else { 2 })
-    }
-
-    fn up(&self, facts: &SketchFacts<'_>) -> Layout {
-        Talk::layout(if facts.phase == 0 { 0 } else { 1 })
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        Talk::layout(match (facts.phase, message) {
+            (0, _) => 0,
+            (_, MessageKind::Download) => 2,
+            _ => 1,
+        })
     }
 
     fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {

@@ -55,16 +55,14 @@ impl Method for Visits {
         Ok(Box::new(VisitsServer { totals: Vec::new() }))
     }
 
-    fn down(&self, _facts: &SketchFacts<'_>) -> Layout {
-        Layout::default()
+    fn profile(&self) -> MethodProfile {
+        MethodProfile { stateless: false, ..MethodProfile::default() }
     }
 
-    fn up(&self, _facts: &SketchFacts<'_>) -> Layout {
-        Layout { extra: vec![number("visits").summed(Stale::Whole)], ..Layout::default() }
-    }
-
-    fn stateless(&self) -> bool {
-        false
+    fn layout(&self, message: MessageKind, _facts: &SketchFacts<'_>) -> Layout {
+        let counts =
+            (message != MessageKind::Download).then(|| number("visits").summed(Stale::Whole));
+        Layout { extra: counts.into_iter().collect(), ..Layout::default() }
     }
 
     fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {

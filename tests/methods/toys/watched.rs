@@ -15,9 +15,9 @@ use fedcast::learning::Tally;
 use fedcast::learning::evaluation::evaluate;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    Around, Asset, Failure, Folded, Lab, Layout, Member, Message, Method, MethodHooks, ModelFacts,
-    Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Scope, Seat, Server, SketchFacts,
-    UpSize,
+    Around, Asset, Failure, Folded, Lab, Layout, Member, Message, MessageKind, Method, MethodHooks,
+    ModelFacts, Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Scope, Seat, Server,
+    SketchFacts, UpSize,
 };
 use fedcast::quantity::{ClientId, Round, SeatId};
 use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
@@ -215,7 +215,10 @@ impl Watched {
             role: member.seat.role,
             counts: &counts,
         };
-        [self.method.down(&facts), self.method.up(&facts)]
+        [
+            self.method.layout(MessageKind::Download, &facts),
+            self.method.layout(MessageKind::Upload, &facts),
+        ]
     }
 
     fn train_one(&self, member: &mut Member, lab: &Lab) -> Result<Outcome, Failure> {
