@@ -1,23 +1,15 @@
 //! The server: an actor that opens rounds, accounts for every seat, and closes them.
 
-mod arrivals;
-mod closing;
-mod keeping;
 mod machine;
 mod met;
-mod opening;
-mod periods;
 mod policy_desk;
-mod restart;
 mod round;
-mod secret;
-mod stale;
-mod testing;
+mod round_book;
+mod schedule;
 
 use actix::{Actor, Context, Handler, MessageResult};
 
-pub(super) use keeping::ServerKept;
-pub(super) use machine::{ServerMachine, ToServer};
+pub(super) use machine::{ServerKept, ServerMachine, ToServer};
 pub(super) use round::Arrival;
 
 use super::effect::Effect;

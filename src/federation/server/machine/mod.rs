@@ -1,4 +1,4 @@
-//! What the server does, as a function from events to effects.
+//! Transitions of the server, as a function from events to effects.
 //!
 //! ```text
 //! Start -> BeginPeriod -> OpenRound -> (seats come back) -> Folded -> Closed -> Tested
@@ -8,15 +8,28 @@
 //! ```
 //! Every arrow is an event of the conductor. When a round closes is for its
 //! [`Closing`](crate::federation::Closing) to say; seats that come back later are stragglers.
+//!
+//! The server owns three parts, each with its own state: the [`Schedule`] knows where the run stands, the
+//! [`RoundBook`] the open round and seats that are out, the [`PolicyDesk`] the policy. Transitions connect them.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod arrivals;
+mod closing;
+mod opening;
+mod restart;
+mod snapshots;
+mod tasks;
+
 use std::sync::Arc;
+
+pub(super) use restart::Loss;
+pub(crate) use snapshots::ServerKept;
 
 use super::met::Met;
 use super::policy_desk::PolicyDesk;
-use super::restart::Loss;
-use super::round::{Arrival, OpenRound, SeatStatus};
-use super::stale::Stale;
+use super::round::{Arrival, OpenRound};
+use super::round_book::RoundBook;
+use super::schedule::Schedule;
+use crate::data::TaskView;
 use crate::federation::assets::AssetCaches;
 use crate::federation::bias::Comparison;
 use crate::federation::compute::{Computation, Compute, PolicyStep, RoundOpening, ServerState};
@@ -24,13 +37,12 @@ use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT};
 use crate::federation::fold::Outcome;
-use crate::federation::frames::SentDown;
 use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{Phase, RoundContext, Seat, Server};
-use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+use crate::policy::Server;
+use crate::quantity::{Round, SeatId, VirtualTime};
 
 /// What happens to the server.
 pub(crate) enum ToServer {
@@ -78,35 +90,16 @@ pub(crate) enum ToServer {
 
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
-    pub(super) world: Arc<World>,
-    pub(super) desk: PolicyDesk,
-    pub(super) caches: AssetCaches,
-    pub(super) task: usize,
-    /// When the periods so far began.
-    pub(super) began: Vec<VirtualTime>,
-    pub(super) phases: Vec<Phase>,
-    pub(super) phase: usize,
-    pub(super) round_in_phase: u32,
-    pub(super) next_round: Round,
-    pub(super) participants: BTreeSet<ClientId>,
-    pub(super) met: Met,
-    /// Of the round that is being opened.
-    pub(super) context: Option<Arc<RoundContext>>,
-    pub(super) round: Option<OpenRound>,
-    /// Seats of closed rounds that are still out, with what they were sent.
-    pub(super) stragglers: BTreeMap<(Round, SeatId), Arc<SentDown>>,
-    /// Those of them whose uploads still count, with what they were sent.
-    pub(super) underway: BTreeMap<(Round, SeatId), (Seat, Arc<SentDown>)>,
-    /// What of them came while no round was open.
-    pub(super) held: Vec<Stale>,
-    /// Whether it was lost and is not back yet.
-    pub(super) down: bool,
-    /// Whether the last task is over.
-    pub(super) over: bool,
-    pub(super) folded: Option<Outcome>,
-    /// Uploads that could not be lifted.
-    pub(super) unlifted: Vec<(Round, SeatId)>,
-    pub(super) doing: &'static str,
+    world: Arc<World>,
+    schedule: Schedule,
+    book: RoundBook,
+    desk: PolicyDesk,
+    caches: AssetCaches,
+    met: Met,
+    /// True while it is lost and not back yet.
+    down: bool,
+    /// Its state in words, for the report of a deadlock.
+    doing: &'static str,
 }
 
 impl ServerMachine {
@@ -117,31 +110,18 @@ impl ServerMachine {
         policy: Option<Box<dyn Server>>,
     ) -> ServerMachine {
         ServerMachine {
-            caches: AssetCaches::new(world.rules.cache),
+            schedule: Schedule::new(),
+            book: RoundBook::default(),
             desk: PolicyDesk::new(compute, policy),
+            caches: AssetCaches::new(world.rules.cache),
             world,
-            task: 0,
-            began: Vec::new(),
-            phases: Vec::new(),
-            phase: 0,
-            round_in_phase: 0,
-            next_round: Round(0),
-            participants: BTreeSet::new(),
             met: Met::default(),
-            context: None,
-            round: None,
-            stragglers: BTreeMap::new(),
-            underway: BTreeMap::new(),
-            held: Vec::new(),
             down: false,
-            over: false,
-            folded: None,
-            unlifted: Vec::new(),
             doing: "has not begun",
         }
     }
 
-    /// One transition.
+    /// Reacts to an event.
     pub fn step(&mut self, now: VirtualTime, event: ToServer) -> Vec<Effect> {
         let mut effects = Vec::new();
         if let Err(error) = self.react(now, event, &mut effects) {
@@ -150,15 +130,10 @@ impl ServerMachine {
         effects
     }
 
-    /// Who waits for what, for the report of a deadlock.
+    /// Returns who waits for what, for the report of a deadlock.
     pub fn waiting(&self) -> Vec<String> {
-        let mut waiting = vec![format!("the server {}", self.doing)];
-        if let Some(round) = &self.round {
-            let out = round.seats.iter().zip(&round.status);
-            let out = out.filter(|(_, status)| **status == SeatStatus::Out);
-            waiting.extend(out.map(|(seat, _)| format!("{} of {} is out", seat.id, seat.client)));
-        }
-        waiting
+        let server = format!("the server {}", self.doing);
+        [vec![server], self.book.waiting()].concat()
     }
 
     fn react(
@@ -170,18 +145,18 @@ impl ServerMachine {
         match event {
             ToServer::Start => {
                 self.start(effects);
-                self.begin_period(now, effects)
+                self.begin_task(now, effects)
             }
             ToServer::Begun(answer) => {
                 self.desk.take_back(answer)?;
                 self.begin_phase(now, effects)
             }
-            ToServer::TaskDue => self.begin_period(now, effects),
+            ToServer::TaskDue => self.begin_task(now, effects),
             ToServer::Reopen => self.open_round(now, effects),
             ToServer::Opened(answer) => {
                 let opening = self.desk.take_back(answer)?;
                 self.send_round(now, opening, effects);
-                self.take_held(effects)?;
+                self.fold_held(effects)?;
                 self.close_when_complete(now, effects);
                 Ok(())
             }
@@ -191,9 +166,9 @@ impl ServerMachine {
                 Ok(())
             }
             ToServer::Loaded { round, seat, charge } => {
-                if self.waits_for(round) {
+                if self.book.waits_for(round) {
                     effects.extend(charge.map(|charge| Effect::Record(charge, None)));
-                    self.round.iter_mut().for_each(|round| round.skip(seat));
+                    self.book.skip(seat);
                 } else {
                     self.unheard((round, seat), charge, effects);
                 }
@@ -209,10 +184,10 @@ impl ServerMachine {
                 Ok(())
             }
             ToServer::Failed { round, seat } => {
-                match self.waits_for(round) {
-                    true => self.round.iter_mut().for_each(|round| round.skip(seat)),
+                match self.book.waits_for(round) {
+                    true => self.book.skip(seat),
                     false => {
-                        self.underway.remove(&(round, seat));
+                        self.book.take_underway((round, seat));
                         self.straggler_is_back((round, seat), effects);
                     }
                 }
@@ -229,8 +204,8 @@ impl ServerMachine {
                 Ok(())
             }
             ToServer::Deadline(round) => {
-                if self.waits_for(round) {
-                    self.round.iter_mut().for_each(OpenRound::expire);
+                if self.book.waits_for(round) {
+                    self.book.current_mut().into_iter().for_each(OpenRound::expire);
                     self.close_when_complete(now, effects);
                 }
                 Ok(())
@@ -241,12 +216,14 @@ impl ServerMachine {
             }
             ToServer::Restarted(answer) => {
                 self.desk.take_back(answer)?;
-                self.restarted(now, effects)
+                self.restarted(now, effects);
+                Ok(())
             }
             ToServer::Folded(folded) => self.folded(now, folded, effects),
             ToServer::Compared(comparison) => {
                 self.compared(comparison?, effects);
-                self.close(now, effects)
+                self.close(now, effects);
+                Ok(())
             }
             ToServer::Closed(answer) => {
                 let state = self.desk.take_back(answer)?;
@@ -254,10 +231,10 @@ impl ServerMachine {
             }
             ToServer::PeriodEnded(answer) => {
                 let state = self.desk.take_back(answer)?;
-                self.period_ended(now, state, effects)
+                self.phases_ended(now, state, effects)
             }
             ToServer::Tested(point, tallies) => {
-                let mut sum = Tally::new(self.seen());
+                let mut sum = Tally::new(self.task().seen());
                 tallies?.iter().for_each(|tally| sum.merge(tally));
                 self.tested(now, point, sum, effects)
             }
@@ -276,13 +253,9 @@ impl ServerMachine {
         effects.push(Effect::Record(event, None));
     }
 
-    /// The round that was opened last.
-    pub(super) fn last_round(&self) -> Round {
-        Round(self.next_round.0.saturating_sub(1))
-    }
-
-    pub(super) fn seen(&self) -> usize {
-        self.world.curriculum.tasks[self.task].seen()
+    /// Returns the current task.
+    fn task(&self) -> &TaskView {
+        &self.world.curriculum.tasks[self.schedule.task()]
     }
 }
 

@@ -1,34 +1,33 @@
-//! The opening of a round: who is asked, what the policy sends to whom.
+//! The opening of a round: its cohort, and what the policy sends to whom.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer, tell_result};
-use super::round::OpenRound;
-use crate::federation::arrivals::Moment;
+use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::availability::Cohort;
 use crate::federation::compute::RoundOpening;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::error::FederationError;
 use crate::federation::event::Event;
+use crate::federation::privacy::Introduction;
 use crate::federation::queue::{ActorId, Class};
-use crate::policy::RoundContext;
-use crate::quantity::{Round, VirtualTime};
+use crate::federation::server::round::OpenRound;
+use crate::quantity::{ClientId, Round, VirtualTime};
 
 impl ServerMachine {
+    /// Draws the cohort of the next round, and has the policy open it.
     pub(super) fn open_round(
         &mut self,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let phase = &self.phases[self.phase];
-        let period = self.world.period(self.task);
-        let round = self.next_round;
-        let met = (&self.participants, &self.busy());
-        let who = self.world.cohort(phase.cohort, &period.view, (round, now), met)?;
-        let cohort = match who {
+        let round = self.schedule.next_round();
+        let (rule, busy) = (self.schedule.phase().cohort, self.busy_clients());
+        let met = (self.book.participants(), &busy);
+        let cohort = match self.world.cohort(rule, self.task(), (round, now), met)? {
             Cohort::Now(cohort) => cohort,
             Cohort::Later(until) => {
-                let event = Event::RoundWaits { round, task: period.task, until: until.0 };
+                let event = Event::RoundWaits { round, task: self.task().task, until: until.0 };
                 effects.push(Effect::Record(event, None));
                 self.doing = "waits for clients that can be reached";
                 let (class, to) = (Class::Timer, ActorId::Server);
@@ -43,42 +42,34 @@ impl ServerMachine {
                 )));
             }
         };
-        let before: u32 = self.phases[..self.phase].iter().map(|phase| phase.rounds).sum();
-        let moment = Moment {
-            began: &self.began,
-            now,
-            round: before + self.round_in_phase,
-            rounds: self.phases.iter().map(|phase| phase.rounds).sum(),
-        };
-        let period = self.world.period_of_round(self.task, &cohort, &moment);
-        let context = Arc::new(RoundContext {
-            round,
-            period,
-            phase: self.phase,
-            phase_name: phase.name,
-            round_in_phase: self.round_in_phase,
-            rounds_in_phase: phase.rounds,
-            run_seed: self.world.rules.seed,
-        });
-        self.context = Some(Arc::clone(&context));
-        self.next_round = Round(round.0 + 1);
+        let context = Arc::new(self.schedule.open_round(&self.world, now, &cohort));
+        self.book.announce(Arc::clone(&context));
         self.doing = "waits for its policy to open a round";
         let opening = self.desk.open_round(&self.world, &context, cohort);
         effects.extend(tell_result(now, opening, ToServer::Opened));
         Ok(())
     }
 
+    /// Returns the clients that an asynchronous server does not ask again.
+    fn busy_clients(&self) -> BTreeSet<ClientId> {
+        match self.world.rules.closing.is_asynchronous() {
+            true => self.book.clients_underway(),
+            false => BTreeSet::new(),
+        }
+    }
+
+    /// Sends what the policy wants to be sent.
     pub(super) fn send_round(
         &mut self,
         now: VirtualTime,
         opening: RoundOpening,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(context) = self.context.take() else { return };
+        let Some(context) = self.book.take_announced() else { return };
         let event = Event::RoundOpened {
             round: context.round,
             task: context.period.task,
-            phase: self.phase as u32,
+            phase: self.schedule.phase_number(),
             cohort: opening.cohort.clone(),
             seats: opening.seats.len() as u32,
             behind: context.period.behind().collect(),
@@ -88,7 +79,7 @@ impl ServerMachine {
         let drawn = self.met.meet(&self.world, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         let working = opening.seats.iter().filter(|seat| seat.works()).count();
-        let closing = self.world.rules.closing_of(&self.phases[self.phase], working);
+        let closing = self.world.rules.closing_of(self.schedule.phase(), working);
         effects.extend(self.loss_in(context.round, now));
         let round = OpenRound::new(&self.world, context, opening, closing, now);
         match &self.world.rules.privacy.secure {
@@ -100,7 +91,37 @@ impl ServerMachine {
             let (class, to) = (Class::Deadline, ActorId::Server);
             effects.push(Effect::Tell { at, class, to, message });
         }
-        self.round = Some(round);
+        self.book.open(round);
         self.doing = "waits for seats";
+    }
+
+    /// Members of secure aggregation know each other: the downloads leave. With too few of them nobody is asked.
+    pub(super) fn introduced(
+        &mut self,
+        round: Round,
+        introduction: Introduction,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.book.waits_for(round) {
+            let alive = introduction.alive().iter();
+            return alive.for_each(|seat| self.straggler_is_back((round, *seat), effects));
+        }
+        let rules = &self.world.rules.privacy.secure;
+        let (Some(round), Some(rules)) = (self.book.current_mut(), rules) else { return };
+        if introduction.enough {
+            return round.invite(&self.world, rules, introduction, &mut self.caches, effects);
+        }
+        for seat in introduction.members {
+            round.skip(seat);
+            let event = Event::ClientFailed {
+                round: round.context.round,
+                task: round.context.period.task,
+                seat,
+                client: round.client(seat),
+                reason: "excluded".to_string(),
+                detail: "too few members for secure aggregation".to_string(),
+            };
+            effects.push(Effect::Record(event, None));
+        }
     }
 }

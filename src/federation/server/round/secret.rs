@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::machine::{ServerMachine, ToServer};
-use super::round::{OpenRound, SeatStatus, Sent};
+use super::{OpenRound, SeatStatus, Sent};
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Event, FrameOutcome};
@@ -12,11 +11,12 @@ use crate::federation::privacy::{
     Introduction, Masking, Masks, ProtocolFrame, Room, SecureAggregation, introduce, unmask,
 };
 use crate::federation::queue::{ActorId, Class};
+use crate::federation::server::machine::ToServer;
 use crate::federation::world::World;
-use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::quantity::{SeatId, VirtualTime};
 
-/// What became of the masked sum of a round.
-pub(super) struct Outcome {
+/// End of the masked sum of a round.
+pub(super) struct MaskedOutcome {
     members: usize,
     arrived: usize,
     answered: usize,
@@ -43,7 +43,7 @@ impl OpenRound {
     }
 
     /// Sends the Downs to members that are ready for them.
-    fn invite(
+    pub fn invite(
         &mut self,
         world: &World,
         rules: &SecureAggregation,
@@ -75,15 +75,12 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) -> VirtualTime {
         let members = self.masking.as_ref().map_or(0, |masking| masking.members.len());
-        let arrived: Vec<SeatId> = (self.seats.iter().zip(&self.status))
-            .filter(|(_, status)| **status == SeatStatus::Folded)
-            .map(|(seat, _)| seat.id)
-            .collect();
+        let arrived: Vec<SeatId> = self.seats_at(SeatStatus::Folded).map(|seat| seat.id).collect();
         let unmasking = unmask(&self.room(world, rules), members, &arrived, now);
         effects.extend(
             unmasking.frames.iter().map(|frame| self.arrives(frame, Missed::IsOnlyCharged)),
         );
-        self.outcome = Some(Outcome {
+        self.outcome = Some(MaskedOutcome {
             members,
             arrived: arrived.len(),
             answered: unmasking.answered,
@@ -96,7 +93,7 @@ impl OpenRound {
     /// Records what became of the masked sum; whether it was opened. A sum that was not counts as
     /// if none of its uploads had arrived.
     pub fn report_sum(&mut self, effects: &mut Vec<Effect>) -> Option<bool> {
-        let Outcome { members, arrived, answered, needed, opened } = self.outcome.take()?;
+        let MaskedOutcome { members, arrived, answered, needed, opened } = self.outcome.take()?;
         let event = Event::SumMasked {
             round: self.context.round,
             task: self.context.period.task,
@@ -157,40 +154,6 @@ enum Missed {
     EndsTheSeat,
     /// The upload is here already.
     IsOnlyCharged,
-}
-
-impl ServerMachine {
-    /// Members know each other: the Downs leave. With too few of them nobody is asked.
-    pub(super) fn introduced(
-        &mut self,
-        round: Round,
-        introduction: Introduction,
-        effects: &mut Vec<Effect>,
-    ) {
-        if !self.waits_for(round) {
-            let alive = introduction.alive().iter();
-            return alive.for_each(|seat| self.straggler_is_back((round, *seat), effects));
-        }
-        let world = Arc::clone(&self.world);
-        let (Some(round), Some(rules)) = (&mut self.round, &world.rules.privacy.secure) else {
-            return;
-        };
-        if introduction.enough {
-            return round.invite(&world, rules, introduction, &mut self.caches, effects);
-        }
-        for seat in introduction.members {
-            round.skip(seat);
-            let event = Event::ClientFailed {
-                round: round.context.round,
-                task: round.context.period.task,
-                seat,
-                client: round.client(seat),
-                reason: "excluded".to_string(),
-                detail: "too few members for secure aggregation".to_string(),
-            };
-            effects.push(Effect::Record(event, None));
-        }
-    }
 }
 
 fn tell(at: VirtualTime, message: ToServer) -> Effect {

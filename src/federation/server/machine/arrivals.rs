@@ -1,17 +1,19 @@
-//! What comes back from the seats of a round, until the round can close.
+//! Uploads and losses of the seats of a round, until the round can close; those of closed rounds as well.
 
-use super::machine::{ServerMachine, ToServer, tell_result};
-use super::round::{Arrival, OpenRound};
-use super::stale::Stale;
+use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::closing::Late;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::fold::Refusal;
 use crate::federation::rules::OnBadUpdate;
+use crate::federation::server::round::Arrival;
+use crate::federation::server::round_book::{RoundSeat, StaleUpload};
+use crate::policy::UpMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 impl ServerMachine {
+    /// Takes an upload, or two copies of it.
     pub(super) fn arrived(
         &mut self,
         arrival: Arrival,
@@ -30,12 +32,11 @@ impl ServerMachine {
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let Arrival { round, seat, mut up, charge, twice } = arrival;
-        if !self.waits_for(round) {
-            self.straggler_is_back((round, seat), effects);
-            let arrival = Arrival { round, seat, up, charge, twice };
-            return match self.underway.remove(&(round, seat)) {
-                Some(sent) => self.stale(Stale { sent, arrival }, effects),
+        let key = (arrival.round, arrival.seat);
+        if !self.book.waits_for(arrival.round) {
+            self.straggler_is_back(key, effects);
+            return match self.book.take_underway(key) {
+                Some(sent) => self.fold_stale(StaleUpload { sent, arrival }, effects),
                 None => {
                     let charge = arrival.charge.map(|charge| self.missed(charge));
                     effects.extend(charge.map(|charge| Effect::Record(charge, None)));
@@ -43,8 +44,9 @@ impl ServerMachine {
                 }
             };
         }
+        let Arrival { seat, mut up, charge, .. } = arrival;
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
-        let Some(round) = &mut self.round else { return Ok(()) };
+        let Some(round) = self.book.current_mut() else { return Ok(()) };
         match up.fault.take() {
             Some(why) => {
                 round.skip(seat);
@@ -59,13 +61,14 @@ impl ServerMachine {
         }
     }
 
+    /// Takes the end of a seat that was not computed, because it certainly is late.
     pub(super) fn untrained(
         &mut self,
-        (round, seat): (Round, SeatId),
+        (round, seat): RoundSeat,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        if self.waits_for(round) {
+        if self.book.waits_for(round) {
             let what = format!("{round} waits for an update that was taken for certainly late");
             return Err(FederationError::Impossible(what));
         }
@@ -73,10 +76,10 @@ impl ServerMachine {
         Ok(())
     }
 
-    /// Something arrives for which nobody waits any more.
+    /// Takes something for which nobody waits any more.
     pub(super) fn unheard(
         &mut self,
-        seat: (Round, SeatId),
+        seat: RoundSeat,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) {
@@ -90,7 +93,7 @@ impl ServerMachine {
         refusal: Refusal,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let Some(open) = &self.round else { return Ok(()) };
+        let Some(open) = self.book.current() else { return Ok(()) };
         let (task, Refusal { round, seat, client, why }) = (open.context.period.task, refusal);
         let event = Event::UpdateRejected { round, task, seat, client, why: why.clone() };
         effects.push(Effect::Record(event, None));
@@ -100,6 +103,7 @@ impl ServerMachine {
         }
     }
 
+    /// A frame from or to a seat was lost.
     pub(super) fn lost(
         &mut self,
         round: Round,
@@ -108,11 +112,11 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) {
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
-        if !self.waits_for(round) {
-            self.underway.remove(&(round, seat));
+        if !self.book.waits_for(round) {
+            self.book.take_underway((round, seat));
             return self.straggler_is_back((round, seat), effects);
         }
-        if let Some(round) = &mut self.round {
+        if let Some(round) = self.book.current_mut() {
             round.skip(seat);
             let event = Event::ClientFailed {
                 round: round.context.round,
@@ -126,43 +130,73 @@ impl ServerMachine {
         }
     }
 
-    /// Whether this round is open and not about to close.
-    pub(super) fn waits_for(&self, round: Round) -> bool {
-        self.round.as_ref().is_some_and(|open| open.context.round == round && !open.closed)
-    }
-
     /// A seat of a closed round is out no more.
-    pub(super) fn straggler_is_back(&mut self, seat: (Round, SeatId), effects: &mut Vec<Effect>) {
-        self.stragglers.remove(&seat);
-        if self.over && self.stragglers.is_empty() {
-            effects.push(Effect::End(Ok(())));
-        }
+    pub(super) fn straggler_is_back(&mut self, seat: RoundSeat, effects: &mut Vec<Effect>) {
+        self.book.straggler_is_back(seat);
+        self.end_when_all_are_back(effects);
     }
 
+    /// Closes the open round if its rule says that it is over.
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let underway = self.underway.len();
-        let complete = |round: &&mut OpenRound| !round.closed && round.is_complete(underway);
-        let Some(round) = self.round.as_mut().filter(complete) else { return };
-        let out = round.close();
-        let number = round.context.round;
-        let down = |seat: &SeatId| ((number, *seat), round.sent_to(*seat).1);
-        self.stragglers.extend(out.iter().map(down));
-        if matches!(self.world.rules.closing.late, Late::Fold(_)) {
-            let sent = out.into_iter().map(|seat| ((number, seat), round.sent_to(seat)));
-            self.underway.extend(sent.filter(|(_, (seat, _))| seat.works()));
-        }
-        let Some(folded) = round.folded.take() else { return };
-        let now = match &self.world.rules.privacy.secure {
+        let late_counts = matches!(self.world.rules.closing.late, Late::Fold(_));
+        let Some(round) = self.book.close_complete(late_counts) else { return };
+        let Some(folded) = round.take_folded() else { return };
+        let at = match &self.world.rules.privacy.secure {
             Some(rules) => round.unmask(&self.world, rules, now, effects),
             None => now,
         };
         self.doing = "waits for uploads to be merged";
-        let folded = self.desk.folded(number, folded);
-        effects.extend(tell_result(now, folded, ToServer::Folded));
+        let folded = self.desk.folded(round.context.round, folded);
+        effects.extend(tell_result(at, folded, ToServer::Folded));
+    }
+
+    /// Folds an upload of a closed round into the open one, or holds it for the next.
+    fn fold_stale(
+        &mut self,
+        upload: StaleUpload,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let open = self.book.current_mut().filter(|round| !round.is_closed());
+        let (Some(round), Late::Fold(rule)) = (open, self.world.rules.closing.late) else {
+            self.book.hold(upload);
+            return Ok(());
+        };
+        let StaleUpload { sent: (seat, down), arrival } = upload;
+        let (base, into, task) = (arrival.round, round.context.round, round.context.period.task);
+        let staleness = into.0 - base.0;
+        let Some(discount) = rule.weight(staleness) else {
+            effects.extend(arrival.charge.map(|charge| Effect::Record(late(charge), None)));
+            return Ok(());
+        };
+        effects.extend(arrival.charge.map(|charge| Effect::Record(charge, None)));
+        let (id, client, mut up) = (seat.id, seat.client, arrival.up);
+        if let Some(why) = up.fault.take() {
+            return self.reject(Refusal { round: base, seat: id, client, why }, effects);
+        }
+        let event = Event::UpdateStale { round: base, task, seat: id, client, into };
+        effects.push(Effect::Record(event, None));
+        let meta = UpMeta { seat, base, staleness, discount };
+        effects.extend(round.fold_stale(&down, up, meta, &self.desk));
+        Ok(())
+    }
+
+    /// A round is open again for what came in between.
+    pub(super) fn fold_held(&mut self, effects: &mut Vec<Effect>) -> Result<(), FederationError> {
+        self.book.take_held().into_iter().try_for_each(|upload| self.fold_stale(upload, effects))
+    }
+
+    /// The phase is over: what is under way is late.
+    pub(super) fn give_up_stale(&mut self, effects: &mut Vec<Effect>) {
+        let charges = self.book.end_phase().into_iter();
+        effects.extend(charges.map(|charge| Effect::Record(late(charge), None)));
+    }
+
+    /// The charge of a frame that nobody waits for any more.
+    fn missed(&self, charge: Event) -> Event {
+        charge.with_outcome(if self.down { FrameOutcome::Lost } else { FrameOutcome::Late })
     }
 }
 
-/// The charge of a frame that nobody waits for any more.
-pub(super) fn late(charge: Event) -> Event {
+fn late(charge: Event) -> Event {
     charge.with_outcome(FrameOutcome::Late)
 }

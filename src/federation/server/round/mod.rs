@@ -1,11 +1,14 @@
-//! An open round: which seats are out, what came back, and the fold they feed.
+//! An open round: seats that are out, those that came back, and the fold they feed.
+
+mod secret;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use secret::MaskedOutcome;
+
 use super::machine::ToServer;
 use super::policy_desk::PolicyDesk;
-use super::secret::Outcome;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{Broadcast, ToClient};
 use crate::federation::closing::Closing;
@@ -37,7 +40,7 @@ pub(crate) struct Arrival {
 
 /// What is known of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SeatStatus {
+enum SeatStatus {
     /// Its Down or Up is under way, or it works.
     Out,
     /// Its Up is being folded.
@@ -48,9 +51,9 @@ pub(super) enum SeatStatus {
 
 pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
-    pub seats: Vec<Seat>,
-    pub status: Vec<SeatStatus>,
-    pub(super) downs: Vec<Arc<SentDown>>,
+    seats: Vec<Seat>,
+    status: Vec<SeatStatus>,
+    downs: Vec<Arc<SentDown>>,
     out: usize,
     /// Seats whose Up came in time.
     here: usize,
@@ -58,24 +61,24 @@ pub(super) struct OpenRound {
     /// When it is certainly over, where stragglers are skipped.
     certain: Option<VirtualTime>,
     /// Whether what comes now is late.
-    pub closed: bool,
+    closed: bool,
     /// Uploads that earlier rounds had asked for.
-    pub stale: u32,
+    stale: u32,
     fold: Fold,
-    pub folded: Option<tokio::sync::oneshot::Receiver<fold::Outcome>>,
+    folded: Option<tokio::sync::oneshot::Receiver<fold::Outcome>>,
     /// Client models before synchronisation, where they are measured.
-    pub models: Vec<OwnModel>,
+    models: Vec<OwnModel>,
     /// The first seat's exchange, where uploads are added in secret.
-    pub(super) first: Option<Arc<Exchange>>,
+    first: Option<Arc<Exchange>>,
     /// What members of secure aggregation agreed on.
-    pub masking: Option<Arc<Masking>>,
-    /// What became of their sum, until it is recorded.
-    pub(super) outcome: Option<Outcome>,
+    masking: Option<Arc<Masking>>,
+    /// The end of their sum, until it is recorded.
+    outcome: Option<MaskedOutcome>,
 }
 
 /// What has left the server in a round: sent again, it is a copy.
 #[derive(Default)]
-pub(super) struct Sent {
+struct Sent {
     /// By the first seat they are for.
     downs: BTreeSet<usize>,
     /// By content, whichever Down names them.
@@ -139,10 +142,7 @@ impl OpenRound {
     /// From now on everything is late. Answers which seats are still out.
     pub fn close(&mut self) -> Vec<SeatId> {
         self.closed = true;
-        let out: Vec<SeatId> = (self.seats.iter().zip(&self.status))
-            .filter(|(_, status)| **status == SeatStatus::Out)
-            .map(|(seat, _)| seat.id)
-            .collect();
+        let out: Vec<SeatId> = self.seats_out().map(|seat| seat.id).collect();
         out.iter().for_each(|seat| self.skip(*seat));
         self.fold.seal();
         out
@@ -197,7 +197,7 @@ impl OpenRound {
     }
 
     /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
-    pub(super) fn plan_packs(&self, world: &World, reached: &[&Seat]) -> Option<Effect> {
+    fn plan_packs(&self, world: &World, reached: &[&Seat]) -> Option<Effect> {
         let pack = world.max_pack_size(&self.context);
         if pack <= 1 {
             return None;
@@ -214,7 +214,7 @@ impl OpenRound {
     }
 
     /// Says whether the Down arrives.
-    pub(super) fn send(
+    fn send(
         &self,
         world: &World,
         (caches, sent): (&mut AssetCaches, &mut Sent),
@@ -365,6 +365,46 @@ impl OpenRound {
         self.here += usize::from(status == SeatStatus::Folded);
     }
 
+    /// Returns the seats that are out.
+    pub fn seats_out(&self) -> impl Iterator<Item = &Seat> {
+        self.seats_at(SeatStatus::Out)
+    }
+
+    fn seats_at(&self, wanted: SeatStatus) -> impl Iterator<Item = &Seat> {
+        let pairs = self.seats.iter().zip(&self.status);
+        pairs.filter(move |(_, status)| **status == wanted).map(|(seat, _)| seat)
+    }
+
+    /// Returns true if what comes now is late.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Returns the number of uploads that are folded, those of earlier rounds among them.
+    pub fn updates(&self) -> u32 {
+        self.folded_clients().count() as u32 + self.stale
+    }
+
+    /// Returns the number of uploads that earlier rounds had asked for.
+    pub fn stale(&self) -> u32 {
+        self.stale
+    }
+
+    /// Takes the place where the fold tells its result.
+    pub fn take_folded(&mut self) -> Option<tokio::sync::oneshot::Receiver<fold::Outcome>> {
+        self.folded.take()
+    }
+
+    /// Takes the client models that are to be compared.
+    pub fn take_models(&mut self) -> Vec<OwnModel> {
+        std::mem::take(&mut self.models)
+    }
+
+    /// Returns the agreement of the members of secure aggregation, and the exchange that all have in common.
+    pub fn agreement(&self) -> Option<(Arc<Masking>, Arc<Exchange>)> {
+        self.masking.clone().zip(self.first.clone())
+    }
+
     /// The client of a seat.
     pub fn client(&self, seat: SeatId) -> ClientId {
         self.seats[seat.index()].client
@@ -372,8 +412,7 @@ impl OpenRound {
 
     /// The clients of seats that were folded.
     pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
-        let pairs = self.seats.iter().zip(&self.status);
-        pairs.filter(|(_, s)| **s == SeatStatus::Folded).map(|(seat, _)| seat.client)
+        self.seats_at(SeatStatus::Folded).map(|seat| seat.client)
     }
 
     /// Seats that should have been folded and were not.

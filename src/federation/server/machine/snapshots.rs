@@ -1,9 +1,9 @@
-//! Snapshots: what the server puts into one, and where a recorded past ends.
+//! Between two rounds: snapshots, the end of a record, and the point from which other terms hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::machine::ServerMachine;
+use super::ServerMachine;
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
@@ -19,12 +19,12 @@ pub(crate) struct ServerKept {
     pub policy: Body,
     pub caches: Vec<(ClientId, Vec<u64>)>,
     pub unlifted: Vec<(Round, SeatId)>,
-    /// Seats of closed rounds whose answers are still to come or to be used, with their Downs.
+    /// Seats of closed rounds whose answers are still to come or to be used, with their downloads.
     pub out: BTreeMap<(Round, SeatId), Arc<SentDown>>,
 }
 
 impl ServerMachine {
-    /// No round is open: a snapshot is taken, or the past ends here.
+    /// No round is open: a snapshot is taken, or a record ends here.
     pub(super) fn between_rounds(
         &mut self,
         place: SnapshotPlace,
@@ -43,7 +43,7 @@ impl ServerMachine {
         Ok(())
     }
 
-    /// From here on something else holds, if this is where a run was forked.
+    /// Lets other terms hold from here on, if this is where a run was forked.
     fn turn(
         &mut self,
         place: SnapshotPlace,
@@ -53,7 +53,7 @@ impl ServerMachine {
         if place != SnapshotPlace::Task(*until) {
             return Ok(());
         }
-        if !(self.stragglers.is_empty() && self.held.is_empty()) {
+        if self.book.owes_updates() {
             return Err(FederationError::Impossible(format!(
                 "updates of earlier rounds are still to come when {until} ends: nothing can change there"
             )));
@@ -68,18 +68,13 @@ impl ServerMachine {
     }
 
     fn kept(&self, place: SnapshotPlace) -> ServerKept {
-        let held = self
-            .held
-            .iter()
-            .map(|stale| ((stale.arrival.round, stale.arrival.seat), Arc::clone(&stale.sent.1)));
-        let out = self.stragglers.iter().map(|(seat, down)| (*seat, Arc::clone(down)));
         ServerKept {
             place,
-            round: self.last_round(),
+            round: self.schedule.last_round(),
             policy: self.desk.saved().clone(),
             caches: self.caches.held(),
-            unlifted: self.unlifted.clone(),
-            out: out.chain(held).collect(),
+            unlifted: self.book.unlifted().to_vec(),
+            out: self.book.seats_out(),
         }
     }
 }

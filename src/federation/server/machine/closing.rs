@@ -1,0 +1,171 @@
+//! Closing a round: what it folded to goes into the policy, its model is tested, the next round follows.
+
+use std::sync::Arc;
+
+use super::{ServerMachine, ToServer, tell_result};
+use crate::federation::bias::Comparison;
+use crate::federation::compute::{ComparisonRequest, RoundAggregate, ServerState};
+use crate::federation::effect::Effect;
+use crate::federation::error::FederationError;
+use crate::federation::evaluation;
+use crate::federation::event::{EvaluationPoint, Event, Numbers};
+use crate::federation::figure::Digest;
+use crate::federation::fold::Outcome;
+use crate::federation::rules::Curve;
+use crate::federation::snapshot::SnapshotPlace;
+use crate::learning::Tally;
+use crate::policy::{Predictor, RoundWork};
+use crate::quantity::{Round, VirtualTime};
+
+impl ServerMachine {
+    /// Takes what the round folded to; client models are compared first where the rules ask for it.
+    pub(super) fn folded(
+        &mut self,
+        now: VirtualTime,
+        folded: Result<Outcome, String>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        const STEP: &str = "merge uploads";
+        let panicked = |message| FederationError::Panicked { step: STEP, message };
+        let mut folded = folded.map_err(panicked)?;
+        if let Some(message) = folded.broken.take() {
+            return Err(panicked(message));
+        }
+        for refusal in std::mem::take(&mut folded.refused) {
+            self.book.refuse(&refusal);
+            self.reject(refusal, effects)?;
+        }
+        let opened = self.book.current_mut().and_then(|round| round.report_sum(effects));
+        if opened == Some(false) {
+            folded.part = None;
+        }
+        self.book.keep_aggregate(folded);
+        let rules = &self.world.rules;
+        match self.book.current().is_some_and(|round| rules.compares(&round.context)) {
+            true => self.compare(now, effects),
+            false => self.close(now, effects),
+        }
+        Ok(())
+    }
+
+    /// Measures client models before synchronization.
+    fn compare(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
+        let Some(round) = self.book.current_mut() else { return };
+        let (world, context) = (Arc::clone(&self.world), Arc::clone(&round.context));
+        let models = round.take_models();
+        self.doing = "waits for client models to be compared";
+        let comparison = self.desk.compare(ComparisonRequest { world, context, models });
+        effects.extend(tell_result(now, comparison, ToServer::Compared));
+    }
+
+    /// Records how far client models are apart.
+    pub(super) fn compared(&mut self, comparison: Comparison, effects: &mut Vec<Effect>) {
+        let Some(round) = self.book.current() else { return };
+        let Comparison { clients, figures, responses } = comparison;
+        let (round, task) = (round.context.round, round.context.period.task);
+        let event = Event::Bias { round, task, clients };
+        let numbers = Numbers { metrics: figures, responses, ..Numbers::default() };
+        effects.push(Effect::Record(event, Some(numbers)));
+    }
+
+    /// Hands the round's aggregate to the policy.
+    pub(super) fn close(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
+        let aggregate = self.book.take_aggregate();
+        let (Some(round), Some(folded)) = (self.book.current(), aggregate) else { return };
+        let context = Arc::clone(&round.context);
+        let masking = round.agreement();
+        // Without uploads the policy has nothing to compute.
+        let work = match round.updates() as usize {
+            0 => 0.0,
+            updates => self.world.method.cost(&context, &RoundWork::Server { updates }),
+        };
+        let done = now + self.world.clock.server(work);
+        let rules = &self.world.rules;
+        let aggregate = RoundAggregate { part: folded.part, masking, rule: rules.fold };
+        self.doing = "waits for its policy to close a round";
+        let state = self.desk.close_round(context, aggregate, rules.curve == Curve::Round);
+        effects.extend(tell_result(done, state, ToServer::Closed));
+    }
+
+    /// The policy has closed the round: its model is tested where the rules ask for it.
+    pub(super) fn closed(
+        &mut self,
+        now: VirtualTime,
+        state: ServerState,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let Some(round) = self.book.take_closed() else { return Ok(()) };
+        let (number, missing) = (round.context.round, round.missing());
+        let event = Event::RoundClosed {
+            round: number,
+            task: round.context.period.task,
+            phase: self.schedule.phase_number(),
+            folded: round.updates(),
+            stale: round.stale(),
+            missing,
+        };
+        let (digest, metrics) = (Some(Digest(state.digest)), state.figures);
+        let numbers = Numbers { digest, metrics, ..Numbers::default() };
+        effects.push(Effect::Record(event, Some(numbers)));
+        self.desk.keep(state.digest, state.saved);
+        if self.world.rules.curve != Curve::Round {
+            return self.after_round(number, now, effects);
+        }
+        self.test(now, EvaluationPoint::Round, state.predictor, effects);
+        Ok(())
+    }
+
+    /// Tests the model on all classes seen.
+    pub(super) fn test(
+        &mut self,
+        now: VirtualTime,
+        point: EvaluationPoint,
+        predictor: Option<Arc<dyn Predictor>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let after = match point {
+            EvaluationPoint::Round => SnapshotPlace::Round(self.schedule.last_round()),
+            EvaluationPoint::Task => SnapshotPlace::Task(self.task().task),
+        };
+        self.doing = "waits for the evaluation";
+        let tallies = self.desk.test(&self.world, after, self.task().seen(), predictor);
+        effects.extend(tell_result(now, tallies, move |all| ToServer::Tested(point, all)));
+    }
+
+    /// Records the result of a test, and goes on behind it.
+    pub(super) fn tested(
+        &mut self,
+        now: VirtualTime,
+        point: EvaluationPoint,
+        tally: Tally,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        let (task, seen) = (self.task().task, self.task().seen());
+        let round = self.schedule.last_round();
+        let numbers = evaluation::numbers(&self.world, &tally, point);
+        effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
+        if let (Some(confused), EvaluationPoint::Task) = (&tally.confused, point) {
+            effects.push(Effect::Confused(task, confused.clone()));
+        }
+        self.desk.note_tested(seen, tally);
+        match point {
+            EvaluationPoint::Round => self.after_round(round, now, effects),
+            EvaluationPoint::Task => self.end_task(now, effects),
+        }
+    }
+
+    /// Opens the next round of the phase, begins the next phase, or ends the task.
+    fn after_round(
+        &mut self,
+        round: Round,
+        now: VirtualTime,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        self.between_rounds(SnapshotPlace::Round(round), effects)?;
+        if self.schedule.end_round() {
+            return self.open_round(now, effects);
+        }
+        self.give_up_stale(effects);
+        self.begin_phase(now, effects)
+    }
+}

@@ -1,0 +1,217 @@
+//! Rounds of the server: the open one, and seats of closed ones that are still out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::round::{Arrival, OpenRound};
+use crate::federation::event::Event;
+use crate::federation::fold::{Outcome, Refusal};
+use crate::federation::frames::SentDown;
+use crate::policy::{RoundContext, Seat};
+use crate::quantity::{ClientId, Round, SeatId};
+
+/// A seat of a round.
+pub(super) type RoundSeat = (Round, SeatId);
+
+/// A seat and its download.
+pub(super) type SeatDown = (Seat, Arc<SentDown>);
+
+/// An upload of a closed round that still counts, with its seat and the seat's download.
+pub(super) struct StaleUpload {
+    pub sent: SeatDown,
+    pub arrival: Arrival,
+}
+
+/// Uploads that a server loses with the round it had open.
+pub(super) struct LostUploads {
+    pub seats: Vec<SeatId>,
+    /// Number of those of earlier rounds.
+    pub stale: u32,
+}
+
+/// The open round, seats of closed rounds that are out, and uploads between two rounds.
+#[derive(Default)]
+pub(super) struct RoundBook {
+    /// The round that the policy is opening.
+    opening: Option<Arc<RoundContext>>,
+    open: Option<OpenRound>,
+    /// Result of the open round's fold.
+    aggregate: Option<Outcome>,
+    /// Clients whose uploads were folded in this task.
+    participants: BTreeSet<ClientId>,
+    /// Seats of closed rounds that are still out, with their downloads.
+    stragglers: BTreeMap<RoundSeat, Arc<SentDown>>,
+    /// Those of them whose uploads still count.
+    underway: BTreeMap<RoundSeat, SeatDown>,
+    /// Uploads of closed rounds that came while no round was open.
+    held: Vec<StaleUpload>,
+    /// Uploads that could not be lifted, of all rounds.
+    unlifted: Vec<RoundSeat>,
+}
+
+impl RoundBook {
+    /// Begins a task: nobody has taken part yet.
+    pub fn begin_task(&mut self) {
+        self.participants.clear();
+    }
+
+    /// Returns the clients whose uploads were folded in this task.
+    pub fn participants(&self) -> &BTreeSet<ClientId> {
+        &self.participants
+    }
+
+    /// Returns the clients of closed rounds whose uploads still count.
+    pub fn clients_underway(&self) -> BTreeSet<ClientId> {
+        self.underway.values().map(|(seat, _)| seat.client).collect()
+    }
+
+    /// Notes the round that the policy is opening.
+    pub fn announce(&mut self, context: Arc<RoundContext>) {
+        self.opening = Some(context);
+    }
+
+    /// Takes the round that the policy has opened.
+    pub fn take_announced(&mut self) -> Option<Arc<RoundContext>> {
+        self.opening.take()
+    }
+
+    /// Opens a round.
+    pub fn open(&mut self, round: OpenRound) {
+        self.open = Some(round);
+    }
+
+    /// Returns the open round.
+    pub fn current(&self) -> Option<&OpenRound> {
+        self.open.as_ref()
+    }
+
+    /// Returns the open round, to be changed.
+    pub fn current_mut(&mut self) -> Option<&mut OpenRound> {
+        self.open.as_mut()
+    }
+
+    /// Returns true if this round is open and not about to close.
+    pub fn waits_for(&self, round: Round) -> bool {
+        self.open.as_ref().is_some_and(|open| open.context.round == round && !open.is_closed())
+    }
+
+    /// Notes that a seat of the open round sends nothing that counts.
+    pub fn skip(&mut self, seat: SeatId) {
+        self.open.iter_mut().for_each(|round| round.skip(seat));
+    }
+
+    /// Closes the open round if it is complete and returns it. Its seats that are out become stragglers; where
+    /// `late_counts`, uploads of those that work still count.
+    pub fn close_complete(&mut self, late_counts: bool) -> Option<&mut OpenRound> {
+        let underway = self.underway.len();
+        let complete = |round: &&mut OpenRound| !round.is_closed() && round.is_complete(underway);
+        let round = self.open.as_mut().filter(complete)?;
+        let number = round.context.round;
+        for seat in round.close() {
+            let sent = round.sent_to(seat);
+            self.stragglers.insert((number, seat), Arc::clone(&sent.1));
+            if late_counts && sent.0.works() {
+                self.underway.insert((number, seat), sent);
+            }
+        }
+        Some(round)
+    }
+
+    /// Closes the open round of a server that is lost: all its seats that are out are stragglers, and whatever
+    /// arrived is lost, with what earlier rounds still expected.
+    pub fn lose(&mut self) -> Option<LostUploads> {
+        let round = self.open.as_mut()?;
+        let number = round.context.round;
+        let out = round.close().into_iter();
+        self.stragglers.extend(out.map(|seat| ((number, seat), round.sent_to(seat).1)));
+        let (seats, stale) = round.forget();
+        self.underway.clear();
+        Some(LostUploads { seats, stale })
+    }
+
+    /// Notes an upload that could not be lifted.
+    pub fn refuse(&mut self, refusal: &Refusal) {
+        self.open.iter_mut().for_each(|round| round.refuse(refusal));
+        self.unlifted.push((refusal.round, refusal.seat));
+    }
+
+    /// Keeps the result of the open round's fold; its clients have taken part in the task.
+    pub fn keep_aggregate(&mut self, aggregate: Outcome) {
+        if let Some(round) = &self.open {
+            self.participants.extend(round.folded_clients());
+        }
+        self.aggregate = Some(aggregate);
+    }
+
+    /// Keeps an empty result of the open round's fold.
+    pub fn keep_no_aggregate(&mut self) {
+        self.aggregate = Some(Outcome { part: None, refused: Vec::new(), broken: None });
+    }
+
+    /// Takes the result of the open round's fold.
+    pub fn take_aggregate(&mut self) -> Option<Outcome> {
+        self.aggregate.take()
+    }
+
+    /// Takes the round that the policy has closed.
+    pub fn take_closed(&mut self) -> Option<OpenRound> {
+        self.open.take()
+    }
+
+    /// Notes that a seat of a closed round is out no more.
+    pub fn straggler_is_back(&mut self, seat: RoundSeat) {
+        self.stragglers.remove(&seat);
+    }
+
+    /// Returns true if seats of closed rounds are still out.
+    pub fn has_stragglers(&self) -> bool {
+        !self.stragglers.is_empty()
+    }
+
+    /// Returns true if updates of closed rounds are still to come or to be used.
+    pub fn owes_updates(&self) -> bool {
+        self.has_stragglers() || !self.held.is_empty()
+    }
+
+    /// Takes a seat of a closed round whose upload still counts.
+    pub fn take_underway(&mut self, seat: RoundSeat) -> Option<SeatDown> {
+        self.underway.remove(&seat)
+    }
+
+    /// Holds an upload of a closed round until a round is open again.
+    pub fn hold(&mut self, upload: StaleUpload) {
+        self.held.push(upload);
+    }
+
+    /// Takes the uploads that came while no round was open.
+    pub fn take_held(&mut self) -> Vec<StaleUpload> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// Ends a phase: uploads of its rounds count no longer. Returns the charges of those that came.
+    pub fn end_phase(&mut self) -> Vec<Event> {
+        self.underway.clear();
+        self.held.drain(..).filter_map(|upload| upload.arrival.charge).collect()
+    }
+
+    /// Returns the seats of closed rounds whose answers are still to come or to be used, with their downloads.
+    pub fn seats_out(&self) -> BTreeMap<RoundSeat, Arc<SentDown>> {
+        let held = self.held.iter();
+        let held = held.map(|StaleUpload { sent, arrival }| {
+            ((arrival.round, arrival.seat), Arc::clone(&sent.1))
+        });
+        let out = self.stragglers.iter().map(|(seat, down)| (*seat, Arc::clone(down)));
+        out.chain(held).collect()
+    }
+
+    /// Returns the uploads that could not be lifted.
+    pub fn unlifted(&self) -> &[RoundSeat] {
+        &self.unlifted
+    }
+
+    /// Returns the seats of the open round that are out, as lines of text.
+    pub fn waiting(&self) -> Vec<String> {
+        let out = self.open.iter().flat_map(OpenRound::seats_out);
+        out.map(|seat| format!("{} of {} is out", seat.id, seat.client)).collect()
+    }
+}
