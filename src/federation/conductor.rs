@@ -5,8 +5,8 @@
 //! taken; clients have none, and are called. An event that needs the answer of a worker waits for it when
 //! it is popped: everything that could be handed to workers before has been.
 //!
-//! What happened is told to the recorder in batches, and put where it survives the process, as soon as a
-//! wait is long enough to be noticed.
+//! Entries are written to the sink in batches. The recorder puts them where they survive the process, as soon
+//! as a wait is long enough to be noticed.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use actix::{Actor, Addr};
+use actix::{Actor, Addr, Handler};
 
 use super::client::{ClientMachine, TrainingJob};
 use super::compute::Compute;
@@ -28,10 +28,10 @@ use super::network::{Delivery, Network};
 use super::packs::{Packs, Ticket};
 use super::queue::{ActorId, Class, EventQueue};
 use super::recorder::{
-    Confused, Happened, Happening, Learnt, Recorder, Settle, Taken, WantsSnapshot,
+    EntryLog, Flush, RecordConfusion, RecordModel, Recorder, SaveSnapshot, WantsSnapshot,
 };
 use super::server::{AtServer, ServerActor, ServerKept, ServerMachine, ToServer, WhoWaits};
-use super::sink::JobKind;
+use super::sink::{EventSink, JobKind};
 use super::snapshot::{self, Snapshot};
 use super::world::World;
 use crate::quantity::{ClientId, VirtualTime};
@@ -57,15 +57,10 @@ pub(super) struct Conductor {
     packs: Packs<TrainingJob>,
     server: Addr<ServerActor>,
     clients: BTreeMap<ClientId, ClientMachine>,
+    log: EntryLog,
     recorder: Addr<Recorder>,
     now: VirtualTime,
-    /// What the recorder has not been told yet.
-    happened: Vec<Happening>,
-    entries: u64,
 }
-
-/// So much may happen before the recorder is told.
-const BATCH: usize = 64;
 
 /// So often the conductor lets others run and looks again, before it goes to sleep: most waits are shorter
 /// than being woken.
@@ -95,7 +90,7 @@ impl Conductor {
         world: Arc<World>,
         compute: Arc<dyn Compute>,
         server: ServerMachine,
-        recorder: Recorder,
+        sink: Box<dyn EventSink>,
         devices: Devices,
         interrupt: Interrupt,
     ) -> Conductor {
@@ -108,6 +103,7 @@ impl Conductor {
         let client = |id| ClientMachine::new(id, Arc::clone(&world), Arc::clone(&compute));
         let clients = idle.map(|id| (id, client(id))).collect();
         let network = Network::new(&world.rules.links);
+        let (log, recorder) = EntryLog::new(sink);
         Conductor {
             world,
             compute,
@@ -118,10 +114,9 @@ impl Conductor {
             packs: Packs::default(),
             server: ServerActor(server).start(),
             clients,
+            log,
             recorder: recorder.start(),
             now: VirtualTime::ZERO,
-            happened: Vec::with_capacity(BATCH),
-            entries: 0,
         }
     }
 
@@ -143,7 +138,7 @@ impl Conductor {
         };
         if !matches!(result, Err(FederationError::Sink(_))) {
             self.record(Event::RunEnded { reason }, None);
-            let recorded = self.tell().await;
+            let recorded = self.write();
             if result.is_ok() {
                 recorded?;
             }
@@ -151,7 +146,7 @@ impl Conductor {
         if reason != EndReason::Done {
             self.devices.abandon();
         }
-        result.map(|()| RunEnd { reason, entries: self.entries, at: self.now })
+        result.map(|()| RunEnd { reason, entries: self.log.written(), at: self.now })
     }
 
     async fn step(&mut self) -> Result<Step, FederationError> {
@@ -218,9 +213,8 @@ impl Conductor {
                 return Ok(None);
             }
             if pause == SETTLE_AFTER {
-                self.tell().await?;
-                let settled = self.recorder.send(Settle).await;
-                settled.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
+                self.write()?;
+                self.tell_recorder(Flush).await??;
                 pause = LOOK_UP;
             }
         }
@@ -277,14 +271,12 @@ impl Conductor {
                     self.train(jobs);
                 }
                 Effect::Confused(task, counts) => {
-                    self.tell().await?;
-                    let gone = |_| FederationError::ActorGone("the recorder".into());
-                    self.recorder.send(Confused(task, counts)).await.map_err(gone)??;
+                    self.write()?;
+                    self.tell_recorder(RecordConfusion(task, counts)).await??;
                 }
                 Effect::Learnt(task, state) => {
-                    self.tell().await?;
-                    let gone = |_| FederationError::ActorGone("the recorder".into());
-                    self.recorder.send(Learnt(task, state)).await.map_err(gone)??;
+                    self.write()?;
+                    self.tell_recorder(RecordModel(task, state)).await??;
                 }
                 Effect::Keep(kept) => self.snapshot(*kept).await?,
                 Effect::Turn(world) => self.turn(world)?,
@@ -294,8 +286,8 @@ impl Conductor {
                 Effect::End(result) => step = Step::End(result),
             }
         }
-        if self.happened.len() >= BATCH {
-            self.tell().await?;
+        if self.log.is_full() {
+            self.write()?;
         }
         Ok(step)
     }
@@ -318,9 +310,8 @@ impl Conductor {
 
     /// Takes a snapshot, where somebody wants it.
     async fn snapshot(&mut self, server: ServerKept) -> Result<(), FederationError> {
-        self.tell().await?;
-        let gone = |_| FederationError::ActorGone("the recorder".into());
-        if !self.recorder.send(WantsSnapshot).await.map_err(gone)? {
+        self.write()?;
+        if !self.tell_recorder(WantsSnapshot).await? {
             return Ok(());
         }
         let began = Instant::now();
@@ -336,11 +327,11 @@ impl Conductor {
             }
         }
         let (downs, out) = snapshot::keep_downs(&out);
-        let entries = self.entries;
+        let entries = self.log.written();
         let server = policy;
         let snapshot =
             Snapshot { place, round, entries, server, caches, clients, downs, unlifted, out };
-        self.recorder.send(Taken(snapshot)).await.map_err(gone)??;
+        self.tell_recorder(SaveSnapshot(snapshot)).await??;
         self.devices.spent(JobKind::Snapshot, began.elapsed());
         Ok(())
     }
@@ -355,20 +346,28 @@ impl Conductor {
     }
 
     fn record(&mut self, event: Event, numbers: Option<Numbers>) {
-        self.happened.push(Happening { at: self.now, event, numbers });
+        self.log.note(self.now, event, numbers);
     }
 
-    /// Tells the recorder what happened.
-    async fn tell(&mut self) -> Result<(), FederationError> {
-        if self.happened.is_empty() {
+    /// Writes what happened to the sink.
+    fn write(&mut self) -> Result<(), FederationError> {
+        if self.log.is_empty() {
             return Ok(());
         }
         let began = Instant::now();
-        let happened = std::mem::replace(&mut self.happened, Vec::with_capacity(BATCH));
-        let sent = self.recorder.send(Happened(happened)).await;
-        self.entries = sent.map_err(|_| FederationError::ActorGone("the recorder".into()))??;
+        self.log.write()?;
         self.devices.spent(JobKind::Journal, began.elapsed());
         Ok(())
+    }
+
+    /// Sends the recorder a message, and returns its answer.
+    async fn tell_recorder<M>(&self, message: M) -> Result<M::Result, FederationError>
+    where
+        M: actix::Message<Result: Send> + Send + 'static,
+        Recorder: Handler<M>,
+    {
+        let answer = self.recorder.send(message).await;
+        answer.map_err(|_| FederationError::ActorGone("the recorder".into()))
     }
 }
 

@@ -1,4 +1,7 @@
-//! The recorder: numbers entries and hands them to the sink. Its error stops the run.
+//! Recording: entries go to the sink as they happen, in batches; an actor does what a run waits for.
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use actix::{Actor, Context, Handler};
 
@@ -10,95 +13,117 @@ use crate::learning::Confusion;
 use crate::quantity::{TaskId, VirtualTime};
 use crate::wire::Body;
 
-pub(super) struct Recorder {
-    sink: Box<dyn EventSink>,
-    next: u64,
+/// Entries of a batch: a clock is read once for all of them.
+const BATCH: usize = 64;
+
+/// The sink, on the one thread of the simulation.
+type SharedSink = Rc<RefCell<Box<dyn EventSink>>>;
+
+/// Entries of a run: numbered as they happen, written in batches.
+pub(super) struct EntryLog {
+    sink: SharedSink,
+    batch: Vec<Entry>,
+    written: u64,
 }
 
-impl Recorder {
-    pub fn new(sink: Box<dyn EventSink>) -> Recorder {
-        Recorder { sink, next: 0 }
+impl EntryLog {
+    /// An empty log, and the recorder of the same sink.
+    pub fn new(sink: Box<dyn EventSink>) -> (EntryLog, Recorder) {
+        let sink = Rc::new(RefCell::new(sink));
+        let log = EntryLog { sink: Rc::clone(&sink), batch: Vec::with_capacity(BATCH), written: 0 };
+        (log, Recorder(sink))
+    }
+
+    /// Notes an entry.
+    pub fn note(&mut self, at: VirtualTime, event: Event, numbers: Option<Numbers>) {
+        let seq = self.written + self.batch.len() as u64;
+        self.batch.push(Entry { seq, at, event, numbers });
+    }
+
+    /// Returns true if the batch should be written.
+    pub fn is_full(&self) -> bool {
+        self.batch.len() >= BATCH
+    }
+
+    /// Returns true if nothing is to be written.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Writes the batch to the sink.
+    ///
+    /// # Errors
+    /// The sink's; the rest of the batch is lost then.
+    pub fn write(&mut self) -> Result<(), SinkError> {
+        let mut sink = self.sink.borrow_mut();
+        for entry in self.batch.drain(..) {
+            sink.record(&entry)?;
+            self.written += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of entries written.
+    pub fn written(&self) -> u64 {
+        self.written
     }
 }
+
+/// The actor that keeps what is not an entry, and puts things where they survive the process.
+pub(super) struct Recorder(SharedSink);
 
 impl Actor for Recorder {
     type Context = Context<Self>;
 }
 
-/// Something that happened.
-pub(super) struct Happening {
-    pub at: VirtualTime,
-    pub event: Event,
-    pub numbers: Option<Numbers>,
+/// Puts what was written where it survives the process: there is time.
+pub(super) struct Flush;
+
+impl actix::Message for Flush {
+    type Result = Result<(), SinkError>;
 }
 
-/// What happened since the recorder was last told, in order.
-pub(super) struct Happened(pub Vec<Happening>);
+impl Handler<Flush> for Recorder {
+    type Result = Result<(), SinkError>;
 
-impl actix::Message for Happened {
-    /// How many entries there are now.
-    type Result = Result<u64, SinkError>;
-}
-
-impl Handler<Happened> for Recorder {
-    type Result = Result<u64, SinkError>;
-
-    fn handle(&mut self, Happened(all): Happened, _: &mut Context<Self>) -> Self::Result {
-        for Happening { at, event, numbers } in all {
-            let entry = Entry { seq: self.next, at, event, numbers };
-            self.sink.record(&entry)?;
-            self.next += 1;
-        }
-        Ok(self.next)
+    fn handle(&mut self, _: Flush, _: &mut Context<Self>) -> Self::Result {
+        self.0.borrow_mut().settle()
     }
 }
 
-/// There is time to put what was recorded where it survives the process.
-pub(super) struct Settle;
+/// Takes the counts of classes taken for others after a task.
+pub(super) struct RecordConfusion(pub TaskId, pub Confusion);
 
-impl actix::Message for Settle {
+impl actix::Message for RecordConfusion {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<Settle> for Recorder {
+impl Handler<RecordConfusion> for Recorder {
     type Result = Result<(), SinkError>;
 
-    fn handle(&mut self, _: Settle, _: &mut Context<Self>) -> Self::Result {
-        self.sink.settle()
+    fn handle(&mut self, message: RecordConfusion, _: &mut Context<Self>) -> Self::Result {
+        let RecordConfusion(task, counts) = message;
+        self.0.borrow_mut().confused(task, &counts)
     }
 }
 
-/// What was taken for what after a task.
-pub(super) struct Confused(pub TaskId, pub Confusion);
+/// Takes the server's state after a task.
+pub(super) struct RecordModel(pub TaskId, pub Body);
 
-impl actix::Message for Confused {
+impl actix::Message for RecordModel {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<Confused> for Recorder {
+impl Handler<RecordModel> for Recorder {
     type Result = Result<(), SinkError>;
 
-    fn handle(&mut self, Confused(task, counts): Confused, _: &mut Context<Self>) -> Self::Result {
-        self.sink.confused(task, &counts)
+    fn handle(&mut self, message: RecordModel, _: &mut Context<Self>) -> Self::Result {
+        let RecordModel(task, state) = message;
+        self.0.borrow_mut().learnt(task, &state)
     }
 }
 
-/// The server's state after a task.
-pub(super) struct Learnt(pub TaskId, pub Body);
-
-impl actix::Message for Learnt {
-    type Result = Result<(), SinkError>;
-}
-
-impl Handler<Learnt> for Recorder {
-    type Result = Result<(), SinkError>;
-
-    fn handle(&mut self, Learnt(task, state): Learnt, _: &mut Context<Self>) -> Self::Result {
-        self.sink.learnt(task, &state)
-    }
-}
-
-/// Would a snapshot be kept now?
+/// Returns true if a snapshot would be kept now.
 pub(super) struct WantsSnapshot;
 
 impl actix::Message for WantsSnapshot {
@@ -109,21 +134,45 @@ impl Handler<WantsSnapshot> for Recorder {
     type Result = bool;
 
     fn handle(&mut self, _: WantsSnapshot, _: &mut Context<Self>) -> Self::Result {
-        self.sink.wants_snapshot()
+        self.0.borrow_mut().wants_snapshot()
     }
 }
 
-/// A snapshot of the run after everything that was recorded.
-pub(super) struct Taken(pub Snapshot);
+/// Takes a snapshot of the run after everything that was written.
+pub(super) struct SaveSnapshot(pub Snapshot);
 
-impl actix::Message for Taken {
+impl actix::Message for SaveSnapshot {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<Taken> for Recorder {
+impl Handler<SaveSnapshot> for Recorder {
     type Result = Result<(), SinkError>;
 
-    fn handle(&mut self, Taken(snapshot): Taken, _: &mut Context<Self>) -> Self::Result {
-        self.sink.keep(&snapshot)
+    fn handle(&mut self, message: SaveSnapshot, _: &mut Context<Self>) -> Self::Result {
+        self.0.borrow_mut().keep(&message.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::{EndReason, Memory};
+
+    #[test]
+    fn entries_are_numbered_over_batches() {
+        let memory = Memory::default();
+        let (mut log, _) = EntryLog::new(Box::new(memory.clone()));
+        for at in 0..5 {
+            log.note(VirtualTime(at), Event::RunEnded { reason: EndReason::Done }, None);
+            if at % 2 == 1 {
+                log.write().expect("memory takes all");
+                assert!(log.is_empty());
+            }
+        }
+        assert_eq!(log.written(), 4, "the last one was not written");
+        log.write().expect("memory takes all");
+        let entries = memory.entries();
+        let numbers: Vec<(u64, u64)> = entries.iter().map(|e| (e.seq, e.at.0)).collect();
+        assert_eq!(numbers, [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]);
     }
 }

@@ -7,7 +7,6 @@ use super::conductor::{Conductor, RunEnd};
 use super::devices::{Devices, guard};
 use super::error::FederationError;
 use super::interrupt::Interrupt;
-use super::recorder::Recorder;
 use super::server::ServerMachine;
 use super::setup::Setup;
 use super::sink::{EventSink, ProfileSink};
@@ -57,6 +56,6 @@ pub(super) fn walk(
         built.expect("a runtime without input and output asks the system for nothing")
     };
     actix::System::with_tokio_rt(runtime).block_on(async move {
-        Conductor::new(world, compute, server, Recorder::new(sink), devices, interrupt).run().await
+        Conductor::new(world, compute, server, sink, devices, interrupt).run().await
     })
 }

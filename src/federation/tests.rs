@@ -16,7 +16,6 @@ use super::exchange::Exchange;
 use super::fold::{Fold, Folding, Part, Upload};
 use super::network::{Delivery, Network};
 use super::queue::{ActorId, Class, EventQueue};
-use super::recorder::Recorder;
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
 use super::testing::{number, seat, setup};
@@ -135,12 +134,11 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     let error = actix::System::new()
         .block_on(async move {
             let server = server(&world, &setup.lab);
-            let recorder = Recorder::new(Box::new(sink));
             let mut conductor = Conductor::new(
                 world,
                 Arc::new(Workers),
                 server,
-                recorder,
+                Box::new(sink),
                 devices,
                 Interrupt::default(),
             );
