@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, digits};
-use fedcast::federation::{Curve, Participants, Participation, Rules, Setup};
+use fedcast::federation::{Curve, Participants, ParticipationSection, Rules, Setup};
 use fedcast::model::{Backbone, Parameter, PixelShape};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
@@ -128,9 +128,9 @@ impl Federation {
         let shard: Shard = (0..10).collect();
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
         let lab = Lab::new(pixels, dataset, curriculum);
-        let participation = Participation {
+        let participation = ParticipationSection {
             participants: Participants::Count { count: self.asked },
-            ..Participation::default()
+            ..ParticipationSection::default()
         };
         let rules = Rules {
             clients: self.clients,

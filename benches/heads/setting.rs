@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
-use fedcast::federation::{Curve, Participants, Participation, Rules, Setup};
+use fedcast::federation::{Curve, Participants, ParticipationSection, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
 use fedcast::methods::averaged::Base;
 use fedcast::methods::fedavg::{FedAvg, Train};
@@ -127,9 +127,9 @@ impl Federation {
         };
         let method = FedAvg { train: Train::Head, ..FedAvg::default() };
         let method = Arc::new(Base::new(method, &lab.facts(shards[0].len() as u32)));
-        let participation = Participation {
+        let participation = ParticipationSection {
             participants: Participants::Count { count: self.asked },
-            ..Participation::default()
+            ..ParticipationSection::default()
         };
         let rules = Rules {
             clients: shards[0].len() as u32,

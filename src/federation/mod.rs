@@ -5,7 +5,7 @@
 //!  virtual time, one thread                                real time, many threads
 //!  conductor: queue -> event -> server / client actor      devices: jobs in, answers out
 //!                 ^------------- effects <---'      ------>  (lab, method, shards)
-//!  recorder  <--- entries
+//!  sink  <--- entries; recorder: snapshots, flushing
 //! ```
 //! Actors are state machines ([`server`](self) and client) that map an event to effects; the conductor
 //! carries effects out in order. The server and the recorder have mailboxes; clients, of whom there are
@@ -90,8 +90,8 @@ pub use journal::{Digests, Journal};
 pub use past::Past;
 pub use robust::FoldRule;
 pub use rules::{
-    AssetCache, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate, OverSelection, Participants,
-    Participation, Population, Rules, SlotsKnown, Unit, UnitRule, UnitRules,
+    AssetCache, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate, Participants,
+    ParticipationSection, Population, Rules, SlotsKnown, Unit, UnitRule, UnitsSection,
 };
 pub use setup::{Setup, Stretch};
 pub use simulate::simulate;

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use super::availability::{Availability, Cohort};
 use super::error::FederationError;
 use super::permutation::Permutation;
-use super::rules::{Participation, Population, Unit};
+use super::rules::{ParticipationSection, Population, Unit};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
 /// The sampled cohort of a round, sorted by client.
 pub fn cohort(
-    rules: &Participation,
+    rules: &ParticipationSection,
     clients: u32,
     seed: u64,
     task: TaskId,
@@ -58,7 +58,7 @@ pub fn endless() -> FederationError {
 /// task, or of fresh clients, is fixed: those of it that can be reached are asked. Clients that are
 /// `busy` for an asynchronous server take part already and are not asked again.
 pub fn present(
-    rules: &Participation,
+    rules: &ParticipationSection,
     clients: u32,
     seed: u64,
     (task, round): (TaskId, Round),
@@ -88,8 +88,12 @@ mod tests {
     use super::super::rules::Participants;
     use super::*;
 
-    fn rules(participants: Participants, unit: Unit, population: Population) -> Participation {
-        Participation { participants, unit, population, ..Participation::default() }
+    fn rules(
+        participants: Participants,
+        unit: Unit,
+        population: Population,
+    ) -> ParticipationSection {
+        ParticipationSection { participants, unit, population, ..ParticipationSection::default() }
     }
 
     #[test]
@@ -107,8 +111,9 @@ mod tests {
     #[test]
     fn a_cohort_is_sorted_distinct_and_drawn_anew_per_unit() {
         let by_round = rules(Participants::Count { count: 10 }, Unit::Round, Population::Fixed);
-        let draw =
-            |rules: &Participation, task, round| cohort(rules, 100, 5, TaskId(task), Round(round));
+        let draw = |rules: &ParticipationSection, task, round| {
+            cohort(rules, 100, 5, TaskId(task), Round(round))
+        };
         let first = draw(&by_round, 0, 0);
         assert_eq!(first.len(), 10);
         assert!(first.windows(2).all(|pair| pair[0] < pair[1]));

@@ -2,8 +2,8 @@
 //! what fails. Made from a scenario, or by hand in tests and small programs.
 //!
 //! ```
-//! use fedcast::federation::{Participants, Participation, Rules};
-//! let rules = Rules { clients: 100, participation: Participation { participants: Participants::Fraction { fraction: 0.1 }, ..Default::default() }, ..Rules::default() };
+//! use fedcast::federation::{Participants, ParticipationSection, Rules};
+//! let rules = Rules { clients: 100, participation: ParticipationSection { participants: Participants::Fraction { fraction: 0.1 }, ..Default::default() }, ..Rules::default() };
 //! assert_eq!(rules.participation.count(rules.clients), 10);
 //! ```
 
@@ -15,48 +15,12 @@ use super::privacy::PrivacyRules;
 use super::robust::FoldRule;
 use super::snapshot::Cadence;
 use crate::numerics::law::{Law, Shape};
-use crate::numerics::share::least_share_of;
 use crate::policy::{CohortRule, Phase, RoundContext};
 use crate::scenario::Together;
 pub use crate::scenario::{
-    AssetCache, Compared, Curve, OnBadUpdate, Participants, Population, SlotsKnown, Unit, UnitRule,
+    AssetCache, Compared, Curve, OnBadUpdate, Participants, ParticipationSection, Population,
+    SlotsKnown, Unit, UnitRule, UnitsSection,
 };
-
-/// Who is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Participation {
-    /// How many.
-    pub participants: Participants,
-    /// So many times more are asked; at least 1.
-    pub over_selection: OverSelection,
-    /// How often a cohort is drawn.
-    pub unit: Unit,
-    /// Whether clients come back.
-    pub population: Population,
-}
-
-/// How many are asked for each that is wanted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OverSelection(pub f64);
-
-impl Default for OverSelection {
-    fn default() -> OverSelection {
-        OverSelection(1.0)
-    }
-}
-
-impl Participation {
-    /// How many of `clients` are asked.
-    pub fn asked(&self, clients: u32) -> u32 {
-        let asked = least_share_of(self.count(clients) as usize, self.over_selection.0.max(1.0));
-        (asked as u32).min(clients)
-    }
-
-    /// How many of `clients` are wanted.
-    pub fn count(&self, clients: u32) -> u32 {
-        self.participants.of(clients)
-    }
-}
 
 /// How long local work takes on the simulated clock. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,17 +122,6 @@ impl LinkRules {
     }
 }
 
-/// Random parts of shards that act as clients of their own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct UnitRules {
-    /// Parts of a shard; below 2 there are none.
-    pub count: u32,
-    /// How a shard is cut.
-    pub rule: UnitRule,
-    /// Names of the phases in which they act.
-    pub phases: Vec<String>,
-}
-
 /// All rules of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
@@ -181,11 +134,11 @@ pub struct Rules {
     /// Clients that take part in every round with frames of real size, and nothing else.
     pub load: u32,
     /// Parts of shards that act for themselves.
-    pub units: UnitRules,
+    pub units: UnitsSection,
     /// Rounds per task, handed to [`Method::phases`](crate::policy::Method::phases).
     pub rounds: u32,
     /// Who is asked.
-    pub participation: Participation,
+    pub participation: ParticipationSection,
     /// When rounds close.
     pub closing: ClosingRules,
     /// When tasks reach clients.
@@ -266,7 +219,7 @@ impl Rules {
     /// The closing rule of a round of a phase in which so many seats work.
     pub fn closing_of(&self, phase: &Phase, working: usize) -> Closing {
         match phase.cohort {
-            CohortRule::Sampled => self.closing.of(working, self.participation.over_selection.0),
+            CohortRule::Sampled => self.closing.of(working, self.participation.over_selection()),
             _ => self.closing.for_everybody().of(working, 1.0),
         }
     }
@@ -279,9 +232,9 @@ impl Default for Rules {
             clients: 1,
             idle: 0,
             load: 0,
-            units: UnitRules::default(),
+            units: UnitsSection::default(),
             rounds: 1,
-            participation: Participation::default(),
+            participation: ParticipationSection::default(),
             closing: ClosingRules::default(),
             arrivals: ArrivalRules::default(),
             fold: FoldRule::default(),

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use super::error::FederationError;
 use super::holdings::{Holdings, sum};
-use super::rules::{Rules, UnitRules};
+use super::rules::{Rules, UnitsSection};
 use super::world::World;
 use crate::data::{Shard, units};
 use crate::policy::{ClassCounts, Period, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId};
 
-impl UnitRules {
+impl UnitsSection {
     /// Numbers of the units that a shard of so many samples has in a phase; `None` where it acts as a
     /// whole.
     pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<Range<u32>> {
@@ -88,7 +88,7 @@ impl World {
     /// A unit's places among the samples of its client, sorted by head row.
     fn places(&self, seat: &Seat, samples: usize, unit: u32) -> Vec<u32> {
         let key = units::key(self.rules.seed, seat.view.task, self.rules.holder(seat.client));
-        let UnitRules { count, rule, .. } = self.rules.units;
+        let UnitsSection { count, rule, .. } = self.rules.units;
         std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
     }
 

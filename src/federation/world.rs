@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::arrivals::{ArrivalRules, Arrivals, Moment};
-use super::availability::{Availability, Cohort, Pattern};
+use super::availability::{Availability, AvailabilityPattern, Cohort};
 use super::clock::Clock;
 use super::closing::Late;
 use super::error::FederationError;
@@ -112,7 +112,7 @@ impl World {
             tasks.map(|view| holdings.samples(view, ClientId(client)) as u64).sum()
         };
         // Asked for only where somebody's data say how often it is there.
-        let by_data = matches!(rules.availability.pattern, Pattern::ByData { .. });
+        let by_data = matches!(rules.availability.pattern, AvailabilityPattern::ByData { .. });
         let asked = holdings.drawn().filter(|_| by_data).map_or(0, |_| rules.clients);
         let samples = (0..asked).map(samples).collect();
         Ok(World {

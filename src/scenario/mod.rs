@@ -85,7 +85,7 @@ mod wire;
 
 pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use auxiliary::AuxiliarySection;
-pub use availability::{AvailabilityPattern, AvailabilitySection};
+pub use availability::{AvailabilityPattern, AvailabilitySection, Transition};
 pub use backbone::{
     Activation, Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE,
     ExtractorSection, Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,

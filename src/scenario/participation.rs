@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader, defaults};
-use crate::numerics::share::share_of;
+use crate::numerics::share::{least_share_of, share_of};
 
 /// Who is asked in a round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -128,6 +128,24 @@ impl ParticipationSection {
                 "whether clients come back",
             )),
         }
+    }
+}
+
+impl ParticipationSection {
+    /// Returns how many times more clients are asked than are wanted; at least 1.
+    pub fn over_selection(&self) -> f64 {
+        self.over_selection.unwrap_or(1.0).max(1.0)
+    }
+
+    /// Returns how many of `clients` are asked.
+    pub fn asked(&self, clients: u32) -> u32 {
+        let asked = least_share_of(self.count(clients) as usize, self.over_selection());
+        (asked as u32).min(clients)
+    }
+
+    /// Returns how many of `clients` are wanted.
+    pub fn count(&self, clients: u32) -> u32 {
+        self.participants.of(clients)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
 use fedcast::federation::{
     ClosingRules, ComputeRules, Direction, Enough, Event, FaultRules, FederationError,
-    FrameOutcome, Late, LinkRules, Participants, Participation, Rules, Setup, Staleness,
+    FrameOutcome, Late, LinkRules, Participants, ParticipationSection, Rules, Setup, Staleness,
 };
 use fedcast::quantity::{ClientId, Round, SeatId, VirtualTime};
 
@@ -18,9 +18,9 @@ fn buffered(size: u32, at_work: u32, staleness: Staleness) -> Rules {
     Rules {
         rounds: 6,
         closing: ClosingRules { enough, late, ..ClosingRules::default() },
-        participation: Participation {
+        participation: ParticipationSection {
             participants: Participants::Count { count: at_work },
-            ..Participation::default()
+            ..ParticipationSection::default()
         },
         compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
         links: LinkRules::MOBILE,

@@ -8,16 +8,16 @@ use crate::softmax::{Mischief, Remember, Visits, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
     ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind, LinkRules,
-    Memory, Participants, Participation, ProfileSink, Rules, Setup, Span, simulate,
+    Memory, Participants, ParticipationSection, ProfileSink, Rules, Setup, Span, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
 
 /// Slow links of different lengths, crashes and losses.
 fn mobile(pack: usize) -> Rules {
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Count { count: 5 },
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
     let faults = FaultRules { lose_down: 0.1, lose_up: 0.05, ..FaultRules::crashing(0.1) };

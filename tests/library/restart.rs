@@ -9,7 +9,7 @@ use fedcast::federation::privacy::{FixedPoint, Modulus, SecureAggregation};
 use fedcast::federation::{
     ClosingRules, ComputeRules, Digest, Direction, EndReason, Enough, Entry, Event, Fault,
     FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, Late, LinkRules, Memory,
-    Participants, Participation, Rules, Setup, Staleness, simulate,
+    Participants, ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{Round, SeatId, VirtualTime};
@@ -116,9 +116,9 @@ fn a_server_that_is_lost_in_every_round_still_ends() {
 fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
     let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
     let buffer = ClosingRules { enough: Enough::Buffer(3), late, ..ClosingRules::default() };
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Count { count: 4 },
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let compute = ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE };
     let mut stale_lost = 0;
@@ -126,7 +126,7 @@ fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
         for make in [setup::<()>, setup::<Visits>] {
             for seed in 0..3 {
                 let some = Fault { rate: 0.6, ..restart(VirtualTime::from_seconds(0.5), 3.0) };
-                let compute = compute.clone();
+                let (compute, participation) = (compute.clone(), participation.clone());
                 let rules =
                     Rules { seed, rounds: 4, closing, participation, ..mobile(faults(some)) };
                 let rules = Rules { compute, ..rules };

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use crate::data::Curriculum;
 use crate::federation::arrivals::ArrivalRules;
-use crate::federation::availability::{AvailabilityRules, Pattern, Trace};
+use crate::federation::availability::AvailabilityRules;
 use crate::federation::privacy::{FixedPoint, Noise, NoiseTarget, PrivacyRules, SecureAggregation};
 use crate::federation::{
-    ClosingRules, ComputeRules, Enough, Fault, FaultRules, Late, LinkRules, OverSelection,
-    Participation, RoundClosing, Rules, Staleness, UnitRules,
+    ClosingRules, ComputeRules, Enough, Fault, FaultRules, Late, LinkRules, RoundClosing, Rules,
+    Staleness,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    ArrivalChoice, AvailabilityPattern, AvailabilitySection, Close, FaultSection, LinksSection,
-    Metric, Models, ParticipationSection, PrivacySection, RoundSection, Scenario, Stragglers,
-    TimeSection,
+    ArrivalChoice, AvailabilitySection, Close, FaultSection, LinksSection, Metric, Models,
+    PrivacySection, RoundSection, Scenario, Stragglers, TimeSection,
 };
 
 /// All rules of a run over these tasks.
@@ -24,13 +23,9 @@ pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
         clients: scenario.federation.clients,
         idle: scenario.federation.idle_clients,
         load: scenario.federation.load,
-        units: UnitRules {
-            count: scenario.federation.units.count,
-            rule: scenario.federation.units.rule,
-            phases: scenario.federation.units.phases.clone(),
-        },
+        units: scenario.federation.units.clone(),
         rounds: scenario.federation.rounds,
-        participation: participation(&scenario.participation),
+        participation: scenario.participation.clone(),
         closing: closing(&scenario.round),
         fold: scenario.federation.fold,
         arrivals: match &curriculum.slots {
@@ -74,15 +69,6 @@ fn privacy(section: &PrivacySection) -> PrivacyRules {
     }
 }
 
-fn participation(section: &ParticipationSection) -> Participation {
-    Participation {
-        participants: section.participants,
-        over_selection: OverSelection(section.over_selection.unwrap_or(1.0)),
-        unit: section.unit,
-        population: section.population,
-    }
-}
-
 fn faults(scenario: &Scenario) -> Vec<Fault> {
     let of = |(place, section): (usize, &FaultSection)| {
         let chosen =
@@ -102,7 +88,7 @@ fn fault(section: &FaultSection) -> Fault {
 
 /// When the rounds of a scenario close.
 pub fn round_closing(scenario: &Scenario) -> RoundClosing {
-    let over_selection = scenario.participation.over_selection.unwrap_or(1.0);
+    let over_selection = scenario.participation.over_selection();
     RoundClosing { rules: closing(&scenario.round), over_selection }
 }
 
@@ -139,30 +125,7 @@ fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
 }
 
 fn availability(section: &AvailabilitySection) -> AvailabilityRules {
-    let pattern = match &section.pattern {
-        AvailabilityPattern::Always => Pattern::Always,
-        AvailabilityPattern::Markov { on_s, off_s } => Pattern::Markov { on: *on_s, off: *off_s },
-        AvailabilityPattern::Diurnal { period_s, mean, depth, slot_s, spread } => {
-            Pattern::Diurnal {
-                period: *period_s,
-                mean: *mean,
-                depth: *depth,
-                slot: *slot_s,
-                spread: *spread,
-            }
-        }
-        AvailabilityPattern::ByData { least, power, slot_s } => {
-            Pattern::ByData { least: *least, power: *power, slot: *slot_s }
-        }
-        AvailabilityPattern::Trace { repeat_s, transitions, .. } => {
-            let line = |(client, at, on): &(u32, f64, bool)| {
-                (ClientId(*client), VirtualTime::from_seconds(*at), *on)
-            };
-            let lines: Vec<_> = transitions.iter().map(line).collect();
-            let repeat = (*repeat_s > 0.0).then(|| VirtualTime::from_seconds(*repeat_s));
-            Pattern::Trace(Trace::new(&lines, repeat))
-        }
-    };
+    let pattern = section.pattern.clone();
     AvailabilityRules { pattern, join: section.join_s.law(), stay: section.stay_s.law() }
 }
 

@@ -4,9 +4,9 @@
 //! no cursor that moves, and client 17 is on at the same times however many others there are.
 //!
 //! ```
-//! use fedcast::federation::availability::{Availability, AvailabilityRules, Pattern};
+//! use fedcast::federation::availability::{Availability, AvailabilityPattern, AvailabilityRules};
 //! use fedcast::quantity::{ClientId, VirtualTime};
-//! let half = Pattern::Markov { on: 60.0, off: 60.0 };
+//! let half = AvailabilityPattern::Markov { on_s: 60.0, off_s: 60.0 };
 //! let rules = AvailabilityRules { pattern: half, ..AvailabilityRules::default() };
 //! let availability = Availability::new(rules, 7, Vec::new());
 //! let (client, now) = (ClientId(3), VirtualTime::from_seconds(1e6));
@@ -22,54 +22,15 @@ use crate::numerics::law::Law;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, VirtualTime};
 
-pub use trace::Trace;
+use trace::Trace;
 
-/// How clients come and go for a while. Times in seconds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Pattern {
-    /// Always there.
-    #[default]
-    Always,
-    /// On and off for times without memory.
-    Markov {
-        /// Mean time on.
-        on: f64,
-        /// Mean time off.
-        off: f64,
-    },
-    /// By the time of day: in every slot on with probability
-    /// `mean + depth sin(2 pi (time / period + phase))`.
-    Diurnal {
-        /// Length of a day.
-        period: f64,
-        /// Share of time on, over a day.
-        mean: f64,
-        /// How far day and night are from it.
-        depth: f64,
-        /// A client stays on or off for so long.
-        slot: f64,
-        /// Phases of clients lie in this part of a day: 0 is one time zone, 1 the whole earth.
-        spread: f64,
-    },
-    /// By data: in every slot on with probability
-    /// `least + (1 - least) (samples / samples of the largest client)^power`.
-    ByData {
-        /// Of a client without data.
-        least: f64,
-        /// How much data matters.
-        power: f64,
-        /// A client stays on or off for so long.
-        slot: f64,
-    },
-    /// As it was recorded.
-    Trace(Trace),
-}
+pub use crate::scenario::AvailabilityPattern;
 
 /// When clients can be reached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AvailabilityRules {
     /// How they come and go for a while.
-    pub pattern: Pattern,
+    pub pattern: AvailabilityPattern,
     /// Seconds until a client joins; drawn once per client.
     pub join: Law,
     /// Seconds from then until it leaves for good; drawn once per client.
@@ -79,14 +40,14 @@ pub struct AvailabilityRules {
 impl Default for AvailabilityRules {
     fn default() -> AvailabilityRules {
         let (join, stay) = (Law::constant(0.0), Law::constant(f64::INFINITY));
-        AvailabilityRules { pattern: Pattern::Always, join, stay }
+        AvailabilityRules { pattern: AvailabilityPattern::Always, join, stay }
     }
 }
 
 impl AvailabilityRules {
     /// Whether everybody can be reached at any time.
     pub fn is_always(&self) -> bool {
-        self.pattern == Pattern::Always && self.everybody_stays()
+        self.pattern == AvailabilityPattern::Always && self.everybody_stays()
     }
 
     /// Whether nobody joins later or leaves for good.
@@ -113,14 +74,22 @@ pub struct Availability {
     seed: u64,
     /// Samples of each client over all tasks, relative to the largest; where the pattern asks.
     shares: Vec<f64>,
+    /// Transitions of the pattern, where they were recorded.
+    trace: Trace,
 }
 
 impl Availability {
-    /// `samples` of each client over all tasks are needed for [`Pattern::ByData`] only.
+    /// `samples` of each client over all tasks are needed for [`AvailabilityPattern::ByData`] only.
     pub fn new(rules: AvailabilityRules, seed: u64, samples: Vec<u64>) -> Availability {
         let most = samples.iter().copied().max().unwrap_or(0).max(1) as f64;
         let shares = samples.into_iter().map(|samples| samples as f64 / most).collect();
-        Availability { rules, seed, shares }
+        let trace = match &rules.pattern {
+            AvailabilityPattern::Trace { repeat_s, transitions, .. } => {
+                Trace::new(transitions, *repeat_s)
+            }
+            _ => Trace::default(),
+        };
+        Availability { rules, seed, shares, trace }
     }
 
     /// Whether everybody can be reached at any time.
@@ -184,19 +153,23 @@ impl Availability {
     fn pattern_next(&self, client: ClientId, at: VirtualTime, on: bool) -> Option<VirtualTime> {
         let key = self.key(client);
         match &self.rules.pattern {
-            Pattern::Always => on.then_some(at),
-            Pattern::Markov { on: up, off } => Some(markov::next(key, *up, *off, at, on)),
-            Pattern::Diurnal { period, mean, depth, slot, spread } => {
-                let day = slots::Day { period: *period, mean: *mean, depth: *depth };
-                let phase = spread * crate::numerics::distributions::unit(&mut key.rng());
-                slots::next(key, *slot, |middle| day.share(middle, phase), at, on)
+            AvailabilityPattern::Always => on.then_some(at),
+            AvailabilityPattern::Markov { on_s, off_s } => {
+                Some(markov::next(key, *on_s, *off_s, at, on))
             }
-            Pattern::ByData { least, power, slot } => {
+            // On in every slot with probability `mean + depth sin(2 pi (time / period + phase))`.
+            AvailabilityPattern::Diurnal { period_s, mean, depth, slot_s, spread } => {
+                let day = slots::Day { period: *period_s, mean: *mean, depth: *depth };
+                let phase = spread * crate::numerics::distributions::unit(&mut key.rng());
+                slots::next(key, *slot_s, |middle| day.share(middle, phase), at, on)
+            }
+            // On in every slot with probability `least + (1 - least) share^power`.
+            AvailabilityPattern::ByData { least, power, slot_s } => {
                 let share = self.shares.get(client.index()).copied().unwrap_or(0.0);
                 let chance = least + (1.0 - least) * libm::pow(share, *power);
-                slots::next(key, *slot, |_| chance, at, on)
+                slots::next(key, *slot_s, |_| chance, at, on)
             }
-            Pattern::Trace(trace) => trace.next(client, at, on),
+            AvailabilityPattern::Trace { .. } => self.trace.next(client, at, on),
         }
     }
 
@@ -212,17 +185,26 @@ mod tests {
 
     fn all() -> Vec<AvailabilityRules> {
         let pattern = |pattern| AvailabilityRules { pattern, ..AvailabilityRules::default() };
-        let day = Pattern::Diurnal { period: 100.0, mean: 0.5, depth: 0.4, slot: 5.0, spread: 1.0 };
-        let lines = [(0, true), (7_000_000_000, false), (9_500_000_000, true)];
-        let lines = lines.map(|(at, on)| (ClientId(1), VirtualTime(at), on));
+        let day = AvailabilityPattern::Diurnal {
+            period_s: 100.0,
+            mean: 0.5,
+            depth: 0.4,
+            slot_s: 5.0,
+            spread: 1.0,
+        };
+        let trace = |repeat_s| AvailabilityPattern::Trace {
+            file: "trace.csv".into(),
+            repeat_s,
+            transitions: [(1, 0.0, true), (1, 7.0, false), (1, 9.5, true)].into(),
+        };
         let uniform = |low, high| Law::new(Shape::Uniform { low, high });
         vec![
-            pattern(Pattern::Always),
-            pattern(Pattern::Markov { on: 4.0, off: 9.0 }),
+            pattern(AvailabilityPattern::Always),
+            pattern(AvailabilityPattern::Markov { on_s: 4.0, off_s: 9.0 }),
             pattern(day.clone()),
-            pattern(Pattern::ByData { least: 0.1, power: 1.0, slot: 3.0 }),
-            pattern(Pattern::Trace(Trace::new(&lines, None))),
-            pattern(Pattern::Trace(Trace::new(&lines, Some(VirtualTime(12_000_000_000))))),
+            pattern(AvailabilityPattern::ByData { least: 0.1, power: 1.0, slot_s: 3.0 }),
+            pattern(trace(0.0)),
+            pattern(trace(12.0)),
             AvailabilityRules {
                 pattern: day,
                 join: uniform(0.0, 50.0),

@@ -4,23 +4,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::quantity::{ClientId, VirtualTime};
+use crate::scenario::Transition;
 
 /// Recorded transitions. A client without any is always on.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trace {
+pub(super) struct Trace {
     transitions: Arc<BTreeMap<ClientId, Vec<(VirtualTime, bool)>>>,
     /// The recording starts again after so long.
     repeat: Option<VirtualTime>,
 }
 
 impl Trace {
-    /// From transitions in any order; of several at the same time the last counts. Before its
-    /// first one a client is in the other state, or, where the recording starts again, in its last one.
-    pub fn new(lines: &[(ClientId, VirtualTime, bool)], repeat: Option<VirtualTime>) -> Trace {
+    /// A trace of transitions in any order, which starts again after `repeat_s` seconds, or never where that is 0.
+    /// Of several transitions at one time the last counts. Before its first one a client is in the other state, or,
+    /// where the recording starts again, in its last one.
+    pub fn new(lines: &[Transition], repeat_s: f64) -> Trace {
+        let repeat = (repeat_s > 0.0).then(|| VirtualTime::from_seconds(repeat_s));
         let mut clients: BTreeMap<ClientId, BTreeMap<VirtualTime, bool>> = BTreeMap::new();
         for (client, at, on) in lines {
-            if repeat.is_none_or(|repeat| *at < repeat) {
-                clients.entry(*client).or_default().insert(*at, *on);
+            let at = VirtualTime::from_seconds(*at);
+            if repeat.is_none_or(|repeat| at < repeat) {
+                clients.entry(ClientId(*client)).or_default().insert(at, *on);
             }
         }
         let list = |(client, lines): (_, BTreeMap<_, _>)| (client, lines.into_iter().collect());

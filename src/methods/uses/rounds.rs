@@ -44,7 +44,7 @@ impl Uses {
         }
         let sampled = self.phases.iter().all(|phase| phase.cohort == CohortRule::Sampled);
         let asked = if sampled { scenario.participation.participants.of(clients) } else { clients };
-        let over = scenario.participation.over_selection.unwrap_or(1.0);
+        let over = scenario.participation.over_selection();
         let asked = (f64::from(asked) * over).ceil().min(f64::from(clients)) as usize;
         asked * scenario.federation.units.count as usize
     }

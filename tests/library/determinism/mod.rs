@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex};
 
 use crate::softmax::{self, Mischief, Ran, Visits, rules, run, run_with, setup};
 use fedcast::data::{FreshClients, FreshLaw};
-use fedcast::federation::availability::{Availability, AvailabilityRules, Pattern, Trace};
+use fedcast::federation::availability::{Availability, AvailabilityPattern, AvailabilityRules};
 use fedcast::federation::{
     AssetCache, ClosingRules, Coding, Compared, ComputeRules, Direction, EndReason, Enough, Entry,
     EvaluationPoint, Event, EventSink, FaultRules, FederationError, FrameOutcome, Interrupt,
-    JobKind, LinkRules, Memory, OnBadUpdate, OverSelection, Participants, Participation,
-    Population, ProfileSink, Rules, Setup, ShardSource, SinkError, Span, Workforce, simulate,
+    JobKind, LinkRules, Memory, OnBadUpdate, Participants, ParticipationSection, Population,
+    ProfileSink, Rules, Setup, ShardSource, SinkError, Span, Workforce, simulate,
 };
 use fedcast::numerics::law::Law;
-use fedcast::quantity::{ClientId, VirtualTime};
+use fedcast::quantity::VirtualTime;
 use fedcast::wire::{Codec, CodecPlan};
 
 fn mobile() -> Rules {
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Fraction { fraction: 0.5 },
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
@@ -139,9 +139,9 @@ fn a_run_learns_and_tests_as_it_says() {
 
 #[test]
 fn states_are_kept_and_missed_tasks_are_told() {
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Count { count: 2 },
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let ran = run(stateful(Rules { participation, ..rules() }));
     let mut visits = std::collections::BTreeMap::new();
@@ -188,10 +188,10 @@ fn bias_is_measured_before_synchronisation_and_changes_nothing() {
 
 #[test]
 fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Count { count: 4 },
         population: Population::Fresh,
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let rules = Rules { clients: 1_000_000, participation, ..rules() };
     let law = FreshLaw::Dirichlet { beta: 0.5, samples: 20 };

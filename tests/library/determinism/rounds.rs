@@ -93,10 +93,10 @@ fn stragglers_that_are_not_computed_change_nothing_that_anybody_sees() {
 
 #[test]
 fn a_round_closes_with_the_first_of_those_who_were_over_selected() {
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Count { count: 3 },
-        over_selection: OverSelection(1.6),
-        ..Participation::default()
+        over_selection: Some(1.6),
+        ..ParticipationSection::default()
     };
     let closing = ClosingRules { enough: Enough::Target, ..ClosingRules::default() };
     let rules = Rules { participation, closing, compute: ComputeRules::MOBILE, ..rules() };
@@ -124,7 +124,7 @@ fn a_quorum_is_enough_and_failures_do_not_hang_it() {
 #[test]
 fn clients_come_and_go_and_the_run_goes_on() {
     let slow = ComputeRules { sample_ms: 200.0, ..ComputeRules::MOBILE };
-    let pattern = Pattern::Markov { on: 20.0, off: 40.0 };
+    let pattern = AvailabilityPattern::Markov { on_s: 20.0, off_s: 40.0 };
     let availability = AvailabilityRules { pattern, ..AvailabilityRules::default() };
     let rules = Rules { availability: availability.clone(), compute: slow, ..mobile() };
     let of = |workers| run(Setup { workers: Workforce::Cpu(workers), ..stateful(rules.clone()) });
@@ -155,12 +155,11 @@ fn clients_come_and_go_and_the_run_goes_on() {
 fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
     let seconds = VirtualTime::from_seconds;
     // Everybody is there for the first moment only; client 2 comes back at 100 s.
-    let all = (0..6).map(|client| (ClientId(client), seconds(1.0), false));
-    let lines: Vec<_> = all.chain([(ClientId(2), seconds(100.0), true)]).collect();
-    let availability = AvailabilityRules {
-        pattern: Pattern::Trace(Trace::new(&lines, None)),
-        ..AvailabilityRules::default()
-    };
+    let all = (0..6).map(|client| (client, 1.0, false));
+    let transitions = all.chain([(2, 100.0, true)]).collect();
+    let pattern =
+        AvailabilityPattern::Trace { file: "trace.csv".into(), repeat_s: 0.0, transitions };
+    let availability = AvailabilityRules { pattern, ..AvailabilityRules::default() };
     let compute = ComputeRules { sample_ms: 1.0, ..ComputeRules::IDEAL };
     let compute = ComputeRules { setup_ms: Law::constant(600.0), ..compute };
     let waiting = Rules { availability: availability.clone(), compute, ..rules() };

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use fedcast::federation::{
     AssetCache, Cadence, ClosingRules, Compared, ComputeRules, Digests, Enough, Entry, EventSink,
-    Fault, FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, OverSelection, Participants,
-    Participation, Past, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness, simulate,
+    Fault, FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, Participants,
+    ParticipationSection, Past, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness, simulate,
 };
 use fedcast::federation::{CrashTime, Direction};
 use fedcast::quantity::VirtualTime;
@@ -89,9 +89,9 @@ fn both(what: &str, rules: &Rules) -> usize {
 }
 
 fn mobile() -> Rules {
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Fraction { fraction: 0.5 },
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
@@ -129,9 +129,9 @@ fn late_updates_and_buffers() {
     let semi = ClosingRules { deadline, late, train_stragglers: true, ..ClosingRules::default() };
     assert!(both("semi-asynchronous", &Rules { closing: semi, rounds: 4, ..slow() }) > 0);
     let buffer = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Count { count: 4 },
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
     let rules = Rules { closing: buffer, participation, faults, rounds: 4, ..slow() };
@@ -141,7 +141,7 @@ fn late_updates_and_buffers() {
 #[test]
 fn over_selection_and_a_shared_line() {
     let participation =
-        Participation { over_selection: OverSelection(2.0), ..mobile().participation };
+        ParticipationSection { over_selection: Some(2.0), ..mobile().participation };
     let closing = ClosingRules { enough: Enough::Target, ..ClosingRules::default() };
     let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
     both("first", &Rules { participation, closing, links, ..mobile() });
@@ -179,9 +179,9 @@ fn servers_that_restart() {
     assert!(both("restart", &Rules { faults: faults.clone(), ..slow() }) > 0);
     let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
     let closing = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
-    let participation = Participation {
+    let participation = ParticipationSection {
         participants: Participants::Count { count: 4 },
-        ..Participation::default()
+        ..ParticipationSection::default()
     };
     let buffer = Rules { closing, participation, rounds: 4, ..slow() };
     both("restart, buffer", &Rules { faults: faults.clone(), ..buffer });

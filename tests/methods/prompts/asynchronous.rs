@@ -8,7 +8,7 @@ use fedcast::data::Shard;
 use fedcast::federation::arrivals::ArrivalRules;
 use fedcast::federation::{
     ClosingRules, ComputeRules, Enough, Event, Interrupt, Late, LinkRules, Memory, Participants,
-    Participation, Rules, Setup, Staleness, simulate,
+    ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::{
@@ -266,9 +266,9 @@ fn late_updates_fold_into_the_rows_of_their_task() {
             late: Late::Fold(halving),
             ..ClosingRules::default()
         },
-        participation: Participation {
+        participation: ParticipationSection {
             participants: Participants::Count { count: 3 },
-            ..Participation::default()
+            ..ParticipationSection::default()
         },
         compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },
         links: LinkRules::MOBILE,
