@@ -56,7 +56,7 @@
 //! seats that are out. Queues, clocks and accounts are not written down: the recorded journal is told to the
 //! same actors, which answer from it instead of computing, until it ends. The same mechanism resumes a run
 //! that was killed, verifies one from a round on, and times one anew over other links
-//! ([`federation::Past`]).
+//! ([`federation::RecordedRun`]).
 //!
 //! # A federation from Rust
 //! ```

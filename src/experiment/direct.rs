@@ -105,7 +105,7 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, RunErro
         workers: setup.workers.clone(),
         fleet: None,
         shaker: None,
-        past: None,
+        recorded: None,
         before: Vec::new(),
     };
     simulate(federation, Box::new(Memory::default()), Box::new(()), Interrupt::default())?;

@@ -1,7 +1,7 @@
 //! Goes on with a run that was killed, interrupted or failed.
 //!
 //! The newest intact checkpoint is taken, the journal cut where it was written, and what is before it
-//! told to the simulation again instead of computed (see [`Past`]). So tables and summary are written
+//! told to the simulation again instead of computed (see [`RecordedRun`]). So tables and summary are written
 //! as ever, and a resumed run ends with the files of an undisturbed one.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::ranks::Crew;
 use super::run_directory::{RunDirectory, names, read_manifest};
 use super::run_error::RunError;
 use crate::exit::{CommandError, Exit};
-use crate::federation::Past;
+use crate::federation::RecordedRun;
 use crate::files::Disk;
 use crate::methods::Registry;
 use crate::scenario::Scenario;
@@ -158,7 +158,7 @@ pub fn resume_on(
     let (begin, notices, replayed) = match find(path, &manifest, u32::MAX)? {
         Search { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
             notices.push(format!("going on after {place}, entry {}", mark.entries));
-            assembly.setup.past = Some(Arc::new(past));
+            assembly.setup.recorded = Some(Arc::new(past));
             let replayed = mark.entries;
             (Begin::After(mark), notices, replayed)
         }
@@ -207,7 +207,7 @@ pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), Res
 /// A checkpoint that can be used.
 pub(super) struct Intact {
     pub mark: Mark,
-    pub past: Past,
+    pub past: RecordedRun,
     /// In words.
     pub place: String,
 }
@@ -262,7 +262,7 @@ fn find_in(
     Ok(Search { intact: None, notices })
 }
 
-type Opened = (Mark, crate::federation::Snapshot, Past);
+type Opened = (Mark, crate::federation::Snapshot, RecordedRun);
 
 /// Reads a checkpoint and the journal up to it.
 fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String> {
@@ -277,7 +277,7 @@ fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String>
     if there < mark.position {
         return Err("the journal ends before it".into());
     }
-    let mut past = Past::default();
+    let mut past = RecordedRun::default();
     while reader.entries() < mark.entries {
         match reader.next_entry() {
             Ok(Some(entry)) => past.read(&entry)?,

@@ -180,7 +180,7 @@ pub fn verify(
             Some(Intact { mark, past, place }) => {
                 notices.push(format!("computing from after {place} on"));
                 replayed = mark.entries;
-                assembly.setup.past = Some(Arc::new(past));
+                assembly.setup.recorded = Some(Arc::new(past));
             }
             None if forked => return Err(ResumeError::NoFork(path.to_path_buf()).into()),
             None => notices.push(format!("no checkpoint is before round {from}: all is computed")),

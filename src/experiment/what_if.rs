@@ -1,7 +1,7 @@
 //! What would have been: the recorded exchanges of a run over other links, speeds or closing rules,
 //! without training.
 //!
-//! Everything learnt is replayed from the journal (see [`Past`]); clocks, links and closing rules act anew.
+//! Everything learnt is replayed from the journal (see [`RecordedRun`]); clocks, links and closing rules act anew.
 //! That is true only as long as the learning is what it was: the same cohorts, the same uploads folded
 //! into the same rounds, the same states of clients. The first decision of the server that comes out
 //! otherwise ends it with a [`WhatIfError::OtherLearning`].
@@ -20,7 +20,7 @@ use super::run_error::RunError;
 use crate::exit::{CommandError, Exit};
 use crate::federation::{
     Cadence, Digests, EndReason, Entry, Event, EventSink, FederationError, Interrupt, Journal,
-    Past, SinkError, simulate,
+    RecordedRun, SinkError, simulate,
 };
 use crate::methods::Registry;
 use crate::quantity::{ClientId, Round, SeatId};
@@ -82,7 +82,7 @@ pub fn what_if(
     let changed = changed(path, &recorded, overrides, methods)?;
     same_learning(&recorded, &changed)?;
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
-    let (mut past, mut decisions, mut stale) = (Past::default(), VecDeque::new(), false);
+    let (mut past, mut decisions, mut stale) = (RecordedRun::default(), VecDeque::new(), false);
     let mut trained = Trained::new();
     while let Some(entry) = reader.next_entry()? {
         past.read(&entry).map_err(FederationError::Unrecorded)?;
@@ -99,7 +99,7 @@ pub fn what_if(
     }
     let mut setup = assemble(&changed, methods, Some(1))?.setup;
     setup.rules.snapshots = Cadence::Never;
-    setup.past = Some(Arc::new(past));
+    setup.recorded = Some(Arc::new(past));
     let stateful = !setup.method.profile().stateless;
     let replayed = Arc::new(Mutex::new(Replayed {
         decisions,

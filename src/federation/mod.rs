@@ -27,6 +27,7 @@ mod closing;
 mod compute;
 mod conductor;
 mod devices;
+mod dry_run;
 mod effect;
 mod error;
 mod evaluation;
@@ -48,10 +49,10 @@ pub mod links;
 mod network;
 mod packs;
 pub mod participation;
-mod past;
 mod permutation;
 pub mod privacy;
 pub mod queue;
+mod recorded_run;
 mod recorder;
 mod retry;
 mod robust;
@@ -61,7 +62,6 @@ mod server;
 mod setup;
 mod simulate;
 mod sink;
-mod sized;
 mod snapshot;
 #[cfg(test)]
 mod testing;
@@ -74,6 +74,7 @@ mod world;
 pub use bias::{PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, RESPONSE_ENTROPY_RELATIVE};
 pub use closing::{Closing, ClosingRules, Enough, Late, RoundClosing, Staleness};
 pub use conductor::RunEnd;
+pub use dry_run::{PlannedParticipant, dry_run};
 pub use error::{FederationError, SinkError};
 pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
@@ -87,7 +88,7 @@ pub use frames::Coding;
 pub use holdings::{CountSource, ShardSource, by_row};
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
-pub use past::Past;
+pub use recorded_run::RecordedRun;
 pub use robust::FoldRule;
 pub use rules::{
     AssetCache, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate, Participants,
@@ -96,7 +97,6 @@ pub use rules::{
 pub use setup::{Setup, Stretch};
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, Span};
-pub use sized::{SizedSeat, size};
 pub use snapshot::{Cadence, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
 pub use world::Terms;

@@ -7,7 +7,7 @@ use super::error::FederationError;
 use super::fleet::Fleet;
 use super::frames::Coding;
 use super::holdings::{Holdings, Samples, ShardSource};
-use super::past::Past;
+use super::recorded_run::RecordedRun;
 use super::rules::Rules;
 use super::workforce::Workforce;
 use super::world::{Terms, World};
@@ -42,7 +42,7 @@ pub struct Setup {
     /// Test mode: workers take jobs out of order and finish late. Changes no result.
     pub shaker: Option<u64>,
     /// Record of all of the run, or of its beginning: results that are not computed again.
-    pub past: Option<Arc<Past>>,
+    pub recorded: Option<Arc<RecordedRun>>,
     /// What held before, in a run that was forked: one stretch after the other. They are in the past, which is told.
     pub before: Vec<Stretch>,
 }
@@ -77,15 +77,15 @@ impl Setup {
             workers: 2.into(),
             fleet: None,
             shaker: None,
-            past: None,
+            recorded: None,
             before: Vec::new(),
         }
     }
 
     /// Returns the supplier of the run's results.
     pub(super) fn compute(&self) -> Arc<dyn Compute> {
-        match &self.past {
-            Some(past) => Arc::clone(past) as Arc<dyn Compute>,
+        match &self.recorded {
+            Some(recorded) => Arc::clone(recorded) as Arc<dyn Compute>,
             None => Arc::new(Workers),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A run is a function of its rules and of what was computed. What was computed is in the journal as
 //! far as events depend on it (sizes, failures, digests), so cohorts, clocks, queues, lines and
-//! accounts need no snapshot: they come about again when the journal is [told](super::Past) to the
+//! accounts need no snapshot: they come about again when the journal is [told](super::RecordedRun) to the
 //! actors. What the journal does not hold is tensors: the server's state, those of clients, and the
 //! Downs of seats that are still to answer.
 

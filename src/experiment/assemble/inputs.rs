@@ -152,7 +152,7 @@ pub fn assemble(
         workers,
         fleet: None,
         shaker: None,
-        past: None,
+        recorded: None,
         before: Vec::new(),
     };
     Ok(Assembly { setup, data, class_names, backbone: weights, company: None })

@@ -6,7 +6,7 @@ use super::tally::{Listener, Tally};
 use super::{Backbone, Held, Plan};
 use crate::experiment::RunError;
 use crate::experiment::assemble::Holders;
-use crate::federation::{FaultRules, SizedSeat, Terms, size};
+use crate::federation::{FaultRules, PlannedParticipant, Terms, dry_run};
 use crate::policy::Holdings;
 use crate::scenario::HeldOut;
 
@@ -52,10 +52,10 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let counts = holders.counts(curriculum, class_sizes)?;
     let tally = Arc::new(Mutex::new(Tally::new(Arc::clone(&terms.method), curriculum)));
     let seen = Arc::clone(&tally);
-    let seated = move |seat: SizedSeat<'_>| {
+    let seated = move |seat: PlannedParticipant<'_>| {
         seen.lock().unwrap_or_else(PoisonError::into_inner).seat(&seat);
     };
-    size(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
+    dry_run(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
     let (one_client, total, phases) = tally.lock().unwrap_or_else(PoisonError::into_inner).finish();
     let backbone = &facts.backbone;
     let held = terms.method.profile().holdings.map(|Holdings { server, client }| Held {

@@ -1,6 +1,6 @@
 //! What a run will send, take and compute, without data, weights or training.
 //!
-//! A plan is a run that is only [sized](crate::federation::size): the same server and clients, clocks, links and
+//! A plan is a [dry run](crate::federation::dry_run()): the same server and clients, clocks, links and
 //! closing rules, and the method's layouts in place of workers. So the bytes are those of the run, to the byte, where
 //! uploads do not depend on learnt values. By default nothing fails; with faults a plan has those of the run.
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::frame::FrameRange;
 use super::{OneClient, PlannedPhase, Total};
 use crate::data::Curriculum;
-use crate::federation::{Direction, Entry, Event, EventSink, FrameBytes, SinkError, SizedSeat};
+use crate::federation::{
+    Direction, Entry, Event, EventSink, FrameBytes, PlannedParticipant, SinkError,
+};
 use crate::policy::{Method, RoundContext, RoundWork, SeatKind, UpSize};
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
@@ -52,7 +54,7 @@ impl Tally {
     }
 
     /// A seat of a round that opens. Load clients train nothing.
-    pub fn seat(&mut self, seat: &SizedSeat<'_>) {
+    pub fn seat(&mut self, seat: &PlannedParticipant<'_>) {
         if self.round.as_ref().map(|round| round.round) != Some(seat.context.round) {
             self.round = Some(seat.context.clone());
         }

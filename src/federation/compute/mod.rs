@@ -1,7 +1,7 @@
 //! Port to whatever supplies the results that a run needs.
 //!
 //! A run is walked in one way only: cohorts, clocks, links, faults and closing rules are the same whoever supplies
-//! results. [`Workers`] compute them; a [recorded run](super::Past) and [layouts alone](super::sized) know them without
+//! results. [`Workers`] compute them; a [recorded run](super::RecordedRun) and [layouts alone](super::dry_run()) know them without
 //! computing and are [sources](ResultSource) of results.
 
 mod computation;

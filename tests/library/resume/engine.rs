@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use fedcast::federation::{
     AssetCache, Cadence, ClosingRules, Compared, ComputeRules, Digests, Enough, Entry, EventSink,
     Fault, FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, Participants,
-    ParticipationSection, Past, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness, simulate,
+    ParticipationSection, RecordedRun, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness,
+    simulate,
 };
 use fedcast::federation::{CrashTime, Direction};
 use fedcast::quantity::VirtualTime;
@@ -49,8 +50,8 @@ fn run(setup: Setup) -> (Vec<Entry>, Digests, Vec<Snapshot>) {
 }
 
 /// The past up to a snapshot.
-fn past(entries: &[Entry], snapshot: Snapshot) -> Option<Arc<Past>> {
-    let mut past = Past::default();
+fn past(entries: &[Entry], snapshot: Snapshot) -> Option<Arc<RecordedRun>> {
+    let mut past = RecordedRun::default();
     entries[..snapshot.entries as usize].iter().for_each(|entry| past.read(entry).unwrap());
     Some(Arc::new(past.until(snapshot)))
 }
@@ -66,7 +67,7 @@ fn resumes(what: &str, rules: &Rules, make: impl Fn(Rules) -> Setup) -> usize {
         let at = snapshot.place;
         let setup = Setup {
             workers: (1 + place % 3).into(),
-            past: past(&entries, snapshot),
+            recorded: past(&entries, snapshot),
             ..make(rules.clone())
         };
         let (again, resumed, later) = run(setup);
@@ -75,7 +76,7 @@ fn resumes(what: &str, rules: &Rules, make: impl Fn(Rules) -> Setup) -> usize {
         assert_eq!(resumed, digests, "{what}: after {at}");
         // What a resumed run keeps is good enough to resume again.
         if let Some(snapshot) = later.into_iter().nth(1) {
-            let setup = Setup { past: past(&entries, snapshot), ..make(rules.clone()) };
+            let setup = Setup { recorded: past(&entries, snapshot), ..make(rules.clone()) };
             assert_eq!(run(setup).1, digests, "{what}: again after {at}");
         }
     }
@@ -217,7 +218,7 @@ fn snapshots_after_tasks() {
     let (entries, digests, snapshots) = run(make());
     assert_eq!(snapshots.len(), 5, "one per task");
     for snapshot in snapshots {
-        let setup = Setup { past: past(&entries, snapshot), ..make() };
+        let setup = Setup { recorded: past(&entries, snapshot), ..make() };
         assert_eq!(run(setup).1, digests);
     }
 }

@@ -1,6 +1,6 @@
 //! What a run did before, told again instead of computed.
 //!
-//! A [`Past`] is read from a journal. Handed to a [`Setup`](super::Setup), it answers in place of
+//! A [`RecordedRun`] is read from a journal. Handed to a [`Setup`](super::Setup), it answers in place of
 //! workers and of the server's policy for as long as it reaches: how large a Down was, what a seat's
 //! training came to, which uploads were refused, what a test found. Everything else (cohorts, clocks,
 //! links, faults, closing rules) happens as ever, so that the same journal comes about again, or, under
@@ -26,9 +26,9 @@ use crate::quantity::{ClientId, Round, SeatId, TaskId};
 
 /// The recorded past of a run.
 #[derive(Default)]
-pub struct Past {
-    seats: BTreeMap<(Round, SeatId), SeatPast>,
-    rounds: BTreeMap<Round, RoundPast>,
+pub struct RecordedRun {
+    seats: BTreeMap<(Round, SeatId), RecordedParticipant>,
+    rounds: BTreeMap<Round, RecordedRound>,
     /// Digests of the server when tasks were over.
     tasks: BTreeMap<TaskId, Digest>,
     tested_tasks: BTreeMap<TaskId, Tally>,
@@ -46,7 +46,7 @@ pub struct Past {
 
 /// What is known of a seat.
 #[derive(Default)]
-struct SeatPast {
+struct RecordedParticipant {
     trained: Option<Learnt>,
     /// What a malicious client made of its update.
     forged: Option<String>,
@@ -73,7 +73,7 @@ struct Frame {
 }
 
 #[derive(Default)]
-struct RoundPast {
+struct RecordedRound {
     digest: u64,
     figures: BTreeMap<String, Figure>,
     /// Uploads refused until it closed.
@@ -81,9 +81,9 @@ struct RoundPast {
     bias: Option<Comparison>,
 }
 
-impl Past {
+impl RecordedRun {
     /// Lets it reach to where the snapshot was taken; from there on the run is computed.
-    pub fn until(mut self, snapshot: Snapshot) -> Past {
+    pub fn until(mut self, snapshot: Snapshot) -> RecordedRun {
         self.out = snapshot.out.iter().map(|out| ((out.round, out.seat), out.down)).collect();
         self.unlifted = snapshot.unlifted.iter().copied().collect();
         let states = snapshot.clients.iter().enumerate();

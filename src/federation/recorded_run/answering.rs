@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Frame, Past};
+use super::{Frame, RecordedRun};
 use crate::federation::bias::Comparison;
 use crate::federation::compute::{
     ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate,
@@ -29,7 +29,7 @@ fn unreadable(what: &str, error: &WireError) -> FederationError {
     missing(format!("{what} in the checkpoint cannot be read back ({error})"))
 }
 
-impl Past {
+impl RecordedRun {
     /// A Down's tensors, of seats that were out when the snapshot was taken.
     fn message(&self, round: Round, seat: SeatId) -> Result<Arc<Message>, FederationError> {
         let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, seat))) else {
@@ -54,7 +54,7 @@ impl Past {
     }
 }
 
-impl ResultSource for Past {
+impl ResultSource for RecordedRun {
     fn ends_at(&self, place: SnapshotPlace) -> Option<&Snapshot> {
         self.snapshot.as_ref().filter(|snapshot| snapshot.place == place)
     }

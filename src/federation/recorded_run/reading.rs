@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Frame, Learnt, Past, RoundPast, SeatPast};
+use super::{Frame, Learnt, RecordedParticipant, RecordedRound, RecordedRun};
 use crate::federation::bias::Comparison;
 use crate::federation::event::{
     ClassScore, Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers,
@@ -23,7 +23,7 @@ pub(super) struct Reading {
     charged: bool,
 }
 
-impl Past {
+impl RecordedRun {
     /// Takes the next entry.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Past {
                 let rejected = std::mem::take(&mut self.reading.rejected);
                 let bias = self.round(*round).bias.take();
                 let (digest, figures) = (digest(&numbers), numbers.metrics);
-                let past = RoundPast { digest, figures, rejected, bias };
+                let past = RecordedRound { digest, figures, rejected, bias };
                 self.rounds.insert(*round, past);
             }
             Event::Evaluated { round, task, point } => {
@@ -101,11 +101,11 @@ impl Past {
         }
     }
 
-    fn seat(&mut self, round: Round, seat: SeatId) -> &mut SeatPast {
+    fn seat(&mut self, round: Round, seat: SeatId) -> &mut RecordedParticipant {
         self.seats.entry((round, seat)).or_default()
     }
 
-    fn round(&mut self, round: Round) -> &mut RoundPast {
+    fn round(&mut self, round: Round) -> &mut RecordedRound {
         self.rounds.entry(round).or_default()
     }
 }

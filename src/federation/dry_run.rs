@@ -35,10 +35,10 @@ use crate::wire::{Body, FrameSize};
 ///
 /// # Errors
 /// What would end the run without a number being wrong: nobody can be reached, or the rules contradict each other.
-pub fn size(
+pub fn dry_run(
     terms: Terms,
     counts: CountSource,
-    seats: impl Fn(SizedSeat<'_>) + Send + Sync + 'static,
+    seats: impl Fn(PlannedParticipant<'_>) + Send + Sync + 'static,
     sink: Box<dyn EventSink>,
 ) -> Result<RunEnd, FederationError> {
     let rules = Rules {
@@ -52,15 +52,14 @@ pub fn size(
         ..terms.rules
     };
     let world = Arc::new(World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?);
-    let compute: Arc<dyn Compute> =
-        Arc::new(LayoutAnswers { on_seat: seats, seats: Mutex::default() });
+    let compute: Arc<dyn Compute> = Arc::new(DryRun { on_seat: seats, seats: Mutex::default() });
     let server = ServerMachine::new(Arc::clone(&world), Arc::clone(&compute), None);
     let devices = Devices::start(Vec::new(), None, Box::new(()), None)?;
     walk(world, compute, server, devices, sink, Interrupt::default())
 }
 
 /// A seat of a round that opens.
-pub struct SizedSeat<'a> {
+pub struct PlannedParticipant<'a> {
     /// Its round.
     pub context: &'a RoundContext,
     pub seat: &'a Seat,
@@ -78,7 +77,7 @@ pub struct SizedSeat<'a> {
 const FAULT: &str = "a fault of the scenario";
 
 /// Layouts in place of workers.
-struct LayoutAnswers<F> {
+struct DryRun<F> {
     on_seat: F,
     /// The seats of open rounds.
     seats: Mutex<BTreeMap<Round, Vec<Upload>>>,
@@ -91,7 +90,7 @@ struct Upload {
     bytes: Arc<FrameBytes>,
 }
 
-impl<F> LayoutAnswers<F> {
+impl<F> DryRun<F> {
     fn seats(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +109,7 @@ impl<F> LayoutAnswers<F> {
     }
 }
 
-impl<F: Fn(SizedSeat<'_>) + Send + Sync> ResultSource for LayoutAnswers<F> {
+impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
     fn downs(
         &self,
         world: &World,
@@ -124,7 +123,14 @@ impl<F: Fn(SizedSeat<'_>) + Send + Sync> ResultSource for LayoutAnswers<F> {
             let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
             let passes = world.passes_over(context, seat, samples);
             let down_at_most = exchange.down.layout.at_most;
-            (self.on_seat)(SizedSeat { context, seat, samples, passes, up_size, down_at_most });
+            (self.on_seat)(PlannedParticipant {
+                context,
+                seat,
+                samples,
+                passes,
+                up_size,
+                down_at_most,
+            });
             let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
             uploads.push(Upload { samples, bytes });
             let sent = match last.take() {
