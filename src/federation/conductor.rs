@@ -1,14 +1,13 @@
-//! The conductor: takes the next event from the queue, lets its actor react, carries out what the
+//! The conductor: takes the next event from the queue, sends it to its actor, carries out what the
 //! actor asks for. It alone decides what happens when.
 //!
-//! An event is delivered and its answer awaited, so every mailbox is drained before the next event is
-//! taken; clients have none, and are called. An event that needs the answer of a worker waits for it when
+//! An event is delivered and its answer awaited, so every mailbox is empty before the next event is
+//! taken. An event that needs the answer of a worker waits for it when
 //! it is popped: everything that could be handed to workers before has been.
 //!
 //! Entries are written to the sink in batches. The recorder puts them where they survive the process, as soon
 //! as a wait is long enough to be noticed.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr, Handler};
 
-use super::client::{ClientMachine, TrainingJob};
+use super::client::{Directory, TrainingJob};
 use super::compute::Compute;
-use super::devices::{Devices, Work, guard};
+use super::devices::{Devices, Work};
 use super::effect::{Effect, Message, Pending};
 use super::error::FederationError;
 use super::event::{EndReason, Event, Numbers};
@@ -34,7 +33,7 @@ use super::server::{AtServer, ServerActor, ServerKept, ServerMachine, ToServer, 
 use super::sink::{EventSink, JobKind};
 use super::snapshot::{self, Snapshot};
 use super::world::World;
-use crate::quantity::{ClientId, VirtualTime};
+use crate::quantity::VirtualTime;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +48,13 @@ pub struct RunEnd {
 
 pub(super) struct Conductor {
     world: Arc<World>,
-    compute: Arc<dyn Compute>,
     devices: Devices,
     interrupt: Interrupt,
     queue: EventQueue<Upcoming>,
     network: Network,
     packs: Packs<TrainingJob>,
     server: Addr<ServerActor>,
-    clients: BTreeMap<ClientId, ClientMachine>,
+    clients: Directory,
     log: EntryLog,
     recorder: Addr<Recorder>,
     now: VirtualTime,
@@ -97,16 +95,11 @@ impl Conductor {
         let mut queue = EventQueue::default();
         let start = Upcoming::Known(Message::Server(ToServer::Start));
         queue.push(VirtualTime::ZERO, Class::Timer, ActorId::Server, start);
-        let asked = world.rules.clients.saturating_add(world.rules.load);
-        let idle = world.rules.idle;
-        let idle = (asked..asked.saturating_add(idle)).map(ClientId);
-        let client = |id| ClientMachine::new(id, Arc::clone(&world), Arc::clone(&compute));
-        let clients = idle.map(|id| (id, client(id))).collect();
+        let clients = Directory::new(Arc::clone(&world), compute, Directory::LIVE);
         let network = Network::new(&world.rules.links);
         let (log, recorder) = EntryLog::new(sink);
         Conductor {
             world,
-            compute,
             network,
             devices,
             interrupt,
@@ -232,11 +225,7 @@ impl Conductor {
                 sent.map_err(|_| FederationError::ActorGone("the server".into()))
             }
             (ActorId::Client(id), Message::Client(what)) => {
-                let (world, compute) = (&self.world, &self.compute);
-                let new = || ClientMachine::new(id, Arc::clone(world), Arc::clone(compute));
-                let client = self.clients.entry(id).or_insert_with(new);
-                guard(|| client.step(now, what))
-                    .map_err(|_| FederationError::ActorGone(id.to_string()))
+                self.clients.deliver(now, id, what).await
             }
             (to, _) => Err(FederationError::ActorGone(format!("the addressee {to:?}"))),
         }
@@ -279,10 +268,7 @@ impl Conductor {
                     self.tell_recorder(RecordModel(task, state)).await??;
                 }
                 Effect::Keep(kept) => self.snapshot(*kept).await?,
-                Effect::Turn(world) => self.turn(world)?,
-                Effect::Forget(client) => {
-                    self.clients.remove(&client);
-                }
+                Effect::Turn(world) => self.turn(world).await?,
                 Effect::End(result) => step = Step::End(result),
             }
         }
@@ -293,7 +279,7 @@ impl Conductor {
     }
 
     /// Lets something else hold for everybody.
-    fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
+    async fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
         let lines = |world: &World| (world.rules.links.server_down, world.rules.links.server_up);
         if lines(&world) != lines(&self.world) {
             if self.network.next().is_some() {
@@ -303,7 +289,7 @@ impl Conductor {
             }
             self.network = Network::new(&world.rules.links);
         }
-        self.clients.values_mut().for_each(|client| client.turn(Arc::clone(&world)));
+        self.clients.turn(Arc::clone(&world)).await?;
         self.world = world;
         Ok(())
     }
@@ -318,12 +304,9 @@ impl Conductor {
         let ServerKept { place, round, policy, caches, unlifted, mut out } = server;
         let mut clients = Vec::new();
         if !self.world.stateless {
-            let seats = out.keys().copied().collect();
-            for (id, client) in &mut self.clients {
-                if let Some(kept) = client.keep(&seats) {
-                    clients.push((*id, kept.state));
-                    out.extend(kept.out);
-                }
+            for (id, kept) in self.clients.keep(out.keys().copied().collect()).await? {
+                clients.push((id, kept.state));
+                out.extend(kept.out);
             }
         }
         let (downs, out) = snapshot::keep_downs(&out);
@@ -385,3 +368,6 @@ fn clock_ended() -> String {
 async fn poll_once(pending: &mut Pending) -> Poll<Message> {
     poll_fn(|context| Poll::Ready(pending.as_mut().poll(context))).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,8 +59,6 @@ pub(super) enum Effect {
     Keep(Box<ServerKept>),
     /// Something else holds from here on, for everybody.
     Turn(Arc<World>),
-    /// The client's actor holds nothing any more.
-    Forget(ClientId),
     /// The run is over.
     End(Result<(), FederationError>),
 }

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
 
-use super::client::{ClientMachine, train_together};
-use super::compute::Workers;
+use super::client::{ClientMachine, ClientMemory, train_together};
+use super::compute::{Compute, Workers};
 use super::conductor::Conductor;
 use super::devices::Devices;
 use super::effect::{Effect, Message, Pending};
@@ -67,12 +67,9 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 | Effect::Learnt(..)
                 | Effect::Turn(_)
                 | Effect::Keep(_) => {}
-                Effect::Forget(client) => {
-                    clients.remove(&client);
-                }
                 Effect::End(end) => {
                     end.expect("ends well");
-                    assert!(clients.is_empty(), "stateless clients were forgotten");
+                    assert!(clients.values().all(ClientMachine::is_idle), "all work is over");
                     return events;
                 }
             }
@@ -92,7 +89,10 @@ fn drive(setup: super::Setup) -> Vec<Event> {
             (ActorId::Server, Message::Server(what)) => server.step(place.at, what),
             (ActorId::Client(id), Message::Client(what)) => clients
                 .entry(id)
-                .or_insert_with(|| ClientMachine::new(id, Arc::clone(&world), Arc::new(Workers)))
+                .or_insert_with(|| {
+                    let terms = (Arc::clone(&world), Arc::new(Workers) as Arc<dyn Compute>);
+                    ClientMachine::new(id, terms, ClientMemory::default())
+                })
                 .step(place.at, what),
             _ => panic!("a message for somebody else"),
         };

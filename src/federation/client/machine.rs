@@ -8,7 +8,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::memory::{KeptClient, Memory};
+use super::memory::{ClientMemory, KeptClient};
+use super::messages::{AssetArrived, Broadcast, ToClient, WorkStopped};
 use super::training::{self, Stop, Trained};
 use super::uncomputed::{self, Uncomputed};
 use super::upload::{self, tell_server};
@@ -17,94 +18,87 @@ use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
 use crate::federation::faults::CrashTime;
 use crate::federation::figure::Digest;
-use crate::federation::frames::SentDown;
 use crate::federation::packs::Ticket;
-use crate::federation::privacy::Masking;
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
 use crate::numerics::distributions::unit;
 use crate::policy::{Failure, RoundContext, Seat, SeatKind};
-use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 use crate::wire::Body;
-
-/// What happens to a client.
-pub(crate) enum ToClient {
-    /// An asset arrives; its charge is to be recorded.
-    Asset(Event),
-    /// A Down arrives.
-    Broadcast(Box<Broadcast>),
-    /// Local work is over.
-    Trained(Box<Trained>),
-    /// Local work would be over, had anything been computed.
-    Idles(Box<Uncomputed>),
-    /// It goes away, or crashes, before the work of a seat is over.
-    Stops(Arc<RoundContext>, SeatId, Failure),
-}
-
-/// A Down on its way to a seat.
-#[derive(Clone)]
-pub(crate) struct Broadcast {
-    pub context: Arc<RoundContext>,
-    pub seat: Seat,
-    pub down: Arc<SentDown>,
-    /// What the seat masks its upload with, where the server sees sums only.
-    pub masking: Option<Arc<Masking>>,
-    /// When its round is certainly over, where stragglers are skipped.
-    pub closes: Option<VirtualTime>,
-    /// Recorded on arrival, where frames are charged.
-    pub charge: Option<Event>,
-}
 
 /// The client's side of the protocol.
 pub(crate) struct ClientMachine {
     id: ClientId,
     world: Arc<World>,
     compute: Arc<dyn Compute>,
-    memory: Memory,
+    memory: ClientMemory,
     /// With the length and the end of the work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
     busy_until: VirtualTime,
-    /// Of the last seat that did not fail: what its state knows.
-    last_task: Option<TaskId>,
+    /// Seats whose work has begun, or waits to begin.
     open: usize,
 }
 
 impl ClientMachine {
-    pub fn new(id: ClientId, world: Arc<World>, compute: Arc<dyn Compute>) -> ClientMachine {
-        let memory = Memory::default();
-        ClientMachine {
-            id,
-            world,
-            compute,
-            memory,
-            waiting: VecDeque::new(),
-            busy_until: VirtualTime::ZERO,
-            last_task: None,
-            open: 0,
-        }
+    /// A client with nothing to do, and this to remember.
+    pub fn new(
+        id: ClientId,
+        (world, compute): (Arc<World>, Arc<dyn Compute>),
+        memory: ClientMemory,
+    ) -> ClientMachine {
+        let (waiting, busy_until) = (VecDeque::new(), VirtualTime::ZERO);
+        ClientMachine { id, world, compute, memory, waiting, busy_until, open: 0 }
     }
 
-    /// One transition.
-    pub fn step(&mut self, now: VirtualTime, event: ToClient) -> Vec<Effect> {
+    pub fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Returns true if no seat of the client is open: it holds nothing but its memory.
+    pub fn is_idle(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Ends with what is to be remembered; nothing of stateless clients and of those that never trained.
+    pub fn retire(&mut self) -> Option<ClientMemory> {
+        let memory = std::mem::take(&mut self.memory);
+        (!self.world.stateless && !memory.is_blank()).then_some(memory)
+    }
+
+    /// Takes any message, without an actor.
+    #[cfg(test)]
+    pub fn step(&mut self, now: VirtualTime, message: ToClient) -> Vec<Effect> {
         let mut effects = Vec::new();
-        match event {
-            ToClient::Asset(charge) => effects.push(Effect::Record(charge, None)),
+        match message {
+            ToClient::Asset(asset) => self.take_asset(asset, &mut effects),
             ToClient::Broadcast(broadcast) => self.receive(now, *broadcast, &mut effects),
             ToClient::Trained(trained) => self.finish(now, *trained, &mut effects),
             ToClient::Idles(uncomputed) => self.send_blank(now, *uncomputed, &mut effects),
-            ToClient::Stops(context, seat, failure) => {
-                self.open -= 1;
-                self.fail(now, &context, seat, failure, &mut effects);
-            }
-        }
-        if self.open == 0 && self.world.stateless {
-            effects.push(Effect::Forget(self.id));
+            ToClient::Stops(stopped) => self.stop(now, stopped, &mut effects),
         }
         effects
     }
 
-    fn receive(&mut self, now: VirtualTime, mut broadcast: Broadcast, effects: &mut Vec<Effect>) {
+    /// Records an asset that arrives.
+    pub fn take_asset(&self, AssetArrived { charge }: AssetArrived, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Record(charge, None));
+    }
+
+    /// Ends a seat whose work comes to nothing.
+    pub fn stop(&mut self, now: VirtualTime, stopped: WorkStopped, effects: &mut Vec<Effect>) {
+        let WorkStopped { context, seat, failure } = stopped;
+        self.close_seat();
+        self.fail(now, &context, seat, failure, effects);
+    }
+
+    /// Begins the work of a seat, or fails.
+    pub fn receive(
+        &mut self,
+        now: VirtualTime,
+        mut broadcast: Broadcast,
+        effects: &mut Vec<Effect>,
+    ) {
         let (context, seat) = (&broadcast.context, &broadcast.seat);
         let victim = self.world.victim(context.round, seat);
         let (faults, seed) = (&self.world.rules.faults, self.world.rules.seed);
@@ -147,7 +141,8 @@ impl ClientMachine {
             // What it has computed by then is lost, so nobody computes it.
             self.busy_until = at;
             effects.push(out());
-            let message = ToClient::Stops(Arc::clone(context), seat.id, failure);
+            let (context, seat) = (Arc::clone(context), seat.id);
+            let message = ToClient::Stops(WorkStopped { context, seat, failure });
             let (class, to) = (Class::Timer, ActorId::Client(self.id));
             effects.push(Effect::Tell { at, class, to, message: Message::Client(message) });
             return;
@@ -201,15 +196,16 @@ impl ClientMachine {
             let task = broadcast.seat.view.task;
             let missed = match stateless {
                 true => Vec::new(),
-                false => self.world.missed(self.id, self.last_task, task),
+                false => self.world.missed(self.id, self.memory.last_task, task),
             };
             effects.push(training::ask(broadcast, state, missed, time));
         }
     }
 
-    fn finish(&mut self, now: VirtualTime, trained: Trained, effects: &mut Vec<Effect>) {
+    /// Commits what training left, and sends the Up.
+    pub fn finish(&mut self, now: VirtualTime, trained: Trained, effects: &mut Vec<Effect>) {
         let Trained { context, seat, state, samples, worked, result } = trained;
-        self.open -= 1;
+        self.close_seat();
         if !self.world.stateless {
             self.memory.take_back(state);
         }
@@ -217,7 +213,7 @@ impl ClientMachine {
             Err(Stop::Ends(error)) => effects.push(Effect::End(Err(error))),
             Err(Stop::Failed(failure)) => self.fail(now, &context, seat.id, failure, effects),
             Ok(done) => {
-                self.last_task = Some(seat.view.task);
+                self.memory.last_task = Some(seat.view.task);
                 effects.push(Effect::Record(
                     Event::Trained {
                         round: context.round,
@@ -267,9 +263,14 @@ impl ClientMachine {
     }
 
     /// Sends a frame of the right size with nothing in it.
-    fn send_blank(&mut self, now: VirtualTime, uncomputed: Uncomputed, effects: &mut Vec<Effect>) {
+    pub fn send_blank(
+        &mut self,
+        now: VirtualTime,
+        uncomputed: Uncomputed,
+        effects: &mut Vec<Effect>,
+    ) {
         let Uncomputed { context, seat, worked, bytes } = uncomputed;
-        self.open -= 1;
+        self.close_seat();
         let (round, id) = (context.round, seat.id);
         let load = seat.kind == SeatKind::Load;
         let skipped = Event::Skipped {
@@ -299,6 +300,11 @@ impl ClientMachine {
     /// What a snapshot needs of a client that remembers.
     pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<KeptClient> {
         self.memory.keep(&*self.compute, self.id, out)
+    }
+
+    /// The work of a seat is over.
+    fn close_seat(&mut self) {
+        self.open = self.open.checked_sub(1).expect("the work of a seat ends once");
     }
 
     /// Whether the client of a seat crashes between learning and sending.

@@ -8,13 +8,15 @@ use crate::federation::error::FederationError;
 use crate::federation::frames::SentDown;
 use crate::federation::snapshot::Cadence;
 use crate::federation::world::World;
-use crate::quantity::{ClientId, Round, SeatId};
+use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::Body;
 
-/// The state of a client between rounds.
+/// A client's lasting half: all that is left of it while it has nothing to do.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(crate) struct ClientMemory {
     state: Held,
+    /// Task of the last seat that did not fail: the latest one that the state knows.
+    pub last_task: Option<TaskId>,
     /// Seats computed from states that a snapshot may still have to begin with, in that order.
     before: VecDeque<Before>,
 }
@@ -45,7 +47,12 @@ pub(crate) struct KeptClient {
     pub out: Vec<((Round, SeatId), Arc<SentDown>)>,
 }
 
-impl Memory {
+impl ClientMemory {
+    /// Returns true if it is that of a client that never trained.
+    pub fn is_blank(&self) -> bool {
+        matches!(self.state, Held::Fresh) && self.before.is_empty() && self.last_task.is_none()
+    }
+
     /// Whether a worker has the state.
     pub fn is_lent(&self) -> bool {
         matches!(self.state, Held::Lent)

@@ -1,17 +1,25 @@
-//! A client: a state machine that exists while it has something to do or to remember.
+//! A client: an actor that lives while it has something to do, and a state machine inside.
 //!
-//! The conductor calls it. Thousands of them may be asked in a round, each for two events: a mailbox and a task of its
-//! own would cost more than what they do.
+//! Messages reach it through the [`Directory`], which starts an actor when a client is first addressed and keeps the
+//! memory of those that have ended.
 
+mod actor;
+mod directory;
 mod learning;
 mod machine;
 mod memory;
+mod messages;
 mod uncomputed;
 
 mod training;
 mod upload;
 
-pub(super) use machine::{Broadcast, ClientMachine, ToClient};
+pub(super) use directory::Directory;
+#[cfg(test)]
+pub(super) use machine::ClientMachine;
+#[cfg(test)]
+pub(super) use memory::ClientMemory;
+pub(super) use messages::{AssetArrived, Broadcast, ToClient};
 pub(super) use training::{
     Learning, TrainingJob, learn_together, members, saved_states, seal_all, train_together,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::learning::{SavedStates, learn};
-use super::machine::{Broadcast, ToClient};
+use super::messages::{Broadcast, ToClient};
 use crate::federation::compute::{SuppliedTraining, SuppliedUpdate};
 use crate::federation::devices::{count_as, guard};
 use crate::federation::effect::{Effect, Message, answered};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::machine::Broadcast;
+use super::messages::Broadcast;
 use super::upload;
 use crate::federation::event::FrameBytes;
 use crate::federation::exchange::Exchange;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::machine::Broadcast;
+use super::messages::Broadcast;
 use crate::federation::compute::{Compute, ParticipantRef};
 use crate::federation::effect::{Effect, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};

@@ -10,7 +10,7 @@ use secret::MaskedOutcome;
 use super::machine::ToServer;
 use super::policy_desk::PolicyDesk;
 use crate::federation::assets::AssetCaches;
-use crate::federation::client::{Broadcast, ToClient};
+use crate::federation::client::{AssetArrived, Broadcast, ToClient};
 use crate::federation::closing::Closing;
 use crate::federation::compute::{OwnModel, RoundOpening};
 use crate::federation::effect::{Effect, Message};
@@ -252,7 +252,7 @@ impl OpenRound {
                 return false;
             }
             caches.keep(seat.client, asset.digest);
-            let message = Box::new(|charge| Message::Client(ToClient::Asset(charge)));
+            let message = Box::new(|charge| Message::Client(ToClient::Asset(AssetArrived { charge })));
             parcels.push_back(Parcel { fate, charge, to: client, message });
         }
         let fate = fate_of(&down.bytes);

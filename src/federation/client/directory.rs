@@ -1,0 +1,231 @@
+//! The directory of clients: starts an actor when a client is first addressed, and ends those that idle longest.
+//!
+//! So actors are as many as clients that hold something, and a bounded number of idle ones. A client that is
+//! registered and never addressed is a number. Which actors live changes no result: an idle client is its memory,
+//! and the order of retiring follows virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use actix::{Actor, Addr};
+
+use super::actor::{At, ClientActor, Reaction};
+use super::machine::ClientMachine;
+use super::memory::{ClientMemory, KeptClient};
+use super::messages::{Keep, NewTerms, Retire, ToClient};
+use crate::federation::compute::Compute;
+use crate::federation::effect::Effect;
+use crate::federation::error::FederationError;
+use crate::federation::world::World;
+use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+
+/// Addresses of clients that live as actors, and the memory of those that do not.
+pub(in crate::federation) struct Directory {
+    world: Arc<World>,
+    compute: Arc<dyn Compute>,
+    /// Idle actors at most.
+    max_idle: usize,
+    live: BTreeMap<ClientId, LiveClient>,
+    /// Idle ones among them, the longest idle first.
+    idle: BTreeMap<u64, ClientId>,
+    /// Times that a client became idle.
+    rests: u64,
+    memories: BTreeMap<ClientId, ClientMemory>,
+}
+
+struct LiveClient {
+    address: Addr<ClientActor>,
+    /// Its place among the idle ones.
+    rest: Option<u64>,
+}
+
+impl Directory {
+    /// Idle actors of a run at most: a cohort that is asked again finds its clients living.
+    pub const LIVE: usize = 4_096;
+
+    pub fn new(world: Arc<World>, compute: Arc<dyn Compute>, max_idle: usize) -> Directory {
+        Directory {
+            world,
+            compute,
+            max_idle,
+            live: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            rests: 0,
+            memories: BTreeMap::new(),
+        }
+    }
+
+    /// Sends a client what virtual time has come to, and returns the effects.
+    ///
+    /// # Errors
+    /// [`FederationError::ActorGone`] where the client panicked, or is not registered.
+    pub async fn deliver(
+        &mut self,
+        now: VirtualTime,
+        id: ClientId,
+        message: ToClient,
+    ) -> Result<Vec<Effect>, FederationError> {
+        let address = self.address(id)?;
+        let answer = match message {
+            ToClient::Asset(asset) => address.send(At(now, asset)).await,
+            ToClient::Broadcast(broadcast) => address.send(At(now, *broadcast)).await,
+            ToClient::Trained(trained) => address.send(At(now, *trained)).await,
+            ToClient::Idles(uncomputed) => address.send(At(now, *uncomputed)).await,
+            ToClient::Stops(stopped) => address.send(At(now, stopped)).await,
+        };
+        let Reaction { effects, is_idle } = answer.map_err(|_| gone(id))??;
+        if is_idle {
+            self.rest(id).await?;
+        }
+        Ok(effects)
+    }
+
+    /// Lets something else hold for every client.
+    pub async fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
+        for (id, client) in &self.live {
+            let told = client.address.send(NewTerms(Arc::clone(&world))).await;
+            told.map_err(|_| gone(*id))?;
+        }
+        self.world = world;
+        Ok(())
+    }
+
+    /// Returns what a snapshot needs of clients, in their order, where these seats are still out.
+    pub async fn keep(
+        &mut self,
+        out: BTreeSet<(Round, SeatId)>,
+    ) -> Result<BTreeMap<ClientId, KeptClient>, FederationError> {
+        let out = Arc::new(out);
+        let mut kept = BTreeMap::new();
+        for (id, client) in &self.live {
+            let answer = client.address.send(Keep(Arc::clone(&out))).await;
+            kept.extend(answer.map_err(|_| gone(*id))?.map(|client| (*id, client)));
+        }
+        for (id, memory) in &mut self.memories {
+            kept.extend(memory.keep(&*self.compute, *id, &out).map(|client| (*id, client)));
+        }
+        Ok(kept)
+    }
+
+    /// Returns the number of clients that live as actors.
+    #[cfg(test)]
+    pub fn live(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Returns the address of a client, which is idle no longer; starts its actor where it does not live.
+    fn address(&mut self, id: ClientId) -> Result<Addr<ClientActor>, FederationError> {
+        if let Some(client) = self.live.get_mut(&id) {
+            if let Some(rest) = client.rest.take() {
+                self.idle.remove(&rest);
+            }
+            return Ok(client.address.clone());
+        }
+        let rules = &self.world.rules;
+        let registered = rules.clients.saturating_add(rules.load).saturating_add(rules.idle);
+        if id.0 >= registered {
+            return Err(gone(id));
+        }
+        let memory = self.memories.remove(&id).unwrap_or_default();
+        let terms = (Arc::clone(&self.world), Arc::clone(&self.compute));
+        let address = ClientActor(ClientMachine::new(id, terms, memory)).start();
+        self.live.insert(id, LiveClient { address: address.clone(), rest: None });
+        Ok(address)
+    }
+
+    /// The client idles from now on; who idles longest retires where that is one too many.
+    async fn rest(&mut self, id: ClientId) -> Result<(), FederationError> {
+        self.rests += 1;
+        self.idle.insert(self.rests, id);
+        if let Some(client) = self.live.get_mut(&id) {
+            client.rest = Some(self.rests);
+        }
+        if self.idle.len() > self.max_idle
+            && let Some((_, longest)) = self.idle.pop_first()
+            && let Some(client) = self.live.remove(&longest)
+            // An actor ends with its address; who has nothing to remember need not be asked.
+            && !self.world.stateless
+        {
+            let memory = client.address.send(Retire).await.map_err(|_| gone(longest))?;
+            self.memories.extend(memory.map(|memory| (longest, memory)));
+        }
+        Ok(())
+    }
+}
+
+fn gone(id: ClientId) -> FederationError {
+    FederationError::ActorGone(id.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::client::messages::{AssetArrived, WorkStopped};
+    use crate::federation::compute::Workers;
+    use crate::federation::event::{EndReason, Event};
+    use crate::federation::rules::Rules;
+    use crate::federation::testing::setup;
+    use crate::policy::{Failure, Period, RoundContext};
+
+    fn directory(max_idle: usize) -> Directory {
+        let setup = setup(Rules { clients: 9, load: 2, idle: 3, ..Rules::default() });
+        let world = Arc::new(World::new(&setup).expect("possible"));
+        Directory::new(world, Arc::new(Workers), max_idle)
+    }
+
+    /// Sends a client an asset, which leaves it idle.
+    async fn poke(directory: &mut Directory, client: u32) -> Result<usize, FederationError> {
+        let charge = Event::RunEnded { reason: EndReason::Done };
+        let asset = ToClient::Asset(AssetArrived { charge });
+        let effects = directory.deliver(VirtualTime::ZERO, ClientId(client), asset).await?;
+        Ok(effects.len())
+    }
+
+    #[test]
+    fn clients_that_idle_longest_end_first() {
+        actix::System::new().block_on(async {
+            let mut directory = directory(3);
+            for client in [4, 0, 2, 0, 7, 13] {
+                assert_eq!(poke(&mut directory, client).await.expect("lives"), 1);
+            }
+            let live: Vec<u32> = directory.live.keys().map(|client| client.0).collect();
+            assert_eq!(live, [0, 7, 13], "4 idles longest, then 2");
+            assert!(directory.memories.is_empty(), "nobody has anything to remember");
+        });
+    }
+
+    #[test]
+    fn clients_that_are_not_registered_have_no_address() {
+        actix::System::new().block_on(async {
+            let mut directory = directory(3);
+            assert!(poke(&mut directory, 13).await.is_ok());
+            let error = poke(&mut directory, 14).await.expect_err("has no address");
+            assert!(matches!(error, FederationError::ActorGone(_)), "{error}");
+        });
+    }
+
+    #[test]
+    fn panic_of_a_client_names_it() {
+        actix::System::new().block_on(async {
+            let mut directory = directory(3);
+            let task = &directory.world.curriculum.tasks[0];
+            let context = RoundContext {
+                round: Round(0),
+                period: Period::of(Arc::clone(task), 2),
+                phase: 0,
+                phase_name: "train",
+                round_in_phase: 0,
+                rounds_in_phase: 1,
+                run_seed: 0,
+            };
+            // Nothing was begun that could stop.
+            let failure = Failure::Crashed;
+            let stopped = WorkStopped { context: Arc::new(context), seat: SeatId(0), failure };
+            let stops = ToClient::Stops(stopped);
+            let answer = directory.deliver(VirtualTime::ZERO, ClientId(5), stops).await;
+            let error = answer.err().expect("the client panics");
+            let named = ClientId(5).to_string();
+            assert!(matches!(error, FederationError::ActorGone(who) if who == named));
+        });
+    }
+}

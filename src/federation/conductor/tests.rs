@@ -1,0 +1,117 @@
+//! Actors of clients in whole runs: how many live, and what those that ended remember.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::federation::compute::Workers;
+use crate::federation::event::Entry;
+use crate::federation::participation::{Participants, Participation};
+use crate::federation::rules::Rules;
+use crate::federation::sink::Memory;
+use crate::federation::testing::{Echo, setup};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{
+    Failure, Figures, Lab, Layout, Member, MessageKind, Method, MethodProfile, Outcome, PolicyError, Server, SketchFacts,
+};
+use crate::wire::{Body, Kind, NamedTensor, Section};
+
+/// An echo whose clients count how often they trained.
+struct Counting;
+
+const TRAININGS: &str = "trainings";
+
+impl Method for Counting {
+    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Echo.server(lab, init)
+    }
+    fn profile(&self) -> MethodProfile {
+        MethodProfile { stateless: false, ..Echo.profile() }
+    }
+    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+        Echo.layout(message, facts)
+    }
+    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+        let mut outcomes = Echo.train(members, lab);
+        for (member, outcome) in members.iter_mut().zip(&mut outcomes) {
+            let before = member.state.sections.first().map_or(0.0, trainings);
+            let now = NamedTensor::f32(TRAININGS, [1], vec![before + 1.0]).expect("fills");
+            member.state = Body::new(vec![], vec![Section::new(Kind::Statistics, vec![now])]);
+            let counted = outcome.as_mut().expect("an echo does not fail");
+            counted.metrics = figures(before + 1.0);
+        }
+        outcomes
+    }
+}
+
+fn trainings(section: &Section) -> f32 {
+    section.tensors[0].as_f32().expect("a number")[0]
+}
+
+fn figures(trainings: f32) -> Figures {
+    vec![(TRAININGS, f64::from(trainings))]
+}
+
+/// Walks a run with so many idle actors at most; returns its entries and how many actors lived at once.
+fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
+    let setup = crate::federation::Setup { method, ..setup(rules) };
+    let world = Arc::new(World::new(&setup).expect("possible"));
+    let devices = Devices::start(vec![setup.lab.clone()], None, Box::new(()), None);
+    let devices = devices.expect("starts");
+    let policy = world.method.server(&setup.lab, StreamKey::new(0, Domain::Init)).expect("starts");
+    let server = ServerMachine::new(Arc::clone(&world), Arc::new(Workers), Some(policy));
+    let memory = Memory::default();
+    let sink = Box::new(memory.clone());
+    let most = actix::System::new().block_on(async move {
+        let (compute, interrupt) = (Arc::new(Workers), Interrupt::default());
+        let clients = Directory::new(Arc::clone(&world), Arc::new(Workers), max_idle);
+        let mut conductor = Conductor::new(world, compute, server, sink, devices, interrupt);
+        conductor.clients = clients;
+        let mut most = 0;
+        loop {
+            let step = conductor.step().await.expect("goes on");
+            most = most.max(conductor.clients.live());
+            if let Step::End(end) = step {
+                end.expect("ends well");
+                conductor.write().expect("is kept");
+                return most;
+            }
+        }
+    });
+    (memory.entries(), most)
+}
+
+fn cohorts_of_five() -> Rules {
+    let participants = Participants::Count { count: 5 };
+    let participation = Participation { participants, ..Participation::default() };
+    Rules { clients: 20, rounds: 6, participation, ..Rules::default() }
+}
+
+#[test]
+fn registered_clients_start_no_actor() {
+    let rules = Rules { clients: 3, rounds: 1, idle: 100_000, ..Rules::default() };
+    let (_, most) = walk(rules, Arc::new(Echo), Directory::LIVE);
+    assert_eq!(most, 3);
+}
+
+#[test]
+fn actors_are_a_cohort_and_some_idle_ones() {
+    let (_, most) = walk(cohorts_of_five(), Arc::new(Counting), 4);
+    assert!((6..=9).contains(&most), "{most} actors");
+    let (_, most) = walk(cohorts_of_five(), Arc::new(Echo), 4);
+    assert!((6..=9).contains(&most), "{most} actors");
+}
+
+#[test]
+fn retired_clients_remember() {
+    let (always, _) = walk(cohorts_of_five(), Arc::new(Counting), usize::MAX);
+    let (retired, most) = walk(cohorts_of_five(), Arc::new(Counting), 0);
+    assert_eq!(always, retired);
+    assert_eq!(most, 5, "nobody idles");
+    let counts = retired.iter().filter(|entry| entry.event.name() == "trained").map(|entry| {
+        let numbers = entry.numbers.as_ref().expect("training has numbers");
+        numbers.metrics[TRAININGS].to_string()
+    });
+    let counts: Vec<String> = counts.collect();
+    assert_eq!(counts.len(), 60);
+    assert!(counts.iter().any(|count| count == "4"), "{counts:?}");
+}
