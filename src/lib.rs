@@ -44,12 +44,12 @@
 //! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
 //!
 //! # A round
-//! The conductor pops the next event by `(virtual time, class, actor, sequence)`. The server
-//! draws a cohort, its policy broadcasts one Down per seat, links deliver them, clients train as
-//! device jobs, their Ups travel back, are checked, lifted to parts and merged in a fixed binary
-//! tree over seats; the round closes with the policy's server step and an evaluation. Recorder,
-//! ledger, metrics and progress all read one stream of [`federation::Event`]s; there is no other
-//! way out of the simulation.
+//! The conductor pops the next envelope by `(virtual time, class, actor, sequence)`, sends its message to the
+//! actor, awaits the answer and carries it out before it pops another. The server draws a cohort, its policy
+//! broadcasts one Down per seat, links deliver them, clients train as device jobs, their Ups travel back, are
+//! checked, lifted to parts and merged in a fixed binary tree over seats; the round closes with the policy's
+//! server step and an evaluation. Journal, ledger, metrics and progress all read one stream of
+//! [`federation::Event`]s; there is no other way out of the simulation.
 //!
 //! # A past that is told
 //! A checkpoint holds only what the journal does not: the server's state, the clients' and the Downs of

@@ -18,12 +18,13 @@ use actix::{Actor, Addr, Handler};
 use super::client::{Directory, TrainingJob};
 use super::compute::Compute;
 use super::devices::{Devices, Work};
-use super::effect::{Effect, Message, Pending};
+use super::effect::Effect;
+use super::envelope::{Envelope, Message, Pending};
 use super::error::FederationError;
 use super::event::{EndReason, Event, Numbers};
 use super::fleet::TrainErrand;
 use super::interrupt::Interrupt;
-use super::network::{Delivery, Network};
+use super::network::Network;
 use super::packs::{Packs, Ticket};
 use super::queue::{ActorId, Class, EventQueue};
 use super::recorder::{
@@ -93,8 +94,8 @@ impl Conductor {
         interrupt: Interrupt,
     ) -> Conductor {
         let mut queue = EventQueue::default();
-        let start = Upcoming::Known(Message::Server(ToServer::Start));
-        queue.push(VirtualTime::ZERO, Class::Timer, ActorId::Server, start);
+        let start = Envelope::for_server(VirtualTime::ZERO, Class::Timer, ToServer::Start);
+        put(&mut queue, start);
         let clients = Directory::new(Arc::clone(&world), compute, Directory::LIVE);
         let network = Network::new(&world.rules.links);
         let (log, recorder) = EntryLog::new(sink);
@@ -151,7 +152,7 @@ impl Conductor {
             && self.queue.next().is_none_or(|event| at <= event)
         {
             let queue = &mut self.queue;
-            self.network.advance(&mut |delivery| deliver_to(queue, delivery));
+            self.network.advance(&mut |frame| put(queue, frame));
         }
         let Some((place, upcoming)) = self.queue.pop() else {
             let waiting = self.server.send(WhoWaits).await.unwrap_or_default();
@@ -171,7 +172,7 @@ impl Conductor {
             }
         };
         let Some(message) = waited else { return Ok(Step::Interrupted) };
-        let effects = self.deliver(place.to, message).await?;
+        let effects = self.deliver(message).await?;
         self.carry_out(effects).await
     }
 
@@ -213,21 +214,14 @@ impl Conductor {
         }
     }
 
-    async fn deliver(
-        &mut self,
-        to: ActorId,
-        message: Message,
-    ) -> Result<Vec<Effect>, FederationError> {
+    async fn deliver(&mut self, message: Message) -> Result<Vec<Effect>, FederationError> {
         let now = self.now;
-        match (to, message) {
-            (ActorId::Server, Message::Server(what)) => {
+        match message {
+            Message::Server(what) => {
                 let sent = self.server.send(AtServer { now, what }).await;
                 sent.map_err(|_| FederationError::ActorGone("the server".into()))
             }
-            (ActorId::Client(id), Message::Client(what)) => {
-                self.clients.deliver(now, id, what).await
-            }
-            (to, _) => Err(FederationError::ActorGone(format!("the addressee {to:?}"))),
+            Message::Client(id, what) => self.clients.deliver(now, id, what).await,
         }
     }
 
@@ -236,16 +230,13 @@ impl Conductor {
         for effect in effects {
             match effect {
                 Effect::Record(event, numbers) => self.record(event, numbers),
-                Effect::Tell { at, class, to, message } => {
-                    self.queue.push(at, class, to, Upcoming::Known(message));
-                }
+                Effect::Tell(envelope) => put(&mut self.queue, envelope),
                 Effect::Await { at, class, to, pending } => {
                     self.queue.push(at, class, to, Upcoming::Pending(pending));
                 }
                 Effect::Send(journey) => {
                     let queue = &mut self.queue;
-                    let mut deliver = |delivery| deliver_to(queue, delivery);
-                    self.network.send(self.now, journey, &mut deliver);
+                    self.network.send(self.now, journey, &mut |frame| put(queue, frame));
                 }
                 Effect::Post(kind, work) => self.devices.post(kind, work),
                 Effect::Plan(round, packs) => self.packs.open(round, packs),
@@ -354,8 +345,9 @@ impl Conductor {
     }
 }
 
-fn deliver_to(queue: &mut EventQueue<Upcoming>, Delivery { at, to, message }: Delivery) {
-    queue.push(at, Class::Delivery, to, Upcoming::Known(message));
+/// Lets an envelope wait for its time.
+fn put(queue: &mut EventQueue<Upcoming>, Envelope { at, class, to, message }: Envelope) {
+    queue.push(at, class, to, Upcoming::Known(message));
 }
 
 fn clock_ended() -> String {

@@ -1,44 +1,34 @@
-//! What a transition of an actor asks for, and what actors tell each other.
+//! Effects that a transition of an actor asks for.
 //!
 //! The state machines of server and client are functions from an event to a list of
 //! [`Effect`]s: they start no thread, read no clock and send nothing themselves. The conductor
 //! carries effects out, in order.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::client::{ToClient, TrainingJob};
+use super::client::TrainingJob;
 use super::devices::Work;
+use super::envelope::{Envelope, Message, Pending};
 use super::error::FederationError;
 use super::event::{Event, Numbers};
 use super::network::Journey;
 use super::packs::Ticket;
 use super::queue::{ActorId, Class};
-use super::server::{ServerKept, ToServer};
+use super::server::ServerKept;
 use super::sink::JobKind;
 use super::world::World;
 use crate::learning::Confusion;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 use crate::wire::Body;
 
-/// What an actor is told.
-pub(super) enum Message {
-    Server(ToServer),
-    Client(ToClient),
-}
-
-/// A message that comes out of computation; awaited when its event is popped, never earlier.
-pub(super) type Pending = Pin<Box<dyn Future<Output = Message> + Send>>;
-
 /// What a transition asks for.
 pub(super) enum Effect {
     /// Write this down as having happened now.
     Record(Event, Option<Numbers>),
-    /// Tell an actor something at a virtual time.
-    Tell { at: VirtualTime, class: Class, to: ActorId, message: Message },
+    /// Deliver a message at its virtual time.
+    Tell(Envelope),
     /// Tell an actor the answer of a computation at a virtual time, whenever it is ready.
     Await { at: VirtualTime, class: Class, to: ActorId, pending: Pending },
     /// Send frames.

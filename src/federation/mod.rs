@@ -7,11 +7,12 @@
 //!                 ^------------- effects <---'      ------>  (lab, method, shards)
 //!  sink  <--- entries; recorder: snapshots, flushing
 //! ```
-//! Actors are state machines ([`server`](self) and client) that map an event to effects; the conductor
-//! carries effects out in order. The server and the recorder have mailboxes; clients, of whom there are
-//! many, are called. Compute runs on [`devices`](self) only, and no result of a worker is seen before the
-//! event that needs it is popped. So neither the number of workers nor their speed can change anything but
-//! waiting.
+//! The server, clients and the recorder are actors with mailboxes and typed messages; inside the server and a
+//! client is a state machine that maps a message to effects. The conductor sends one message at a time, awaits
+//! the answer, and carries the effects out in order. A client's actor starts when the client is first addressed
+//! and ends when it has long been idle. Compute runs on [`devices`](self) only, and no result of a worker is seen
+//! before the event that needs it is popped. So neither the number of workers nor their speed can change anything
+//! but waiting.
 //!
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
@@ -29,6 +30,7 @@ mod conductor;
 mod devices;
 mod dry_run;
 mod effect;
+mod envelope;
 mod error;
 mod evaluation;
 pub mod event;

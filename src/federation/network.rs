@@ -9,33 +9,23 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bandwidth::{Pipe, TransferId};
-use super::effect::Message;
+use super::envelope::{Envelope, Message};
 use super::event::{Direction, Event};
 use super::links::Fate;
-use super::queue::ActorId;
 use super::rules::LinkRules;
 use crate::quantity::VirtualTime;
 
 /// A frame, and what its receiver is told.
 pub(super) struct Parcel {
     pub fate: Fate,
-    /// Its entry in the journal; the latency is filled in on arrival.
-    pub charge: Event,
-    pub to: ActorId,
-    pub message: Box<dyn FnOnce(Event) -> Message + Send>,
+    /// It carries the frame's entry; on a shared line the latency is filled in on arrival.
+    pub message: Message,
 }
 
 /// Frames of one client and direction, each sent when the one before it has arrived.
 pub(super) struct Journey {
     pub direction: Direction,
     pub parcels: VecDeque<Parcel>,
-}
-
-/// Something that arrives.
-pub(super) struct Delivery {
-    pub at: VirtualTime,
-    pub to: ActorId,
-    pub message: Message,
 }
 
 /// Everything under way.
@@ -65,16 +55,16 @@ impl Network {
     }
 
     /// Sends frames. What arrives at a known time is handed to `deliver` at once.
-    pub fn send(&mut self, now: VirtualTime, journey: Journey, deliver: &mut impl FnMut(Delivery)) {
+    pub fn send(&mut self, now: VirtualTime, journey: Journey, deliver: &mut impl FnMut(Envelope)) {
         if self.line(journey.direction).pipe.is_some() {
             self.starting.insert((now, self.sequence), journey);
             self.sequence += 1;
             return;
         }
         let mut at = now;
-        for Parcel { fate, charge, to, message } in journey.parcels {
+        for Parcel { fate, message } in journey.parcels {
             at = at + fate.latency;
-            deliver(Delivery { at, to, message: message(charge) });
+            deliver(Envelope::delivery(at, message));
         }
     }
 
@@ -86,7 +76,7 @@ impl Network {
     }
 
     /// Lets the next change happen.
-    pub fn advance(&mut self, deliver: &mut impl FnMut(Delivery)) {
+    pub fn advance(&mut self, deliver: &mut impl FnMut(Envelope)) {
         let Some(now) = self.next() else { return };
         // What is through makes room for what starts.
         for direction in [Direction::Down, Direction::Up] {
@@ -96,15 +86,14 @@ impl Network {
                 (&mut line.pipe, line.under_way.remove(&id))
             {
                 pipe.finish(at, id);
-                let Some(Parcel { fate, mut charge, to, message }) = journey.parcels.pop_front()
-                else {
+                let Some(Parcel { fate, mut message }) = journey.parcels.pop_front() else {
                     return;
                 };
                 let arrives = at + fate.delay;
-                if let Event::FrameCharged { latency, .. } = &mut charge {
+                if let Some(Event::FrameCharged { latency, .. }) = message.charge_mut() {
                     *latency = arrives.0 - sent.0;
                 }
-                deliver(Delivery { at: arrives, to, message: message(charge) });
+                deliver(Envelope::delivery(arrives, message));
                 if !journey.parcels.is_empty() {
                     self.starting.insert((arrives, self.sequence), journey);
                     self.sequence += 1;

@@ -10,11 +10,12 @@ use super::client::{ClientMachine, ClientMemory, train_together};
 use super::compute::{Compute, Workers};
 use super::conductor::Conductor;
 use super::devices::Devices;
-use super::effect::{Effect, Message, Pending};
+use super::effect::Effect;
+use super::envelope::{Envelope, Message, Pending};
 use super::event::Event;
 use super::exchange::Exchange;
 use super::fold::{Fold, Folding, Part, Upload};
-use super::network::{Delivery, Network};
+use super::network::Network;
 use super::queue::{ActorId, Class, EventQueue};
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
@@ -46,15 +47,14 @@ fn drive(setup: super::Setup) -> Vec<Event> {
         for effect in effects {
             match effect {
                 Effect::Record(event, _) => events.push(event),
-                Effect::Tell { at, class, to, message } => {
+                Effect::Tell(Envelope { at, class, to, message }) => {
                     queue.push(at, class, to, Upcoming::Known(message));
                 }
                 Effect::Await { at, class, to, pending } => {
                     queue.push(at, class, to, Upcoming::Pending(pending));
                 }
-                Effect::Send(journey) => network.send(now, journey, &mut |delivery| {
-                    let Delivery { at, to, message } = delivery;
-                    queue.push(at, Class::Delivery, to, Upcoming::Known(message));
+                Effect::Send(journey) => network.send(now, journey, &mut |frame| {
+                    queue.push(frame.at, frame.class, frame.to, Upcoming::Known(frame.message));
                 }),
                 Effect::Post(_, work) => work.run(&setup.lab),
                 Effect::Train { at, to, job, pending, .. } => {
@@ -85,16 +85,15 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 }
             }
         };
-        effects = match (place.to, message) {
-            (ActorId::Server, Message::Server(what)) => server.step(place.at, what),
-            (ActorId::Client(id), Message::Client(what)) => clients
+        effects = match message {
+            Message::Server(what) => server.step(place.at, what),
+            Message::Client(id, what) => clients
                 .entry(id)
                 .or_insert_with(|| {
                     let terms = (Arc::clone(&world), Arc::new(Workers) as Arc<dyn Compute>);
                     ClientMachine::new(id, terms, ClientMemory::default())
                 })
                 .step(place.at, what),
-            _ => panic!("a message for somebody else"),
         };
     }
 }

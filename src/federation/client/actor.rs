@@ -4,9 +4,9 @@ use actix::{Actor, ActorContext, Context, Handler, Message, MessageResult};
 
 use super::machine::ClientMachine;
 use super::memory::{ClientMemory, KeptClient};
-use super::messages::{AssetArrived, Broadcast, Keep, NewTerms, Retire, WorkStopped};
-use super::training::Trained;
-use super::uncomputed::Uncomputed;
+use super::messages::{
+    AssetArrived, Broadcast, Keep, NewTerms, Retire, Trained, Uncomputed, WorkStopped,
+};
 use crate::federation::devices::guard;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;

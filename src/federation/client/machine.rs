@@ -9,17 +9,18 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::memory::{ClientMemory, KeptClient};
-use super::messages::{AssetArrived, Broadcast, ToClient, WorkStopped};
-use super::training::{self, Stop, Trained};
-use super::uncomputed::{self, Uncomputed};
+use super::messages::{AssetArrived, Broadcast, Stop, ToClient, Trained, Uncomputed, WorkStopped};
+use super::orders;
+use super::uncomputed;
 use super::upload::{self, tell_server};
 use crate::federation::compute::{Compute, ParticipantRef};
-use crate::federation::effect::{Effect, Message};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::Envelope;
 use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
 use crate::federation::faults::CrashTime;
 use crate::federation::figure::Digest;
 use crate::federation::packs::Ticket;
-use crate::federation::queue::{ActorId, Class};
+use crate::federation::queue::Class;
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
 use crate::numerics::distributions::unit;
@@ -143,8 +144,7 @@ impl ClientMachine {
             effects.push(out());
             let (context, seat) = (Arc::clone(context), seat.id);
             let message = ToClient::Stops(WorkStopped { context, seat, failure });
-            let (class, to) = (Class::Timer, ActorId::Client(self.id));
-            effects.push(Effect::Tell { at, class, to, message: Message::Client(message) });
+            effects.push(self.remind(at, message));
             return;
         }
         self.busy_until = end;
@@ -152,9 +152,7 @@ impl ClientMachine {
             uncomputed::who_need_not_compute(&self.world, &broadcast, (work, end))
         {
             effects.push(out());
-            let message = Message::Client(ToClient::Idles(Box::new(uncomputed)));
-            let (class, to) = (Class::Timer, ActorId::Client(self.id));
-            effects.push(Effect::Tell { at: end, class, to, message });
+            effects.push(self.remind(end, ToClient::Idles(Box::new(uncomputed))));
             return;
         }
         self.waiting.push_back((broadcast, (work, end)));
@@ -178,7 +176,7 @@ impl ClientMachine {
             let known = self.compute.known_training(&at, broadcast.masking.as_deref());
             if let Some(training) = known {
                 self.memory.lend_to_nobody();
-                effects.extend(training::supply(broadcast, training, time));
+                effects.extend(orders::supply(broadcast, training, time));
                 continue;
             }
             let state = match stateless {
@@ -198,7 +196,7 @@ impl ClientMachine {
                 true => Vec::new(),
                 false => self.world.missed(self.id, self.memory.last_task, task),
             };
-            effects.push(training::ask(broadcast, state, missed, time));
+            effects.push(orders::ask(broadcast, state, missed, time));
         }
     }
 
@@ -300,6 +298,11 @@ impl ClientMachine {
     /// What a snapshot needs of a client that remembers.
     pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<KeptClient> {
         self.memory.keep(&*self.compute, self.id, out)
+    }
+
+    /// Tells the client itself something later.
+    fn remind(&self, at: VirtualTime, message: ToClient) -> Effect {
+        Effect::Tell(Envelope::for_client(at, Class::Timer, self.id, message))
     }
 
     /// The work of a seat is over.

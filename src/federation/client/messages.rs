@@ -1,16 +1,17 @@
 //! Messages to a client.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::training::Trained;
-use super::uncomputed::Uncomputed;
-use crate::federation::event::Event;
-use crate::federation::frames::SentDown;
+use crate::federation::error::FederationError;
+use crate::federation::event::{Event, FrameBytes};
+use crate::federation::figure::Figure;
+use crate::federation::frames::{SentDown, SentUp};
 use crate::federation::privacy::Masking;
 use crate::federation::world::World;
 use crate::policy::{Failure, RoundContext, Seat};
 use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::wire::Body;
 
 /// Message to a client while virtual time has not come to it: any of those that take time.
 pub(crate) enum ToClient {
@@ -21,6 +22,17 @@ pub(crate) enum ToClient {
     /// Local work would be over, had anything been computed.
     Idles(Box<Uncomputed>),
     Stops(WorkStopped),
+}
+
+impl ToClient {
+    /// Returns the entry of the frame that brings it, where that is charged.
+    pub fn charge_mut(&mut self) -> Option<&mut Event> {
+        match self {
+            ToClient::Asset(asset) => Some(&mut asset.charge),
+            ToClient::Broadcast(broadcast) => broadcast.charge.as_mut(),
+            ToClient::Trained(_) | ToClient::Idles(_) | ToClient::Stops(_) => None,
+        }
+    }
 }
 
 /// Arrival of an asset.
@@ -41,6 +53,55 @@ pub(crate) struct Broadcast {
     pub closes: Option<VirtualTime>,
     /// Recorded on arrival, where frames are charged.
     pub charge: Option<Event>,
+}
+
+/// Result of a training job.
+pub(crate) struct Trained {
+    pub context: Arc<RoundContext>,
+    pub seat: Seat,
+    /// The state after a success; as it was after a failure; none where the training was not computed.
+    pub state: Option<Body>,
+    pub samples: usize,
+    /// How long it took on the simulated clock.
+    pub worked: VirtualTime,
+    pub result: Result<Done, Stop>,
+}
+
+/// Why a seat sends nothing.
+pub(crate) enum Stop {
+    /// The client failed; the run goes on without it.
+    Failed(Failure),
+    /// The run cannot go on.
+    Ends(FederationError),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        match failure {
+            Failure::Data(why) => Stop::Ends(FederationError::Data(why)),
+            Failure::Memory(why) => Stop::Ends(FederationError::Memory(why)),
+            other => Stop::Failed(other),
+        }
+    }
+}
+
+/// A success.
+pub(crate) struct Done {
+    pub up: SentUp,
+    /// What a malicious client made of its update.
+    pub forged: Option<String>,
+    pub metrics: BTreeMap<String, Figure>,
+    /// Bytes the client keeps from now on.
+    pub kept: u64,
+}
+
+/// A seat that works and sends on the simulated clock only.
+pub(crate) struct Uncomputed {
+    pub context: Arc<RoundContext>,
+    pub seat: Seat,
+    pub worked: VirtualTime,
+    /// The size its Up would have.
+    pub bytes: Arc<FrameBytes>,
 }
 
 /// Departure or crash of a client before the work of a seat is over.

@@ -9,9 +9,9 @@ mod learning;
 mod machine;
 mod memory;
 mod messages;
-mod uncomputed;
-
+mod orders;
 mod training;
+mod uncomputed;
 mod upload;
 
 pub(super) use directory::Directory;

@@ -6,19 +6,15 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::learning::{SavedStates, learn};
-use super::messages::{Broadcast, ToClient};
-use crate::federation::compute::{SuppliedTraining, SuppliedUpdate};
+use super::messages::{Broadcast, Done, Stop, Trained};
 use crate::federation::devices::{count_as, guard};
-use crate::federation::effect::{Effect, Message, answered};
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
 use crate::federation::faults::{damage, spoil};
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
 use crate::federation::layouts::Sketch;
-use crate::federation::packs::Ticket;
 use crate::federation::privacy::{Masking, Noise};
-use crate::federation::queue::{ActorId, Class};
 use crate::federation::retry::{Full, in_halves};
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
@@ -29,46 +25,6 @@ use crate::policy::{
 };
 use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
-
-/// What a training job answers.
-pub(crate) struct Trained {
-    pub context: Arc<RoundContext>,
-    pub seat: Seat,
-    /// The state after a success; as it was after a failure; none where the training was not computed.
-    pub state: Option<Body>,
-    pub samples: usize,
-    /// How long it took on the simulated clock.
-    pub worked: VirtualTime,
-    pub result: Result<Done, Stop>,
-}
-
-/// Why a seat sends nothing.
-pub(crate) enum Stop {
-    /// The client failed; the run goes on without it.
-    Failed(Failure),
-    /// The run cannot go on.
-    Ends(FederationError),
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Stop {
-        match failure {
-            Failure::Data(why) => Stop::Ends(FederationError::Data(why)),
-            Failure::Memory(why) => Stop::Ends(FederationError::Memory(why)),
-            other => Stop::Failed(other),
-        }
-    }
-}
-
-/// A success.
-pub(crate) struct Done {
-    pub up: SentUp,
-    /// What a malicious client made of its update.
-    pub forged: Option<String>,
-    pub metrics: BTreeMap<String, Figure>,
-    /// Bytes the client keeps from now on.
-    pub kept: u64,
-}
 
 /// A seat that waits to be trained.
 pub(crate) struct TrainingJob {
@@ -94,57 +50,6 @@ impl TrainingJob {
         let (answer, slot) = oneshot::channel();
         (TrainingJob { broadcast, state, missed, worked, answer }, slot)
     }
-}
-
-/// The effect that trains a seat with its pack and tells its client at `end`.
-pub(super) fn ask(
-    broadcast: Broadcast,
-    state: Body,
-    missed: Vec<MissedTask>,
-    (worked, end): (VirtualTime, VirtualTime),
-) -> Effect {
-    let (context, seat) = (Arc::clone(&broadcast.context), broadcast.seat.clone());
-    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
-    let (job, slot) = TrainingJob::new(broadcast, state, missed, worked);
-    let pending = answered(
-        slot,
-        |gone| gone,
-        move |answer| {
-            let trained = answer.unwrap_or_else(|panic| Trained {
-                context,
-                seat,
-                state: Some(Body::default()),
-                samples: 0,
-                worked,
-                result: Err(panicked(panic)),
-            });
-            Message::Client(ToClient::Trained(Box::new(trained)))
-        },
-    );
-    Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
-}
-
-/// The effects of a seat whose training is known without computing: its pack waits for it no longer, and its
-/// client is told at `end`.
-pub(super) fn supply(
-    broadcast: Broadcast,
-    training: Result<SuppliedTraining, FederationError>,
-    (worked, end): (VirtualTime, VirtualTime),
-) -> [Effect; 2] {
-    let Broadcast { context, seat, .. } = broadcast;
-    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
-    let (samples, result) = match training {
-        Ok(SuppliedTraining { samples, result }) => {
-            let done =
-                |SuppliedUpdate { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
-            (samples, result.map(done).map_err(Stop::Failed))
-        }
-        Err(error) => (0, Err(Stop::Ends(error))),
-    };
-    let trained = Trained { context, seat, state: None, samples, worked, result };
-    let message = Message::Client(ToClient::Trained(Box::new(trained)));
-    let (class, to) = (Class::Timer, ActorId::Client(to));
-    [Effect::DropOut(ticket), Effect::Tell { at: end, class, to, message }]
 }
 
 fn panicked(why: String) -> Stop {

@@ -3,22 +3,13 @@
 
 use std::sync::Arc;
 
-use super::messages::Broadcast;
+use super::messages::{Broadcast, Uncomputed};
 use super::upload;
 use crate::federation::event::FrameBytes;
 use crate::federation::exchange::Exchange;
 use crate::federation::world::World;
-use crate::policy::{RoundContext, Seat, SeatKind, UpSize};
+use crate::policy::{SeatKind, UpSize};
 use crate::quantity::VirtualTime;
-
-/// A seat that works and sends on the simulated clock only.
-pub(crate) struct Uncomputed {
-    pub context: Arc<RoundContext>,
-    pub seat: Seat,
-    pub worked: VirtualTime,
-    /// The size its Up would have.
-    pub bytes: Arc<FrameBytes>,
-}
 
 /// Shared lines round to whole nanoseconds at every change.
 const SLACK: VirtualTime = VirtualTime(1_000);

@@ -1,14 +1,15 @@
-//! An Up on its way: what becomes of it, and who is message_of when.
+//! An Up on its way: its fate, and the message that tells the server of it.
 
 use std::sync::Arc;
 
 use super::messages::Broadcast;
 use crate::federation::compute::{Compute, ParticipantRef};
-use crate::federation::effect::{Effect, Message};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::{Envelope, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
-use crate::federation::queue::{ActorId, Class};
+use crate::federation::queue::Class;
 use crate::federation::server::ToServer;
 use crate::federation::world::World;
 use crate::policy::{RoundContext, Seat};
@@ -47,14 +48,13 @@ pub(super) fn damaged_down(
     compute.download_damage(&ParticipantRef { world, context, seat }, down, draws)
 }
 
-/// Sends a seat's Up; `arrived` makes what the server is message_of when it arrives, with its charge where
-/// frames are charged.
+/// Sends a seat's Up; `arrived` makes the server's message of it, with its charge where frames are charged.
 pub(super) fn send(
     world: &World,
     now: VirtualTime,
     (context, seat): (&RoundContext, &Seat),
     bytes: &Arc<FrameBytes>,
-    arrived: impl FnOnce(Option<Event>) -> ToServer + Send + 'static,
+    arrived: impl FnOnce(Option<Event>) -> ToServer,
 ) -> Effect {
     if !world.charged {
         return tell_server(now, arrived(None));
@@ -76,16 +76,14 @@ pub(super) fn send(
         asset: None,
     };
     let (round, id) = (context.round, seat.id);
-    let message_of = move |charge| match fate.arrives {
-        true => arrived(charge),
-        false => ToServer::Lost { round, seat: id, charge },
+    let message = match fate.arrives {
+        true => arrived(Some(charge)),
+        false => ToServer::Lost { round, seat: id, charge: Some(charge) },
     };
-    let message = Box::new(|charge| Message::Server(message_of(Some(charge))));
-    let parcel = Parcel { fate, charge, to: ActorId::Server, message };
+    let parcel = Parcel { fate, message: Message::Server(message) };
     Effect::Send(Journey { direction: Direction::Up, parcels: [parcel].into() })
 }
 
 pub(super) fn tell_server(at: VirtualTime, message: ToServer) -> Effect {
-    let message = Message::Server(message);
-    Effect::Tell { at, class: Class::Delivery, to: ActorId::Server, message }
+    Effect::Tell(Envelope::for_server(at, Class::Delivery, message))
 }

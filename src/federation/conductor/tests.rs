@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::*;
 use crate::federation::compute::Workers;
 use crate::federation::event::Entry;
-use crate::federation::participation::{Participants, Participation};
-use crate::federation::rules::Rules;
+use crate::federation::rules::{Participants, ParticipationSection, Rules};
 use crate::federation::sink::Memory;
 use crate::federation::testing::{Echo, setup};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    Failure, Figures, Lab, Layout, Member, MessageKind, Method, MethodProfile, Outcome, PolicyError, Server, SketchFacts,
+    Failure, Figures, Lab, Layout, Member, MessageKind, Method, MethodProfile, Outcome,
+    PolicyError, Server, SketchFacts,
 };
 use crate::wire::{Body, Kind, NamedTensor, Section};
 
@@ -82,7 +82,7 @@ fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, 
 
 fn cohorts_of_five() -> Rules {
     let participants = Participants::Count { count: 5 };
-    let participation = Participation { participants, ..Participation::default() };
+    let participation = ParticipationSection { participants, ..ParticipationSection::default() };
     Rules { clients: 20, rounds: 6, participation, ..Rules::default() }
 }
 
@@ -109,9 +109,9 @@ fn retired_clients_remember() {
     assert_eq!(most, 5, "nobody idles");
     let counts = retired.iter().filter(|entry| entry.event.name() == "trained").map(|entry| {
         let numbers = entry.numbers.as_ref().expect("training has numbers");
-        numbers.metrics[TRAININGS].to_string()
+        numbers.metrics[TRAININGS].0
     });
-    let counts: Vec<String> = counts.collect();
+    let counts: Vec<f64> = counts.collect();
     assert_eq!(counts.len(), 60);
-    assert!(counts.iter().any(|count| count == "4"), "{counts:?}");
+    assert!(counts.contains(&4.0), "{counts:?}");
 }

@@ -1,6 +1,7 @@
 //! The server: an actor that opens rounds, accounts for every seat, and closes them.
 
 mod machine;
+mod messages;
 mod met;
 mod policy_desk;
 mod round;
@@ -9,8 +10,8 @@ mod schedule;
 
 use actix::{Actor, Context, Handler, MessageResult};
 
-pub(super) use machine::{ServerKept, ServerMachine, ToServer};
-pub(super) use round::Arrival;
+pub(super) use machine::ServerMachine;
+pub(super) use messages::{Arrival, ServerKept, ToServer};
 
 use super::effect::Effect;
 use crate::quantity::VirtualTime;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::round::{Arrival, OpenRound};
+use super::messages::Arrival;
+use super::round::OpenRound;
 use crate::federation::event::Event;
 use crate::federation::fold::{Outcome, Refusal};
 use crate::federation::frames::SentDown;

@@ -7,7 +7,7 @@ use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::fold::Refusal;
 use crate::federation::rules::OnBadUpdate;
-use crate::federation::server::round::Arrival;
+use crate::federation::server::messages::Arrival;
 use crate::federation::server::round_book::{RoundSeat, StaleUpload};
 use crate::policy::UpMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};

@@ -21,72 +21,24 @@ mod tasks;
 
 use std::sync::Arc;
 
-pub(super) use restart::Loss;
-pub(crate) use snapshots::ServerKept;
-
+use super::messages::ToServer;
 use super::met::Met;
 use super::policy_desk::PolicyDesk;
-use super::round::{Arrival, OpenRound};
+use super::round::OpenRound;
 use super::round_book::RoundBook;
 use super::schedule::Schedule;
 use crate::data::TaskView;
 use crate::federation::assets::AssetCaches;
-use crate::federation::bias::Comparison;
-use crate::federation::compute::{Computation, Compute, PolicyStep, RoundOpening, ServerState};
-use crate::federation::effect::{Effect, Message};
+use crate::federation::compute::{Computation, Compute};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::{Envelope, Message};
 use crate::federation::error::FederationError;
-use crate::federation::event::{EvaluationPoint, Event, JOURNAL_FORMAT};
-use crate::federation::fold::Outcome;
-use crate::federation::privacy::Introduction;
+use crate::federation::event::{Event, JOURNAL_FORMAT};
 use crate::federation::queue::{ActorId, Class};
 use crate::federation::world::World;
 use crate::learning::Tally;
 use crate::policy::Server;
-use crate::quantity::{Round, SeatId, VirtualTime};
-
-/// What happens to the server.
-pub(crate) enum ToServer {
-    /// The run begins.
-    Start,
-    /// The next task has reached its first client.
-    TaskDue,
-    /// The policy knows the new task.
-    Begun(PolicyStep<()>),
-    /// Somebody can be reached again.
-    Reopen,
-    /// The policy said what to send to whom.
-    Opened(PolicyStep<RoundOpening>),
-    /// An Up arrives.
-    Arrived(Box<Arrival>),
-    /// The Up of a load client arrives.
-    Loaded { round: Round, seat: SeatId, charge: Option<Event> },
-    /// A frame from or to a seat was lost.
-    Lost { round: Round, seat: SeatId, charge: Option<Event> },
-    /// The Up of a seat that was not computed, because it certainly is late.
-    Untrained { round: Round, seat: SeatId, charge: Option<Event> },
-    /// A seat will send nothing.
-    Failed { round: Round, seat: SeatId },
-    /// A round waits no longer.
-    Deadline(Round),
-    /// The server is lost.
-    Lose(Box<Loss>),
-    /// It is back, with a policy made of what was saved.
-    Restarted(PolicyStep<()>),
-    /// A frame of the engine's own arrives; its charge is to be recorded.
-    Charged(Event),
-    /// The members of secure aggregation know each other, or there are too few.
-    Introduced(Round, Introduction),
-    /// Everything that came back is merged.
-    Folded(Result<Outcome, String>),
-    /// Client models were compared.
-    Compared(Result<Comparison, FederationError>),
-    /// The policy closed the round.
-    Closed(PolicyStep<ServerState>),
-    /// The policy ended the period.
-    PeriodEnded(PolicyStep<ServerState>),
-    /// The model was tested.
-    Tested(EvaluationPoint, Result<Vec<Tally>, FederationError>),
-}
+use crate::quantity::VirtualTime;
 
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
@@ -265,15 +217,14 @@ pub(super) fn tell_result<T: Send + 'static>(
     computation: Computation<T>,
     message: impl FnOnce(T) -> ToServer + Send + 'static,
 ) -> Vec<Effect> {
-    let (class, to) = (Class::Timer, ActorId::Server);
     match computation {
         Computation::Known(result) => {
-            let message = Message::Server(message(result));
-            vec![Effect::Tell { at, class, to, message }]
+            vec![Effect::Tell(Envelope::for_server(at, Class::Timer, message(result)))]
         }
         Computation::Posted { jobs, result } => {
             let pending = Box::pin(async move { Message::Server(message(result.await)) });
             let jobs = jobs.into_iter().map(|(kind, work)| Effect::Post(kind, work));
+            let (class, to) = (Class::Timer, ActorId::Server);
             jobs.chain([Effect::Await { at, class, to, pending }]).collect()
         }
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::availability::Cohort;
 use crate::federation::compute::RoundOpening;
-use crate::federation::effect::{Effect, Message};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::Envelope;
 use crate::federation::error::FederationError;
 use crate::federation::event::Event;
 use crate::federation::privacy::Introduction;
-use crate::federation::queue::{ActorId, Class};
+use crate::federation::queue::Class;
 use crate::federation::server::round::OpenRound;
 use crate::quantity::{ClientId, Round, VirtualTime};
 
@@ -30,9 +31,8 @@ impl ServerMachine {
                 let event = Event::RoundWaits { round, task: self.task().task, until: until.0 };
                 effects.push(Effect::Record(event, None));
                 self.doing = "waits for clients that can be reached";
-                let (class, to) = (Class::Timer, ActorId::Server);
-                let message = Message::Server(ToServer::Reopen);
-                effects.push(Effect::Tell { at: until, class, to, message });
+                let reopen = Envelope::for_server(until, Class::Timer, ToServer::Reopen);
+                effects.push(Effect::Tell(reopen));
                 return Ok(());
             }
             Cohort::Never => {
@@ -87,9 +87,8 @@ impl ServerMachine {
             None => round.broadcast(&self.world, &mut self.caches, now, effects),
         }
         if let Some(at) = round.deadline(now) {
-            let message = Message::Server(ToServer::Deadline(round.context.round));
-            let (class, to) = (Class::Deadline, ActorId::Server);
-            effects.push(Effect::Tell { at, class, to, message });
+            let message = ToServer::Deadline(round.context.round);
+            effects.push(Effect::Tell(Envelope::for_server(at, Class::Deadline, message)));
         }
         self.book.open(round);
         self.doing = "waits for seats";

@@ -5,22 +5,15 @@
 //! round before had closed. After the downtime the round closes without an update, and the next one
 //! opens. What arrives while nobody is there is lost; what arrives afterwards is late.
 
-use super::{ServerMachine, ToServer, tell_result};
-use crate::federation::assets::AssetCaches;
-use crate::federation::effect::{Effect, Message};
+use super::{ServerMachine, tell_result};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::Envelope;
 use crate::federation::event::Event;
 use crate::federation::faults::Restart;
-use crate::federation::queue::{ActorId, Class};
+use crate::federation::queue::Class;
+use crate::federation::server::messages::{Loss, ToServer};
 use crate::federation::server::round_book::LostUploads;
 use crate::quantity::{Round, VirtualTime};
-
-/// A server that is about to be lost.
-pub(crate) struct Loss {
-    pub round: Round,
-    pub downtime: VirtualTime,
-    /// The server's knowledge of its receivers' caches before the round.
-    pub caches: AssetCaches,
-}
 
 impl ServerMachine {
     /// Returns the loss that a fault brings upon the round that is about to be sent.
@@ -29,9 +22,8 @@ impl ServerMachine {
         let Restart { after, downtime } = rules.faults.restart(rules.seed, round)?;
         let loss = Loss { round, downtime, caches: self.caches.clone() };
         // As the arrival of a frame: also a round in which nothing takes time is still open then.
-        let (class, to) = (Class::Delivery, ActorId::Server);
-        let message = Message::Server(ToServer::Lose(Box::new(loss)));
-        Some(Effect::Tell { at: now + after, class, to, message })
+        let message = ToServer::Lose(Box::new(loss));
+        Some(Effect::Tell(Envelope::for_server(now + after, Class::Delivery, message)))
     }
 
     /// Loses the server if the round is still open, and has a new policy made.

@@ -1,27 +1,13 @@
 //! Between two rounds: snapshots, the end of a record, and the point from which other terms hold.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ServerMachine;
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
-use crate::federation::frames::SentDown;
+use crate::federation::server::messages::ServerKept;
 use crate::federation::snapshot::SnapshotPlace;
-use crate::quantity::{ClientId, Round, SeatId};
-use crate::wire::Body;
-
-/// The server's part of a snapshot.
-pub(crate) struct ServerKept {
-    pub place: SnapshotPlace,
-    pub round: Round,
-    pub policy: Body,
-    pub caches: Vec<(ClientId, Vec<u64>)>,
-    pub unlifted: Vec<(Round, SeatId)>,
-    /// Seats of closed rounds whose answers are still to come or to be used, with their downloads.
-    pub out: BTreeMap<(Round, SeatId), Arc<SentDown>>,
-}
 
 impl ServerMachine {
     /// No round is open: a snapshot is taken, or a record ends here.

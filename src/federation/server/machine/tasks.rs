@@ -2,11 +2,12 @@
 
 use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::compute::ServerState;
-use crate::federation::effect::{Effect, Message};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::Envelope;
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
-use crate::federation::queue::{ActorId, Class};
+use crate::federation::queue::Class;
 use crate::federation::rules::Curve;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;
@@ -29,9 +30,7 @@ impl ServerMachine {
         if now < due {
             effects.push(Effect::Record(Event::TaskWaits { task, until: due.0 }, None));
             self.doing = "waits for a task to reach a client";
-            let (class, to) = (Class::Timer, ActorId::Server);
-            let message = Message::Server(ToServer::TaskDue);
-            effects.push(Effect::Tell { at: due, class, to, message });
+            effects.push(Effect::Tell(Envelope::for_server(due, Class::Timer, ToServer::TaskDue)));
             return Ok(());
         }
         let slots = self.world.curriculum.slots.as_ref();

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use secret::MaskedOutcome;
 
-use super::machine::ToServer;
+use super::messages::ToServer;
 use super::policy_desk::PolicyDesk;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{AssetArrived, Broadcast, ToClient};
 use crate::federation::closing::Closing;
 use crate::federation::compute::{OwnModel, RoundOpening};
-use crate::federation::effect::{Effect, Message};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::{Envelope, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::exchange::Exchange;
 use crate::federation::fold::{self, Fold, Folding, Refusal, Upload};
@@ -22,21 +23,11 @@ use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
 use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
-use crate::federation::queue::{ActorId, Class};
+use crate::federation::queue::Class;
 use crate::federation::robust::FoldRule;
 use crate::federation::world::World;
 use crate::policy::{RoundContext, Seat, UpMeta};
-use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
-
-/// An Up as it reaches the server.
-pub(crate) struct Arrival {
-    pub round: Round,
-    pub seat: SeatId,
-    pub up: SentUp,
-    pub charge: Option<Event>,
-    /// Whether the network delivers it a second time at once.
-    pub twice: bool,
-}
+use crate::quantity::{ClientId, SeatId, VirtualTime};
 
 /// What is known of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,13 +170,9 @@ impl OpenRound {
         for (seat, down) in self.seats.iter().zip(&self.downs) {
             if !world.charged {
                 let message = ToClient::Broadcast(Box::new(self.down(seat, down)));
-                let (class, to) = (Class::Delivery, ActorId::Client(seat.client));
-                effects.push(Effect::Tell {
-                    at: now,
-                    class,
-                    to,
-                    message: Message::Client(message),
-                });
+                let client = seat.client;
+                let envelope = Envelope::for_client(now, Class::Delivery, client, message);
+                effects.push(Effect::Tell(envelope));
                 reached.push(seat);
                 continue;
             }
@@ -233,9 +220,11 @@ impl OpenRound {
             frame += 1;
             world.links.send(transfer, bytes.frame())
         };
-        let (client, id, round) = (ActorId::Client(seat.client), seat.id, self.context.round);
-        let lost =
-            move |charge| Message::Server(ToServer::Lost { round, seat: id, charge: Some(charge) });
+        let to_client = |message| Message::Client(seat.client, message);
+        let lost = |charge| {
+            let (round, seat, charge) = (self.context.round, seat.id, Some(charge));
+            Message::Server(ToServer::Lost { round, seat, charge })
+        };
         let mut parcels = VecDeque::new();
         let direction = Direction::Down;
         for asset in &down.assets {
@@ -246,29 +235,25 @@ impl OpenRound {
             let copy = !sent.assets.insert(asset.digest);
             let charge = self.charge(seat, &asset.bytes, fate, copy, Some(asset.label.clone()));
             if !fate.arrives {
-                let message = Box::new(lost);
-                parcels.push_back(Parcel { fate, charge, to: ActorId::Server, message });
+                parcels.push_back(Parcel { fate, message: lost(charge) });
                 effects.push(Effect::Send(Journey { direction, parcels }));
                 return false;
             }
             caches.keep(seat.client, asset.digest);
-            let message = Box::new(|charge| Message::Client(ToClient::Asset(AssetArrived { charge })));
-            parcels.push_back(Parcel { fate, charge, to: client, message });
+            let message = to_client(ToClient::Asset(AssetArrived { charge }));
+            parcels.push_back(Parcel { fate, message });
         }
         let fate = fate_of(&down.bytes);
         let copy = !sent.downs.insert(down.alike);
         let charge = self.charge(seat, &down.bytes, fate, copy, None);
-        parcels.push_back(match fate.arrives {
+        let message = match fate.arrives {
             true => {
-                let broadcast = self.down(seat, down);
-                let arrived = move |charge| Broadcast { charge: Some(charge), ..broadcast };
-                let message = Box::new(|charge| {
-                    Message::Client(ToClient::Broadcast(Box::new(arrived(charge))))
-                });
-                Parcel { fate, charge, to: client, message }
+                let charged = Broadcast { charge: Some(charge), ..self.down(seat, down) };
+                to_client(ToClient::Broadcast(Box::new(charged)))
             }
-            false => Parcel { fate, charge, to: ActorId::Server, message: Box::new(lost) },
-        });
+            false => lost(charge),
+        };
+        parcels.push_back(Parcel { fate, message });
         effects.push(Effect::Send(Journey { direction, parcels }));
         fate.arrives
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::{OpenRound, SeatStatus, Sent};
 use crate::federation::assets::AssetCaches;
-use crate::federation::effect::{Effect, Message};
+use crate::federation::effect::Effect;
+use crate::federation::envelope::Envelope;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::privacy::{
     Introduction, Masking, Masks, ProtocolFrame, Room, SecureAggregation, introduce, unmask,
 };
-use crate::federation::queue::{ActorId, Class};
-use crate::federation::server::machine::ToServer;
+use crate::federation::queue::Class;
+use crate::federation::server::messages::ToServer;
 use crate::federation::world::World;
 use crate::quantity::{SeatId, VirtualTime};
 
@@ -157,6 +158,5 @@ enum Missed {
 }
 
 fn tell(at: VirtualTime, message: ToServer) -> Effect {
-    let (class, to) = (Class::Delivery, ActorId::Server);
-    Effect::Tell { at, class, to, message: Message::Server(message) }
+    Effect::Tell(Envelope::for_server(at, Class::Delivery, message))
 }

@@ -1,0 +1,66 @@
+//! Effects that have a seat trained, or tell its client a result that is known.
+
+use std::sync::Arc;
+
+use super::messages::{Broadcast, Done, Stop, ToClient, Trained};
+use super::training::TrainingJob;
+use crate::federation::compute::{SuppliedTraining, SuppliedUpdate};
+use crate::federation::effect::{Effect, answered};
+use crate::federation::envelope::{Envelope, Message};
+use crate::federation::error::FederationError;
+use crate::federation::packs::Ticket;
+use crate::federation::queue::Class;
+use crate::policy::{Failure, MissedTask};
+use crate::quantity::VirtualTime;
+use crate::wire::Body;
+
+/// The effect that trains a seat with its pack and tells its client at `end`.
+pub(super) fn ask(
+    broadcast: Broadcast,
+    state: Body,
+    missed: Vec<MissedTask>,
+    (worked, end): (VirtualTime, VirtualTime),
+) -> Effect {
+    let (context, seat) = (Arc::clone(&broadcast.context), broadcast.seat.clone());
+    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
+    let (job, slot) = TrainingJob::new(broadcast, state, missed, worked);
+    let pending = answered(
+        slot,
+        |gone| gone,
+        move |answer| {
+            let trained = answer.unwrap_or_else(|panic| Trained {
+                context,
+                seat,
+                state: Some(Body::default()),
+                samples: 0,
+                worked,
+                result: Err(Stop::Failed(Failure::Panicked(panic))),
+            });
+            Message::Client(to, ToClient::Trained(Box::new(trained)))
+        },
+    );
+    Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
+}
+
+/// The effects of a seat whose training is known without computing: its pack waits for it no longer, and its
+/// client is told at `end`.
+pub(super) fn supply(
+    broadcast: Broadcast,
+    training: Result<SuppliedTraining, FederationError>,
+    (worked, end): (VirtualTime, VirtualTime),
+) -> [Effect; 2] {
+    let Broadcast { context, seat, .. } = broadcast;
+    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
+    let (samples, result) = match training {
+        Ok(SuppliedTraining { samples, result }) => {
+            let done =
+                |SuppliedUpdate { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
+            (samples, result.map(done).map_err(Stop::Failed))
+        }
+        Err(error) => (0, Err(Stop::Ends(error))),
+    };
+    let trained = Trained { context, seat, state: None, samples, worked, result };
+    let message = ToClient::Trained(Box::new(trained));
+    let told = Envelope::for_client(end, Class::Timer, to, message);
+    [Effect::DropOut(ticket), Effect::Tell(told)]
+}

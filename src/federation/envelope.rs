@@ -1,0 +1,69 @@
+//! Messages between actors, and the envelopes in which they wait for their virtual time.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use super::client::ToClient;
+use super::event::Event;
+use super::queue::{ActorId, Class};
+use super::server::ToServer;
+use crate::quantity::{ClientId, VirtualTime};
+
+/// Message to an actor.
+pub(super) enum Message {
+    Server(ToServer),
+    Client(ClientId, ToClient),
+}
+
+/// A message that comes out of computation; awaited when its event is popped, never earlier.
+pub(super) type Pending = Pin<Box<dyn Future<Output = Message> + Send>>;
+
+/// A message, and when its actor gets it.
+pub(super) struct Envelope {
+    pub at: VirtualTime,
+    /// Settles ties.
+    pub class: Class,
+    pub to: ActorId,
+    pub message: Message,
+}
+
+impl Envelope {
+    /// Addresses a message to the server.
+    pub fn for_server(at: VirtualTime, class: Class, message: ToServer) -> Envelope {
+        Envelope { at, class, to: ActorId::Server, message: Message::Server(message) }
+    }
+
+    /// Addresses a message to a client.
+    pub fn for_client(
+        at: VirtualTime,
+        class: Class,
+        client: ClientId,
+        message: ToClient,
+    ) -> Envelope {
+        let to = ActorId::Client(client);
+        Envelope { at, class, to, message: Message::Client(client, message) }
+    }
+
+    /// Addresses a frame that arrives.
+    pub fn delivery(at: VirtualTime, message: Message) -> Envelope {
+        Envelope { at, class: Class::Delivery, to: message.receiver(), message }
+    }
+}
+
+impl Message {
+    /// Returns its receiver.
+    pub fn receiver(&self) -> ActorId {
+        match self {
+            Message::Server(_) => ActorId::Server,
+            Message::Client(client, _) => ActorId::Client(*client),
+        }
+    }
+
+    /// Returns the entry of the frame that brings it, where that is charged.
+    pub fn charge_mut(&mut self) -> Option<&mut Event> {
+        match self {
+            Message::Server(message) => message.charge_mut(),
+            Message::Client(_, message) => message.charge_mut(),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Messages to the server, and what it hands out for a snapshot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::federation::assets::AssetCaches;
+use crate::federation::bias::Comparison;
+use crate::federation::compute::{PolicyStep, RoundOpening, ServerState};
+use crate::federation::error::FederationError;
+use crate::federation::event::{EvaluationPoint, Event};
+use crate::federation::fold::Outcome;
+use crate::federation::frames::{SentDown, SentUp};
+use crate::federation::privacy::Introduction;
+use crate::federation::snapshot::SnapshotPlace;
+use crate::learning::Tally;
+use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+use crate::wire::Body;
+
+/// Message to the server: something happens to it.
+pub(crate) enum ToServer {
+    /// The run begins.
+    Start,
+    /// The next task has reached its first client.
+    TaskDue,
+    /// The policy knows the new task.
+    Begun(PolicyStep<()>),
+    /// Somebody can be reached again.
+    Reopen,
+    /// The policy said what to send to whom.
+    Opened(PolicyStep<RoundOpening>),
+    /// An Up arrives.
+    Arrived(Box<Arrival>),
+    /// The Up of a load client arrives.
+    Loaded { round: Round, seat: SeatId, charge: Option<Event> },
+    /// A frame from or to a seat was lost.
+    Lost { round: Round, seat: SeatId, charge: Option<Event> },
+    /// The Up of a seat that was not computed, because it certainly is late.
+    Untrained { round: Round, seat: SeatId, charge: Option<Event> },
+    /// A seat will send nothing.
+    Failed { round: Round, seat: SeatId },
+    /// A round waits no longer.
+    Deadline(Round),
+    /// The server is lost.
+    Lose(Box<Loss>),
+    /// It is back, with a policy made of what was saved.
+    Restarted(PolicyStep<()>),
+    /// A frame of the engine's own arrives; its charge is to be recorded.
+    Charged(Event),
+    /// The members of secure aggregation know each other, or there are too few.
+    Introduced(Round, Introduction),
+    /// Everything that came back is merged.
+    Folded(Result<Outcome, String>),
+    /// Client models were compared.
+    Compared(Result<Comparison, FederationError>),
+    /// The policy closed the round.
+    Closed(PolicyStep<ServerState>),
+    /// The policy ended the period.
+    PeriodEnded(PolicyStep<ServerState>),
+    /// The model was tested.
+    Tested(EvaluationPoint, Result<Vec<Tally>, FederationError>),
+}
+
+impl ToServer {
+    /// Returns the entry of the frame that brings it, where that is charged.
+    pub fn charge_mut(&mut self) -> Option<&mut Event> {
+        match self {
+            ToServer::Arrived(arrival) => arrival.charge.as_mut(),
+            ToServer::Loaded { charge, .. }
+            | ToServer::Lost { charge, .. }
+            | ToServer::Untrained { charge, .. } => charge.as_mut(),
+            ToServer::Charged(charge) => Some(charge),
+            _ => None,
+        }
+    }
+}
+
+/// An Up as it reaches the server.
+pub(crate) struct Arrival {
+    pub round: Round,
+    pub seat: SeatId,
+    pub up: SentUp,
+    pub charge: Option<Event>,
+    /// Whether the network delivers it a second time at once.
+    pub twice: bool,
+}
+
+/// A server that is about to be lost.
+pub(crate) struct Loss {
+    pub round: Round,
+    pub downtime: VirtualTime,
+    /// The server's knowledge of its receivers' caches before the round.
+    pub caches: AssetCaches,
+}
+
+/// The server's part of a snapshot.
+pub(crate) struct ServerKept {
+    pub place: SnapshotPlace,
+    pub round: Round,
+    pub policy: Body,
+    pub caches: Vec<(ClientId, Vec<u64>)>,
+    pub unlifted: Vec<(Round, SeatId)>,
+    /// Seats of closed rounds whose answers are still to come or to be used, with their downloads.
+    pub out: BTreeMap<(Round, SeatId), Arc<SentDown>>,
+}
