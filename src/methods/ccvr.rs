@@ -17,15 +17,16 @@
 
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Closing};
+use super::averaged::Closing;
 use super::class_statistics::{
-    CovarianceForm, Descriptions, KeptFor, Omega, Prototypes, Rebalance, RebalanceLoss,
-    Rebalancing, Spread,
+    CovarianceForm, DescribesClasses, Descriptions, KeptFor, Omega, Prototypes, Rebalance,
+    RebalanceLoss, Rebalancing, Spread,
 };
 use super::fedavg::{FedAvg, Train};
+use super::parts::{AveragingMethod, Parts, ServerUpdate};
 use super::registry::MethodEntry;
 use crate::model::{HeadKind, ParameterSet};
-use crate::policy::{ModelFacts, PolicyError, RoundContext, Service, Veto};
+use crate::policy::{Figures, ModelFacts, PolicyError, RoundContext, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What the server makes of the Gaussians of a class.
@@ -160,33 +161,34 @@ impl Ccvr {
     }
 }
 
-impl Averaged for Ccvr {
+impl AveragingMethod for Ccvr {
     type State = ();
     type Memory = Prototypes;
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, (), Prototypes> {
+        Parts { upload: Some(self), server: Some(self), ..self.fedavg.base() }
     }
+}
 
-    fn vetoes(&self) -> Vec<Veto> {
-        match self.calibration.is_on() {
-            true => Veto::against(&[Service::Mixed], "its server calibrates classes of one task"),
-            false => self.fedavg.vetoes(),
-        }
-    }
-
-    fn describes(&self) -> Option<Descriptions> {
+impl DescribesClasses for Ccvr {
+    fn descriptions(&self) -> Descriptions {
         let (used, least) = (self.calibration.is_on(), self.min_samples);
         let spread = Some(Spread { form: self.covariance, scale: self.cov_scale });
-        Some(Descriptions { used, least, spread })
+        Descriptions { used, least, spread }
     }
 
-    fn after_mean(
+    fn feature_width(&self, model: &ModelFacts) -> usize {
+        self.fedavg.feature_width(model)
+    }
+}
+
+impl ServerUpdate<Prototypes> for Ccvr {
+    fn server_update(
         &self,
         memory: &mut Prototypes,
         Closing { folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+    ) -> Result<Figures, PolicyError> {
         memory.take(&folded, self.memory, round.period.view.rows.clone())?;
         memory.keep_rows(self.calibration.over.rows(&round.period.view));
         if !self.is_due(round) {
@@ -198,8 +200,15 @@ impl Averaged for Ccvr {
         Ok(loss.map(|loss| ("calibration_loss", loss)).into_iter().collect())
     }
 
-    fn server_work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
+    fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
         if self.is_due(round) { self.calibration.work(model, &round.period.view) } else { 0.0 }
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.calibration.is_on() {
+            true => Veto::against(&[Service::Mixed], "its server calibrates classes of one task"),
+            false => Vec::new(),
+        }
     }
 }
 

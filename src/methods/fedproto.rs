@@ -15,16 +15,18 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{Averaged, Client, Closing, Objective, Pass, Weights, first_of};
-use super::class_statistics::{Descriptions, MeanPrototypes, flag_bytes};
+use super::averaged::{Client, Closing, Objective, Pass, Weights, first_of};
+use super::class_statistics::{DescribesClasses, Descriptions, MeanPrototypes, flag_bytes};
 use super::fedavg::FedAvg;
+use super::parts::{
+    AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, Parts, ServerUpdate, TaskStart,
+};
 use super::registry::MethodEntry;
 use crate::learning::losses::{ClassPrototypes, ProtoDistance};
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
-use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Lab, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, Veto,
+    Figures, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, Veto,
 };
 use crate::scenario::reader::{Param, TableReader, defaults};
 use crate::wire::Section;
@@ -73,37 +75,44 @@ impl FedProto {
     }
 }
 
-impl Averaged for FedProto {
+impl AveragingMethod for FedProto {
     type State = ();
     type Memory = MeanPrototypes;
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        match self.pulls() {
-            true => Veto::against(&[Service::Mixed], "its prototypes are of one task's classes"),
-            false => self.fedavg.vetoes(),
+    fn parts(&self) -> Parts<'_, (), MeanPrototypes> {
+        Parts {
+            local: self,
+            upload: Some(self),
+            download: Some(self),
+            server: Some(self),
+            ..self.fedavg.base()
         }
     }
+}
 
+impl DescribesClasses for FedProto {
     /// Means of the features of every class that the client holds.
-    fn describes(&self) -> Option<Descriptions> {
-        Some(Descriptions { used: self.pulls(), least: 1, spread: None })
+    fn descriptions(&self) -> Descriptions {
+        Descriptions { used: self.pulls(), least: 1, spread: None }
     }
 
-    fn hears(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn feature_width(&self, model: &ModelFacts) -> usize {
+        self.fedavg.feature_width(model)
+    }
+}
+
+impl DownloadExtras<MeanPrototypes> for FedProto {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let table = || MeanPrototypes::place(facts.view, self.fedavg.feature_width(facts.model));
         self.is_told(facts.round_in_phase).then(table).into_iter().collect()
     }
 
-    fn hears_fields(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
+    fn field_template(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
         let told = self.is_told(facts.round_in_phase);
         vec![0; if told { flag_bytes(facts.view) } else { 0 }]
     }
 
-    fn tell(
+    fn sections(
         &self,
         known: &MeanPrototypes,
         round: &RoundContext,
@@ -112,19 +121,20 @@ impl Averaged for FedProto {
         Ok(told.then(|| known.section(&round.period.view)).transpose()?.into_iter().collect())
     }
 
-    fn tell_fields(&self, known: &MeanPrototypes, round: &RoundContext) -> Vec<u8> {
+    fn fields(&self, known: &MeanPrototypes, round: &RoundContext) -> Vec<u8> {
         match self.is_told(round.round_in_phase) {
             true => known.flags(&round.period.view),
             false => Vec::new(),
         }
     }
+}
 
+impl LocalUpdate<()> for FedProto {
     fn objective(
         &self,
-        _model: &ModelFacts,
+        _context: &ClientContext<'_>,
         pack: &[Client<'_, ()>],
         _network: &Classifier,
-        _lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         // All members of a pack are told the same.
         let first = first_of(pack)?;
@@ -132,25 +142,26 @@ impl Averaged for FedProto {
         Ok(Box::new(Drawn { weight: self.weight, distance: self.distance, known }))
     }
 
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.pulls() {
+            true => Veto::against(&[Service::Mixed], "its prototypes are of one task's classes"),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl ServerUpdate<MeanPrototypes> for FedProto {
     /// The memory learns how wide features are.
-    fn begin_task(
-        &self,
-        model: &ModelFacts,
-        known: &mut MeanPrototypes,
-        _task: usize,
-        theta: ParameterSet,
-        _init: StreamKey,
-    ) -> ParameterSet {
-        known.dim = self.fedavg.feature_width(model);
-        theta
+    fn begin_task(&self, start: TaskStart<'_>, known: &mut MeanPrototypes, _: &mut ParameterSet) {
+        known.dim = self.feature_width(start.model);
     }
 
-    fn after_mean(
+    fn server_update(
         &self,
         known: &mut MeanPrototypes,
         Closing { folded, round, .. }: Closing<'_>,
         _theta: &mut ParameterSet,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+    ) -> Result<Figures, PolicyError> {
         known.renew(&folded, &round.period.view)?;
         Ok(Vec::new())
     }

@@ -11,14 +11,15 @@
 //! the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for which uploads
 //! then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it the Fisher.
 
-use super::averaged::{Averaged, Client, Trained, Weights, sample_count};
+use super::averaged::{Client, Trained, Weights, sample_count};
 use super::fedavg::FedAvg;
 use super::local_fisher::{local_fisher, read_form};
+use super::parts::{Adaptation, AveragingMethod, ClientContext, LocalUpdate, Parts, UploadExtras};
 use super::registry::MethodEntry;
 use crate::learning::TrainingPlan;
 use crate::learning::fisher::FisherForm;
 use crate::model::{ParameterSet, is_buffer};
-use crate::policy::{Lab, ModelFacts, Place, PolicyError, SketchFacts};
+use crate::policy::{ModelFacts, Place, PolicyError, SketchFacts};
 use crate::scenario::reader::{TableReader, defaults};
 use crate::wire::Section;
 
@@ -48,31 +49,29 @@ impl FisherAvg {
 
     /// Whether anything is averaged by samples.
     fn counts(&self, model: &ModelFacts) -> bool {
-        self.parameters(model).iter().any(|parameter| is_buffer(&parameter.name))
+        self.fedavg.parameters(model).iter().any(|parameter| is_buffer(&parameter.name))
     }
 }
 
-impl Averaged for FisherAvg {
+impl AveragingMethod for FisherAvg {
     type State = ();
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, (), ()> {
+        Parts { local: self, upload: Some(self), ..self.fedavg.base() }
     }
+}
 
-    fn importance(&self) -> Option<&'static str> {
-        Some(FISHER)
-    }
-
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+impl UploadExtras<()> for FisherAvg {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         self.counts(facts.model).then(sample_count).into_iter().collect()
     }
 
-    fn describe(
+    fn sections(
         &self,
+        _context: &ClientContext<'_>,
         _member: &Client<'_, ()>,
         trained: &Trained,
-        _lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
         match trained.parameters.iter().any(|(name, _)| is_buffer(name)) {
             true => Ok(vec![trained.sample_count()?]),
@@ -80,14 +79,18 @@ impl Averaged for FisherAvg {
         }
     }
 
-    fn weigh(
+    fn elementwise_weight_prefix(&self) -> Option<&'static str> {
+        Some(FISHER)
+    }
+
+    fn elementwise_weights(
         &self,
-        model: &ModelFacts,
+        context: &ClientContext<'_>,
         member: &Client<'_, ()>,
         trained: &Trained,
-        lab: &Lab,
     ) -> Result<ParameterSet, PolicyError> {
-        let rows = self.trained_rows(model, &member.seat.view);
+        let ClientContext { model, shared, lab } = *context;
+        let rows = shared.trained_rows(model, &member.seat.view);
         let sum = local_fisher(self.fisher, (&trained.parameters, rows), member.shard, lab)?;
         let factor = match self.fedavg.weights {
             Weights::BySamples => 1.0,
@@ -95,7 +98,9 @@ impl Averaged for FisherAvg {
         };
         Ok(sum.scaled(factor, f64::INFINITY, &trained.parameters))
     }
+}
 
+impl LocalUpdate<()> for FisherAvg {
     /// Training, and one pass for the Fisher.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
         samples as f64 * f64::from(plan.epochs + 1)

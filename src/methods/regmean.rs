@@ -16,17 +16,19 @@
 
 use std::ops::Range;
 
-use super::averaged::{Averaged, Client, Closing, Direction, Trained, sample_count};
+use super::averaged::{Client, Closing, Direction, Trained, sample_count};
 use super::fedavg::{FedAvg, Train};
-use super::parts::AveragingMethod;
+use super::parts::{
+    Adaptation, AveragingMethod, ClientContext, Parts, ServerUpdate, TransformUpload, UploadExtras,
+};
 use super::registry::MethodEntry;
 use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answers, values_of};
 use crate::data::TaskView;
-use crate::learning::{Classifier, TrainingPlan};
+use crate::learning::Classifier;
 use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
 use crate::policy::{
-    Figures, Holdings, Lab, Layout, Message, ModelFacts, Place, PolicyError, RoundContext, Seat,
-    Service, SketchFacts, Veto,
+    Figures, Holdings, Layout, Message, ModelFacts, Place, PolicyError, RoundContext, Service,
+    SketchFacts, Veto,
 };
 use crate::scenario::reader::{Param, TableReader, defaults};
 use crate::wire::{Kind, Section};
@@ -83,34 +85,35 @@ impl RegMean {
     }
 }
 
-impl Averaged for RegMean {
+impl AveragingMethod for RegMean {
     type State = ();
     type Memory = ();
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
+    fn parts(&self) -> Parts<'_, (), ()> {
+        Parts {
+            upload: Some(self),
+            transform: Some(self),
+            server: Some(self),
+            ..self.fedavg.base()
+        }
     }
+}
 
-    fn vetoes(&self) -> Vec<Veto> {
-        let why = "its server multiplies the weights of each client by that client's own moments";
-        let mut vetoes = self.fedavg.vetoes();
-        vetoes.extend(Veto::against(&[Service::Secure], why));
-        vetoes
-    }
-
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+impl UploadExtras<()> for RegMean {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let layers = self.layers(facts.model);
         let moments = layers.iter().map(|layer| self.statistics.place(layer));
         [sample_count()].into_iter().chain(moments).collect()
     }
 
     /// Moments of the inputs of the model as it was just trained here.
-    fn describe(
+    fn sections(
         &self,
+        context: &ClientContext<'_>,
         member: &Client<'_, ()>,
         trained: &Trained,
-        lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
+        let lab = context.lab;
         let network = Classifier::frozen(&lab.backbone, &trained.parameters)?;
         let moments = self.statistics.measure(&network, member, lab)?;
         let layers = self.layers(&lab.facts(1));
@@ -119,14 +122,28 @@ impl Averaged for RegMean {
         Ok(vec![said])
     }
 
-    fn folds(&self, facts: &SketchFacts<'_>, mut up: Layout) -> Layout {
+    /// One forward pass for the moments.
+    fn work(&self, samples: usize) -> f64 {
+        samples as f64 / 3.0
+    }
+
+    /// The moments.
+    fn model_work(&self, model: &ModelFacts, samples: usize) -> f64 {
+        let layers = self.layers(model);
+        let moments: f64 = layers.iter().map(|layer| self.statistics.measuring(layer)).sum();
+        model.passes(samples as f64 * moments)
+    }
+}
+
+impl TransformUpload for RegMean {
+    fn layout(&self, facts: &SketchFacts<'_>, mut up: Layout) -> Layout {
         for layer in self.layers(facts.model) {
             answer_in_place_of(&layer.weight, &layer, &mut up);
         }
         up
     }
 
-    fn lift(
+    fn transform(
         &self,
         facts: &SketchFacts<'_>,
         _sent: &Message,
@@ -142,7 +159,14 @@ impl Averaged for RegMean {
         Ok(update)
     }
 
-    fn after_mean(
+    fn vetoes(&self) -> Vec<Veto> {
+        let why = "its server multiplies the weights of each client by that client's own moments";
+        Veto::against(&[Service::Secure], why)
+    }
+}
+
+impl ServerUpdate<()> for RegMean {
+    fn server_update(
         &self,
         _memory: &mut (),
         closing: Closing<'_>,
@@ -157,26 +181,8 @@ impl Averaged for RegMean {
         Ok(Vec::new())
     }
 
-    /// Training, and one forward pass for the moments.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.fedavg.work(samples, plan) + samples as f64 / 3.0
-    }
-
-    /// Those, and the moments.
-    fn seat_work(
-        &self,
-        model: &ModelFacts,
-        _at: (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let layers = self.layers(model);
-        let moments: f64 = layers.iter().map(|layer| self.statistics.measuring(layer)).sum();
-        self.work(samples, plan) + model.passes(samples as f64 * moments)
-    }
-
     /// The weights of every update after its moments, and the merge.
-    fn server_work(&self, model: &ModelFacts, _round: &RoundContext, updates: usize) -> f64 {
+    fn work(&self, model: &ModelFacts, _round: &RoundContext, updates: usize) -> f64 {
         let of = |layer: &Layer| {
             let product = self.statistics.product(layer, layer.outputs);
             updates as f64 * product + self.statistics.solving(layer, layer.outputs)
@@ -186,8 +192,12 @@ impl Averaged for RegMean {
 
     /// The parameters, and in a round the sums of products and moments, in f64.
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        let parameters: usize =
-            self.parameters(model).iter().map(|one| one.shape.iter().product::<usize>()).sum();
+        let parameters: usize = self
+            .fedavg
+            .parameters(model)
+            .iter()
+            .map(|one| one.shape.iter().product::<usize>())
+            .sum();
         let sums = self
             .layers(model)
             .into_iter()

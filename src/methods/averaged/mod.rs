@@ -61,7 +61,6 @@ pub use variates::{CONTROL, ControlVariates, Variates, Way};
 pub(in crate::methods) use variates::{way_of, with_variates};
 pub use vectors::Vectors;
 
-use super::class_statistics::Descriptions;
 use super::trainable::Trainable;
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
@@ -185,18 +184,9 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         fedavg.map_or_else(|| view.rows.clone(), |fedavg| fedavg.trained_rows(model, view))
     }
 
-    /// What Ups say of the features of a client's classes, for methods whose clients describe them.
-    fn describes(&self) -> Option<Descriptions> {
-        None
-    }
-
-    /// Control fields of an Up whose head begins at this row: whose rows it holds, where rows have owners, and the row;
-    /// or the row and the classes it [describes](Averaged::describes). The counts are those of the samples that the
-    /// client holds.
+    /// Control fields of an Up whose head begins at this row: whose rows it holds, where rows have owners, and the row.
+    /// The counts are those of the samples that the client holds.
     fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        if let Some(described) = self.describes() {
-            return described.fields(facts, first_row);
-        }
         let mut control = MetaWriter::new();
         if self.parameters(facts.model).is_by_owner() {
             control.u64(u64::from(facts.view.task.0));
@@ -207,13 +197,8 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// What an Up holds beside parameters.
     fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let mut places = vec![sample_count()];
-        if let Some(described) = self.describes() {
-            let width = || facts.model.backbone.dim();
-            let width = self.fedavg().map_or_else(width, |own| own.feature_width(facts.model));
-            places.extend(described.places(facts, width));
-        }
-        places
+        let _ = facts;
+        vec![sample_count()]
     }
 
     /// The tensor of an Up that says how much it counts.
@@ -234,7 +219,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// Whether the size of an Up is known beforehand.
     fn size(&self) -> UpSize {
-        self.describes().map_or(UpSize::Static, Descriptions::size)
+        UpSize::Static
     }
 
     /// What every Down holds beside parameters; [`tell`](Averaged::tell) fills it.
@@ -480,11 +465,8 @@ pub trait Averaged: Clone + Send + Sync + 'static {
         trained: &Trained,
         lab: &Lab,
     ) -> Result<Vec<Section>, PolicyError> {
-        let mut said = vec![trained.sample_count()?];
-        if let Some(described) = self.describes() {
-            said.extend(described.section(member, trained, lab)?);
-        }
-        Ok(said)
+        let _ = (member, lab);
+        Ok(vec![trained.sample_count()?])
     }
 
     /// How much every number of every parameter counts in the mean, in its whole shape; only where
@@ -511,8 +493,7 @@ pub trait Averaged: Clone + Send + Sync + 'static {
 
     /// Sample passes of a seat, for virtual time.
     fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let describing = self.describes().map_or(0.0, |described| described.work(samples));
-        samples as f64 * f64::from(plan.epochs) + describing
+        samples as f64 * f64::from(plan.epochs)
     }
 
     /// The same of a seat in a round, with what depends on what the seat does, on the round or on the model.
@@ -534,7 +515,8 @@ pub trait Averaged: Clone + Send + Sync + 'static {
     /// # Errors
     /// Why it cannot.
     fn accepts(&self, update: &Message) -> Result<(), PolicyError> {
-        self.describes().map_or(Ok(()), |described| described.accepts(update))
+        let _ = update;
+        Ok(())
     }
 
     /// What becomes of an Up of training with this layout, where the server [lifts](Averaged::lift) it.

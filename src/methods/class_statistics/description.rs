@@ -4,11 +4,66 @@ use std::sync::Arc;
 
 use super::{ClassGaussian, ClassMean, ClassStatistics, CovarianceForm, messages};
 use crate::learning::Classifier;
-use crate::methods::averaged::{Client, Trained};
+use crate::methods::averaged::{Client, Trained, sample_count};
+use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::numerics::gaussian::Diagonal;
 use crate::numerics::streams::Domain;
-use crate::policy::{Lab, Message, Place, PolicyError, SketchFacts, UpSize};
+use crate::policy::{Lab, Message, ModelFacts, Place, PolicyError, SketchFacts, UpSize};
 use crate::wire::Section;
+
+/// A method whose uploads say what its clients find of the features of their classes, behind the sample count.
+pub trait DescribesClasses {
+    /// Returns the content of the descriptions.
+    fn descriptions(&self) -> Descriptions;
+
+    /// Returns the number of entries of a feature.
+    fn feature_width(&self, model: &ModelFacts) -> usize;
+
+    /// Returns when the size of an upload is known.
+    fn size(&self) -> UpSize {
+        self.descriptions().size()
+    }
+
+    /// Returns sample passes of the descriptions, for virtual time.
+    fn work(&self, samples: usize) -> f64 {
+        self.descriptions().work(samples)
+    }
+}
+
+impl<M: DescribesClasses> UploadExtras<()> for M {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let mut places = vec![sample_count()];
+        places.extend(self.descriptions().places(facts, self.feature_width(facts.model)));
+        places
+    }
+
+    fn sections(
+        &self,
+        context: &ClientContext<'_>,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let mut sections = vec![trained.sample_count()?];
+        sections.extend(self.descriptions().section(member, trained, context.lab)?);
+        Ok(sections)
+    }
+
+    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
+        self.descriptions().fields(facts, first_row)
+    }
+
+    fn validate(&self, update: &Message) -> Result<(), PolicyError> {
+        self.descriptions().accepts(update)
+    }
+
+    fn size(&self) -> UpSize {
+        DescribesClasses::size(self)
+    }
+
+    fn work(&self, samples: usize) -> f64 {
+        DescribesClasses::work(self, samples)
+    }
+}
 
 /// What clients say in their Ups of the features of their classes, by the model as they just trained it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,12 +92,12 @@ impl Descriptions {
     }
 
     /// Control fields of an upload whose head begins at this row.
-    pub(in crate::methods) fn fields(self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+    fn fields(self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
         messages::fields(first_row, &self.rows(facts))
     }
 
     /// The places of features of this width.
-    pub(in crate::methods) fn places(self, facts: &SketchFacts<'_>, dim: usize) -> Vec<Place> {
+    fn places(self, facts: &SketchFacts<'_>, dim: usize) -> Vec<Place> {
         let n = self.rows(facts).len();
         match self.spread {
             Some(Spread { form, .. }) => messages::places(n, dim, form),
@@ -51,7 +106,7 @@ impl Descriptions {
     }
 
     /// Refuses an upload with a Gaussian that cannot be drawn from: it is that client's fault, not the end of the run.
-    pub(in crate::methods) fn accepts(self, update: &Message) -> Result<(), PolicyError> {
+    fn accepts(self, update: &Message) -> Result<(), PolicyError> {
         match self.spread {
             Some(Spread { scale, .. }) => messages::drawable(update, scale),
             None => Ok(()),
@@ -59,12 +114,12 @@ impl Descriptions {
     }
 
     /// How many classes a client describes depends on what it holds.
-    pub(in crate::methods) fn size(self) -> UpSize {
+    fn size(self) -> UpSize {
         if self.used { UpSize::FromShard } else { UpSize::Static }
     }
 
     /// Sample passes of a client beside training: one forward pass, a third of a training pass.
-    pub(in crate::methods) fn work(self, samples: usize) -> f64 {
+    fn work(self, samples: usize) -> f64 {
         if self.used { samples as f64 / 3.0 } else { 0.0 }
     }
 
@@ -72,7 +127,7 @@ impl Descriptions {
     ///
     /// # Errors
     /// As [`features_by_class`].
-    pub(in crate::methods) fn section<S>(
+    fn section<S>(
         self,
         member: &Client<'_, S>,
         trained: &Trained,

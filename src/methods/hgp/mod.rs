@@ -22,18 +22,34 @@ mod config;
 
 pub use config::{Hgp, Learns, PromptInit};
 
-use super::averaged::{Averaged, Averaging, Closing, Needs, Parameters, Weights};
-use super::class_statistics::{Descriptions, Prototypes, Spread};
+use super::averaged::{Averaging, Closing, Needs, Parameters, Weights};
+use super::class_statistics::{DescribesClasses, Descriptions, Prototypes, Spread};
+use super::parts::{
+    Adaptation, AveragingMethod, LocalUpdate, Parts, ServerUpdate, TrainingSettings,
+};
 use super::registry::MethodEntry;
+use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, RoundContext, Service, UpSize, Veto};
+use crate::policy::{Figures, Lab, ModelFacts, PolicyError, RoundContext, Service, UpSize, Veto};
 
-impl Averaged for Hgp {
+impl AveragingMethod for Hgp {
     type State = ();
     type Memory = Prototypes;
 
+    fn parts(&self) -> Parts<'_, (), Prototypes> {
+        let averaging = Averaging { weights: Weights::BySamples, head: self.head };
+        Parts {
+            local: self,
+            upload: Some(self),
+            server: Some(self),
+            ..Parts::fedavg(self, averaging)
+        }
+    }
+}
+
+impl Adaptation for Hgp {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let below = match self.train {
             Learns::Prompt => self.prompt(model).shapes(),
@@ -63,10 +79,6 @@ impl Averaged for Hgp {
         Ok(below.merge(&self.head_init.parameters(classes, dim, init)))
     }
 
-    fn averaging(&self) -> Averaging {
-        Averaging { weights: Weights::BySamples, head: self.head }
-    }
-
     /// A prompt needs blocks to live in, and training everything a backbone that can be trained.
     fn needs(&self) -> Vec<Needs> {
         let instead = "`method.train = \"head\"`";
@@ -78,11 +90,56 @@ impl Averaged for Hgp {
     }
 
     /// A backbone that trains is its client's own.
-    fn largest_pack(&self) -> usize {
-        match self.train {
+    fn settings(&self, _view: &TaskView) -> TrainingSettings {
+        let max_pack = match self.train {
             Learns::All => 1,
             Learns::Prompt | Learns::Head => usize::MAX,
-        }
+        };
+        TrainingSettings { max_pack, ..TrainingSettings::default() }
+    }
+}
+
+impl DescribesClasses for Hgp {
+    fn descriptions(&self) -> Descriptions {
+        let spread = Spread { form: self.covariance, scale: self.cov_scale };
+        Descriptions { used: self.rebalancing.is_on(), least: 2, spread: Some(spread) }
+    }
+
+    fn feature_width(&self, model: &ModelFacts) -> usize {
+        model.backbone.dim()
+    }
+
+    fn size(&self) -> UpSize {
+        UpSize::FromShard
+    }
+
+    /// Counted with the training.
+    fn work(&self, _samples: usize) -> f64 {
+        0.0
+    }
+}
+
+impl LocalUpdate<()> for Hgp {
+    /// Training, and one forward pass (a third of a training pass) for the Gaussians.
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)
+    }
+}
+
+impl ServerUpdate<Prototypes> for Hgp {
+    fn server_update(
+        &self,
+        memory: &mut Prototypes,
+        Closing { folded, round, .. }: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        memory.take(&folded, self.memory, round.period.view.rows.clone())?;
+        self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
+        Ok(Vec::new())
+    }
+
+    fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
+        self.rebalancing.work(model, &round.period.view)
     }
 
     fn vetoes(&self) -> Vec<Veto> {
@@ -93,35 +150,6 @@ impl Averaged for Hgp {
             }
             false => Vec::new(),
         }
-    }
-
-    fn describes(&self) -> Option<Descriptions> {
-        let spread = Spread { form: self.covariance, scale: self.cov_scale };
-        Some(Descriptions { used: self.rebalancing.is_on(), least: 2, spread: Some(spread) })
-    }
-
-    fn size(&self) -> UpSize {
-        UpSize::FromShard
-    }
-
-    /// Training, and one forward pass (a third of a training pass) for the Gaussians.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)
-    }
-
-    fn after_mean(
-        &self,
-        memory: &mut Prototypes,
-        Closing { folded, round, .. }: Closing<'_>,
-        theta: &mut ParameterSet,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        memory.take(&folded, self.memory, round.period.view.rows.clone())?;
-        self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
-        Ok(Vec::new())
-    }
-
-    fn server_work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
-        self.rebalancing.work(model, &round.period.view)
     }
 }
 
