@@ -15,7 +15,7 @@ use super::low_rank::{ALL_BLOCKS, LowRank};
 use super::parts::{Adaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
-use crate::learning::{PromptShape, TrainingPlan};
+use crate::learning::PromptShape;
 use crate::model::{
     AdapterShape, HeadKind, HeadStart, LoraPlace, NetworkShape, Norms, ParameterSet,
 };
@@ -319,11 +319,6 @@ impl Trainable {
         view: &TaskView,
     ) -> Range<usize> {
         self.old_logits.rows(view)
-    }
-
-    /// Sample passes of a client's training.
-    pub(in crate::methods) fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * f64::from(plan.epochs)
     }
 
     /// Fraction of entries that training drops.

@@ -30,19 +30,20 @@ pub use self::importance::Importance;
 use self::importance::{fisher_places, fisher_section, fisher_sketch};
 pub use self::own::OwnImportance;
 use self::penalty::Anchored;
-use super::averaged::{
-    Averaged, Client, Closing, Learnt, Needs, Objective, SAMPLES, previous, sample_count, train,
-};
+use super::averaged::{Client, Closing, Learnt, Needs, Objective, SAMPLES, previous, sample_count};
 use super::fedavg::FedAvg;
 use super::local_fisher::{local_fisher, read_form};
+use super::parts::{
+    Adaptation, AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining,
+    LocalUpdate, Parts, PreviousModel, ServerUpdate,
+};
 use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::learning::fisher::FisherForm;
 use crate::model::ParameterSet;
 use crate::policy::{
-    Asset, AssetSketch, Figures, Lab, ModelFacts, Period, Place, PolicyError, Seat, SketchFacts,
-    Stale,
+    Asset, AssetSketch, Figures, Lab, Period, Place, PolicyError, Seat, SketchFacts, Stale,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{Kind, NamedTensor, Section};
@@ -136,33 +137,30 @@ impl Ewc {
     }
 }
 
-impl Averaged for Ewc {
+impl AveragingMethod for Ewc {
     type State = OwnImportance;
     type Memory = Importance;
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        if !self.at_server() {
-            needs.push(Needs::ReturningClients {
-                why: "clients are held by a model of their own, and fresh clients have none",
-                otherwise: Some("`method.site = \"server\"`"),
-            });
+    fn parts(&self) -> Parts<'_, OwnImportance, Importance> {
+        let base: Parts<'_, OwnImportance, Importance> =
+            Parts { local: self, ..self.fedavg.base() };
+        match self.site {
+            Site::Client => base,
+            Site::Server => Parts {
+                download: Some(self),
+                previous_model: Some(PreviousModel::default()),
+                server: Some(self),
+                final_exchange: Some(self),
+                ..base
+            },
         }
-        needs
     }
+}
 
-    fn teaches(&self) -> bool {
-        self.at_server()
-    }
-
-    fn also_named(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
-        let sketch =
-            || fisher_sketch(&self.parameters(facts.model), self.averaging().head, facts.view);
-        self.at_server().then(sketch).flatten().into_iter().collect()
+impl DownloadExtras<Importance> for Ewc {
+    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+        let parameters = self.fedavg.parameters(facts.model);
+        fisher_sketch(&parameters, self.fedavg.head, facts.view).into_iter().collect()
     }
 
     fn assets(
@@ -173,43 +171,48 @@ impl Averaged for Ewc {
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.asset().into_iter().collect())
     }
+}
+
+impl FinalExchange<OwnImportance, Importance> for Ewc {
+    fn name(&self) -> &'static str {
+        "fisher"
+    }
 
     /// A single round trains in any case.
     fn training_rounds(&self, rounds: u32) -> u32 {
-        match self.at_server() && self.skip_last_round {
+        match self.skip_last_round {
             true => rounds.saturating_sub(1).max(rounds.min(1)),
             false => rounds,
         }
     }
 
-    fn closes_with(&self) -> Option<&'static str> {
-        self.at_server().then_some("fisher")
-    }
-
-    fn reports(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let rows = self.averaging().head.down_rows(facts.view, facts.model.classes);
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let rows = self.fedavg.head.down_rows(facts.view, facts.model.classes);
         let count = sample_count().summed(Stale::Refuse);
-        [count].into_iter().chain(fisher_places(&self.parameters(facts.model), rows)).collect()
+        [count]
+            .into_iter()
+            .chain(fisher_places(&self.fedavg.parameters(facts.model), rows))
+            .collect()
     }
 
     fn report(
         &self,
-        model: &ModelFacts,
+        context: &ClientContext<'_>,
         member: &mut Client<'_, OwnImportance>,
-        lab: &Lab,
     ) -> Result<(Vec<Section>, Figures), PolicyError> {
+        let ClientContext { model, shared, lab } = *context;
         let view = &member.seat.view;
-        let model_there = (&member.received, self.trained_rows(model, view));
+        let model_there = (&member.received, shared.trained_rows(model, view));
         let sum = local_fisher(self.fisher, model_there, member.shard, lab)?;
         let terms = NamedTensor::u32(SAMPLES, [], vec![sum.terms as u32])?;
-        let rows = self.averaging().head.down_rows(view, model.classes);
+        let rows = self.fedavg.head.down_rows(view, model.classes);
         let all = sum.scaled(1.0, f64::INFINITY, &member.received);
-        let numbers = fisher_section(&self.parameters(model), &all, rows)?;
+        let numbers = fisher_section(&self.fedavg.parameters(model), &all, rows)?;
         let tensors = std::iter::once(terms).chain(numbers).collect();
         Ok((vec![Section::new(Kind::Statistics, tensors)], Vec::new()))
     }
 
-    fn after_reports(
+    fn aggregate(
         &self,
         memory: &mut Importance,
         Closing { before, folded, .. }: Closing<'_>,
@@ -218,7 +221,9 @@ impl Averaged for Ewc {
         memory.add(&folded, before, (terms, self.decay, self.clip()))?;
         Ok(vec![("fisher_samples", terms)])
     }
+}
 
+impl ServerUpdate<Importance> for Ewc {
     fn end_task(
         &self,
         memory: &mut Importance,
@@ -226,26 +231,25 @@ impl Averaged for Ewc {
         period: &Period,
         _lab: &Lab,
     ) -> Result<(), PolicyError> {
-        if self.at_server() {
-            memory.end_task(theta, period, self.averaging().head);
-        }
+        memory.end_task(theta, period, self.fedavg.head);
         Ok(())
     }
+}
 
-    fn learn(
+impl LocalUpdate<OwnImportance> for Ewc {
+    fn client_update(
         &self,
-        model: &ModelFacts,
+        training: &LocalTraining<'_, OwnImportance>,
         pack: &mut [Client<'_, OwnImportance>],
-        lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
-        let learnt = train(self, model, pack, lab)?;
+        let learnt = training.train(pack)?;
         if self.at_server() {
             return Ok(learnt);
         }
         for (member, trained) in pack.iter_mut().zip(&learnt) {
             let (Ok(trained), view) = (trained, &member.seat.view) else { continue };
             let there = (&trained.parameters, self.fisher_rows(view));
-            let sum = local_fisher(self.fisher, there, member.shard, lab)?;
+            let sum = local_fisher(self.fisher, there, member.shard, training.context.lab)?;
             let mean = 1.0 / sum.terms.max(1) as f64;
             let fisher = sum.scaled(mean, self.clip(), &trained.parameters);
             member.state.overwrite(&trained.parameters, fisher, view);
@@ -255,16 +259,25 @@ impl Averaged for Ewc {
 
     fn objective(
         &self,
-        _model: &ModelFacts,
+        _context: &ClientContext<'_>,
         pack: &[Client<'_, OwnImportance>],
         network: &Classifier,
-        _lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let anchors = match self.lambda > 0.0 {
             true => pack.iter().map(|member| self.anchor_of(member)).collect::<Result<_, _>>()?,
             false => Vec::new(),
         };
         Ok(Box::new(Anchored::new(network, anchors, self.strength())))
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        match self.site {
+            Site::Server => Vec::new(),
+            Site::Client => vec![Needs::ReturningClients {
+                why: "clients are held by a model of their own, and fresh clients have none",
+                otherwise: Some("`method.site = \"server\"`"),
+            }],
+        }
     }
 }
 

@@ -23,7 +23,6 @@ mod means;
 mod objective;
 mod state;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -34,21 +33,23 @@ use self::objective::Distilled;
 pub use self::objective::{IcarlLoss, Reduction};
 pub use self::state::Exemplars;
 use super::averaged::{
-    Averaged, Client, Closing, Learnt, Memory, Needs, Objective, Trained, first_of, one_by_one,
-    previous, train_alone,
+    Client, Closing, Learnt, Needs, Objective, Trained, first_of, one_by_one, previous,
 };
 use super::fedavg::FedAvg;
 use super::herded::{choosing_work, exemplars_after};
+use super::parts::{
+    Answer, AveragingMethod, ClientContext, FinalExchange, LocalTraining, LocalUpdate, Parts,
+    PlainTraining, PreviousModel, TrainedRows, Workload,
+};
 use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
+use crate::learning::Classifier;
 use crate::learning::exemplars::Quota;
-use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Figures, Lab, ModelFacts, Place, PolicyError, Predictor, RoundContext, Seat, Service,
-    SketchFacts, Stale, Veto,
+    Figures, Lab, ModelFacts, Place, PolicyError, Predictor, Service, SketchFacts, Stale, Veto,
 };
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{Dtype, Kind, NamedTensor, Section};
@@ -174,10 +175,10 @@ impl Icarl {
 
     fn train(
         &self,
-        model: &ModelFacts,
+        training: &LocalTraining<'_, Exemplars>,
         member: &mut Client<'_, Exemplars>,
-        lab: &Lab,
     ) -> Result<Trained, PolicyError> {
+        let lab = training.context.lab;
         let task = member.seat.view.task;
         let mut state = std::mem::take(&mut member.state);
         let waiting = state.waiting.take_if(|(of, _)| *of < task).map(|(_, shard)| shard);
@@ -194,69 +195,49 @@ impl Icarl {
         let mut all = [member.shard, old.as_slice()].concat();
         all.sort_unstable();
         let all: Shard = all.into();
-        let mut trained = train_alone(self, model, &member.upon(&all), lab)?;
+        let mut trained = training.train_single(&member.upon(&all))?;
         trained.samples = member.shard.len();
         trained.metrics.push(("exemplars", old.len() as f64));
         Ok(trained)
     }
 }
 
-impl Averaged for Icarl {
+impl AveragingMethod for Icarl {
     type State = Exemplars;
     type Memory = Means;
 
-    fn fedavg(&self) -> Option<&FedAvg> {
-        Some(&self.fedavg)
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.fedavg.needs();
-        if self.budget > 0 {
-            needs.push(Needs::ReturningClients {
-                why: "clients keep exemplars, and fresh clients never come back",
-                otherwise: Some("`method.budget = 0`"),
-            });
-        }
-        needs
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "the previous network that teaches is of one task")
-    }
-
-    fn teaches(&self) -> bool {
-        true
-    }
-
-    fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        match (self.loss, self.bce) {
-            (IcarlLoss::Sigmoid, Reduction::MeanAll) => {
-                self.fedavg.head.down_rows(view, model.classes)
-            }
-            _ => 0..view.seen(),
+    fn parts(&self) -> Parts<'_, Exemplars, Means> {
+        let trains = match (self.loss, self.bce) {
+            (IcarlLoss::Sigmoid, Reduction::MeanAll) => TrainedRows::Carried,
+            _ => TrainedRows::Seen,
+        };
+        Parts {
+            trains,
+            local: self,
+            previous_model: Some(PreviousModel::default()),
+            final_exchange: self.has_means().then_some(self as &dyn FinalExchange<_, _>),
+            answer: self.has_means().then_some(self as &dyn Answer<_>),
+            ..self.fedavg.base()
         }
     }
+}
 
-    fn largest_pack(&self) -> usize {
-        1
-    }
-
-    fn learn(
+impl LocalUpdate<Exemplars> for Icarl {
+    fn client_update(
         &self,
-        model: &ModelFacts,
+        training: &LocalTraining<'_, Exemplars>,
         pack: &mut [Client<'_, Exemplars>],
-        lab: &Lab,
     ) -> Result<Learnt, PolicyError> {
-        Ok(one_by_one(pack, |member| self.train(model, member, lab)))
+        Ok(one_by_one(pack, |member| self.train(training, member)))
     }
 
     fn objective(
         &self,
-        _model: &ModelFacts,
+        context: &ClientContext<'_>,
         pack: &[Client<'_, Exemplars>],
         _network: &Classifier,
-        lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
+        let lab = context.lab;
         let member = first_of(pack)?;
         let previous = previous::of(member.down)?;
         let previous = previous.map(|set| Classifier::frozen(&lab.backbone, &set)).transpose()?;
@@ -265,29 +246,40 @@ impl Averaged for Icarl {
         Ok(Box::new(Distilled { loss: self.loss, bce: self.bce, columns, previous }))
     }
 
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        self.fedavg.work(samples, plan)
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
     }
 
     /// Training on the task's samples and all exemplars, and the previous network's answers on them.
-    fn seat_work(
-        &self,
-        _model: &ModelFacts,
-        (seat, _): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
+    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+        let Workload { seat, samples, plan, .. } = *load;
         let task = seat.view.task.index();
         let exemplars = exemplars_after(task, samples, self.budget as usize);
         let teacher = if task > 0 { 1.0 / 3.0 } else { 0.0 };
-        (1.0 + teacher) * self.work(samples + exemplars, plan)
+        (1.0 + teacher) * PlainTraining::passes(samples + exemplars, plan)
     }
 
-    fn closes_with(&self) -> Option<&'static str> {
-        self.has_means().then_some("means")
+    fn needs(&self) -> Vec<Needs> {
+        match self.budget {
+            0 => Vec::new(),
+            _ => vec![Needs::ReturningClients {
+                why: "clients keep exemplars, and fresh clients never come back",
+                otherwise: Some("`method.budget = 0`"),
+            }],
+        }
     }
 
-    fn reports(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "the previous network that teaches is of one task")
+    }
+}
+
+impl FinalExchange<Exemplars, Means> for Icarl {
+    fn name(&self) -> &'static str {
+        "means"
+    }
+
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
         let (rows, dim) = (facts.view.seen(), facts.model.backbone.dim());
         let place = |name, shape: &[usize], dtype| {
             Place::new(Kind::Prototypes, name, shape, dtype).summed(Stale::Refuse)
@@ -296,7 +288,7 @@ impl Averaged for Icarl {
     }
 
     /// Herding, and a forward pass of all exemplars and of their mirror images.
-    fn report_work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
+    fn work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
         let budget = self.budget as usize;
         let herds = self.keep == Keeps::Herding && budget > 0;
         let classes = (view.rows.len(), view.seen());
@@ -312,10 +304,10 @@ impl Averaged for Icarl {
     /// Herds the samples of the task and describes all exemplars.
     fn report(
         &self,
-        _model: &ModelFacts,
+        context: &ClientContext<'_>,
         member: &mut Client<'_, Exemplars>,
-        lab: &Lab,
     ) -> Result<(Vec<Section>, Figures), PolicyError> {
+        let lab = context.lab;
         let mut state = std::mem::take(&mut member.state);
         if let Some((_, shard)) = state.waiting.take() {
             self.absorb(&mut state, &shard, &member.received, lab)?;
@@ -333,7 +325,7 @@ impl Averaged for Icarl {
         Ok((vec![Section::new(Kind::Prototypes, tensors)], vec![("exemplars", held.len() as f64)]))
     }
 
-    fn after_reports(
+    fn aggregate(
         &self,
         memory: &mut Means,
         Closing { folded, .. }: Closing<'_>,
@@ -341,19 +333,21 @@ impl Averaged for Icarl {
         *memory = Means::of(folded.sum(SUMS)?, folded.sum(COUNTS)?);
         Ok(vec![("classes_with_exemplars", memory.classes() as f64)])
     }
+}
 
-    fn answering(
+impl Answer<Means> for Icarl {
+    fn server_predictor(
         &self,
-        model: &ModelFacts,
+        _model: &ModelFacts,
         memory: &Means,
         theta: &ParameterSet,
         lab: &Lab,
-    ) -> Result<Arc<dyn Predictor>, PolicyError> {
-        if !self.has_means() || memory.classes() == 0 {
-            return self.predictor(model, memory.task(), theta, lab);
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        if memory.classes() == 0 {
+            return Ok(None);
         }
         let model = Arc::new(Classifier::frozen(&lab.backbone, theta)?);
-        Ok(Arc::new(NearestMean::new(model, memory.clone(), self.absent)))
+        Ok(Some(Arc::new(NearestMean::new(model, memory.clone(), self.absent))))
     }
 }
 
