@@ -26,16 +26,18 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Averaged, Averaging, Base, Begun, Direction, Needs, Parameters, Weights};
+use super::averaged::{Base, Begun, Cut, Direction, Memory, Needs, Parameters, Weights};
+use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::powder::{Powder, PowderConfig};
 use super::prompted::{self, PoolForm, Prompted};
 use super::registry::{MethodEntry, Recipe};
+use crate::data::TaskView;
+use crate::learning::Prompting;
 use crate::learning::prompting::{ComponentPart, Components};
-use crate::learning::{Prompting, QueryView, TrainingPlan};
 use crate::model::{Parameter, ParameterSet, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, Method, ModelFacts, PolicyError, WireForm};
+use crate::policy::{ClientState, Lab, Method, ModelFacts, PolicyError, WireForm};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// When rows are made orthogonal.
@@ -191,7 +193,7 @@ impl CodaPrompt {
     }
 
     /// The components of a task; what does not divide by the number of tasks is left over.
-    pub fn rows(&self, model: &ModelFacts, task: usize) -> Range<usize> {
+    pub fn own_rows(&self, model: &ModelFacts, task: usize) -> Range<usize> {
         let tasks = model.tasks.max(1);
         let (each, task) = (self.pool as usize / tasks, task.min(tasks - 1));
         task * each..(task + 1) * each
@@ -204,7 +206,7 @@ impl CodaPrompt {
     }
 
     /// Every block's parameters.
-    fn parts(&self, model: &ModelFacts) -> impl Iterator<Item = (String, Vec<usize>)> {
+    fn shapes(&self, model: &ModelFacts) -> impl Iterator<Item = (String, Vec<usize>)> {
         let (pool, length, dim) =
             (self.pool as usize, self.prompt_len as usize, model.backbone.dim());
         let shape = move |part| match part {
@@ -218,8 +220,8 @@ impl CodaPrompt {
 
     /// Rows of a task made orthogonal to those of the tasks before; every parameter draws at its own step.
     fn start(&self, model: &ModelFacts, task: usize, set: &mut ParameterSet, init: StreamKey) {
-        let rows = self.rows(model, task);
-        for ((name, _), step) in self.parts(model).zip(1..) {
+        let rows = self.own_rows(model, task);
+        for ((name, _), step) in self.shapes(model).zip(1..) {
             let Some(Parameter { shape, values }) = set.get(&name).cloned() else { continue };
             let width: usize = shape[1..].iter().product();
             let (start, end) = (rows.start * width, rows.end * width);
@@ -233,12 +235,18 @@ impl CodaPrompt {
     }
 }
 
-impl Averaged for CodaPrompt {
+impl AveragingMethod for CodaPrompt {
     type State = ();
     type Memory = Begun;
 
+    fn parts(&self) -> Parts<'_, (), Begun> {
+        self.base()
+    }
+}
+
+impl Adaptation for CodaPrompt {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
-        prompted::with_head(Parameters::default().by_task(self.parts(model)), model)
+        prompted::with_head(Parameters::default().by_task(self.shapes(model)), model)
     }
 
     /// Zeros, or all rows at once.
@@ -252,15 +260,11 @@ impl Averaged for CodaPrompt {
             let values = vec![0f32; shape.iter().product()].into();
             (name, Parameter { shape, values })
         };
-        let mut set: ParameterSet = self.parts(model).map(zeros).collect();
+        let mut set: ParameterSet = self.shapes(model).map(zeros).collect();
         if self.orthogonal == Orthogonal::Once {
             (0..model.tasks.max(1)).for_each(|task| self.start(model, task, &mut set, init));
         }
         Ok(set.merge(&self.prompted.initial_head(model, init)))
-    }
-
-    fn averaging(&self) -> Averaging {
-        self.prompted.averaging()
     }
 
     /// Every task needs a component, and rows of a vector space can only be so many and orthogonal.
@@ -270,13 +274,14 @@ impl Averaged for CodaPrompt {
         vec![prompted::NEEDS_BLOCKS, each, Needs::Orthogonal { key, count, what: "keys" }]
     }
 
-    fn task_rows(&self, model: &ModelFacts, task: usize, direction: Direction) -> Range<usize> {
-        let own = self.rows(model, task);
-        match (direction, self.components) {
-            (Direction::Up, _) if model.form == WireForm::Lean => own,
+    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+        let own = self.own_rows(query.model, query.task());
+        let pool = match (query.direction, self.components) {
+            (Direction::Up, _) if query.model.form == WireForm::Lean => own,
             (Direction::Inference, _) | (_, PoolForm::Growing) => 0..own.end,
             (_, PoolForm::Fixed) => 0..self.pool as usize,
-        }
+        };
+        Cut { pool, ..query.rows(query.view.rows.clone()) }
     }
 
     fn prompting(
@@ -285,23 +290,18 @@ impl Averaged for CodaPrompt {
         task: usize,
         trains: bool,
     ) -> Option<Arc<dyn Prompting>> {
-        let own = self.rows(model, task);
+        let own = self.own_rows(model, task);
         let (used, trained) = (own.end, if trains { own } else { 0..0 });
         Some(Arc::new(self.components(model, used, trained)))
     }
 
-    fn query(&self) -> Option<QueryView> {
-        Some(self.prompted.query)
-    }
-
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        prompted::work(samples, plan, 0.0)
+    fn settings(&self, _view: &TaskView) -> TrainingSettings {
+        self.prompted.settings()
     }
 
     fn begin_task(
         &self,
         model: &ModelFacts,
-        _memory: &mut Begun,
         task: usize,
         mut theta: ParameterSet,
         init: StreamKey,
@@ -314,6 +314,11 @@ impl Averaged for CodaPrompt {
 }
 
 impl CodaPrompt {
+    /// Returns the parts of FedAvg upon these components.
+    pub(super) fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
+        self.prompted.base(self)
+    }
+
     /// The same with components that slots own: Powder's slots, side by side.
     pub fn side_by_side(&self, facts: &ModelFacts) -> Powder {
         let config = PowderConfig {
@@ -339,7 +344,7 @@ impl Recipe for CodaPrompt {
 
     fn needs(&self) -> Vec<Needs> {
         match self.ownership {
-            Ownership::Task => Averaged::needs(self),
+            Ownership::Task => self.parts().needs(),
             Ownership::Slot => vec![
                 prompted::NEEDS_BLOCKS,
                 Needs::SlotsOfTheirOwn {

@@ -19,17 +19,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::averaged::{Averaged, Averaging, Begun, Direction, Needs, Parameters};
+use super::averaged::{Begun, Cut, Direction, Memory, Needs, Parameters};
+use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
-use crate::data::Loader;
+use crate::data::{Loader, TaskView};
+use crate::learning::Prompting;
 use crate::learning::prompting::{
     EXPERT_KEYS, Expert, ExpertLayout, Experts, expert_name, general_name,
 };
-use crate::learning::{Prompting, QueryView, TrainingPlan};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, Seat, WireForm};
+use crate::policy::{ClientState, Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of DualPrompt.
@@ -119,12 +120,23 @@ impl DualPrompt {
             false => 0..self.pool as usize,
         }
     }
+
+    /// Returns the parts of FedAvg upon these prefixes.
+    pub(super) fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
+        self.prompted.base(self)
+    }
 }
 
-impl Averaged for DualPrompt {
+impl AveragingMethod for DualPrompt {
     type State = ();
     type Memory = Begun;
 
+    fn parts(&self) -> Parts<'_, (), Begun> {
+        self.base()
+    }
+}
+
+impl Adaptation for DualPrompt {
     /// Experts and keys have an owner each.
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let (general, experts) = self.blocks(model);
@@ -145,10 +157,6 @@ impl Averaged for DualPrompt {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
     }
 
-    fn averaging(&self) -> Averaging {
-        self.prompted.averaging()
-    }
-
     /// Experts need blocks behind the general prefixes.
     fn needs(&self) -> Vec<Needs> {
         let (key, taken) = ("method.g_blocks", self.g_blocks);
@@ -156,16 +164,18 @@ impl Averaged for DualPrompt {
         vec![prompted::NEEDS_BLOCKS, behind]
     }
 
-    fn task_rows(&self, model: &ModelFacts, task: usize, direction: Direction) -> Range<usize> {
-        match (direction, model.form) {
-            (Direction::Inference, _) => self.candidates(task),
-            (_, WireForm::Full) => 0..self.pool as usize,
-            (_, WireForm::Lean) => self.expert(task)..self.expert(task) + 1,
-        }
-    }
-
-    fn down_is_lean(&self, model: &ModelFacts) -> bool {
-        model.form == WireForm::Lean
+    /// Lean messages carry one expert, and lean downloads the head rows of its task alone.
+    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+        let (own, lean) = (query.view.rows.clone(), query.model.form == WireForm::Lean);
+        let only_trained = lean && query.direction == Direction::Down;
+        let head = if only_trained { own } else { query.rows(own).head };
+        let expert = self.expert(query.task());
+        let pool = match query.direction {
+            Direction::Inference => self.candidates(query.task()),
+            _ if lean => expert..expert + 1,
+            _ => 0..self.pool as usize,
+        };
+        Cut { head, pool, only_trained }
     }
 
     fn prompting(
@@ -183,36 +193,31 @@ impl Averaged for DualPrompt {
         Some(Arc::new(Experts { general, experts, expert, pull, layout }))
     }
 
-    fn query(&self) -> Option<QueryView> {
-        Some(self.prompted.query)
+    fn settings(&self, _view: &TaskView) -> TrainingSettings {
+        self.prompted.settings()
     }
 
     /// A client that was sent nothing but its own expert cannot compare.
-    fn figures(
+    fn metrics(
         &self,
         model: &ModelFacts,
         seat: &Seat,
-        learnt: &ParameterSet,
+        trained: &ParameterSet,
         loader: &Loader,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
+    ) -> Result<Figures, PolicyError> {
         let task = seat.view.task.index();
         let candidates = self.candidates(task);
-        let compares = candidates.len() > 1 && !self.down_is_lean(model);
-        let Some(keys) = learnt.get(EXPERT_KEYS).filter(|_| compares) else {
-            return Ok(Vec::new());
+        let compares = candidates.len() > 1 && model.form == WireForm::Full;
+        let Some(keys) = trained.get(EXPERT_KEYS).filter(|_| compares) else {
+            return Ok(Figures::new());
         };
         let shares = shares(&keys.cut(candidates)?, loader, 1)?;
         Ok(shares.get(self.expert(task)).map(|share| ("matched", *share)).into_iter().collect())
     }
 
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        prompted::work(samples, plan, 0.0)
-    }
-
     fn begin_task(
         &self,
         model: &ModelFacts,
-        _memory: &mut Begun,
         task: usize,
         mut theta: ParameterSet,
         _init: StreamKey,

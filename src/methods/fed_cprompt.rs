@@ -20,21 +20,15 @@
 mod contrast;
 mod objective;
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use clap::ValueEnum;
 
-use super::averaged::{
-    Averaged, Averaging, Begun, Client, CrossEntropy, Direction, Needs, Objective, Parameters,
-};
+use super::averaged::{Begun, Client, CrossEntropy, Objective};
 use super::coda_prompt::{self, CodaPrompt, Orthogonal};
+use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts};
 use super::prompted::{self, Prompted};
 use super::registry::MethodEntry;
-use crate::learning::{Classifier, Prompting, QueryView, TrainingPlan};
-use crate::model::ParameterSet;
-use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::learning::{Classifier, TrainingPlan};
+use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What the contrastive continual loss compares.
@@ -111,55 +105,22 @@ impl FedCPrompt {
     }
 }
 
-/// Everything but the loss is CODA-Prompt's.
-impl Averaged for FedCPrompt {
+impl AveragingMethod for FedCPrompt {
     type State = ();
     type Memory = Begun;
 
-    fn parameters(&self, model: &ModelFacts) -> Parameters {
-        self.coda.parameters(model)
+    /// Everything but the loss is CODA-Prompt's.
+    fn parts(&self) -> Parts<'_, (), Begun> {
+        Parts { local: self, ..self.coda.base() }
     }
+}
 
-    fn initial(
-        &self,
-        model: &ModelFacts,
-        lab: &Lab,
-        init: StreamKey,
-    ) -> Result<ParameterSet, PolicyError> {
-        self.coda.initial(model, lab, init)
-    }
-
-    fn averaging(&self) -> Averaging {
-        self.coda.averaging()
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        self.coda.needs()
-    }
-
-    fn task_rows(&self, model: &ModelFacts, task: usize, direction: Direction) -> Range<usize> {
-        self.coda.task_rows(model, task, direction)
-    }
-
-    fn prompting(
-        &self,
-        model: &ModelFacts,
-        task: usize,
-        trains: bool,
-    ) -> Option<Arc<dyn Prompting>> {
-        self.coda.prompting(model, task, trains)
-    }
-
-    fn query(&self) -> Option<QueryView> {
-        self.coda.query()
-    }
-
+impl LocalUpdate<()> for FedCPrompt {
     fn objective(
         &self,
-        model: &ModelFacts,
+        &ClientContext { model, lab, .. }: &ClientContext<'_>,
         pack: &[Client<'_, ()>],
         _network: &Classifier,
-        lab: &Lab,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         Ok(match self.c2l.form {
             C2lForm::Off => Box::new(CrossEntropy),
@@ -177,17 +138,6 @@ impl Averaged for FedCPrompt {
             C2lForm::Prompt | C2lForm::Off => 0.0,
         };
         prompted::work(samples, plan, passes)
-    }
-
-    fn begin_task(
-        &self,
-        model: &ModelFacts,
-        memory: &mut Begun,
-        task: usize,
-        theta: ParameterSet,
-        init: StreamKey,
-    ) -> ParameterSet {
-        self.coda.begin_task(model, memory, task, theta, init)
     }
 }
 

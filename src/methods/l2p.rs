@@ -17,16 +17,17 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{Averaged, Averaging, Begun, Direction, Needs, Parameters};
+use super::averaged::{Begun, Direction, Needs, Parameters};
+use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use super::registry::MethodEntry;
-use crate::data::Loader;
+use crate::data::{Loader, TaskView};
+use crate::learning::Prompting;
 use crate::learning::prompting::{KEYS, POOL, SelectedPrompts};
-use crate::learning::{Prompting, QueryView, TrainingPlan};
 use crate::model::{ParameterSet, Pooling, PromptPosition};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, ModelFacts, PolicyError, Seat, WireForm};
+use crate::policy::{Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Most prompts a pool may have.
@@ -120,10 +121,16 @@ impl L2p {
     }
 }
 
-impl Averaged for L2p {
+impl AveragingMethod for L2p {
     type State = ();
     type Memory = Begun;
 
+    fn parts(&self) -> Parts<'_, (), Begun> {
+        self.prompted.base(self)
+    }
+}
+
+impl Adaptation for L2p {
     /// All tasks share the pool.
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let (pool, length, dim) =
@@ -142,18 +149,14 @@ impl Averaged for L2p {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
     }
 
-    fn averaging(&self) -> Averaging {
-        self.prompted.averaging()
-    }
-
     /// Prompts need blocks, and a selection prompts to choose from.
     fn needs(&self) -> Vec<Needs> {
         vec![prompted::NEEDS_BLOCKS, Needs::Choice { top: self.top, pool: self.pool }]
     }
 
     /// Keys that nothing pulls need no way back.
-    fn travels(&self, model: &ModelFacts, name: &str, direction: Direction) -> bool {
-        let all = direction != Direction::Up || model.form == WireForm::Full;
+    fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
+        let all = query.direction != Direction::Up || query.model.form == WireForm::Full;
         all || name != KEYS || self.pull_weight > 0.0
     }
 
@@ -172,29 +175,26 @@ impl Averaged for L2p {
         }))
     }
 
-    fn query(&self) -> Option<QueryView> {
-        Some(self.prompted.query)
+    fn settings(&self, _view: &TaskView) -> TrainingSettings {
+        self.prompted.settings()
     }
 
-    fn figures(
+    /// The share of selections of every prompt.
+    fn metrics(
         &self,
         _model: &ModelFacts,
         _seat: &Seat,
-        learnt: &ParameterSet,
+        trained: &ParameterSet,
         loader: &Loader,
-    ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let Some(keys) = learnt.get(KEYS) else { return Ok(Vec::new()) };
+    ) -> Result<Figures, PolicyError> {
+        let Some(keys) = trained.get(KEYS) else { return Ok(Vec::new()) };
         let shares = shares(keys, loader, self.top as usize)?;
-        Ok(figure_names().iter().map(String::as_str).zip(shares).collect())
-    }
-
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        prompted::work(samples, plan, 0.0)
+        Ok(metric_names().iter().map(String::as_str).zip(shares).collect())
     }
 }
 
 /// `chosen_00`, `chosen_01`, ...
-fn figure_names() -> &'static [String] {
+fn metric_names() -> &'static [String] {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
     NAMES.get_or_init(|| (0..LARGEST_POOL).map(|k| format!("chosen_{k:02}")).collect())
 }

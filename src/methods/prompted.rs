@@ -16,11 +16,12 @@ use clap::ValueEnum;
 pub(super) use draws::{shares, uniform_parameter};
 
 use super::HeadForm;
-use super::averaged::{Averaging, Needs, Parameters, Rows, Weights};
+use super::averaged::{Averaging, Memory, Needs, Parameters, Rows, Weights};
+use super::parts::{Adaptation, LocalUpdate, Parts, TrainingSettings};
 use crate::learning::{QueryView, TrainingPlan};
 use crate::model::{HeadKind, HeadStart, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::ModelFacts;
+use crate::policy::{ClientState, ModelFacts};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Prompts need blocks to live in.
@@ -88,9 +89,18 @@ impl Prompted {
         }
     }
 
-    /// How uploads are averaged and which head rows travel.
-    pub(super) fn averaging(&self) -> Averaging {
-        Averaging { weights: self.weights, head: self.head }
+    /// Returns the parts of FedAvg upon such prompts.
+    pub(super) fn base<'m, S: ClientState, M: Memory>(
+        &self,
+        prompts: &'m dyn Adaptation,
+    ) -> Parts<'m, S, M> {
+        let averaging = Averaging { weights: self.weights, head: self.head };
+        Parts { local: &QueriedTraining, ..Parts::fedavg(prompts, averaging) }
+    }
+
+    /// Returns the settings of a training with queries.
+    pub(super) fn settings(&self) -> TrainingSettings {
+        TrainingSettings { query: Some(self.query), ..TrainingSettings::default() }
     }
 
     /// The head as it starts.
@@ -116,6 +126,15 @@ pub(super) fn initial(
         (prompt.name.as_str(), uniform_parameter(&prompt.shape, init.step(number)))
     });
     drawn.collect::<ParameterSet>().merge(&prompted.initial_head(model, init))
+}
+
+/// Local training of FedAvg, before which the queries of all samples are computed.
+struct QueriedTraining;
+
+impl<S> LocalUpdate<S> for QueriedTraining {
+    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+        work(samples, plan, 0.0)
+    }
 }
 
 /// Sample passes of a seat: training, a third of a training pass for every further forward pass beside it, and one

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes};
 use fedcast::learning::Classifier;
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::Averaged;
 use fedcast::methods::dualprompt::DualPrompt;
+use fedcast::methods::parts::Adaptation;
 use fedcast::methods::pip::{Features, Injection, Merge, Pip, Weighing};
 use fedcast::model::VitConfig;
 use fedcast::policy::{

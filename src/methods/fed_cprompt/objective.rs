@@ -28,7 +28,7 @@ impl OfFeatures {
         lab: &Lab,
     ) -> Result<OfFeatures, PolicyError> {
         let task = task_of(pack);
-        let own = method.coda.rows(model, task);
+        let own = method.coda.own_rows(model, task);
         // Frozen: no component trains.
         let frozen = |used: usize| {
             let prompting: Arc<dyn Prompting> = Arc::new(method.coda.components(model, used, 0..0));
@@ -133,7 +133,7 @@ fn components(
     set: &ParameterSet,
     device: &Device,
 ) -> Result<Tensor, PolicyError> {
-    let rows = method.coda.rows(model, task);
+    let rows = method.coda.own_rows(model, task);
     let mut values = Vec::new();
     for block in method.coda.blocks(model) {
         if let Some(all) = set.get(&ComponentPart::Prompt.name(block)) {

@@ -1,0 +1,103 @@
+//! Prototypes at the server: merged as a round closes, and sent from the second round of a task on.
+
+use std::collections::BTreeMap;
+
+use super::prototypes::{COUNTS, MEANS, VARIANCES, merged, said};
+use super::upload::described_in;
+use super::{Gaussian, Pip, Prototypes, Weighing};
+use crate::methods::averaged::{Closing, SAMPLES};
+use crate::methods::class_statistics::flag_bytes;
+use crate::methods::parts::{DownloadExtras, ServerUpdate, TaskStart};
+use crate::model::ParameterSet;
+use crate::policy::{Figures, Place, PolicyError, RoundContext, Service, SketchFacts, Veto};
+use crate::wire::{Dtype, Kind, Section};
+
+/// Returns true if downloads hold prototypes: not in the first round of a task.
+fn is_sent(round_in_phase: u32) -> bool {
+    round_in_phase > 0
+}
+
+impl DownloadExtras<Prototypes> for Pip {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let shape = [facts.view.rows.len(), facts.model.backbone.dim()];
+        let table = |name| Place::new(Kind::Prototypes, name, &shape, Dtype::F32);
+        let sent = is_sent(facts.round_in_phase);
+        sent.then(|| [MEANS, VARIANCES].map(table)).into_iter().flatten().collect()
+    }
+
+    /// Of the classes of the task, those that anybody reported.
+    fn is_upper_bound(&self, facts: &SketchFacts<'_>) -> bool {
+        is_sent(facts.round_in_phase)
+    }
+
+    fn sections(
+        &self,
+        known: &Prototypes,
+        round: &RoundContext,
+    ) -> Result<Vec<Section>, PolicyError> {
+        match is_sent(round.round_in_phase) {
+            true => Ok(known.section()?.into_iter().collect()),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    fn field_template(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
+        vec![0; if is_sent(facts.round_in_phase) { flag_bytes(facts.view) } else { 0 }]
+    }
+
+    fn fields(&self, known: &Prototypes, round: &RoundContext) -> Vec<u8> {
+        match is_sent(round.round_in_phase) {
+            true => known.flags(&round.period.view),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl ServerUpdate<Prototypes> for Pip {
+    fn begin_task(&self, start: TaskStart<'_>, known: &mut Prototypes, _: &mut ParameterSet) {
+        known.dim = start.model.backbone.dim();
+    }
+
+    fn server_update(
+        &self,
+        known: &mut Prototypes,
+        Closing { folded, round, .. }: Closing<'_>,
+        _theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        if !self.injects() {
+            return Ok(Figures::new());
+        }
+        let mut reports: BTreeMap<u32, Vec<(f64, Gaussian)>> = BTreeMap::new();
+        for kept in &folded.kept {
+            let rows = described_in(&kept.update)?;
+            let visits = known.visit(kept.meta.seat.client);
+            let counts = match self.proto_weights {
+                Weighing::Classes if !rows.is_empty() => {
+                    let counts = kept.update.tensor(Kind::Prototypes, COUNTS)?;
+                    counts.shaped(&[rows.len()])?.numbers()
+                }
+                Weighing::Samples | Weighing::Classes => {
+                    let samples = kept.update.tensor(Kind::Statistics, SAMPLES)?.numbers();
+                    vec![samples.iter().sum(); rows.len()]
+                }
+                Weighing::Visits => vec![visits as f64; rows.len()],
+            };
+            for ((row, gaussian), count) in said(&kept.update, &rows)?.into_iter().zip(counts) {
+                reports.entry(row).or_default().push((count, gaussian));
+            }
+        }
+        for (row, reports) in &reports {
+            if let Some(one) = merged(reports, self.merge, round.round_in_phase == 0) {
+                known.known.insert(*row, one);
+            }
+        }
+        Ok(vec![("prototypes", known.known.len() as f64)])
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        match self.injects() {
+            true => Veto::against(&[Service::Mixed], "its prototypes are of one task's classes"),
+            false => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Prototypes of a client: Gaussians of the features of its classes, and what an upload holds of them.
+
+use super::prototypes::{COUNTS, MEANS, VARIANCES};
+use super::{Features, Pip, Weighing};
+use crate::learning::Classifier;
+use crate::methods::averaged::{Client, Trained, sample_count};
+use crate::methods::class_statistics::described;
+use crate::methods::parts::{Adaptation, ClientContext, UploadExtras};
+use crate::numerics::gaussian::Diagonal;
+use crate::policy::{Lab, Message, Place, PolicyError, SketchFacts, UpSize};
+use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+
+/// A class is reported from so many samples on.
+const LEAST: u32 = 2;
+
+impl Pip {
+    /// Gaussians of the features of every class with enough samples, by the model as it was just trained.
+    fn gaussians(
+        &self,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+        lab: &Lab,
+    ) -> Result<Vec<Diagonal>, PolicyError> {
+        let (view, model) = (&member.seat.view, &lab.facts(0));
+        let prompting =
+            self.base.prompting(model, view.task.index(), self.features == Features::Trained);
+        let local = Classifier::frozen_with(&lab.backbone, &trained.parameters, prompting)?;
+        let loader = lab.frozen(lab.statistics_loader(member.shard), local.frozen_part())?;
+        let loader = lab.queried(loader, self.base.prompted.query)?;
+        let mut classes = vec![Vec::new(); view.rows.len()];
+        for batch in loader.in_order(lab.evaluation_batch) {
+            let batch = batch?;
+            let found = local.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+            for (feature, label) in found.into_iter().zip(batch.labels()) {
+                classes[*label as usize - view.rows.start].push(feature);
+            }
+        }
+        let enough = classes.iter().filter(|class| class.len() >= LEAST as usize);
+        Ok(enough.map(|class| Diagonal::fit(lab.backbone.dim(), class.iter())).collect())
+    }
+}
+
+impl UploadExtras<()> for Pip {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let (n, dim) = (described(facts.counts, LEAST).len(), facts.model.backbone.dim());
+        let place =
+            |name, shape: &[usize], dtype| Place::new(Kind::Prototypes, name, shape, dtype).kept();
+        let mut places = vec![sample_count()];
+        if n > 0 {
+            places.push(place(MEANS, &[n, dim], Dtype::F32));
+            places.push(place(VARIANCES, &[n, dim], Dtype::F32));
+            if self.proto_weights == Weighing::Classes {
+                places.push(place(COUNTS, &[n], Dtype::U32));
+            }
+        }
+        places
+    }
+
+    fn sections(
+        &self,
+        &ClientContext { lab, .. }: &ClientContext<'_>,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let mut said = vec![trained.sample_count()?];
+        let gaussians = self.gaussians(member, trained, lab)?;
+        if gaussians.is_empty() {
+            return Ok(said);
+        }
+        let narrow = |of: fn(&Diagonal) -> &Vec<f64>| {
+            gaussians.iter().flat_map(|one| of(one).iter().map(|v| *v as f32)).collect::<Vec<_>>()
+        };
+        let (n, dim) = (gaussians.len(), lab.backbone.dim());
+        let mut tensors = vec![
+            NamedTensor::f32(MEANS, [n, dim], narrow(|one| &one.mean))?,
+            NamedTensor::f32(VARIANCES, [n, dim], narrow(|one| &one.variance))?,
+        ];
+        if self.proto_weights == Weighing::Classes {
+            let counts = gaussians.iter().map(|one| one.count as u32).collect::<Vec<u32>>();
+            tensors.push(NamedTensor::u32(COUNTS, [n], counts)?);
+        }
+        said.push(Section::new(Kind::Prototypes, tensors));
+        Ok(said)
+    }
+
+    /// Those of DualPrompt, and the head rows of the classes.
+    fn fields(&self, facts: &SketchFacts<'_>, _first_row: usize, usual: Vec<u8>) -> Vec<u8> {
+        let mut rows = MetaWriter::new();
+        rows.u32s(&described(facts.counts, LEAST));
+        [usual, rows.finish()].concat()
+    }
+
+    fn size(&self) -> UpSize {
+        UpSize::FromShard
+    }
+
+    /// A forward pass for the features.
+    fn work(&self, samples: usize) -> f64 {
+        samples as f64 / 3.0
+    }
+}
+
+/// Returns the head rows of the classes that the control fields of an upload name.
+///
+/// # Errors
+/// Where they say something else.
+pub(super) fn described_in(update: &Message) -> Result<Vec<u32>, WireError> {
+    let mut fields: MetaReader<'_> = update.fields();
+    fields.u64()?;
+    fields.u64()?;
+    let rows = fields.u32s()?;
+    fields.finish()?;
+    Ok(rows)
+}
