@@ -20,6 +20,7 @@
 //! weight decay of both is a term of the loss (`decay`): set that of the optimiser to 0.
 
 mod objective;
+mod server;
 mod weights;
 
 use std::ops::Range;
@@ -28,14 +29,17 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use self::objective::{Met, OfPrototypes};
-use self::weights::{heuristic_weights, weighted};
 use super::HeadForm;
 use super::averaged::{
-    Averaged, Averaging, Begun, Client, Closing, Direction, Learnt, Needs, Parameters, Trained,
-    Weights, sample_count, train_by,
+    Averaging, Begun, Client, Cut, Direction, Learnt, Needs, Parameters, Trained, Weights,
+    sample_count,
 };
 use super::class_statistics::{ClassMean, described, fields};
 use super::low_rank::LowRank;
+use super::parts::{
+    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, RowQuery,
+    UploadExtras,
+};
 use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::Classifier;
@@ -43,12 +47,9 @@ use crate::model::{
     Factor, HeadKind, LoraPlace, LoraShape, Parameter, ParameterSet, PrototypeHead,
 };
 use crate::numerics::streams::StreamKey;
-use crate::policy::{
-    Figures, Kept, Lab, Message, ModelFacts, Place, PolicyError, Predictor, Service, SketchFacts,
-    UpSize, Veto,
-};
+use crate::policy::{Lab, ModelFacts, Place, PolicyError, Predictor, SketchFacts, UpSize};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
-use crate::wire::{MetaReader, Section, WireError};
+use crate::wire::Section;
 
 /// Which prototypes compete in the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -193,63 +194,29 @@ impl PiLora {
         }
         set
     }
-
-    /// The prototypes that clients make of theirs, by the reports that count.
-    fn merge(
-        &self,
-        kept: &[Kept],
-        view: &TaskView,
-        theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
-        let mut reports = Vec::new();
-        let mut clients = Vec::new();
-        for upload in kept {
-            let own = upload.update.parameters.get(PrototypeHead::PROTOTYPES);
-            let missing = || WireError::Malformed("an upload without prototypes".to_owned());
-            clients.push((own.ok_or_else(missing)?, first_row(&upload.update)?));
-            reports.extend(ClassMean::said(&upload.update)?);
-        }
-        let Some(whole) = theta.get(PrototypeHead::PROTOTYPES).cloned() else {
-            return Ok(Vec::new());
-        };
-        let width = whole.width();
-        let (mut values, mut met) = (whole.values.to_vec(), 0);
-        for row in view.rows.clone() {
-            let counts = |report: &&ClassMean| {
-                report.row as usize == row && report.count > u64::from(self.min_features)
-            };
-            let features: Vec<Vec<f64>> =
-                reports.iter().filter(counts).map(|report| report.mean.clone()).collect();
-            met += usize::from(!features.is_empty());
-            let own = |(prototypes, first): &(&Parameter, usize)| -> Option<Vec<f64>> {
-                let at = row.checked_sub(*first)? * width;
-                let own = prototypes.values.get(at..at + width)?;
-                Some(own.iter().map(|value| f64::from(*value)).collect())
-            };
-            let prototypes: Vec<Vec<f64>> = clients.iter().filter_map(own).collect();
-            if prototypes.is_empty() || features.is_empty() && self.unreported == Unreported::Keep {
-                continue;
-            }
-            let weights = heuristic_weights(&prototypes, &features, self.sharpness);
-            let merged = weighted(&prototypes, &weights);
-            let place = &mut values[row * width..(row + 1) * width];
-            place.iter_mut().zip(&merged).for_each(|(to, from)| *to = *from as f32);
-        }
-        let shape = whole.shape;
-        theta.insert(PrototypeHead::PROTOTYPES, Parameter { shape, values: values.into() });
-        Ok(vec![("reported_classes", met as f64)])
-    }
 }
 
-/// The head row that an upload's prototypes begin at.
-fn first_row(update: &Message) -> Result<usize, WireError> {
-    Ok(MetaReader::new(&update.control).u64()? as usize)
-}
-
-impl Averaged for PiLora {
+impl AveragingMethod for PiLora {
     type State = ();
     type Memory = Begun;
 
+    /// The server reads the prototypes of every client.
+    fn parts(&self) -> Parts<'_, (), Begun> {
+        let head = match self.compete {
+            Compete::All => HeadForm::Fixed,
+            Compete::Seen | Compete::Current => HeadForm::Growing,
+        };
+        Parts {
+            local: self,
+            upload: Some(self),
+            server: Some(self),
+            keeps_uploads: true,
+            ..Parts::fedavg(self, Averaging { weights: self.weights, head })
+        }
+    }
+}
+
+impl Adaptation for PiLora {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let pairs = Parameters::default().by_task(self.shape(model).shapes());
         pairs.head(HeadKind::Distance, model.classes, model.backbone.dim())
@@ -267,46 +234,10 @@ impl Averaged for PiLora {
         Ok(self.shape(model).initial_parameters(init).merge(&head))
     }
 
-    fn averaging(&self) -> Averaging {
-        let head = match self.compete {
-            Compete::All => HeadForm::Fixed,
-            Compete::Seen | Compete::Current => HeadForm::Growing,
-        };
-        Averaging { weights: self.weights, head }
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
-        vec![Needs::Blocks { what: "a LoRA", instead }]
-    }
-
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "its server weighs prototypes of one task's classes")
-    }
-
-    fn task_rows(&self, model: &ModelFacts, task: usize, direction: Direction) -> Range<usize> {
-        let task = task.min(model.tasks.max(1) - 1);
-        match direction {
-            Direction::Up => task..task + 1,
-            Direction::Down | Direction::Inference | Direction::Training => 0..task + 1,
-        }
-    }
-
-    fn control(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        fields(first_row, &described(facts.counts, 1))
-    }
-
-    fn says(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        let (n, dim) = (described(facts.counts, 1).len(), facts.model.backbone.dim());
-        [sample_count()].into_iter().chain(ClassMean::places(n, dim)).collect()
-    }
-
-    fn size(&self) -> UpSize {
-        UpSize::FromShard
-    }
-
-    fn keeps(&self) -> bool {
-        true
+    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+        let task = query.task().min(query.model.tasks.max(1) - 1);
+        let first = if query.direction == Direction::Up { task } else { 0 };
+        Cut { pool: first..task + 1, ..query.rows(query.view.rows.clone()) }
     }
 
     fn rate_factor(&self, name: &str) -> f64 {
@@ -314,51 +245,6 @@ impl Averaged for PiLora {
             PrototypeHead::PROTOTYPES => self.prototype_lr,
             _ => 1.0,
         }
-    }
-
-    fn learn(
-        &self,
-        model: &ModelFacts,
-        pack: &mut [Client<'_, ()>],
-        lab: &Lab,
-    ) -> Result<Learnt, PolicyError> {
-        for member in pack.iter_mut() {
-            member.received = self.passing(&member.received, member.seat.view.task.index());
-        }
-        let Some(first) = pack.first() else { return Ok(Vec::new()) };
-        let mut met = vec![Met::default(); pack.len()];
-        let learnt = train_by(self, model, pack, lab, |_| {
-            Ok(Box::new(OfPrototypes::new(self, first, &mut met, &lab.device)?))
-        })?;
-        let dim = model.backbone.dim();
-        let told = pack.iter().zip(met).zip(learnt).map(|((member, met), trained)| {
-            let rows = described(&lab.held_counts(member.shard), 1);
-            Ok(Trained { beside: met.beside(&rows, dim), ..trained? })
-        });
-        Ok(told.collect())
-    }
-
-    fn describe(
-        &self,
-        member: &Client<'_, ()>,
-        trained: &Trained,
-        lab: &Lab,
-    ) -> Result<Vec<Section>, PolicyError> {
-        let rows = described(&lab.held_counts(member.shard), 1);
-        let means = Met::told(&rows, &trained.beside);
-        Ok([trained.sample_count()?].into_iter().chain(ClassMean::section(&means)).collect())
-    }
-
-    fn after_mean(
-        &self,
-        _memory: &mut Begun,
-        closing: Closing<'_>,
-        theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
-        // The mean of prototypes is none of PILoRA's.
-        let before = closing.before.filter(|name| name == PrototypeHead::PROTOTYPES);
-        *theta = std::mem::take(theta).merge(&before);
-        self.merge(&closing.folded.kept, &closing.round.period.view, theta)
     }
 
     fn predictor(
@@ -369,6 +255,61 @@ impl Averaged for PiLora {
         lab: &Lab,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Classifier::frozen(&lab.backbone, &self.passing(theta, task))?))
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
+        vec![Needs::Blocks { what: "a LoRA", instead }]
+    }
+}
+
+impl LocalUpdate<()> for PiLora {
+    fn client_update(
+        &self,
+        training: &LocalTraining<'_, ()>,
+        pack: &mut [Client<'_, ()>],
+    ) -> Result<Learnt, PolicyError> {
+        let ClientContext { model, lab, .. } = training.context;
+        for member in pack.iter_mut() {
+            member.received = self.passing(&member.received, member.seat.view.task.index());
+        }
+        let Some(first) = pack.first() else { return Ok(Vec::new()) };
+        let mut met = vec![Met::default(); pack.len()];
+        let learnt = training.train_with_objective(pack, |_| {
+            Ok(Box::new(OfPrototypes::new(self, first, &mut met, &lab.device)?))
+        })?;
+        let dim = model.backbone.dim();
+        let told = pack.iter().zip(met).zip(learnt).map(|((member, met), trained)| {
+            let rows = described(&lab.held_counts(member.shard), 1);
+            Ok(Trained { beside: met.beside(&rows, dim), ..trained? })
+        });
+        Ok(told.collect())
+    }
+}
+
+impl UploadExtras<()> for PiLora {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let (n, dim) = (described(facts.counts, 1).len(), facts.model.backbone.dim());
+        [sample_count()].into_iter().chain(ClassMean::places(n, dim)).collect()
+    }
+
+    fn sections(
+        &self,
+        context: &ClientContext<'_>,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let rows = described(&context.lab.held_counts(member.shard), 1);
+        let means = Met::told(&rows, &trained.beside);
+        Ok([trained.sample_count()?].into_iter().chain(ClassMean::section(&means)).collect())
+    }
+
+    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
+        fields(first_row, &described(facts.counts, 1))
+    }
+
+    fn size(&self) -> UpSize {
+        UpSize::FromShard
     }
 }
 

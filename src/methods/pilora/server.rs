@@ -1,0 +1,82 @@
+//! Prototypes at the server: a mean over clients by how close each is to the mean features that clients report.
+
+use super::weights::{heuristic_weights, weighted};
+use super::{PiLora, Unreported};
+use crate::data::TaskView;
+use crate::methods::averaged::{Begun, Closing};
+use crate::methods::class_statistics::ClassMean;
+use crate::methods::parts::ServerUpdate;
+use crate::model::{Parameter, ParameterSet, PrototypeHead};
+use crate::policy::{Figures, Kept, Message, PolicyError, Service, Veto};
+use crate::wire::{MetaReader, WireError};
+
+impl ServerUpdate<Begun> for PiLora {
+    fn server_update(
+        &self,
+        _memory: &mut Begun,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        // The mean of prototypes is none of PILoRA's.
+        let before = closing.before.filter(|name| name == PrototypeHead::PROTOTYPES);
+        *theta = std::mem::take(theta).merge(&before);
+        self.merge(&closing.folded.kept, &closing.round.period.view, theta)
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        Veto::against(&[Service::Mixed], "its server weighs prototypes of one task's classes")
+    }
+}
+
+impl PiLora {
+    /// The prototypes that clients make of theirs, by the reports that count.
+    fn merge(
+        &self,
+        kept: &[Kept],
+        view: &TaskView,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        let mut reports = Vec::new();
+        let mut clients = Vec::new();
+        for upload in kept {
+            let own = upload.update.parameters.get(PrototypeHead::PROTOTYPES);
+            let missing = || WireError::Malformed("an upload without prototypes".to_owned());
+            clients.push((own.ok_or_else(missing)?, first_row(&upload.update)?));
+            reports.extend(ClassMean::said(&upload.update)?);
+        }
+        let Some(whole) = theta.get(PrototypeHead::PROTOTYPES).cloned() else {
+            return Ok(Vec::new());
+        };
+        let width = whole.width();
+        let (mut values, mut met) = (whole.values.to_vec(), 0);
+        for row in view.rows.clone() {
+            let counts = |report: &&ClassMean| {
+                report.row as usize == row && report.count > u64::from(self.min_features)
+            };
+            let features: Vec<Vec<f64>> =
+                reports.iter().filter(counts).map(|report| report.mean.clone()).collect();
+            met += usize::from(!features.is_empty());
+            let own = |(prototypes, first): &(&Parameter, usize)| -> Option<Vec<f64>> {
+                let at = row.checked_sub(*first)? * width;
+                let own = prototypes.values.get(at..at + width)?;
+                Some(own.iter().map(|value| f64::from(*value)).collect())
+            };
+            let prototypes: Vec<Vec<f64>> = clients.iter().filter_map(own).collect();
+            if prototypes.is_empty() || features.is_empty() && self.unreported == Unreported::Keep {
+                continue;
+            }
+            let weights = heuristic_weights(&prototypes, &features, self.sharpness);
+            let merged = weighted(&prototypes, &weights);
+            let place = &mut values[row * width..(row + 1) * width];
+            place.iter_mut().zip(&merged).for_each(|(to, from)| *to = *from as f32);
+        }
+        let shape = whole.shape;
+        theta.insert(PrototypeHead::PROTOTYPES, Parameter { shape, values: values.into() });
+        Ok(vec![("reported_classes", met as f64)])
+    }
+}
+
+/// The head row that an upload's prototypes begin at.
+fn first_row(update: &Message) -> Result<usize, WireError> {
+    Ok(MetaReader::new(&update.control).u64()? as usize)
+}
