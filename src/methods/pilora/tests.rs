@@ -12,7 +12,7 @@ use crate::model::testing;
 use crate::model::vit::golden::small_vit;
 use crate::model::{Backbone, lora_name};
 use crate::numerics::streams::Domain;
-use crate::policy::{Role, Seat, SeatKind};
+use crate::policy::{Message, Role, Seat, SeatKind};
 use crate::quantity::{ClientId, SeatId, TaskId};
 
 const DIM: usize = 48;

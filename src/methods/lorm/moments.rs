@@ -1,0 +1,106 @@
+//! Moments of what enters the layers of the network of all tasks, which clients send.
+
+use std::collections::BTreeMap;
+
+use super::memory::Tasks;
+use super::{Lorm, earlier_in};
+use crate::data::TaskView;
+use crate::learning::Classifier;
+use crate::methods::averaged::{Client, Closing, Trained, sample_count};
+use crate::methods::parts::{ClientContext, FinalExchange, UploadExtras};
+use crate::methods::regression::{Layer, values_of};
+use crate::model::{Factor, ParameterSet, lora_name};
+use crate::numerics::regression_mean::Moments;
+use crate::policy::{Figures, Lab, ModelFacts, Place, PolicyError, SketchFacts};
+use crate::wire::{Kind, Section};
+
+impl Lorm {
+    /// Multiplications of the moments of these layers, of a sample.
+    fn measuring(&self, layers: &[Layer]) -> f64 {
+        layers.iter().map(|layer| self.statistics.measuring(layer)).sum()
+    }
+
+    /// Moments of what a client's samples are in the network of all tasks, with these parameters for the current one.
+    fn measure(
+        &self,
+        member: &Client<'_, ()>,
+        now: &ParameterSet,
+        lab: &Lab,
+    ) -> Result<BTreeMap<String, Moments>, PolicyError> {
+        let earlier = earlier_in(member.down)?;
+        let network = Classifier::frozen(&lab.backbone, &Lorm::averaged(&earlier, now)?)?;
+        self.statistics.measure(&network, member, lab)
+    }
+}
+
+impl UploadExtras<()> for Lorm {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let layers = self.measured(facts.model);
+        let moments = layers.iter().map(|layer| self.statistics.place(layer));
+        [sample_count()].into_iter().chain(moments).collect()
+    }
+
+    fn sections(
+        &self,
+        &ClientContext { lab, .. }: &ClientContext<'_>,
+        member: &Client<'_, ()>,
+        trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let moments = self.measure(member, &trained.parameters, lab)?;
+        let mut said = trained.sample_count()?;
+        said.tensors.extend(self.statistics.tensors(&self.measured(&lab.facts(1)), &moments)?);
+        Ok(vec![said])
+    }
+
+    fn model_work(&self, model: &ModelFacts, samples: usize) -> f64 {
+        let moments = self.measuring(&self.measured(model));
+        model.passes(samples as f64 * moments)
+    }
+}
+
+/// Everybody sends the moments of the finished task once more.
+impl FinalExchange<(), Tasks> for Lorm {
+    fn name(&self) -> &'static str {
+        "moments"
+    }
+
+    /// The network of all tasks is made of the pairs of earlier ones.
+    fn sends_assets(&self) -> bool {
+        true
+    }
+
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let layers = self.layers(facts.model).into_iter();
+        layers.map(|(_, _, layer)| self.statistics.place(&layer)).collect()
+    }
+
+    fn report(
+        &self,
+        &ClientContext { model, lab, .. }: &ClientContext<'_>,
+        member: &mut Client<'_, ()>,
+    ) -> Result<(Vec<Section>, Figures), PolicyError> {
+        let moments = self.measure(member, &member.received, lab)?;
+        let layers = self.layers(model).into_iter().map(|(_, _, layer)| layer);
+        let tensors = self.statistics.tensors(&layers.collect::<Vec<_>>(), &moments)?;
+        Ok((vec![Section::new(Kind::Statistics, tensors)], Vec::new()))
+    }
+
+    fn aggregate(&self, tasks: &mut Tasks, closing: Closing<'_>) -> Result<Figures, PolicyError> {
+        let Closing { model, before, folded, .. } = closing;
+        let mut reported = Vec::new();
+        for (block, place, layer) in self.layers(model) {
+            let moments = self.statistics.total(&layer, &folded)?;
+            let (a, _) = values_of(before, &lora_name(block, place, Factor::A))?;
+            reported.push((layer.weight, moments.after(&a), moments));
+        }
+        tasks.report(reported);
+        Ok(Vec::new())
+    }
+
+    /// A forward pass, and the moments.
+    fn work(&self, model: &ModelFacts, _view: &TaskView, samples: usize) -> f64 {
+        let blocks: Vec<Layer> = self.layers(model).into_iter().map(|(_, _, l)| l).collect();
+        let moments = samples as f64 * self.measuring(&blocks);
+        samples as f64 / 3.0 + model.passes(moments)
+    }
+}

@@ -1,0 +1,156 @@
+//! The merge of a round: the regression mean of the factor that it trained.
+
+use super::Lorm;
+use super::memory::Tasks;
+use crate::methods::averaged::{Closing, Direction, is_closing};
+use crate::methods::parts::{ServerUpdate, TransformUpload};
+use crate::methods::regression::{
+    Layer, PRECISION, Unseen, answer_in_place_of, answers, inverse, values_of,
+};
+use crate::model::{Factor, Parameter, ParameterSet, is_lora, lora_name};
+use crate::numerics::regression_mean::regression_mean;
+use crate::policy::{
+    Figures, Holdings, Lab, Layout, Message, ModelFacts, Period, PolicyError, RoundContext,
+    Service, SketchFacts, Veto,
+};
+use crate::wire::{Kind, NamedTensor, Section};
+
+impl TransformUpload for Lorm {
+    fn layout(&self, facts: &SketchFacts<'_>, mut upload: Layout) -> Layout {
+        let factor = self.trained(facts.round_in_phase);
+        for (block, place, layer) in self.layers(facts.model) {
+            // The answers of B are to what A makes of the inputs.
+            let inputs = if factor == Factor::A { layer.inputs } else { self.rank as usize };
+            let layer = Layer { inputs, ..layer };
+            answer_in_place_of(&lora_name(block, place, factor), &layer, &mut upload);
+        }
+        let head = Layer::head(facts.model);
+        answer_in_place_of(&head.weight, &head, &mut upload);
+        upload
+    }
+
+    fn transform(
+        &self,
+        facts: &SketchFacts<'_>,
+        sent: &Message,
+        mut upload: Message,
+    ) -> Result<Message, PolicyError> {
+        let factor = self.trained(facts.round_in_phase);
+        let mut products: Vec<NamedTensor> = Vec::new();
+        for (block, place, layer) in self.layers(facts.model) {
+            let moments = self.statistics.sent(&layer, &upload)?;
+            let (own, rows) = values_of(&upload.parameters, &lora_name(block, place, factor))?;
+            products.push(match factor {
+                Factor::A => answers(&layer, (&own, rows), &moments)?,
+                Factor::B => {
+                    let a = lora_name(block, place, Factor::A);
+                    let moments = moments.through(&values_of(&sent.parameters, &a)?.0);
+                    let layer = Layer { inputs: self.rank as usize, ..layer };
+                    answers(&layer, (&own, rows), &moments)?
+                }
+            });
+        }
+        let head = Layer::head(facts.model);
+        let (own, rows) = values_of(&upload.parameters, &head.weight)?;
+        products.push(answers(&head, (&own, rows), &self.statistics.sent(&head, &upload)?)?);
+        upload.extra.push(Section::new(Kind::Statistics, products));
+        Ok(upload)
+    }
+
+    fn vetoes(&self) -> Vec<Veto> {
+        let why = "its server multiplies the factors of each client by that client's own moments";
+        Veto::against(&[Service::Secure], why)
+    }
+}
+
+impl ServerUpdate<Tasks> for Lorm {
+    fn server_update(
+        &self,
+        _tasks: &mut Tasks,
+        closing: Closing<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Figures, PolicyError> {
+        let Closing { model, shared, before, folded, round, .. } = closing;
+        let factor = self.trained(round.round_in_phase);
+        for (block, place, layer) in self.layers(model) {
+            let name = lora_name(block, place, factor);
+            let Some(Parameter { shape, .. }) = before.get(&name).cloned() else { continue };
+            let total = self.statistics.total(&layer, &folded)?;
+            let (total, rounding) = match factor {
+                Factor::A => {
+                    let rounding = total.rounding(PRECISION);
+                    (total, rounding)
+                }
+                Factor::B => {
+                    let (a, _) = values_of(before, &lora_name(block, place, Factor::A))?;
+                    (total.through(&a), total.rounding_through(&a, PRECISION))
+                }
+            };
+            let merged = regression_mean(folded.sum(&layer.answers())?, &total, rounding)?;
+            let values = merged.into_iter().map(|value| value as f32).collect();
+            theta.insert(name, Parameter { shape, values });
+        }
+        let rows = shared.cut(model, &round.period.view, Direction::Up).head;
+        let head = (&Layer::head(model), rows);
+        self.statistics.merge(head, Unseen::Zero, (before, &folded), theta)?;
+        Ok(Vec::new())
+    }
+
+    fn end_task(
+        &self,
+        tasks: &mut Tasks,
+        theta: &ParameterSet,
+        _period: &Period,
+        _lab: &Lab,
+    ) -> Result<(), PolicyError> {
+        tasks.finish(theta.filter(is_lora));
+        Ok(())
+    }
+
+    /// The factors of every update after its moments, and their merge, with the head's; as a task ends the products of its
+    /// own `A`, and the merge of all tasks' where there are several.
+    fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
+        let (rank, tasks) = (self.rank as usize, round.period.task.index() + 1);
+        let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
+        let (product, solving) = (
+            |layer: &Layer| self.statistics.product(layer, rank),
+            |layer: &Layer| self.statistics.solving(layer, rank),
+        );
+        if is_closing(round.phase) {
+            let merged = if tasks > 1 { tasks as f64 } else { 0.0 };
+            return model.passes(blocks.map(|l| product(&l) + merged * solving(&l)).sum());
+        }
+        let updates = updates as f64;
+        let of = |layer: Layer| match self.trained(round.round_in_phase) {
+            Factor::A => updates * product(&layer) + solving(&layer),
+            Factor::B => {
+                // The answers of B are to what A makes of the inputs.
+                let through = product(&layer) + (rank * rank * layer.inputs) as f64;
+                let own = (layer.outputs * rank * rank) as f64;
+                updates * (through + own) + through + inverse(rank) + own
+            }
+        };
+        let head = Layer::head(model);
+        let answers = self.statistics.product(&head, head.outputs);
+        let head = updates * answers + self.statistics.solving(&head, head.outputs);
+        model.passes(blocks.map(of).sum::<f64>() + head)
+    }
+
+    /// Parameters and the pairs of all tasks in f32; products and moments of tasks, and the sums of a round, in f64.
+    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+        let count = |shapes: Vec<(String, Vec<usize>)>| -> usize {
+            shapes.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
+        };
+        let (pair, tasks) = (count(self.shape(model).shapes()), model.tasks.max(1));
+        let head = model.classes * (model.backbone.dim() + 1);
+        let inputs = self.layers(model).iter().map(|(_, _, layer)| layer.inputs).sum::<usize>();
+        let moments = |layers: Vec<Layer>| -> usize {
+            layers.iter().map(|layer| self.statistics.numbers(layer)).sum()
+        };
+        let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer).collect();
+        let of_tasks = tasks * inputs * self.rank as usize + moments(blocks);
+        let of_round = moments(self.measured(model)) + pair + head;
+        let server = 4 * (pair * (tasks + 1) + head) + 8 * (of_tasks + of_round);
+        Some(Holdings { server: server as u64, client: 0 })
+    }
+}
