@@ -1,13 +1,16 @@
 //! What a column of a table means: the entries of the data dictionary.
 //!
-//! Every table declares its columns beside the code that fills them, as a list of [`Column`]s; the same list gives
-//! `fedcast columns`, the types of JSON lines and of Parquet files, and the tests that hold both together.
+//! The columns of a table are the fields of its row, which derives [`Columns`]; the same list gives the head of the CSV
+//! file, `fedcast columns` and the types of JSON lines and of Parquet files.
 //!
 //! Columns count from 1 what happens one after the other (rounds, tasks, phases, periods); clients, seats, classes and head
 //! rows keep the number they have in scenarios and data sets, from 0. Names say units: `bytes_…` bytes, `…_s` seconds,
 //! `…_mb` and `…_mb_per_s` megabytes (10^6).
 
+pub use fedcast_derive::Columns;
 use serde::Serialize;
+
+use super::csv::Number;
 
 /// What the cells of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +44,30 @@ pub struct Column {
     pub unit: &'static str,
     /// One sentence.
     pub meaning: &'static str,
+}
+
+/// Row of a table; derived, its fields are the columns.
+pub trait Columns {
+    /// Columns in the order in which they are written.
+    const COLUMNS: &'static [Column];
+}
+
+/// Type that a cell can have.
+pub trait Cell {
+    const CELLS: CellType;
+}
+
+macro_rules! cells {
+    ($($of:ty: $cells:ident),*) => {$(
+        impl Cell for $of {
+            const CELLS: CellType = CellType::$cells;
+        }
+    )*};
+}
+cells!(u8: Int, u32: Int, u64: Int, usize: Int, Number: Float, String: Text, &str: Text);
+
+impl<T: Cell> Cell for Option<T> {
+    const CELLS: CellType = T::CELLS;
 }
 
 /// A column of whole numbers.

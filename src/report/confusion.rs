@@ -8,31 +8,28 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{CLASS_NAME, Column, LEARNT, int, text};
+use super::column::{CLASS_NAME, Columns, LEARNT};
 use super::kept_table::KeptTable;
 use crate::experiment::{ClassNames, DirectoryError, RunDirectory, names as files};
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::learning::Confusion;
 use crate::quantity::TaskId;
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    LEARNT,
-    int("class", "", "true class, in the data set's numbers"),
-    int("answered", "", "class that the model named"),
-    int("samples", "", "test samples of that class with that answer, at least 1"),
-    CLASS_NAME,
-    text("answered_name", "name of the class that the model named"),
-];
-
-#[derive(Clone, Default, Serialize, Deserialize)]
-struct Row {
+#[derive(Clone, Columns, Serialize, Deserialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = LEARNT)]
     learnt: u32,
+    /// True class, in the data set's numbers.
     class: u32,
+    /// Class that the model named.
     answered: u32,
+    /// Test samples of that class with that answer, at least 1.
     samples: u64,
-    /// Versions that recorded no names wrote rows without these.
+    // Versions that recorded no names wrote rows without these.
+    #[column(as_in = CLASS_NAME)]
     #[serde(default)]
     name: String,
+    /// Name of the class that the model named.
     #[serde(default)]
     answered_name: String,
 }

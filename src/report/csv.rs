@@ -9,17 +9,19 @@ use std::marker::PhantomData;
 use csv::{ReaderBuilder, Writer, WriterBuilder};
 use serde::{Serialize, Serializer};
 
+use super::column::Columns;
+
 /// A table being written.
 pub struct Csv<W: Write, R> {
     out: Writer<W>,
     row: PhantomData<fn(&R)>,
 }
 
-impl<W: Write, R: Serialize + Default> Csv<W, R> {
-    /// Writes the head: the names of the row's fields.
+impl<W: Write, R: Serialize + Columns> Csv<W, R> {
+    /// Writes the head: the names of the row's columns.
     pub fn new(out: W) -> io::Result<Csv<W, R>> {
         let mut out = WriterBuilder::new().has_headers(false).from_writer(out);
-        out.write_record(head::<R>()?.split(','))?;
+        out.write_record(R::COLUMNS.iter().map(|column| column.name))?;
         out.flush()?;
         Ok(Csv { out, row: PhantomData })
     }
@@ -45,15 +47,6 @@ impl<W: Write, R: Serialize + Default> Csv<W, R> {
         self.out.serialize(row)?;
         self.out.flush()
     }
-}
-
-/// Names of a row's fields. They are written before there is any row.
-fn head<R: Serialize + Default>() -> io::Result<String> {
-    let mut scratch = Writer::from_writer(Vec::new());
-    scratch.serialize(R::default())?;
-    let written = scratch.into_inner().map_err(|error| error.into_error())?;
-    let written = String::from_utf8_lossy(&written);
-    Ok(written.lines().next().unwrap_or_default().to_owned())
 }
 
 /// The cells of a row as a table has them.
@@ -95,10 +88,13 @@ fn is_far(number: f64) -> bool {
 mod tests {
     use super::*;
 
-    #[derive(Default, Serialize)]
+    #[derive(Columns, Serialize)]
     struct Row {
+        /// A client.
         who: u32,
+        /// A word.
         why: &'static str,
+        /// A number.
         share: Option<Number>,
     }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::column::Columns;
 use super::csv::Csv;
 use crate::experiment::{DirectoryError, RunDirectory};
 use crate::files::{Disk, DiskFile};
@@ -26,7 +27,7 @@ enum Rows<R> {
     New(Csv<DiskFile, R>),
 }
 
-impl<R: Serialize + Default> KeptTable<R> {
+impl<R: Serialize + Columns> KeptTable<R> {
     /// The table of a run that goes on (`resumed`) or begins.
     pub fn create(
         directory: &RunDirectory,

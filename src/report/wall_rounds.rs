@@ -11,37 +11,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::column::{Column, ROUND, TASK, float};
+use super::column::{Columns, ROUND, TASK};
 use super::csv::Number;
 use super::kept_table::KeptTable;
 use crate::experiment::{DirectoryError, RunDirectory, names};
 use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
-
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    ROUND,
-    TASK,
-    float(
-        "wall_s",
-        "s",
-        "wall time from the opening of the round to that of the next one, or to the end of its task",
-    ),
-    float(
-        "closed_s",
-        "s",
-        "the part of it until the round closed: training, messages, aggregation",
-    ),
-    float("tested_s", "s", "the rest: the test of the global model and the checkpoint"),
-    float("train_s", "s", "of all workers together: local training"),
-    float("evaluate_s", "s", "of all workers: tests of the global model"),
-    float("codec_s", "s", "of all workers: packing, coding and digesting of messages"),
-    float("fold_s", "s", "of all workers: checking and merging of updates"),
-    float(
-        "server_s",
-        "s",
-        "of all workers: the server's own learning, and the comparison of client models",
-    ),
-    float("wait_s", "s", "of all workers: waiting for a job"),
-];
 
 /// The kinds of work of a column, from `train_s` on.
 const KINDS: [&[JobKind]; 6] = [
@@ -53,18 +27,29 @@ const KINDS: [&[JobKind]; 6] = [
     &[JobKind::Waiting],
 ];
 
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = ROUND)]
     round: u32,
+    #[column(as_in = TASK)]
     task: u32,
+    /// Wall time from the opening of the round to that of the next one, or to the end of its task.
     wall_s: Option<Number>,
+    /// The part of it until the round closed: training, messages, aggregation.
     closed_s: Option<Number>,
+    /// The rest: the test of the global model and the checkpoint.
     tested_s: Option<Number>,
+    /// Of all workers together: local training.
     train_s: Option<Number>,
+    /// Of all workers: tests of the global model.
     evaluate_s: Option<Number>,
+    /// Of all workers: packing, coding and digesting of messages.
     codec_s: Option<Number>,
+    /// Of all workers: checking and merging of updates.
     fold_s: Option<Number>,
+    /// Of all workers: the server's own learning, and the comparison of client models.
     server_s: Option<Number>,
+    /// Of all workers: waiting for a job.
     wait_s: Option<Number>,
 }
 

@@ -2,8 +2,8 @@
 
 use super::{RunFile, entry};
 use crate::experiment::names;
-use crate::report::column::{Column, float, int, text};
-use crate::report::tables::ROUND_COLUMNS;
+use crate::report::column::{Column, Columns, float, int, text};
+use crate::report::tables::RoundRow;
 
 /// Keys of `manifest.json`.
 const MANIFEST: &[Column] = &[
@@ -314,7 +314,7 @@ pub(super) fn all() -> Vec<RunFile> {
         entry(
             names::ROUNDS_JSON,
             "rounds.csv as one flat JSON object per round, with `_step` (the round) for trackers of experiments",
-            ROUND_COLUMNS,
+            RoundRow::COLUMNS,
         ),
         entry(
             names::SUMMARY,

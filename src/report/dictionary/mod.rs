@@ -15,7 +15,7 @@ mod documents;
 
 use serde::Serialize;
 
-use super::column::Column;
+use super::column::{Column, Columns};
 use super::{confusion, tables, text_table::TextTable, wall_rounds};
 use crate::experiment::names;
 
@@ -39,13 +39,13 @@ pub fn files() -> Vec<RunFile> {
     all.push(entry(
         names::WALL,
         "wall time of every round on this machine; outside the digests, not written by replay",
-        wall_rounds::COLUMNS,
+        wall_rounds::Row::COLUMNS,
     ));
     all.push(entry(
         names::CONFUSION,
         "which class is taken for which after every task; only with record.confusion = true; not in the journal, copied by \
          replay",
-        confusion::COLUMNS,
+        confusion::Row::COLUMNS,
     ));
     all.extend(documents::all());
     all
@@ -93,6 +93,17 @@ mod tests {
             assert_eq!(columns.len(), file.columns.len(), "{}", file.name);
             assert!(file.columns.iter().all(|column| !column.meaning.is_empty()), "{}", file.name);
         }
+    }
+
+    #[test]
+    fn heads_of_tables_stay() {
+        let tables = files().into_iter().filter(|file| file.name.ends_with(".csv"));
+        let head = |file: RunFile| {
+            let names: Vec<&str> = file.columns.iter().map(|column| column.name).collect();
+            format!("{}: {}", file.name, names.join(","))
+        };
+        let heads = tables.map(head).collect::<Vec<_>>().join("\n");
+        insta::assert_snapshot!(heads);
     }
 
     #[test]

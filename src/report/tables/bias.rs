@@ -11,29 +11,26 @@ use serde::Serialize;
 use crate::experiment::ClassNames;
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::files::{Disk, DiskFile};
-use crate::report::column::{CLASS_NAME, CLIENT, Column, ROUND, TASK, int};
+use crate::report::column::{CLASS_NAME, CLIENT, Columns, ROUND, TASK};
 use crate::report::csv::Csv;
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    ROUND,
-    TASK,
-    CLIENT,
-    int("row", "", "row of the head, from 0"),
-    int("class", "", "class of that row, in the data set's numbers"),
-    int("held", "", "training samples of the class that the client holds"),
-    int("answered", "", "test samples for which its model named the class"),
-    CLASS_NAME,
-];
-
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = ROUND)]
     round: u32,
+    #[column(as_in = TASK)]
     task: u32,
+    #[column(as_in = CLIENT)]
     client: u32,
+    /// Row of the head, from 0.
     row: u32,
+    /// Class of that row, in the data set's numbers.
     class: u32,
+    /// Training samples of the class that the client holds.
     held: u64,
+    /// Test samples for which its model named the class.
     answered: u64,
+    #[column(as_in = CLASS_NAME)]
     name: String,
 }
 

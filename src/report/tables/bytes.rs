@@ -16,39 +16,29 @@ use super::phases::Phases;
 use crate::federation::ledger::Ledger;
 use crate::federation::{Entry, Event, EventSink, SinkError};
 use crate::quantity::Round;
-use crate::report::column::{CLIENT, Column, PHASE, ROUND, TASK, int, text};
+use crate::report::column::{CLIENT, Columns, PHASE, ROUND, TASK};
 use crate::report::csv::Csv;
 use crate::report::words::{CONTROL, direction_word, outcome_word};
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    ROUND,
-    TASK,
-    PHASE,
-    CLIENT,
-    text("direction", "`down` to the client, `up` from it"),
-    text("outcome", "`delivered`, `late` (after its round had closed), `lost`, `duplicate`"),
-    text(
-        "kind",
-        "what the bytes are: `control` (headers, typed fields, tensor tables) or a kind of payload",
-    ),
-    int(
-        "frames",
-        "",
-        "frames of this round, client, direction and outcome; the same in each of their rows",
-    ),
-    int("bytes", "bytes", "bytes of this kind in them, on the wire"),
-];
-
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = ROUND)]
     round: u64,
+    #[column(as_in = TASK)]
     task: u32,
+    #[column(as_in = PHASE)]
     phase: String,
+    #[column(as_in = CLIENT)]
     client: u32,
+    /// `down` to the client, `up` from it.
     direction: &'static str,
+    /// `delivered`, `late` (after its round had closed), `lost`, `duplicate`.
     outcome: &'static str,
+    /// What the bytes are: `control` (headers, typed fields, tensor tables) or a kind of payload.
     kind: &'static str,
+    /// Frames of this round, client, direction and outcome; the same in each of their rows.
     frames: u64,
+    /// Bytes of this kind in them, on the wire.
     bytes: u64,
 }
 

@@ -6,29 +6,27 @@ use serde::Serialize;
 
 use crate::experiment::ClassNames;
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
-use crate::report::column::{CLASS_NAME, CORRECT, Column, LEARNT, TOTAL, float, int};
+use crate::report::column::{CLASS_NAME, CORRECT, Columns, LEARNT, TOTAL};
 use crate::report::csv::{Csv, Number};
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    LEARNT,
-    int("task", "", "task with which the class arrived, from 1"),
-    int("row", "", "row of the head, from 0"),
-    int("class", "", "class of that row, in the data set's numbers"),
-    CORRECT,
-    TOTAL,
-    float("accuracy", "share", "correct over total"),
-    CLASS_NAME,
-];
-
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = LEARNT)]
     learnt: u32,
+    /// Task with which the class arrived, from 1.
     task: u32,
+    /// Row of the head, from 0.
     row: u32,
+    /// Class of that row, in the data set's numbers.
     class: u32,
+    #[column(as_in = CORRECT)]
     correct: u64,
+    #[column(as_in = TOTAL)]
     total: u64,
+    /// Correct over total.
+    #[column(unit = "share")]
     accuracy: Number,
+    #[column(as_in = CLASS_NAME)]
     name: String,
 }
 

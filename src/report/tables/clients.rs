@@ -10,60 +10,54 @@ use crate::federation::ledger::Ledger;
 use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
 use crate::policy::SeatKind;
 use crate::quantity::{ClientId, VirtualTime};
-use crate::report::column::{CLIENT, Column, float, int, text};
+use crate::report::column::{CLIENT, Columns};
 use crate::report::csv::{Csv, Number};
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    CLIENT,
-    text("kind", "`client`, or `load` for one that only loads links"),
-    float(
-        "slowness",
-        "",
-        "drawn: how many times longer it computes than a client of slowness 1; empty where all are alike, as the next five",
-    ),
-    float("setup_s", "s", "drawn: virtual time before its first sample"),
-    float("down_mb_per_s", "MB/s", "drawn: its download, `inf` where nothing limits it"),
-    float("up_mb_per_s", "MB/s", "drawn: its upload, `inf` where nothing limits it"),
-    float("round_trip_s", "s", "drawn: its round trip"),
-    float("leaves_s", "s", "drawn: virtual time at which it leaves for good; empty if it stays"),
-    int("rounds_sampled", "", "rounds in which it was sampled; of a load client frames to it"),
-    int("trained", "", "local trainings that it ended"),
-    int("skipped", "", "local trainings that were certainly too late and not computed"),
-    int("failed", "", "times that it sent nothing: crashed, lost, without data, ..."),
-    int("rejected", "", "uploads of it that were refused"),
-    int("samples_trained", "", "samples it held, summed over its trainings"),
-    float("worked_s", "s", "virtual time of its local work"),
-    int("bytes_kept", "bytes", "what it keeps after the last time it trained"),
-    int("frames_down", "", "frames to it"),
-    int("bytes_down", "bytes", "whole frames to it, whatever became of them"),
-    int("frames_up", "", "frames from it"),
-    int("bytes_up", "bytes", "whole frames from it, whatever became of them"),
-    int("bytes_sent", "bytes", "what of both crossed its link: less only where frames were lost"),
-];
-
 /// What chance gave a client is empty where all are alike.
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = CLIENT)]
     client: u32,
+    /// `client`, or `load` for one that only loads links.
     kind: &'static str,
+    /// Drawn: how many times longer it computes than a client of slowness 1; empty where all are alike, as the next
+    /// five.
     slowness: Option<Number>,
+    /// Drawn: virtual time before its first sample.
     setup_s: Option<Number>,
+    /// Drawn: its download, `inf` where nothing limits it.
     down_mb_per_s: Option<Number>,
+    /// Drawn: its upload, `inf` where nothing limits it.
     up_mb_per_s: Option<Number>,
+    /// Drawn: its round trip.
     round_trip_s: Option<Number>,
+    /// Drawn: virtual time at which it leaves for good; empty if it stays.
     leaves_s: Option<Number>,
+    /// Rounds in which it was sampled; of a load client frames to it.
     rounds_sampled: u64,
+    /// Local trainings that it ended.
     trained: u64,
+    /// Local trainings that were certainly too late and not computed.
     skipped: u64,
+    /// Times that it sent nothing: crashed, lost, without data, ...
     failed: u64,
+    /// Uploads of it that were refused.
     rejected: u64,
+    /// Samples it held, summed over its trainings.
     samples_trained: u64,
+    /// Virtual time of its local work.
     worked_s: Number,
+    /// What it keeps after the last time it trained.
     bytes_kept: u64,
+    /// Frames to it.
     frames_down: u64,
+    /// Whole frames to it, whatever became of them.
     bytes_down: u64,
+    /// Frames from it.
     frames_up: u64,
+    /// Whole frames from it, whatever became of them.
     bytes_up: u64,
+    /// What of both crossed its link: less only where frames were lost.
     bytes_sent: u64,
 }
 

@@ -6,23 +6,21 @@ use serde::Serialize;
 
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::learning::evaluation::accuracy;
-use crate::report::column::{CORRECT, Column, LEARNT, TOTAL, float, int};
+use crate::report::column::{CORRECT, Columns, LEARNT, TOTAL};
 use crate::report::csv::{Csv, Number};
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    LEARNT,
-    int("tested", "", "task whose test samples were asked, from 1"),
-    CORRECT,
-    TOTAL,
-    float("accuracy", "share", "correct over total; empty where the task has no test samples"),
-];
-
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = LEARNT)]
     learnt: u32,
+    /// Task whose test samples were asked, from 1.
     tested: u32,
+    #[column(as_in = CORRECT)]
     correct: u64,
+    #[column(as_in = TOTAL)]
     total: u64,
+    /// Correct over total; empty where the task has no test samples.
+    #[column(unit = "share")]
     accuracy: Option<Number>,
 }
 

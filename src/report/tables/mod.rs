@@ -11,7 +11,6 @@ mod participation;
 mod partition;
 mod phases;
 mod rounds;
-mod rounds_columns;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -27,10 +26,11 @@ pub use participation::ParticipationTable;
 pub use partition::{copy_tables, write_partition};
 pub(super) use phases::Phases;
 pub use rounds::RoundsTable;
+pub(super) use rounds::Row as RoundRow;
 pub(super) use rounds::{loss, micro_accuracy};
-pub(super) use rounds_columns::COLUMNS as ROUND_COLUMNS;
 pub use slots::SlotsTable;
 
+use super::column::Columns;
 use super::dictionary::RunFile;
 use super::tensorboard::Tensorboard;
 use crate::experiment::{ClassNames, DirectoryError, names};
@@ -42,47 +42,51 @@ use crate::scenario::RecordSection;
 pub(super) fn files() -> Vec<RunFile> {
     let file = |name, about, columns| RunFile { name, about, columns };
     vec![
-        file(names::ROUNDS, "the learning curve with its costs: one row per round", ROUND_COLUMNS),
+        file(
+            names::ROUNDS,
+            "the learning curve with its costs: one row per round",
+            RoundRow::COLUMNS,
+        ),
         file(
             names::MATRIX,
             "accuracy on every task after every task: one row per pair",
-            matrix::COLUMNS,
+            matrix::Row::COLUMNS,
         ),
         file(
             names::CLASSES,
             "accuracy on every class after every task: one row per pair",
-            classes::COLUMNS,
+            classes::Row::COLUMNS,
         ),
         file(
             names::PARTICIPATION,
             "what became of every client in every round it was sampled for",
-            participation::COLUMNS,
+            participation::Row::COLUMNS,
         ),
         file(
             names::CLIENTS,
             "what chance gave every client that was ever sampled, what it did and carried",
-            clients::COLUMNS,
+            clients::Row::COLUMNS,
         ),
         file(
             names::PARTITION,
             "who holds how many training samples of what; not where clients are new in every round",
-            partition::COLUMNS,
+            partition::Row::COLUMNS,
         ),
         file(
             names::BYTES,
             "exact bytes by round, client, direction, outcome and kind; a frame that comes after its round's rows \
              were written adds a second row of the same key",
-            bytes::COLUMNS,
+            bytes::Row::COLUMNS,
         ),
         file(
             names::SLOTS,
             "accuracy on every client's own tasks after every period; only where clients have such",
-            slots::COLUMNS,
+            slots::Row::COLUMNS,
         ),
         file(
             names::BIAS,
             "what every client's model answered before aggregation; only with record.metrics = [\"federated-bias\"]",
-            bias::COLUMNS,
+            bias::Row::COLUMNS,
         ),
     ]
 }

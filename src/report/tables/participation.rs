@@ -14,60 +14,49 @@ use super::rounds::loss;
 use crate::federation::{Direction, Entry, Event, EventSink, FrameOutcome, SinkError};
 use crate::policy::SeatKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
-use crate::report::column::{CLIENT, Column, PHASE, ROUND, TASK, float, int, text};
+use crate::report::column::{CLIENT, Columns, PHASE, ROUND, TASK};
 use crate::report::csv::{Csv, Number};
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    ROUND,
-    TASK,
-    PHASE,
-    CLIENT,
-    int("sampled", "", "1 where the client was sampled in the round, 0 for a load client"),
-    text(
-        "outcome",
-        "`aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certainly late, not \
-         computed); `restart` (lost with the server); `unopened` (of a masked sum that could not be opened); `unused`; `load`; \
-         else why the client failed: `crashed`, `corrupt`, `away`, `left`, `no_data`, `non_finite`, `out_of_range`, \
-         `excluded`, `policy`, `panicked`, ...",
-    ),
-    int("seats", "", "places of the client in the round"),
-    int("seats_aggregated", "", "those of them whose upload was aggregated when the round closed"),
-    int("samples", "", "training samples behind its uploads"),
-    float("loss", "", "mean over its seats of the loss at the end of local training"),
-    int("bytes_down", "bytes", "whole frames to it, whatever became of them"),
-    int("bytes_up", "bytes", "whole frames from it, whatever became of them"),
-    int("bytes_sent", "bytes", "what of both crossed its link: less only where frames were lost"),
-    float("opened_s", "s", "virtual time at which the round opened"),
-    float("received_s", "s", "virtual time at which the model reached it"),
-    float("trained_s", "s", "virtual time at which its local training ended"),
-    float(
-        "arrived_s",
-        "s",
-        "virtual time at which its last upload reached the server, in time or late",
-    ),
-    float("worked_s", "s", "virtual time of its local work"),
-];
-
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = ROUND)]
     round: u32,
+    #[column(as_in = TASK)]
     task: u32,
+    #[column(as_in = PHASE)]
     phase: String,
+    #[column(as_in = CLIENT)]
     client: u32,
-    /// 0 or 1.
+    /// 1 where the client was sampled in the round, 0 for a load client.
     sampled: u8,
+    /// `aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certainly late,
+    /// not computed); `restart` (lost with the server); `unopened` (of a masked sum that could not be opened);
+    /// `unused`; `load`; else why the client failed: `crashed`, `corrupt`, `away`, `left`, `no_data`, `non_finite`,
+    /// `out_of_range`, `excluded`, `policy`, `panicked`, ...
     outcome: String,
+    /// Places of the client in the round.
     seats: usize,
+    /// Those of them whose upload was aggregated when the round closed.
     seats_aggregated: usize,
+    /// Training samples behind its uploads.
     samples: u64,
+    /// Mean over its seats of the loss at the end of local training.
     loss: Option<Number>,
+    /// Whole frames to it, whatever became of them.
     bytes_down: u64,
+    /// Whole frames from it, whatever became of them.
     bytes_up: u64,
+    /// What of both crossed its link: less only where frames were lost.
     bytes_sent: u64,
+    /// Virtual time at which the round opened.
     opened_s: Number,
+    /// Virtual time at which the model reached it.
     received_s: Option<Number>,
+    /// Virtual time at which its local training ended.
     trained_s: Option<Number>,
+    /// Virtual time at which its last upload reached the server, in time or late.
     arrived_s: Option<Number>,
+    /// Virtual time of its local work.
     worked_s: Number,
 }
 

@@ -11,27 +11,20 @@ use serde::Serialize;
 use crate::experiment::{
     ClassNames, DirectoryError, Holding, RunDirectory, names, write_atomically,
 };
-use crate::report::column::{CLASS_NAME, CLIENT, Column, TASK, int};
+use crate::report::column::{CLASS_NAME, CLIENT, Columns, TASK};
 use crate::report::csv::Csv;
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    TASK,
-    CLIENT,
-    int("class", "", "class in the data set's numbers"),
-    int(
-        "samples",
-        "",
-        "training samples of the class that the client holds in the task, at least 1",
-    ),
-    CLASS_NAME,
-];
-
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = TASK)]
     task: u32,
+    #[column(as_in = CLIENT)]
     client: u32,
+    /// Class in the data set's numbers.
     class: u32,
+    /// Training samples of the class that the client holds in the task, at least 1.
     samples: u64,
+    #[column(as_in = CLASS_NAME)]
     name: String,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A row is written once nothing of its round can change any more: when a round opens and every
 //! seat of this one was folded, failed, was lost or arrived late, or when its task ends. Rows
-//! are always in the order of rounds. What each column means stands in its list, `COLUMNS`. `rounds.jsonl` has the same
-//! rows as flat JSON objects, with `_step` for trackers that want one.
+//! are always in the order of rounds. `rounds.jsonl` has the same rows as flat JSON objects, with `_step` for trackers that
+//! want one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use super::json_lines::JsonLines;
 use super::phases::Phases;
-use super::rounds_columns::COLUMNS;
 use crate::federation::ledger::Sums;
 use crate::federation::{
     Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, PROTOTYPE_DISTANCE,
@@ -20,49 +19,89 @@ use crate::federation::{
 };
 use crate::learning::evaluation::accuracy;
 use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::report::column::{Columns, PHASE, ROUND, TASK};
 use crate::report::csv::{Csv, Number};
 use crate::report::time_parts::{Stopwatch, TimeParts};
 use crate::report::words::Traffic;
 use crate::wire::Kind;
 
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    #[column(as_in = ROUND)]
     round: u64,
+    #[column(as_in = TASK)]
     task: u32,
+    #[column(as_in = PHASE)]
     phase: String,
+    /// Virtual time at which the round opened.
     opened_s: Number,
+    /// Virtual time at which it closed; empty if it never did.
     closed_s: Option<Number>,
+    /// Virtual time from opening to closing; the four columns that follow add up to it.
     duration_s: Option<Number>,
+    /// Of it local work of the client whose update was aggregated last.
     work_s: Option<Number>,
+    /// Of it frames to and from that client under way.
     links_s: Option<Number>,
+    /// Of it neither: until a deadline, for clients that send nothing or are away.
     waiting_s: Option<Number>,
+    /// Of it work of the server's own, when nothing more was waited for.
     server_s: Option<Number>,
+    /// Clients that were sampled.
     sampled: usize,
+    /// Places of the round: one per client, or several where a client's shard is cut.
     seats: u32,
+    /// Uploads that were aggregated when it closed, stale ones of earlier rounds included.
     aggregated: u32,
+    /// Seats that sent nothing: crashed, lost, without data, ...
     failed: u32,
+    /// Uploads that were refused for what they hold.
     rejected: u32,
+    /// Frames of the round that arrived after it had closed and were thrown away.
     late: u64,
+    /// Whole frames to clients, whatever became of them.
     bytes_down: u64,
+    /// Whole frames from clients, whatever became of them.
     bytes_up: u64,
+    /// What of bytes_down crossed links: less only where frames were lost.
     bytes_sent_down: u64,
+    /// What of bytes_up crossed links.
     bytes_sent_up: u64,
+    /// Headers, typed fields and tensor tables, of both directions.
     bytes_control: u64,
+    /// Payload of both directions: parameters of the backbone or of adapters in it.
     bytes_weights: u64,
+    /// Payload of both directions: prompts, prefixes, pools and their keys.
     bytes_prompt: u64,
+    /// Payload of both directions: classifiers.
     bytes_head: u64,
+    /// Payload of both directions: class means, Gaussians.
     bytes_prototypes: u64,
+    /// Payload of both directions: Grams, Fisher information, moments.
     bytes_statistics: u64,
+    /// Payload of both directions: generators of images or features.
     bytes_generator: u64,
+    /// Payload of both directions: generated images or features.
     bytes_synthetic_data: u64,
+    /// Payload of both directions: stored real samples.
     bytes_exemplars: u64,
+    /// Payload of both directions: counts, seeds, flags that travel as tensors.
     bytes_settings: u64,
+    /// Payload of both directions: keys, shares, member lists.
     bytes_secure_aggregation: u64,
+    /// Payload of both directions: what only finds out which slots are similar.
     bytes_similarity: u64,
+    /// Tensor bytes before the codec over bytes after it, of both directions.
     compression_ratio: Option<Number>,
+    /// Mean over seats of the loss at the end of local training, as the method counts it.
     loss: Option<Number>,
+    /// Right answers over all test samples of the tasks so far (micro).
+    #[column(unit = "share")]
     accuracy_seen: Option<Number>,
+    /// Mean entropy of clients' answers before aggregation; with record.metrics = ["federated-bias"].
+    #[column(unit = "nats")]
     response_entropy: Option<Number>,
+    /// Distance of clients' prototypes before aggregation; with record.metrics = ["federated-bias"].
     prototype_distance: Option<Number>,
 }
 
@@ -163,7 +202,7 @@ pub struct RoundsTable<W: Write> {
 impl<W: Write> RoundsTable<W> {
     /// Writes the head of a table of rounds that close by this rule.
     pub fn new(csv: W, json: W, closing: RoundClosing) -> io::Result<Self> {
-        let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, COLUMNS, "round"));
+        let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, Row::COLUMNS, "round"));
         let (phases, watch) = (Phases::default(), Stopwatch::new(closing));
         Ok(RoundsTable { csv, json, phases, watch, open: VecDeque::new() })
     }

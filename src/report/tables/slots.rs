@@ -10,40 +10,30 @@ use serde::Serialize;
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::files::{Disk, DiskFile};
 use crate::learning::evaluation::accuracy;
-use crate::report::column::{CLIENT, Column, float, int};
+use crate::report::column::{CLIENT, Columns};
 use crate::report::csv::{Csv, Number};
 
-pub(in crate::report) const COLUMNS: &[Column] = &[
-    int("learnt", "", "period after which was tested, from 1"),
-    int("period", "", "period of the slot, from 1"),
-    CLIENT,
-    int("finished", "", "1 where its client leaves the slot now, else 0"),
-    int("correct_own", "", "right answers among the rows of the slot (task-incremental)"),
-    int(
-        "correct_all",
-        "",
-        "right answers among the rows of all slots begun (class-incremental); empty where that was not asked",
-    ),
-    int("total", "", "test images of the slot"),
-    float(
-        "accuracy_own",
-        "share",
-        "correct_own over total; empty where the slot has no test images",
-    ),
-    float("accuracy_all", "share", "correct_all over total"),
-];
-
-#[derive(Default, Serialize)]
-struct Row {
+#[derive(Columns, Serialize)]
+pub(in crate::report) struct Row {
+    /// Period after which was tested, from 1.
     learnt: u32,
+    /// Period of the slot, from 1.
     period: u32,
+    #[column(as_in = CLIENT)]
     client: u32,
-    /// 0 or 1.
+    /// 1 where its client leaves the slot now, else 0.
     finished: u8,
+    /// Right answers among the rows of the slot (task-incremental).
     correct_own: u64,
+    /// Right answers among the rows of all slots begun (class-incremental); empty where that was not asked.
     correct_all: Option<u64>,
+    /// Test images of the slot.
     total: u64,
+    /// correct_own over total; empty where the slot has no test images.
+    #[column(unit = "share")]
     accuracy_own: Option<Number>,
+    /// correct_all over total.
+    #[column(unit = "share")]
     accuracy_all: Option<Number>,
 }
 

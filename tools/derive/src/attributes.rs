@@ -1,0 +1,32 @@
+//! Reading of a derive's own attributes, such as `#[column(unit = "s")]`.
+
+use syn::meta::ParseNestedMeta;
+use syn::{Attribute, Error, Result};
+
+/// Hands every entry of the attributes `#[name(...)]` to `read`, which returns false for one that it does not know.
+///
+/// # Errors
+/// An entry is unknown (`known` lists the others) or malformed.
+pub fn read(
+    attributes: &[Attribute],
+    name: &str,
+    known: &[&str],
+    mut read: impl FnMut(&str, &ParseNestedMeta<'_>) -> Result<bool>,
+) -> Result<()> {
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident(name)) {
+        attribute.parse_nested_meta(|meta| {
+            let entry = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+            match read(&entry, &meta)? {
+                true => Ok(()),
+                false => Err(Error::new_spanned(
+                    &meta.path,
+                    format!(
+                        "unknown entry `{entry}` in `#[{name}]`: there are {}",
+                        known.join(", ")
+                    ),
+                )),
+            }
+        })?;
+    }
+    Ok(())
+}
