@@ -3,17 +3,23 @@
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// From where a killed run can go on. Changes no result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct CheckpointSection {
-    /// After which rounds one is written. Default `round`.
+    /// After which rounds a killed run can go on: a word, or a number of rounds.
+    #[key(read = Cadence::read(table, doc))]
     pub every: Cadence,
-    /// How many are kept; a damaged one falls back to the one before. Default 2.
+    /// How many are kept.
+    ///
+    /// A damaged one falls back to the one before.
+    #[key(default = 2, at_least = 1.0, at_most = 1000.0)]
     pub keep: u32,
-    /// The largest part of the run's time that may go into them: one that comes too soon is left
-    /// out. Default 0.05.
+    /// Largest part of the run's time that goes into them.
+    ///
+    /// One that comes too soon is left out.
+    #[key(default = 0.05, above = 0.0, at_most = 1.0)]
     pub share: f64,
 }
 
@@ -41,7 +47,7 @@ impl Serialize for Cadence {
 }
 
 /// [`Cadence`] as a word.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Word {
     /// After every round; or a number: after so many.
     Round,
@@ -51,12 +57,9 @@ enum Word {
     Never,
 }
 
-impl Choice for Word {}
-
-impl CheckpointSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> CheckpointSection {
-        let doc = "after which rounds a killed run can go on: a word, or a number of rounds";
-        let every = match table.given_string("every") || !table.given("every") {
+impl Cadence {
+    fn read(table: &mut TableReader<'_>, doc: &'static str) -> Cadence {
+        match table.given_string("every") || !table.given("every") {
             true => match table.get(&Param::new("every", Word::Round, doc)) {
                 Word::Round => Cadence::Rounds(1),
                 Word::Task => Cadence::Tasks,
@@ -66,16 +69,6 @@ impl CheckpointSection {
                 let rounds = Param::new("every", 1_u32, doc).at_least(1.0);
                 Cadence::Rounds(table.get(&rounds))
             }
-        };
-        let keep = Param::new("keep", 2_u32, "how many are kept").at_least(1.0).at_most(1000.0);
-        let doc = "largest part of the run's time that goes into them";
-        let share = Param::new("share", 0.05, doc).above(0.0).at_most(1.0);
-        CheckpointSection { every, keep: table.get(&keep), share: table.get(&share) }
-    }
-}
-
-impl Default for CheckpointSection {
-    fn default() -> Self {
-        defaults(Self::read)
+        }
     }
 }

@@ -3,54 +3,78 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// Local training.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct ClientSection {
-    /// Passes over the shard per round. Default 5.
+    /// Passes over the shard per round.
+    #[key(default = 5, at_least = 1.0, source = "HGP")]
     pub epochs: u32,
-    /// Samples of a step; the last of an epoch may be smaller. Default 16.
+    /// Samples of a step.
+    ///
+    /// The last of an epoch may be smaller.
+    #[key(default = 16, at_least = 1.0, source = "HGP")]
     pub batch: u32,
-    /// The step rule, made anew every round. Default AdamW.
+    /// The step rule, made anew every round.
+    #[key(table)]
     pub optimiser: OptimiserSection,
-    /// The learning rate from epoch to epoch of a round. Default constant.
+    /// The rate from epoch to epoch.
+    ///
+    /// Of a round.
+    #[key(default = EpochSchedule::Constant, source = "releases of CODA-Prompt, Fed-CPrompt and HePCo: quarter-cosine")]
     #[serde(skip_serializing_if = "EpochSchedule::is_constant")]
     pub epoch_schedule: EpochSchedule,
-    /// Epochs that `epoch_schedule` takes as a whole, of which a round has the beginning. Unset: those of the round.
+    /// Epochs of the whole schedule, of which a round has the first; its own if unset.
+    #[key(read = epoch_schedule.read_epochs(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_epochs: Option<u32>,
-    /// The learning rate from round to round of a task. Default constant.
+    /// The learning rate from round to round of a task.
+    #[key(table)]
     pub round_schedule: RoundSchedule,
-    /// Largest global norm of the gradient; 0 is off. Unset: the method decides.
+    /// Largest global norm of the gradient, 0 is off.
+    ///
+    /// Unset: the method decides.
+    #[key(at_least = 0.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip: Option<f64>,
-    /// Whether training uses `[data.train]`; otherwise `[data.test]`. Default true.
+    /// Train on [data.train], not on [data.test].
+    #[key(default = true)]
     pub augment: bool,
 }
 
-/// A step rule.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The step rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[keys(tag = "kind", default = Adamw)]
 pub enum OptimiserSection {
     /// Adam with decoupled weight decay.
     Adamw {
-        /// Learning rate. Default 0.001.
+        /// Learning rate.
+        #[key(default = 0.001, above = 0.0)]
         lr: f64,
-        /// Default 0 (then it is Adam).
+        /// Decoupled weight decay.
+        ///
+        /// With 0 it is Adam.
+        #[key(default = 0.0, at_least = 0.0)]
         weight_decay: f64,
-        /// Default `[0.9, 0.999]`.
+        /// Decay of the two moments.
+        #[key(default = [0.9, 0.999], at_least = 0.0, below = 1.0)]
         betas: [f64; 2],
-        /// Default 1e-8.
+        /// Added to the root.
+        #[key(default = 1e-8, above = 0.0)]
         eps: f64,
     },
-    /// Stochastic gradient descent.
+    /// Gradient descent, with momentum if wanted.
     Sgd {
-        /// Learning rate. Default 0.01.
+        /// Learning rate.
+        #[key(default = 0.01, above = 0.0)]
         lr: f64,
-        /// Default 0.
+        /// Share of the last step kept.
+        #[key(default = 0.0, at_least = 0.0, below = 1.0)]
         momentum: f64,
-        /// Default 0.
+        /// Times the weight, added to the gradient.
+        #[key(default = 0.0, at_least = 0.0)]
         weight_decay: f64,
     },
 }
@@ -65,7 +89,7 @@ impl OptimiserSection {
 }
 
 /// How the learning rate changes over the epochs of a round; every round begins anew.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum EpochSchedule {
     /// The same rate in every epoch.
@@ -83,153 +107,49 @@ impl EpochSchedule {
         *self == EpochSchedule::Constant
     }
 
-    /// With the epochs that it takes, where these are not those of a round.
-    fn read(table: &mut TableReader<'_>) -> (EpochSchedule, Option<u32>) {
-        let doc = "the rate from epoch to epoch";
-        let schedule = Param::new("epoch_schedule", EpochSchedule::Constant, doc)
-            .source("releases of CODA-Prompt, Fed-CPrompt and HePCo: quarter-cosine");
-        let schedule = table.get(&schedule);
-        if schedule.is_constant() {
+    /// Epochs that it takes, where these are not those of a round.
+    fn read_epochs(self, table: &mut TableReader<'_>, doc: &'static str) -> Option<u32> {
+        if self.is_constant() {
             table.foreign(&["schedule_epochs"], "epoch_schedule = \"constant\"");
-            return (schedule, None);
+            return None;
         }
-        let doc = "epochs of the whole schedule, of which a round has the first; its own if unset";
-        let over = Param::unset("schedule_epochs", doc).source("release of Powder: 50");
-        (schedule, table.optional(&over.at_least(1.0)))
+        let epochs = Param::unset("schedule_epochs", doc).source("release of Powder: 50");
+        table.optional(&epochs.at_least(1.0))
     }
 }
 
-impl Choice for EpochSchedule {}
-
-/// How the learning rate changes over the rounds of a task's phase; within a round it stays.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The rate from round to round.
+///
+/// Over the rounds of a task's phase; within a round it stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[keys(tag = "kind", default = Constant, source = "STSA: cosine")]
 pub enum RoundSchedule {
-    /// The same in every round.
+    /// The same rate in every round.
     Constant,
-    /// Falls to zero: `lr/2 (1 + cos(pi r / rounds))` in round `r` from 0.
+    /// Falls to zero over the rounds of a task.
+    ///
+    /// `lr/2 (1 + cos(pi r / rounds))` in round `r` from 0.
     Cosine,
-    /// Falls at milestones.
+    /// Falls by `factor` at `milestones`.
     MultiStep {
-        /// Rounds of a task, from 0, at which the rate falls; ascending. Required.
+        /// Rounds of a task, from 0, at which the rate falls.
+        ///
+        /// Ascending.
+        #[key(read = read_milestones(table, doc))]
         milestones: Vec<u32>,
-        /// What it is multiplied with. Default 0.1.
+        /// What the rate is multiplied with.
+        #[key(default = 0.1, above = 0.0, at_most = 1.0, source = "STSA")]
         factor: f64,
     },
 }
 
-/// [`RoundSchedule`] without its numbers.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum ScheduleKind {
-    /// The same rate in every round.
-    Constant,
-    /// Falls to zero over the rounds of a task.
-    Cosine,
-    /// Falls by `factor` at `milestones`.
-    MultiStep,
-}
-
-impl Choice for ScheduleKind {}
-
-/// [`OptimiserSection`] without its numbers.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Kind {
-    /// Adam with decoupled weight decay.
-    Adamw,
-    /// Gradient descent, with momentum if wanted.
-    Sgd,
-}
-
-impl Choice for Kind {}
-
-impl ClientSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> ClientSection {
-        let epochs = Param::new("epochs", 5, "passes over the shard per round").at_least(1.0);
-        let batch = Param::new("batch", 16, "samples of a step").at_least(1.0);
-        let clip = Param::unset("clip", "largest global norm of the gradient, 0 is off");
-        let augment = Param::new("augment", true, "train on [data.train], not on [data.test]");
-        let (epochs, batch) = (table.get(&epochs.source("HGP")), table.get(&batch.source("HGP")));
-        let optimiser = table.table("optimiser", OptimiserSection::read);
-        let (epoch_schedule, schedule_epochs) = EpochSchedule::read(table);
-        ClientSection {
-            epochs,
-            batch,
-            optimiser,
-            epoch_schedule,
-            schedule_epochs,
-            round_schedule: table.table("round_schedule", RoundSchedule::read),
-            clip: table.optional(&clip.at_least(0.0)),
-            augment: table.get(&augment),
-        }
+fn read_milestones(table: &mut TableReader<'_>, doc: &'static str) -> Vec<u32> {
+    let rounds = Param::required("milestones", vec![50, 75], doc).source("STSA");
+    let milestones: Vec<u32> = table.get(&rounds);
+    if !milestones.is_sorted() || milestones.is_empty() {
+        let help = "list them from the first to the last";
+        table.reject("milestones", "milestones must ascend", "out of order", help);
     }
-}
-
-impl Default for ClientSection {
-    fn default() -> Self {
-        defaults(Self::read)
-    }
-}
-
-impl RoundSchedule {
-    fn read(table: &mut TableReader<'_>) -> RoundSchedule {
-        let kind = Param::new("kind", ScheduleKind::Constant, "the rate from round to round");
-        match table.get(&kind.source("STSA: cosine")) {
-            ScheduleKind::Constant => {
-                table.foreign(&["milestones", "factor"], "kind = \"constant\"");
-                RoundSchedule::Constant
-            }
-            ScheduleKind::Cosine => {
-                table.foreign(&["milestones", "factor"], "kind = \"cosine\"");
-                RoundSchedule::Cosine
-            }
-            ScheduleKind::MultiStep => {
-                let rounds = "rounds of a task, from 0, at which the rate falls";
-                let rounds = Param::required("milestones", vec![50, 75], rounds).source("STSA");
-                let factor = Param::new("factor", 0.1, "what the rate is multiplied with");
-                let milestones: Vec<u32> = table.get(&rounds);
-                if !milestones.is_sorted() || milestones.is_empty() {
-                    let help = "list them from the first to the last";
-                    table.reject("milestones", "milestones must ascend", "out of order", help);
-                }
-                let factor = table.get(&factor.source("STSA").above(0.0).at_most(1.0));
-                RoundSchedule::MultiStep { milestones, factor }
-            }
-        }
-    }
-}
-
-impl OptimiserSection {
-    fn read(table: &mut TableReader<'_>) -> OptimiserSection {
-        let kind: Kind = table.get(&Param::new("kind", Kind::Adamw, "the step rule"));
-        let lr = |default| Param::new("lr", default, "learning rate").above(0.0);
-        let decay = |doc| Param::new("weight_decay", 0.0, doc).at_least(0.0);
-        let section = match kind {
-            Kind::Adamw => {
-                let betas = Param::new("betas", [0.9, 0.999], "decay of the two moments");
-                let eps = Param::new("eps", 1e-8, "added to the root").above(0.0);
-                OptimiserSection::Adamw {
-                    lr: table.get(&lr(0.001)),
-                    weight_decay: table.get(&decay("decoupled weight decay")),
-                    betas: table.get(&betas.at_least(0.0).below(1.0)),
-                    eps: table.get(&eps),
-                }
-            }
-            Kind::Sgd => {
-                let momentum = Param::new("momentum", 0.0, "share of the last step kept");
-                OptimiserSection::Sgd {
-                    lr: table.get(&lr(0.01)),
-                    momentum: table.get(&momentum.at_least(0.0).below(1.0)),
-                    weight_decay: table.get(&decay("times the weight, added to the gradient")),
-                }
-            }
-        };
-        table.foreign(&["betas", "eps", "momentum"], &format!("kind = \"{}\"", kind.word()));
-        section
-    }
-}
-
-impl Default for OptimiserSection {
-    fn default() -> Self {
-        defaults(Self::read)
-    }
+    milestones
 }

@@ -4,48 +4,68 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::UnitsSection;
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys};
 
 /// How many clients and rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct FederationSection {
-    /// Clients that own data; with a fresh population, how many there are to draw from. Default 10.
+    /// Clients that own data.
+    ///
+    /// With a fresh population, how many there are to draw from.
+    #[key(default = 10, at_least = 1.0, source = "HGP")]
     pub clients: u32,
-    /// Rounds of every phase of a task that does not say otherwise. Default 5.
+    /// Rounds of a phase of a task.
+    ///
+    /// Of every phase that does not say otherwise.
+    #[key(default = 5, at_least = 1.0, at_most = 1e7, source = "HGP")]
     pub rounds: u32,
-    /// Clients that are registered and never asked. They change no digest. Default 0.
+    /// Clients that are registered and never sampled.
+    ///
+    /// They change no digest.
+    #[key(default = 0, at_most = 1e6)]
     pub idle_clients: u32,
-    /// Clients that take part in every round with frames of real size, never train and are not
-    /// folded. Default 0.
+    /// Clients with frames of real size that never train.
+    ///
+    /// They take part in every round and are not folded.
+    #[key(default = 0, at_most = 1e5)]
     #[serde(skip_serializing_if = "is_none")]
     pub load: u32,
-    /// What happens after an update with NaN, infinity or a wrong shape. Default `drop`.
+    /// After NaN or wrong shapes.
+    #[key(default = OnBadUpdate::Drop)]
     pub on_bad_update: OnBadUpdate,
-    /// What mean of uploads the server takes. Default `mean`.
+    /// Mean of uploads that the server takes.
+    #[key(flatten)]
     #[serde(flatten, skip_serializing_if = "FoldRule::is_mean")]
     pub fold: FoldRule,
     /// Parts of shards that act as clients of their own.
+    #[key(table)]
     #[serde(skip_serializing_if = "UnitsSection::is_off")]
     pub units: UnitsSection,
 }
 
-/// What mean of uploads the server takes, where the method folds them to a mean of parameters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+/// How the server aggregates uploads, where the method averages parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "fold", rename_all = "kebab-case")]
+#[keys(tag = "fold", default = Mean)]
 pub enum FoldRule {
-    /// The method's own.
-    #[default]
+    /// The method's own, weighted as it says.
     Mean,
-    /// Number by number the median, without weights. Keeps all updates of a round.
+    /// Number by number, without weights; keeps all updates.
     Median,
-    /// Number by number the mean without the extremes. Keeps all updates of a round.
+    /// Number by number without the extremes; keeps all updates.
     TrimmedMean {
-        /// Share of updates left out at either end, rounded down; below a half. Default 0.1.
+        /// Share of updates left out at either end.
+        ///
+        /// Rounded down; below a half.
+        #[key(default = 0.1, at_least = 0.0, below = 0.5)]
         trim: f64,
     },
-    /// The mean of updates none of which is longer than this.
+    /// The mean of updates of limited length.
     NormClipped {
-        /// Largest Euclidean norm of an update, over all of its numbers.
+        /// The largest norm of an update.
+        ///
+        /// Euclidean, over all of its numbers.
+        #[key(name = "clip_norm", example = 1.0, above = 0.0)]
         #[serde(rename = "clip_norm")]
         norm: f64,
     },
@@ -56,48 +76,14 @@ impl FoldRule {
     pub fn is_mean(&self) -> bool {
         *self == FoldRule::Mean
     }
-
-    fn read(table: &mut TableReader<'_>) -> FoldRule {
-        let fold = "how the server aggregates uploads, where the method averages parameters";
-        let fold = table.get(&Param::new("fold", FoldWord::Mean, fold));
-        let choice = match fold {
-            FoldWord::Mean => FoldRule::Mean,
-            FoldWord::Median => FoldRule::Median,
-            FoldWord::TrimmedMean => {
-                let trim = Param::new("trim", 0.1, "share of updates left out at either end");
-                FoldRule::TrimmedMean { trim: table.get(&trim.at_least(0.0).below(0.5)) }
-            }
-            FoldWord::NormClipped => {
-                let norm = Param::required("clip_norm", 1.0, "the largest norm of an update");
-                FoldRule::NormClipped { norm: table.get(&norm.above(0.0)) }
-            }
-        };
-        table.foreign(&["trim", "clip_norm"], &format!("fold = \"{}\"", fold.word()));
-        choice
-    }
 }
-
-/// The words of the key that says which.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum FoldWord {
-    /// The method's own, weighted as it says.
-    Mean,
-    /// Number by number, without weights; keeps all updates.
-    Median,
-    /// Number by number without the extremes; keeps all updates.
-    TrimmedMean,
-    /// The mean of updates of limited length.
-    NormClipped,
-}
-
-impl Choice for FoldWord {}
 
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
 /// The rule for updates that cannot be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnBadUpdate {
     /// It is recorded, counted and left out.
@@ -105,34 +91,4 @@ pub enum OnBadUpdate {
     Drop,
     /// The run ends with an error.
     Abort,
-}
-
-impl Choice for OnBadUpdate {}
-
-impl FederationSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> FederationSection {
-        let clients = Param::new("clients", 10, "clients that own data").at_least(1.0);
-        let rounds =
-            Param::new("rounds", 5, "rounds of a phase of a task").at_least(1.0).at_most(1e7);
-        let idle = Param::new("idle_clients", 0, "clients that are registered and never sampled")
-            .at_most(1e6);
-        let load =
-            Param::new("load", 0, "clients with frames of real size that never train").at_most(1e5);
-        let bad = Param::new("on_bad_update", OnBadUpdate::Drop, "after NaN or wrong shapes");
-        FederationSection {
-            clients: table.get(&clients.source("HGP")),
-            rounds: table.get(&rounds.source("HGP")),
-            idle_clients: table.get(&idle),
-            load: table.get(&load),
-            on_bad_update: table.get(&bad),
-            fold: FoldRule::read(table),
-            units: table.table("units", UnitsSection::read),
-        }
-    }
-}
-
-impl Default for FederationSection {
-    fn default() -> Self {
-        defaults(Self::read)
-    }
 }

@@ -3,37 +3,50 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys};
 
 /// What the server may see of uploads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct PrivacySection {
-    /// Whether the server sees the sum of a round's uploads only. Default false.
+    /// The server sees the sum of a round's uploads only.
+    #[key(default = false)]
     pub secure_aggregation: bool,
-    /// The ring of secure aggregation. Default 2^64.
+    /// Ring of secure aggregation.
+    #[key(first, default = Modulus::Bits64)]
     pub modulus: Modulus,
-    /// Binary digits after the point. Default 24, or 12 in the smaller ring.
+    /// Binary digits after the point in that ring.
+    #[key(default = modulus.usual_digits(), at_most = modulus.max_digits())]
     pub bits: u32,
-    /// The part of a round's seats that must take every leg, at least two. Default 0.6667.
+    /// Part of the seats that must take every leg, at least 2.
+    #[key(
+        default = 0.6667,
+        at_least = 0.0,
+        at_most = 1.0,
+        source = "two thirds, as in Bonawitz et al. 2017"
+    )]
     pub threshold: f64,
-    /// Gaussian noise on uploads. Default none.
+    /// Gaussian noise on uploads.
+    #[key(table)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseSection>,
 }
 
 /// Gaussian noise `q * eps` on uploads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct NoiseSection {
-    /// Deviation of eps. Required.
+    /// Deviation of the noise eps.
+    #[key(example = 1.0, at_least = 0.0)]
     pub scale: f64,
-    /// Factor on eps. Default 1.
+    /// Factor on eps: an upload X becomes X + q eps.
+    #[key(default = 1.0, at_least = 0.0)]
     pub q: f64,
-    /// Names of tensors of an upload, or of kinds of content. Required.
+    /// Tensors of an upload by name, or kinds of content.
+    #[key(example = vec!["statistics".to_owned()])]
     pub on: Vec<String>,
 }
 
 /// Integers modulo a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 pub enum Modulus {
     /// 4 bytes a number, small range.
     #[serde(rename = "2^32")]
@@ -45,53 +58,19 @@ pub enum Modulus {
     Bits64,
 }
 
-impl Choice for Modulus {}
-
-impl PrivacySection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> PrivacySection {
-        let secure = Param::new(
-            "secure_aggregation",
-            false,
-            "the server sees the sum of a round's uploads only",
-        );
-        let modulus = Param::new("modulus", Modulus::Bits64, "ring of secure aggregation");
-        let modulus = table.get(&modulus);
-        let (digits, most) = match modulus {
-            Modulus::Bits32 => (12, 30.0),
-            Modulus::Bits64 => (24, 62.0),
-        };
-        let bits = Param::new("bits", digits, "binary digits after the point in that ring");
-        let threshold = Param::new(
-            "threshold",
-            0.6667,
-            "part of the seats that must take every leg, at least 2",
-        )
-        .source("two thirds, as in Bonawitz et al. 2017");
-        PrivacySection {
-            secure_aggregation: table.get(&secure),
-            modulus,
-            bits: table.get(&bits.at_most(most)),
-            threshold: table.get(&threshold.at_least(0.0).at_most(1.0)),
-            noise: table.optional_table("noise", NoiseSection::read),
+impl Modulus {
+    /// Binary digits after the point, unless a scenario says others.
+    fn usual_digits(self) -> u32 {
+        match self {
+            Modulus::Bits32 => 12,
+            Modulus::Bits64 => 24,
         }
     }
-}
 
-impl Default for PrivacySection {
-    fn default() -> Self {
-        defaults(Self::read)
-    }
-}
-
-impl NoiseSection {
-    fn read(table: &mut TableReader<'_>) -> NoiseSection {
-        let scale = Param::required("scale", 1.0, "deviation of the noise eps").at_least(0.0);
-        let q = Param::new("q", 1.0, "factor on eps: an upload X becomes X + q eps").at_least(0.0);
-        let on: Param<Vec<String>> = Param::required(
-            "on",
-            vec!["statistics".to_owned()],
-            "tensors of an upload by name, or kinds of content",
-        );
-        NoiseSection { scale: table.get(&scale), q: table.get(&q), on: table.get(&on) }
+    fn max_digits(self) -> f64 {
+        match self {
+            Modulus::Bits32 => 30.0,
+            Modulus::Bits64 => 62.0,
+        }
     }
 }

@@ -8,48 +8,71 @@ use serde::Serialize;
 
 use super::DirectLine;
 use super::checkpoint::CheckpointSection;
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys};
 
 /// What is measured and written down.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct RecordSection {
-    /// What is measured beside accuracy, forgetting and bytes. Default none.
+    /// Beside the usual ones.
+    ///
+    /// The usual ones are accuracy, forgetting and bytes.
+    #[key(default = Vec::new())]
     pub metrics: Vec<Metric>,
-    /// Before which synchronisations `federated-bias` is measured. Default `first`.
+    /// Before which synchronisations `federated-bias` is measured: of a task, or all.
+    #[key(default = Compared::First)]
     #[serde(skip_serializing_if = "Compared::is_usual")]
     pub bias: Compared,
-    /// When the global model is evaluated. Default `round`; the end of a task always is.
+    /// When the model is evaluated.
+    ///
+    /// The global model; the end of a task always is measured.
+    #[key(default = Curve::Round)]
     pub evaluate: Curve,
-    /// What models are told when slots are tested (`tasks.arrival = "powder"`). Default `both`.
+    /// What is told when slots are tested.
+    ///
+    /// Only with `tasks.arrival = "powder"`.
+    #[key(default = SlotsKnown::Both)]
     #[serde(skip_serializing_if = "SlotsKnown::is_usual")]
     pub slots: SlotsKnown,
-    /// Whether histograms of sizes and times are written. Default true.
+    /// Of sizes and times.
+    #[key(default = true)]
     pub histograms: bool,
-    /// Whether every table is written as Parquet as well. Changes no result. Default false.
+    /// Every table as Parquet as well.
+    ///
+    /// Changes no result, as the next three.
+    #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub parquet: bool,
-    /// Whether scalars are written for TensorBoard. Changes no result. Default false.
+    /// Scalars for TensorBoard.
+    #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub tensorboard: bool,
-    /// Whether it is counted after every task which class is taken for which. Changes no result. Default false.
+    /// Which class is taken for which.
+    ///
+    /// Counted after every task.
+    #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub confusion: bool,
-    /// After which tasks the server's model is kept as a file. Changes no result. Default `none`.
+    /// After which tasks the server's model is kept as models/task-NN.safetensors.
+    #[key(default = Models::None)]
     #[serde(skip_serializing_if = "Models::is_usual")]
     pub models: Models,
     /// From where a killed run can go on.
+    #[key(table)]
     pub checkpoint: CheckpointSection,
-    /// The table of `fedcast direct`, or the `slots.csv` of a run whose tasks of a client's own were trained alone, for
-    /// forward transfer. Changes no result.
+    /// Table of `fedcast direct` or slots.csv of slots trained alone: gives forward transfer.
+    ///
+    /// Changes no result.
+    #[key(first)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<PathBuf>,
     /// What is in it; read when the scenario is loaded.
+    #[key(value = Arc::new([]))]
     #[serde(skip)]
     pub trained_alone: Arc<[DirectLine]>,
 }
 
 /// A measure on request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Entropy of client responses and distance of client prototypes before synchronisation.
@@ -57,7 +80,7 @@ pub enum Metric {
 }
 
 /// Before which synchronisations client models are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
     /// The first of every task.
@@ -78,7 +101,7 @@ impl Compared {
 }
 
 /// When the global model is evaluated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Curve {
     /// After every round.
@@ -92,7 +115,7 @@ pub enum Curve {
 }
 
 /// What models are told when they are tested on tasks of a client's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlotsKnown {
     /// With the slot known, and without.
@@ -105,7 +128,7 @@ pub enum SlotsKnown {
 }
 
 /// After which tasks the server's model is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Models {
     /// After none.
@@ -130,51 +153,5 @@ fn is_off(flag: &bool) -> bool {
 impl SlotsKnown {
     fn is_usual(&self) -> bool {
         *self == SlotsKnown::Both
-    }
-}
-
-impl Choice for Metric {}
-
-impl Choice for Compared {}
-
-impl Choice for Curve {}
-
-impl Choice for SlotsKnown {}
-
-impl Choice for Models {}
-
-impl RecordSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> RecordSection {
-        let evaluate = Param::new("evaluate", Curve::Round, "when the model is evaluated");
-        let bias = "before which synchronisations `federated-bias` is measured: of a task, or all";
-        let bias = Param::new("bias", Compared::First, bias);
-        let slots = "what is told when slots are tested";
-        let slots = Param::new("slots", SlotsKnown::Both, slots);
-        let histograms = Param::new("histograms", true, "of sizes and times");
-        let models = "after which tasks the server's model is kept as models/task-NN.safetensors";
-        let models = Param::new("models", Models::None, models);
-        let direct =
-            "table of `fedcast direct` or slots.csv of slots trained alone: gives forward transfer";
-        let direct = table.optional(&Param::<String>::unset("direct", direct));
-        RecordSection {
-            metrics: table.get(&Param::new("metrics", Vec::new(), "beside the usual ones")),
-            bias: table.get(&bias),
-            evaluate: table.get(&evaluate),
-            slots: table.get(&slots),
-            histograms: table.get(&histograms),
-            parquet: table.get(&Param::new("parquet", false, "every table as Parquet as well")),
-            tensorboard: table.get(&Param::new("tensorboard", false, "scalars for TensorBoard")),
-            confusion: table.get(&Param::new("confusion", false, "which class is taken for which")),
-            models: table.get(&models),
-            checkpoint: table.table("checkpoint", CheckpointSection::read),
-            direct: direct.map(PathBuf::from),
-            trained_alone: Arc::new([]),
-        }
-    }
-}
-
-impl Default for RecordSection {
-    fn default() -> Self {
-        defaults(Self::read)
     }
 }

@@ -6,41 +6,24 @@
 
 use serde::Serialize;
 
-use super::reader::{Param, TableReader, defaults};
+use super::reader::Keys;
 
 /// Where all randomness of a run comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct Seeds {
-    /// Initial values, cohorts, batches, augmentation, links, faults. Default 1.
+    /// Initial values, cohorts, batches, links, faults.
+    #[key(default = 1)]
     pub run: u64,
-    /// Which client holds which sample, and which are held out. Default: `run` where that is written or given by
-    /// `--seed`, otherwise 0.
+    /// Which client holds which sample; follows `run` where that is given.
+    ///
+    /// Also which samples are held out. `run` is given in the file or by `--seed`; otherwise this is 0.
+    #[key(default = if table.given("run") { run } else { 0 })]
     pub partition: u64,
-    /// The order of classes where `tasks.order = "seeded"`, and who has which tasks when with
-    /// `tasks.arrival = "powder"`. Default: as of `partition`.
+    /// Classes of a seeded order; follows `run` where that is given.
+    ///
+    /// With `tasks.order = "seeded"`, and who has which tasks when with `tasks.arrival = "powder"`.
+    #[key(default = if table.given("run") { run } else { 0 })]
     pub class_order: u64,
-}
-
-impl Seeds {
-    pub(super) fn read(table: &mut TableReader<'_>) -> Seeds {
-        let run = Param::new("run", 1, "initial values, cohorts, batches, links, faults");
-        let followed = table.given("run");
-        let run = table.get(&run);
-        let default = if followed { run } else { 0 };
-        let partition = "which client holds which sample; follows `run` where that is given";
-        let class_order = "classes of a seeded order; follows `run` where that is given";
-        Seeds {
-            run,
-            partition: table.get(&Param::new("partition", default, partition)),
-            class_order: table.get(&Param::new("class_order", default, class_order)),
-        }
-    }
-}
-
-impl Default for Seeds {
-    fn default() -> Self {
-        defaults(Self::read)
-    }
 }
 
 #[cfg(test)]

@@ -3,23 +3,30 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys};
 
 /// Units: every client's shard of a task is cut at random into parts, each with messages of its own, in
 /// some phases.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct UnitsSection {
-    /// Parts of a shard. Default 1: the whole shard.
+    /// Random parts of a shard that act as clients.
+    ///
+    /// 1: the whole shard.
+    #[key(default = 1, at_least = 1.0, at_most = 1e6, source = "STSA: dummy clients")]
     pub count: u32,
-    /// How a shard is cut. Default `even`.
+    /// How a shard is cut.
+    #[key(default = UnitRule::Even, source = "STSA's code: remainder-last")]
     #[serde(skip_serializing_if = "UnitRule::is_even")]
     pub rule: UnitRule,
-    /// Names of the phases in which they act. Default `["statistics"]`.
+    /// Where they act.
+    ///
+    /// Names of phases.
+    #[key(default = vec!["statistics".to_owned()])]
     pub phases: Vec<String>,
 }
 
 /// How many samples of a shard a part gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitRule {
     /// Sizes that differ by one at most.
@@ -34,8 +41,6 @@ pub enum UnitRule {
     RemainderLast,
 }
 
-impl Choice for UnitRule {}
-
 impl UnitRule {
     fn is_even(&self) -> bool {
         *self == UnitRule::Even
@@ -43,29 +48,8 @@ impl UnitRule {
 }
 
 impl UnitsSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> UnitsSection {
-        let count = Param::new("count", 1, "random parts of a shard that act as clients")
-            .source("STSA: dummy clients")
-            .at_least(1.0)
-            .at_most(1e6);
-        let phases = Param::new("phases", vec!["statistics".to_owned()], "where they act");
-        let rule = Param::new("rule", UnitRule::Even, "how a shard is cut")
-            .source("STSA's code: remainder-last");
-        UnitsSection {
-            count: table.get(&count),
-            rule: table.get(&rule),
-            phases: table.get(&phases),
-        }
-    }
-
     /// Whether shards stay whole everywhere.
     pub(super) fn is_off(&self) -> bool {
         self.count == 1
-    }
-}
-
-impl Default for UnitsSection {
-    fn default() -> Self {
-        defaults(Self::read)
     }
 }

@@ -5,35 +5,46 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// How messages are encoded.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct WireSection {
     /// Server to client.
+    #[key(table)]
     pub down: DirectionSection,
     /// Client to server.
+    #[key(table)]
     pub up: DirectionSection,
-    /// What is left out of messages. Default `full`.
+    /// What is left out of messages.
+    #[key(default = WireForm::Full)]
     pub form: WireForm,
-    /// Encodes and decodes every message and compares. Default false.
+    /// Encode and decode every message and compare.
+    #[key(default = false)]
     pub verify: bool,
-    /// How long a client keeps what it was sent. Default `none`.
+    /// What clients keep of assets.
+    #[key(default = AssetCache::None)]
     pub cache: AssetCache,
 }
 
 /// One direction, seen from the client.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct DirectionSection {
-    /// The codec of everything learnt. Default `f32`.
+    /// How floats travel.
+    ///
+    /// Of everything learnt.
+    #[key(default = Codec::F32)]
     pub codec: Codec,
-    /// Other codecs for some of [`KINDS`], such as `{ prompt = "f16" }`. Default none.
+    /// Other codecs for some of [`KINDS`], such as `{ prompt = "f16" }`.
+    #[key(read = table.optional_table("kinds", read_kinds).unwrap_or_default())]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, Codec>,
 }
 
 /// Which way a message travels, seen from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum, Choice,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// From the server to a client.
@@ -41,8 +52,6 @@ pub enum Direction {
     /// From a client to the server.
     Up,
 }
-
-impl Choice for Direction {}
 
 /// How floats travel. The discriminants are part of the frame format.
 #[derive(
@@ -58,6 +67,7 @@ impl Choice for Direction {}
     Serialize,
     Deserialize,
     ValueEnum,
+    Choice,
 )]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -75,7 +85,7 @@ pub enum Codec {
 }
 
 /// What is left out of messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireForm {
     /// Nothing: whole parameter sets travel.
@@ -86,7 +96,7 @@ pub enum WireForm {
 }
 
 /// How long a client keeps assets it was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssetCache {
     /// Not at all.
@@ -96,39 +106,6 @@ pub enum AssetCache {
     Task,
     /// For the whole run.
     Run,
-}
-
-impl Choice for Codec {}
-
-impl Choice for WireForm {}
-
-impl Choice for AssetCache {}
-
-impl WireSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> WireSection {
-        let verify = Param::new("verify", false, "encode and decode every message and compare");
-        WireSection {
-            down: table.table("down", DirectionSection::read),
-            up: table.table("up", DirectionSection::read),
-            form: table.get(&Param::new("form", WireForm::Full, "what is left out of messages")),
-            verify: table.get(&verify),
-            cache: table.get(&Param::new("cache", AssetCache::None, "what clients keep of assets")),
-        }
-    }
-}
-
-impl Default for WireSection {
-    fn default() -> Self {
-        defaults(Self::read)
-    }
-}
-
-impl DirectionSection {
-    fn read(table: &mut TableReader<'_>) -> DirectionSection {
-        let codec = table.get(&Param::new("codec", Codec::F32, "how floats travel"));
-        let kinds = table.optional_table("kinds", read_kinds).unwrap_or_default();
-        DirectionSection { codec, kinds }
-    }
 }
 
 /// Kinds of content that a codec may be chosen for: the learnt ones. Counts, statistics and

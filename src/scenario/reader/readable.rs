@@ -3,6 +3,8 @@
 // Closed on purpose: read here, named everywhere.
 #![allow(private_interfaces)]
 
+use std::path::PathBuf;
+
 use toml::de::DeValue;
 
 use super::node::{Node, Span, Value};
@@ -123,6 +125,18 @@ impl Readable for String {
 
     fn to_toml(&self) -> toml::Value {
         self.clone().into()
+    }
+}
+
+impl Readable for PathBuf {
+    const WHAT: &'static str = "a string";
+
+    fn read(node: &Node) -> Result<Self, Fault> {
+        String::read(node).map(PathBuf::from)
+    }
+
+    fn to_toml(&self) -> toml::Value {
+        self.to_string_lossy().into_owned().into()
     }
 }
 

@@ -1,13 +1,17 @@
 //! Derives for what a struct says once and the program needs in several places.
 //!
-//! * [`Columns`]: the columns of a table, from the fields of its row.
+//! * [`Columns`]: the columns of a table, from the fields of its row;
+//! * [`Keys`]: the keys of a table of a scenario, from the fields of its section;
+//! * [`Choice`]: the words of a key, from the variants of an enum.
 //!
 //! Every derive lies in a file of its own, as a function from a parsed type to code, so that tests read what it writes.
 //! The code names items of fedcast by their paths in the crate.
 
 mod attributes;
+mod choice;
 mod columns;
 mod doc;
+mod keys;
 
 use proc_macro::TokenStream;
 use syn::parse_macro_input;
@@ -20,6 +24,43 @@ use syn::parse_macro_input;
 #[proc_macro_derive(Columns, attributes(column))]
 pub fn derive_columns(input: TokenStream) -> TokenStream {
     written(columns::derive(&parse_macro_input!(input)))
+}
+
+/// Makes an enum without fields, which derives `ValueEnum`, the type of a key: its variants are the words.
+#[proc_macro_derive(Choice)]
+pub fn derive_choice(input: TokenStream) -> TokenStream {
+    written(choice::derive(&parse_macro_input!(input)))
+}
+
+/// Writes `fn read(table)` of a section, which reads its keys in the order of fields, and `Default` where no key must be
+/// written.
+///
+/// The first paragraph of a field's documentation is the text of its key. `#[key(...)]` has the rest; its expressions see
+/// `table`, `doc` and the fields before:
+///
+/// | entry | meaning |
+/// |---|---|
+/// | `default = 0.1` | value where the key is not written; without it the field is an `Option` |
+/// | `example = 0.1` | the key must be written; an error proposes this |
+/// | `at_least`, `above`, `at_most`, `below`, `infinite` | bounds |
+/// | `source = "HGP"` | where the default comes from |
+/// | `name = "use"` | the key, where it is no name of a field |
+/// | `when = close == Close::First` | the field is an `Option`, and there is such a key only then |
+/// | `table` | keys in a table of this name, read by `read` of the field's type |
+/// | `flatten` | keys in the same table, read by `read` of the field's type |
+/// | `read = word_or_number(table)` | read by hand |
+/// | `value = Vec::new()` | no key |
+/// | `first` | read before the fields above it, whose expressions then see it |
+///
+/// `#[keys(given(preset: Preset))]` adds arguments to `read`; `#[keys(check = Section::check)]` calls a function with the
+/// value and the table, to report what contradicts.
+///
+/// Of an enum `#[keys(tag = "kind", default = Constant)]` names the key that chooses the variant (`example` where it must be
+/// written); the documentation of the enum is the text of that key, that of a variant the meaning of its word, and fields
+/// are keys as above. The word is called `…Word`.
+#[proc_macro_derive(Keys, attributes(keys, key))]
+pub fn derive_keys(input: TokenStream) -> TokenStream {
+    written(keys::derive(&parse_macro_input!(input)))
 }
 
 fn written(code: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

@@ -1,0 +1,110 @@
+//! `#[derive(Keys)]`: `fn read` of a table, from a struct whose fields are its keys or an enum of which one key chooses.
+
+mod enumeration;
+mod field;
+mod structure;
+#[cfg(test)]
+mod tests;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::punctuated::Punctuated;
+use syn::{
+    Data, DeriveInput, Error, Expr, Ident, LitStr, PatType, Path, Result, Token, parenthesized,
+};
+
+use crate::attributes;
+
+/// Writes `fn read` and, where no key must be written, `Default`.
+pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    let about = Table::read(input)?;
+    match &input.data {
+        Data::Struct(fields) => structure::derive(input, fields, &about),
+        Data::Enum(variants) => enumeration::derive(input, variants, &about),
+        Data::Union(_) => Err(Error::new_spanned(&input.ident, "a union has no keys")),
+    }
+}
+
+/// Entries of `#[keys(...)]`.
+#[derive(Default)]
+struct Table {
+    /// Arguments of `read` behind the table.
+    given: Punctuated<PatType, Token![,]>,
+    /// Called with the value and the table.
+    check: Option<Path>,
+    /// Key that chooses a variant.
+    tag: Option<LitStr>,
+    /// Variant that is chosen where the key is not written.
+    default: Option<Ident>,
+    /// Variant that an error proposes; then the key must be written.
+    example: Option<Ident>,
+    /// Where the default comes from.
+    source: Option<Expr>,
+}
+
+impl Table {
+    fn read(input: &DeriveInput) -> Result<Table> {
+        let mut table = Table::default();
+        let known = ["given", "check", "tag", "default", "example", "source"];
+        attributes::read(&input.attrs, "keys", &known, |entry, meta| {
+            match entry {
+                "given" => {
+                    let content;
+                    parenthesized!(content in meta.input);
+                    table.given = Punctuated::parse_terminated_with(&content, argument)?;
+                }
+                "check" => table.check = Some(meta.value()?.parse()?),
+                "tag" => table.tag = Some(meta.value()?.parse()?),
+                "default" => table.default = Some(meta.value()?.parse()?),
+                "example" => table.example = Some(meta.value()?.parse()?),
+                "source" => table.source = Some(meta.value()?.parse()?),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        Ok(table)
+    }
+
+    /// Writes `read` around statements that end with the value.
+    fn function(&self, input: &DeriveInput, body: &TokenStream, has_default: bool) -> TokenStream {
+        let (name, given) = (&input.ident, &self.given);
+        let value = match &self.check {
+            Some(check) => quote! {
+                let section = { #body };
+                #check(&section, table);
+                section
+            },
+            None => body.clone(),
+        };
+        let default = (has_default && given.is_empty()).then(|| {
+            quote! {
+                impl Default for #name {
+                    fn default() -> Self {
+                        crate::scenario::reader::defaults(Self::read)
+                    }
+                }
+            }
+        });
+        quote! {
+            impl #name {
+                /// Reads the keys of its table.
+                pub(crate) fn read(table: &mut crate::scenario::reader::TableReader<'_>, #given) -> Self {
+                    #value
+                }
+            }
+            #default
+        }
+    }
+}
+
+fn argument(input: syn::parse::ParseStream<'_>) -> Result<PatType> {
+    let (name, colon, of) = (input.parse::<Ident>()?, input.parse()?, input.parse()?);
+    let pat = syn::Pat::Ident(syn::PatIdent {
+        attrs: Vec::new(),
+        by_ref: None,
+        mutability: None,
+        ident: name,
+        subpat: None,
+    });
+    Ok(PatType { attrs: Vec::new(), pat: Box::new(pat), colon_token: colon, ty: Box::new(of) })
+}

@@ -1,0 +1,102 @@
+//! An enum: a key chooses a variant by a word, whose fields are read then. Keys of other variants are errors that say so.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Attribute, DataEnum, DeriveInput, Error, Fields, Result, Variant};
+
+use super::Table;
+use super::field::Key;
+use crate::doc;
+
+/// Writes `read` of an enum and the enum of its words.
+pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<TokenStream> {
+    let Some(tag) = &table.tag else {
+        let message = "an enum needs `#[keys(tag = \"...\")]`: the key that chooses a variant";
+        return Err(Error::new_spanned(&input.ident, message));
+    };
+    let words = format_ident!("{}Word", input.ident);
+    let meaning = doc::meaning(&input.attrs);
+    let param = match (&table.default, &table.example) {
+        (Some(default), None) => quote!(new(#tag, #words::#default, #meaning)),
+        (None, Some(example)) => quote!(required(#tag, #words::#example, #meaning)),
+        _ => {
+            let message = format!(
+                "the key `{}` needs `default = VARIANT` or `example = VARIANT`",
+                tag.value()
+            );
+            return Err(Error::new_spanned(&input.ident, message));
+        }
+    };
+    let source = table.source.as_ref().map(|source| quote!(.source(#source)));
+    let variants = data.variants.iter().map(Choosable::new).collect::<Result<Vec<_>>>()?;
+    let word_variants = variants.iter().map(Choosable::word);
+    let arms = variants.iter().map(|variant| variant.arm(&words)).collect::<Result<Vec<_>>>()?;
+    let mut names = Vec::new();
+    for key in variants.iter().flat_map(|variant| &variant.keys).filter(|key| key.is_key()) {
+        if !names.contains(&key.name) {
+            names.push(key.name.clone());
+        }
+    }
+    let beside = format!("{} = \"{{}}\"", tag.value());
+    let foreign = (!names.is_empty()).then(|| {
+        quote!(table.foreign(&[#(#names),*], &format!(#beside, crate::scenario::reader::Choice::word(&word)));)
+    });
+    let body = quote! {
+        let word: #words = table.get(&crate::scenario::reader::Param::#param #source);
+        let read = match word { #(#arms),* };
+        #foreign
+        read
+    };
+    let function = table.function(input, &body, table.example.is_none());
+    Ok(quote! {
+        #[derive(Clone, Copy, PartialEq, ::clap::ValueEnum)]
+        enum #words { #(#word_variants),* }
+        impl crate::scenario::reader::Choice for #words {}
+        #function
+    })
+}
+
+/// A variant with its keys.
+struct Choosable<'a> {
+    variant: &'a Variant,
+    keys: Vec<Key<'a>>,
+}
+
+impl<'a> Choosable<'a> {
+    fn new(variant: &'a Variant) -> Result<Choosable<'a>> {
+        let keys = match &variant.fields {
+            Fields::Named(fields) => {
+                fields.named.iter().map(Key::new).collect::<Result<Vec<_>>>()?
+            }
+            Fields::Unit => Vec::new(),
+            Fields::Unnamed(fields) => {
+                let message =
+                    format!("the fields of `{}` need names: those of their keys", variant.ident);
+                return Err(Error::new_spanned(fields, message));
+            }
+        };
+        Ok(Choosable { variant, keys })
+    }
+
+    /// The variant of the enum of words: documentation and `#[value(...)]` are the same.
+    fn word(&self) -> TokenStream {
+        let own = |attribute: &&Attribute| {
+            attribute.path().is_ident("doc") || attribute.path().is_ident("value")
+        };
+        let (attributes, name) = (self.variant.attrs.iter().filter(own), &self.variant.ident);
+        quote!(#(#attributes)* #name)
+    }
+
+    fn arm(&self, words: &proc_macro2::Ident) -> Result<TokenStream> {
+        let name = &self.variant.ident;
+        let statements = self.keys.iter().map(Key::statement).collect::<Result<Vec<_>>>()?;
+        let fields = match &self.variant.fields {
+            Fields::Named(fields) => fields.named.iter().map(|field| &field.ident).collect(),
+            _ => Vec::new(),
+        };
+        Ok(match fields.is_empty() {
+            true => quote!(#words::#name => Self::#name),
+            false => quote!(#words::#name => { #(#statements)* Self::#name { #(#fields),* } }),
+        })
+    }
+}

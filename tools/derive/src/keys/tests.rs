@@ -1,0 +1,146 @@
+use quote::quote;
+use syn::{DeriveInput, parse_quote};
+
+use super::derive;
+
+fn refused(input: DeriveInput) -> String {
+    derive(&input).unwrap_err().to_string()
+}
+
+#[test]
+fn fields_are_read_in_order() {
+    let section = parse_quote! {
+        struct Section {
+            /// Clients that own data.
+            #[key(default = 10, at_least = 1.0, source = "HGP")]
+            clients: u32,
+            /// Largest norm.
+            clip: Option<f64>,
+            #[key(table)]
+            noise: Option<Noise>,
+        }
+    };
+    let expected = quote! {
+        impl Section {
+            /// Reads the keys of its table.
+            pub(crate) fn read(table: &mut crate::scenario::reader::TableReader<'_>,) -> Self {
+                let clients: u32 = table.get(
+                    &crate::scenario::reader::Param::<u32>::new("clients", 10, "clients that own data")
+                        .at_least(1.0).source("HGP")
+                );
+                let clip: Option<f64> = table.optional(
+                    &crate::scenario::reader::Param::<f64>::unset("clip", "largest norm")
+                );
+                let noise: Option<Noise> = table.optional_table("noise", <Noise>::read);
+                Self { clients, clip, noise }
+            }
+        }
+        impl Default for Section {
+            fn default() -> Self {
+                crate::scenario::reader::defaults(Self::read)
+            }
+        }
+    };
+    assert_eq!(derive(&section).unwrap().to_string(), expected.to_string());
+}
+
+#[test]
+fn required_keys_leave_no_default() {
+    let section = parse_quote! {
+        struct Section {
+            /// A share.
+            #[key(example = 0.1)]
+            share: f64,
+        }
+    };
+    let written = derive(&section).unwrap().to_string();
+    assert!(written.contains("required (\"share\" , 0.1"), "{written}");
+    assert!(!written.contains("Default"), "{written}");
+}
+
+#[test]
+fn words_choose_a_variant_and_refuse_keys_of_others() {
+    let rule = parse_quote! {
+        /// The step rule.
+        #[keys(tag = "kind", default = Sgd)]
+        enum Rule {
+            /// Plain.
+            Sgd,
+            /// With moments.
+            #[value(name = "adam")]
+            Adam {
+                /// Added to the root.
+                #[key(default = 1e-8)]
+                eps: f64,
+            },
+        }
+    };
+    let written = derive(&rule).unwrap().to_string();
+    let words = quote!(
+        enum RuleWord {
+            #[doc = r" Plain."]
+            Sgd,
+            #[doc = r" With moments."]
+            #[value(name = "adam")]
+            Adam,
+        }
+    );
+    assert!(written.contains(&words.to_string()), "{written}");
+    assert!(written.contains("new (\"kind\" , RuleWord :: Sgd , \"the step rule\")"), "{written}");
+    assert!(written.contains("table . foreign (& [\"eps\"]"), "{written}");
+}
+
+#[test]
+fn errors_name_the_key_or_the_entry() {
+    let bare = parse_quote!(
+        struct S {
+            /** A share. */
+            share: f64,
+        }
+    );
+    assert!(refused(bare).starts_with("the key `share` needs `#[key(default = ...)]`"));
+    let silent = parse_quote!(
+        struct S {
+            #[key(default = 0.5)]
+            share: f64,
+        }
+    );
+    assert_eq!(refused(silent), "the key `share` needs a doc comment: its meaning");
+    let slip = parse_quote!(
+        struct S {
+            /** A share. */
+            #[key(defautl = 0.5)]
+            share: f64,
+        }
+    );
+    assert!(
+        refused(slip)
+            .starts_with("unknown entry `defautl` in `#[key]`: there are default, example")
+    );
+    assert!(
+        refused(parse_quote!(
+            enum E {
+                A,
+            }
+        ))
+        .contains("needs `#[keys(tag")
+    );
+    assert!(
+        refused(parse_quote!(
+            #[keys(tag = "kind")]
+            enum E {
+                A,
+            }
+        ))
+        .contains("default = VARIANT")
+    );
+    assert!(
+        refused(parse_quote!(
+            #[keys(tag = "kind", default = A)]
+            enum E {
+                A(u32),
+            }
+        ))
+        .contains("need names")
+    );
+}
