@@ -21,8 +21,10 @@ esac
 copy=target/mutants
 mkdir -p "$copy"
 rm -rf "$copy/src" "$copy/tests" "$copy/scenarios"
-mkdir -p "$copy/tests" "$copy/scenarios"
+mkdir -p "$copy/tests" "$copy/scenarios" "$copy/tools"
 cp -r src "$copy/src"
+rm -rf "$copy/tools/derive"
+cp -r tools/derive "$copy/tools/derive"
 cp -r tests/vectors "$copy/tests/vectors"
 cp -r scenarios/data "$copy/scenarios/data"
 cp Cargo.lock "$copy/Cargo.lock"

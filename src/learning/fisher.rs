@@ -29,7 +29,7 @@ use crate::numerics::wide::each;
 use crate::scenario::reader::Choice;
 
 /// Which square of which gradient is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum FisherForm {
     /// Of the true label, weighted by its probability.
     Truth,
@@ -42,8 +42,6 @@ pub enum FisherForm {
     /// Of whole mini-batches, in training mode.
     Batches,
 }
-
-impl Choice for FisherForm {}
 
 /// Copies of a model in a pack at most, and numbers of all of them.
 const COPIES: usize = 64;

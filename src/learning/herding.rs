@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use crate::scenario::reader::Choice;
 
 /// How the samples of a class are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Herding {
     /// Those nearest to the class mean (FedHAF, eq. 6).
     Nearest,
@@ -28,8 +28,6 @@ pub enum Herding {
     /// Their mean is not of length one.
     GreedyUnit,
 }
-
-impl Choice for Herding {}
 
 impl Herding {
     /// The first `count` samples in this order, of `features` `(samples, dim)` in row-major order; the lower

@@ -83,7 +83,7 @@ impl CustomOp1 for ClosedForm {
 
 /// The forms of distillation in the literature; `q` is the teacher, `p` the student, both softmax at the
 /// temperature over the columns. None carries the factor `T^2`: multiply where a paper does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Distillation {
     /// `mean sum q log (q / p)`.
     Kl,
@@ -92,8 +92,6 @@ pub enum Distillation {
     /// `mean sum p log (p / q)` (FedHAF).
     ReverseKl,
 }
-
-impl Choice for Distillation {}
 
 /// Distillation of `logits` `(b, C)` towards `teacher` `(b, C)` (row-major, never differentiated) on a slice
 /// of the columns; the other columns get a gradient of exactly zero. Gives a scalar.

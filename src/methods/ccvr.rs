@@ -30,7 +30,7 @@ use crate::policy::{Figures, ModelFacts, PolicyError, RoundContext, Service, Vet
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What the server makes of the Gaussians of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ClassModel {
     /// One Gaussian, that of all samples together.
     ///
@@ -40,10 +40,8 @@ pub enum ClassModel {
     Mixture,
 }
 
-impl Choice for ClassModel {}
-
 /// Which classes the head is calibrated over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum CalibrationScope {
     /// Those of the current task, among themselves.
     Current,
@@ -51,10 +49,8 @@ pub enum CalibrationScope {
     Seen,
 }
 
-impl Choice for CalibrationScope {}
-
 /// After which rounds of a task the head is calibrated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Calibrated {
     /// Every one.
     EveryRound,
@@ -63,8 +59,6 @@ pub enum Calibrated {
     /// Statistics travel in every round nevertheless.
     LastRound,
 }
-
-impl Choice for Calibrated {}
 
 /// The `[method]` table of CCVR.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use crate::data::TaskView;
 use crate::scenario::reader::Choice;
 
 /// Whether messages carry the whole head or only the rows of classes seen so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadForm {
     /// All rows from the first round on.
     #[default]
@@ -26,5 +26,3 @@ impl HeadForm {
         }
     }
 }
-
-impl Choice for HeadForm {}

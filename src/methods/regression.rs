@@ -27,15 +27,13 @@ use crate::wire::{Dtype, Kind, NamedTensor, WireError};
 pub(super) const PRECISION: f64 = f32::EPSILON as f64;
 
 /// What a direction in which nobody has inputs gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unseen {
     /// Weight zero, by the pseudo-inverse.
     Zero,
     /// What it had before the round.
     Keep,
 }
-
-impl Choice for Unseen {}
 
 /// A layer that is merged so.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
 /// Which classifier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadKind {
     /// Weights and biases.
     ///
@@ -25,8 +25,6 @@ pub enum HeadKind {
     /// Distances from a learnt prototype per class.
     Distance,
 }
-
-impl Choice for HeadKind {}
 
 impl HeadKind {
     /// The kind of head that a parameter set holds.

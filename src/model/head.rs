@@ -11,7 +11,7 @@ use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
 /// How a linear head starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadStart {
     /// Weight and bias uniform on `±1/sqrt(dim)`.
     ///
@@ -27,8 +27,6 @@ pub enum HeadStart {
     /// Kaiming's uniform start with a gain of one, which the head of STSA's release has where it does not take cosines.
     Kaiming,
 }
-
-impl Choice for HeadStart {}
 
 impl HeadStart {
     /// Start values of a linear head of `classes` rows upon `dim` features.

@@ -22,7 +22,7 @@ use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
 /// Where a pair stands in a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Choice)]
 pub enum LoraPlace {
     /// The layer of queries, keys and values together.
     Qkv,
@@ -37,8 +37,6 @@ pub enum LoraPlace {
     /// Its second layer.
     Fc2,
 }
-
-impl Choice for LoraPlace {}
 
 impl LoraPlace {
     /// The layer whose input it has.

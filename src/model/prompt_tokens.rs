@@ -45,7 +45,7 @@ impl PromptPosition {
 }
 
 /// Which outputs of the last block, after the final norm, make a feature.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Pooling {
     /// CLS alone.
     #[default]
@@ -55,8 +55,6 @@ pub enum Pooling {
     /// The mean of the prompt tokens.
     Prompts,
 }
-
-impl Choice for Pooling {}
 
 impl PromptTokens {
     /// How many there are.

@@ -81,7 +81,7 @@ pub enum ArrivalChoice {
 pub type ArrivalLine = (u32, u16, f64);
 
 /// The words of the key that says which.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Kind {
     /// At all clients at once.
     Global,
@@ -92,8 +92,6 @@ enum Kind {
     /// Tasks of a client's own, begun by a drawn share in every period.
     Powder,
 }
-
-impl Choice for Kind {}
 
 impl ArrivalChoice {
     /// Whether tasks reach all clients at once.

@@ -5,60 +5,53 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::data::Columns;
-use super::reader::{Param, TableReader};
+use super::reader::{Keys, TableReader};
 use super::{DataSection, DataSource, FolderLayout, Orientation};
 
 /// Unlabelled samples for methods that distil from such: a share of the data set that no client gets, or another data set.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(given(own: DataSource), check = section.check(table, own))]
 pub struct AuxiliarySection {
-    /// Another data set, whose training samples they are. Default: the run's own.
+    /// Another data set; unlabelled, its training samples.
+    ///
+    /// Unset: the run's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<DataSource>,
-    /// Where it lies; as in `[data]`.
+    /// Folder or .tar.gz, relative to this file.
+    ///
+    /// As in `[data]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Share of every class's training samples of the run's own set that is taken from clients.
+    /// Of every class of the run's own set: no client gets it.
+    ///
+    /// Share of the training samples.
+    #[key(above = 0.0, below = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Samples kept of every class of another set. Default: all.
+    /// Samples kept of every class of another set.
+    ///
+    /// Unset: all.
+    #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<u32>,
-    /// Samples of another set, to plan with while it is absent. Known of digits and CIFAR.
+    /// Of another set, to plan with while it is absent.
+    ///
+    /// Number of samples; known of digits and CIFAR.
+    #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<u32>,
-    /// Shards they are dealt in; a client has that of its number modulo these. Default: one for every client.
+    /// Shards; one for every client if not given.
+    ///
+    /// A client has that of its number modulo these.
+    #[key(at_least = 1.0, at_most = 1e6)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<u32>,
-    /// Whether the server has a shard of its own. Default `false`.
+    /// The server has a shard of its own.
+    #[key(default = false)]
     pub server: bool,
 }
 
 impl AuxiliarySection {
-    /// Reads the table; the data set of a run with this source.
-    pub(super) fn read(table: &mut TableReader<'_>, own: DataSource) -> AuxiliarySection {
-        let source = Param::unset("source", "another data set; unlabelled, its training samples");
-        let source: Option<DataSource> = table.optional(&source);
-        let path = Param::<String>::unset("path", "folder or .tar.gz, relative to this file");
-        let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
-        let share = Param::unset("share", "of every class of the run's own set: no client gets it");
-        let share: Option<f64> = table.optional(&share.above(0.0).below(1.0));
-        let subset = Param::unset("subset", "samples kept of every class of another set");
-        let samples = Param::unset("samples", "of another set, to plan with while it is absent");
-        let parts = Param::unset("parts", "shards; one for every client if not given");
-        let server = Param::new("server", false, "the server has a shard of its own");
-        let section = AuxiliarySection {
-            source,
-            path,
-            share,
-            subset: table.optional(&subset.at_least(1.0)),
-            samples: table.optional(&samples.at_least(1.0)),
-            parts: table.optional(&parts.at_least(1.0).at_most(1e6)),
-            server: table.get(&server),
-        };
-        section.check(table, own);
-        section
-    }
-
     fn check(&self, table: &mut TableReader<'_>, own: DataSource) {
         match (self.source, self.share) {
             (None, None) => {

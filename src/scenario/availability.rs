@@ -32,157 +32,101 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
 use super::law::{Bound, LawSection};
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::Keys;
 
 /// When clients can be reached.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct AvailabilitySection {
-    /// How they come and go for a while. Default `always`.
+    /// How they come and go for a while.
+    #[key(flatten)]
     #[serde(flatten)]
     pub pattern: AvailabilityPattern,
-    /// Seconds until a client joins; drawn once per client. Default 0.
+    /// Seconds until a client joins.
+    ///
+    /// Drawn once per client.
+    #[key(read = LawSection::read(table, "join_s", &LawSection::constant(0.0), Bound::AtLeastZero, doc))]
     pub join_s: LawSection,
-    /// Seconds from then until it leaves for good. Default: never.
+    /// Seconds until it leaves for good.
+    ///
+    /// From when it joins; by default it never leaves.
+    #[key(read = LawSection::read(table, "stay_s", &LawSection::constant(f64::INFINITY), Bound::Positive, doc))]
     pub stay_s: LawSection,
 }
 
 /// A transition of a trace: client, seconds, whether it is on from then.
 pub type Transition = (u32, f64, bool);
 
-/// How clients come and go for a while.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// How clients come and go.
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[keys(tag = "kind", default = Always)]
 pub enum AvailabilityPattern {
     /// Always there.
     Always,
     /// On and off for times without memory.
     Markov {
-        /// Mean seconds on.
+        /// Mean time on.
+        #[key(example = 7200.0, at_least = 1e-6, at_most = 1e9)]
         on_s: f64,
-        /// Mean seconds off.
+        /// Mean time off.
+        #[key(example = 21600.0, at_least = 1e-6, at_most = 1e9)]
         off_s: f64,
     },
     /// By the time of day.
     Diurnal {
-        /// Seconds of a day.
+        /// A day.
+        #[key(default = 86400.0, at_least = 1e-6, at_most = 1e9)]
         period_s: f64,
-        /// Share of time on, over a day.
+        /// Share of time on.
+        ///
+        /// Over a day.
+        #[key(default = 0.5, above = 0.0, at_most = 1.0, source = "FLGo")]
         mean: f64,
-        /// How far day and night are from it.
+        /// Of day and night.
+        ///
+        /// How far they are from the mean.
+        #[key(default = 0.4, at_least = 0.0, at_most = 1.0, source = "FLGo")]
         depth: f64,
-        /// Seconds a client stays on or off at least.
+        /// A client stays on or off for so long.
+        #[key(default = 3600.0, at_least = 1e-6, at_most = 1e9)]
         slot_s: f64,
-        /// Part of a day over which clients' days begin.
+        /// Part of a day in which days begin.
+        ///
+        /// Those of clients.
+        #[key(default = 1.0, at_least = 0.0, at_most = 1.0)]
         spread: f64,
     },
-    /// By the data they hold.
+    /// The more, the more data a client holds.
     ByData {
         /// Share of time on without data.
+        #[key(default = 0.1, at_least = 0.0, at_most = 1.0)]
         least: f64,
         /// How much data matters.
+        #[key(default = 1.0, at_least = 0.0, at_most = 100.0)]
         power: f64,
-        /// Seconds a client stays on or off at least.
+        /// A client stays on or off for so long.
+        #[key(default = 3600.0, at_least = 1e-6, at_most = 1e9)]
         slot_s: f64,
     },
-    /// As recorded.
+    /// As recorded in a CSV `file`.
     Trace {
-        /// The CSV file.
+        /// A CSV file with client, time_s and state.
+        #[key(example = PathBuf::from("trace.csv"))]
         file: PathBuf,
-        /// Seconds after which the recording starts again; 0 is never.
+        /// The recording starts again; 0 is never.
+        ///
+        /// Seconds after its beginning.
+        #[key(default = 0.0, at_least = 0.0, at_most = 1e9)]
         repeat_s: f64,
-        /// What is in the file; read when the scenario is loaded.
+        /// Content of the file; read when the scenario is loaded.
+        #[key(value = Arc::new([]))]
         #[serde(skip)]
         transitions: Arc<[Transition]>,
     },
-}
-
-/// [`AvailabilityPattern`] without its numbers.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Kind {
-    /// Always there.
-    Always,
-    /// On and off for times without memory.
-    Markov,
-    /// By the time of day.
-    Diurnal,
-    /// The more, the more data a client holds.
-    ByData,
-    /// As recorded in a CSV `file`.
-    Trace,
-}
-
-impl Choice for Kind {}
-
-const KEYS: [&str; 11] = [
-    "on_s", "off_s", "period_s", "mean", "depth", "slot_s", "spread", "least", "power", "file",
-    "repeat_s",
-];
-
-impl AvailabilitySection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> AvailabilitySection {
-        let kind: Kind = table.get(&Param::new("kind", Kind::Always, "how clients come and go"));
-        let seconds =
-            |name, default, doc| Param::new(name, default, doc).at_least(1e-6).at_most(1e9);
-        let asked =
-            |name, example, doc| Param::required(name, example, doc).at_least(1e-6).at_most(1e9);
-        let share = |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(1.0);
-        let slot = seconds("slot_s", 3600.0, "a client stays on or off for so long");
-        let pattern = match kind {
-            Kind::Always => AvailabilityPattern::Always,
-            Kind::Markov => AvailabilityPattern::Markov {
-                on_s: table.get(&asked("on_s", 7200.0, "mean time on")),
-                off_s: table.get(&asked("off_s", 21600.0, "mean time off")),
-            },
-            Kind::Diurnal => AvailabilityPattern::Diurnal {
-                period_s: table.get(&seconds("period_s", 86400.0, "a day")),
-                mean: table.get(&share("mean", 0.5, "share of time on").above(0.0).source("FLGo")),
-                depth: table.get(&share("depth", 0.4, "of day and night").source("FLGo")),
-                slot_s: table.get(&slot),
-                spread: table.get(&share("spread", 1.0, "part of a day in which days begin")),
-            },
-            Kind::ByData => AvailabilityPattern::ByData {
-                least: table.get(&share("least", 0.1, "share of time on without data")),
-                power: table.get(
-                    &Param::new("power", 1.0, "how much data matters").at_least(0.0).at_most(100.0),
-                ),
-                slot_s: table.get(&slot),
-            },
-            Kind::Trace => AvailabilityPattern::Trace {
-                file: PathBuf::from(table.get(&Param::required(
-                    "file",
-                    "trace.csv".to_owned(),
-                    "a CSV file with client, time_s and state",
-                ))),
-                repeat_s: table.get(
-                    &Param::new("repeat_s", 0.0, "the recording starts again; 0 is never")
-                        .at_least(0.0)
-                        .at_most(1e9),
-                ),
-                transitions: Arc::new([]),
-            },
-        };
-        table.foreign(&KEYS, &format!("kind = \"{}\"", kind.word()));
-        let law = |table: &mut TableReader<'_>, key, default: f64, bound, doc| {
-            LawSection::read(table, key, &LawSection::constant(default), bound, doc)
-        };
-        let (join, stay) = ("seconds until a client joins", "seconds until it leaves for good");
-        AvailabilitySection {
-            pattern,
-            join_s: law(table, "join_s", 0.0, Bound::AtLeastZero, join),
-            stay_s: law(table, "stay_s", f64::INFINITY, Bound::Positive, stay),
-        }
-    }
-}
-
-impl Default for AvailabilitySection {
-    fn default() -> Self {
-        defaults(Self::read)
-    }
 }
 
 /// The transitions of a trace file.

@@ -28,7 +28,7 @@ pub struct CacheSection {
 }
 
 /// Where outputs of the backbone are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePlace {
     /// In memory, for this run.
@@ -38,8 +38,6 @@ pub enum CachePlace {
     /// Nowhere: everything is computed per batch, to the same bits.
     Off,
 }
-
-impl Choice for CachePlace {}
 
 impl CacheSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> CacheSection {

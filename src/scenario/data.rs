@@ -102,7 +102,7 @@ pub struct NominalSizes {
 }
 
 /// Which transform statistics passes (prototypes, Gaussians, Grams) use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatisticsTransform {
     /// That of `[data.test]`.
@@ -211,8 +211,6 @@ impl DataSection {
         self.test.output().or(self.side()).unwrap_or(224)
     }
 }
-
-impl Choice for StatisticsTransform {}
 
 impl DataSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {

@@ -21,7 +21,7 @@ pub enum DeviceName {
 }
 
 /// The type of activations and frozen weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compute {
     /// `f32` on a CPU, `bf16` on GPUs.
@@ -32,8 +32,6 @@ pub enum Compute {
     /// a transformer's products, which are then added up in 32.
     Bf16,
 }
-
-impl Choice for Compute {}
 
 impl FromStr for DeviceName {
     type Err = String;

@@ -46,13 +46,11 @@ impl Serialize for Workers {
 }
 
 /// The one word [`Workers`] may be.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum WorkersWord {
     /// One per core, two per GPU; or a number.
     Auto,
 }
-
-impl Choice for WorkersWord {}
 
 /// How many clients in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +71,11 @@ impl Serialize for Pack {
 }
 
 /// The one word [`Pack`] may be.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum PackWord {
     /// 1 on a CPU, by memory on a GPU; or a number.
     Auto,
 }
-
-impl Choice for PackWord {}
 
 impl DevicesSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DevicesSection {

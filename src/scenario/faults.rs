@@ -34,7 +34,7 @@ use serde::Serialize;
 
 use super::Direction;
 use super::preset::Preset;
-use super::reader::{Choice, Param, TableReader};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// A kind of fault and whom it strikes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -96,62 +96,33 @@ pub enum FaultKind {
     },
 }
 
-/// What a malicious client makes of its update.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// What it makes of its update.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "how", rename_all = "kebab-case")]
+#[keys(tag = "how", example = Scaled)]
 pub enum Forgery {
-    /// So many times the update.
+    /// `factor` times its update.
     Scaled {
-        /// How many. Default 10.
+        /// Times its update.
+        #[key(default = 10.0, above = 0.0, at_most = 1e9)]
         factor: f64,
     },
-    /// The same, the other way.
+    /// `factor` times its update, the other way.
     SignFlipped {
-        /// How many times. Default 1.
+        /// Times its update.
+        #[key(default = 1.0, above = 0.0, at_most = 1e9)]
         factor: f64,
     },
-    /// The update with Gaussian noise.
+    /// Its update with Gaussian noise of this `deviation`.
     Noise {
-        /// Its deviation. Default 1.
+        /// Of the noise on every number.
+        #[key(default = 1.0, above = 0.0, at_most = 1e9)]
         deviation: f64,
     },
 }
 
-/// The words of the key that says which.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum ForgeryWord {
-    /// `factor` times its update.
-    Scaled,
-    /// `factor` times its update, the other way.
-    SignFlipped,
-    /// Its update with Gaussian noise of this `deviation`.
-    Noise,
-}
-
-impl Choice for ForgeryWord {}
-
-impl Forgery {
-    fn read(table: &mut TableReader<'_>) -> Forgery {
-        let how = Param::required("how", ForgeryWord::Scaled, "what it makes of its update");
-        let how = table.get(&how);
-        let mut factor = |default| {
-            table.get(&Param::new("factor", default, "times its update").above(0.0).at_most(1e9))
-        };
-        let forgery = match how {
-            ForgeryWord::Scaled => Forgery::Scaled { factor: factor(10.0) },
-            ForgeryWord::SignFlipped => Forgery::SignFlipped { factor: factor(1.0) },
-            ForgeryWord::Noise => {
-                let deviation = Param::new("deviation", 1.0, "of the noise on every number");
-                Forgery::Noise { deviation: table.get(&deviation.above(0.0).at_most(1e9)) }
-            }
-        };
-        table.foreign(&["factor", "deviation"], &format!("how = \"{}\"", how.word()));
-        forgery
-    }
-}
-
 /// When a client crashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrashTime {
     /// As its work arrives.
@@ -162,10 +133,8 @@ pub enum CrashTime {
     After,
 }
 
-impl Choice for CrashTime {}
-
 /// What is wrong with an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spoilage {
     /// A number of it is not one.
@@ -178,10 +147,8 @@ pub enum Spoilage {
     WrongShape,
 }
 
-impl Choice for Spoilage {}
-
 /// The words of the key that says which.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Kind {
     /// The client crashes.
     Crash,
@@ -198,8 +165,6 @@ enum Kind {
     /// The server is lost while a round is open.
     ServerRestart,
 }
-
-impl Choice for Kind {}
 
 impl FaultSection {
     /// The entries of a preset.

@@ -84,7 +84,7 @@ pub enum ShapeSection {
 }
 
 /// [`ShapeSection`] without its numbers.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Dist {
     /// Always `value`.
     Constant,
@@ -103,8 +103,6 @@ enum Dist {
     /// Numbers of a CSV `file`, by `column`.
     Empirical,
 }
-
-impl Choice for Dist {}
 
 /// What values must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

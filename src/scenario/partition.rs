@@ -114,7 +114,7 @@ pub struct OwnedSample {
 }
 
 /// What becomes of training samples that a partition's file does not name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unlisted {
     /// There must be none.
@@ -123,10 +123,8 @@ pub enum Unlisted {
     Drop,
 }
 
-impl Choice for Unlisted {}
-
 /// Which of the slices of its classes a slot has: always a number modulo how many slices there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum SliceBy {
     /// The slot's period: clients that share a class in a period hold the same images of it.
@@ -137,10 +135,8 @@ pub enum SliceBy {
     Client,
 }
 
-impl Choice for SliceBy {}
-
 /// What becomes of owners of data that are no client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leftover {
     /// Left out: nobody holds what they have.
@@ -149,10 +145,8 @@ pub enum Leftover {
     Merge,
 }
 
-impl Choice for Leftover {}
-
 /// [`PartitionKind`] without its numbers.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Kind {
     /// Distribution-based label imbalance, by `beta`.
     Dirichlet,
@@ -175,8 +169,6 @@ enum Kind {
     /// Consecutive parts of the classes of tasks of a client's own.
     Slices,
 }
-
-impl Choice for Kind {}
 
 impl PartitionSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> PartitionSection {

@@ -26,7 +26,7 @@ use serde::Serialize;
 use super::reader::Choice;
 
 /// A set of defaults.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// Nothing takes time, nothing fails.
@@ -41,8 +41,6 @@ pub enum Preset {
     /// Phones that vanish now and then.
     Production,
 }
-
-impl Choice for Preset {}
 
 #[cfg(test)]
 mod tests {

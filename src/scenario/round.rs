@@ -59,7 +59,7 @@ pub struct RoundSection {
 }
 
 /// What becomes of updates that arrive after their round has closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum LateUpdates {
     /// They are thrown away.
@@ -68,10 +68,8 @@ pub enum LateUpdates {
     Fold,
 }
 
-impl Choice for LateUpdates {}
-
 /// What becomes of clients that certainly come too late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stragglers {
     /// They work and send on the simulated clock only.
@@ -80,10 +78,8 @@ pub enum Stragglers {
     Train,
 }
 
-impl Choice for Stragglers {}
-
 /// What a round waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {
     /// Every client that was asked.
@@ -97,8 +93,6 @@ pub enum Close {
     /// `buffer` updates of whichever round: asynchronous.
     Buffer,
 }
-
-impl Choice for Close {}
 
 impl RoundSection {
     /// Whether late updates count.

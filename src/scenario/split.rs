@@ -27,7 +27,7 @@ pub enum SplitSection {
 }
 
 /// Where the images of a class lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum FolderLayout {
     /// `CLASS/*`.
@@ -36,8 +36,6 @@ pub enum FolderLayout {
     /// `DOMAIN/CLASS/*`: the domains are pooled class by class.
     Domains,
 }
-
-impl Choice for FolderLayout {}
 
 impl FolderLayout {
     pub(super) fn is_classes(&self) -> bool {

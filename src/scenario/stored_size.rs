@@ -28,13 +28,11 @@ pub enum StoredSize {
 }
 
 /// [`StoredSize`] as a word.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Word {
     /// As it lies on the disk.
     Original,
 }
-
-impl Choice for Word {}
 
 impl StoredSize {
     /// Pixels of the shorter side; `None` where each image has its own.

@@ -53,7 +53,7 @@ impl TaskSizes {
 }
 
 /// The order of classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassOrder {
     /// As the data set numbers them (HGP's benchmark).
@@ -80,8 +80,6 @@ impl TasksSection {
         self.split.of(classes)
     }
 }
-
-impl Choice for ClassOrder {}
 
 impl TasksSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> TasksSection {

@@ -21,7 +21,7 @@ pub struct TestShare {
 }
 
 /// Of what a part is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestDraw {
     /// Of every class the share, rounded down; one at least and never all.
@@ -30,8 +30,6 @@ pub enum TestDraw {
     /// Of all samples together, so that classes give more or less than the share, as HePCo's release draws.
     Together,
 }
-
-impl Choice for TestDraw {}
 
 impl TestDraw {
     fn is_by_class(&self) -> bool {

@@ -37,7 +37,7 @@ pub struct TransformSection {
 }
 
 /// Which part of an image is cut out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crop {
     /// The whole image.
@@ -63,7 +63,9 @@ pub struct JitterSection {
 }
 
 /// How pixels are interpolated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum, Choice,
+)]
 pub enum Kernel {
     /// Pillow's up to version 12, on bytes, bit for bit: what image loaders of most papers use.
     #[default]
@@ -115,12 +117,8 @@ pub enum Normalise {
     },
 }
 
-impl Choice for Crop {}
-
-impl Choice for Kernel {}
-
 /// [`Normalise`] without its table.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Preset {
     /// Values stay in `[0, 1]`.
     None,
@@ -133,8 +131,6 @@ enum Preset {
     /// CIFAR-100's statistics.
     Cifar,
 }
-
-impl Choice for Preset {}
 
 impl Normalise {
     /// `inherited` is what `[data.train]` says, for `[data.test]`.

@@ -24,7 +24,7 @@ pub struct RunSection {
 }
 
 /// Which cells come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Order {
     /// Those with the fewest planned sample passes.
     CheapFirst,
@@ -32,18 +32,14 @@ pub enum Order {
     AsWritten,
 }
 
-impl Choice for Order {}
-
 /// What happens when a cell fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OnError {
     /// The others are run all the same.
     Continue,
     /// Cells that run are finished, and no more are begun.
     Stop,
 }
-
-impl Choice for OnError {}
 
 /// When a study stops by itself, resumable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,13 +60,11 @@ pub enum ShardChoice {
 }
 
 /// The one word that `jobs` may be.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum JobsWord {
     /// One per core; or a number.
     Auto,
 }
-
-impl Choice for JobsWord {}
 
 impl RunSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> RunSection {

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::scenario::reader::Choice;
 
 /// How many samples of a class a budget for all of them leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Quota {
     /// The budget by the classes, rounded down: never more than the budget in all.
     Floor,
@@ -16,8 +16,6 @@ pub enum Quota {
     /// As in the releases of iCaRL, up to one more of every class.
     Ceil,
 }
-
-impl Choice for Quota {}
 
 impl Quota {
     /// Of one of so many classes.

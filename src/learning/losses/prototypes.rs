@@ -9,7 +9,7 @@ use super::closed_form;
 use crate::scenario::reader::Choice;
 
 /// How far a class mean is from its prototype.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ProtoDistance {
     /// The mean of squares over the entries of a feature.
     MeanSquare,
@@ -20,8 +20,6 @@ pub enum ProtoDistance {
     /// There is no pull at distance zero.
     Euclidean,
 }
-
-impl Choice for ProtoDistance {}
 
 /// Prototypes of some classes, one behind the other.
 #[derive(Clone, Debug, Default, PartialEq)]

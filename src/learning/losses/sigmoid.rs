@@ -7,7 +7,7 @@ use super::closed_form;
 use crate::scenario::reader::Choice;
 
 /// What is made of the classes of a sample; over samples it is always the mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ClassReduction {
     /// The mean over classes.
     ///
@@ -16,8 +16,6 @@ pub enum ClassReduction {
     /// The sum over classes.
     Sum,
 }
-
-impl Choice for ClassReduction {}
 
 /// `1 / (1 + e^-z)`.
 pub fn sigmoid(z: f32) -> f64 {

@@ -33,7 +33,7 @@ pub enum Expert {
 }
 
 /// Which keys and values the images of a batch get of their experts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ExpertLayout {
     /// An image those of its own expert.
     #[default]
@@ -43,8 +43,6 @@ pub enum ExpertLayout {
     /// An error: image b of B gets parts 2b and 2b + 1 of a list of B keys and then B values.
     Reference,
 }
-
-impl Choice for ExpertLayout {}
 
 /// General prefixes and one expert's.
 #[derive(Clone, Debug)]

@@ -90,7 +90,7 @@ use crate::model::{Adaptation, ModelError};
 use crate::scenario::reader::Choice;
 
 /// Which image a query is of, where training augments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum QueryView {
     /// The image without augmentation, computed once.
     ///
@@ -100,8 +100,6 @@ pub enum QueryView {
     /// The image as it is trained on, another pass a step.
     Augmented,
 }
-
-impl Choice for QueryView {}
 
 /// How queries become what is added to a transformer, for one member of a pack.
 pub trait Prompting: Debug + Send + Sync {

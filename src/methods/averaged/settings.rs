@@ -18,7 +18,7 @@ pub struct Averaging {
 }
 
 /// How much a client counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weights {
     /// In proportion to its samples of the task.
     #[default]
@@ -27,10 +27,8 @@ pub enum Weights {
     Uniform,
 }
 
-impl Choice for Weights {}
-
 /// What the loss of a client does with the logits of earlier tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OldLogits {
     /// Classes of the current task compete among themselves.
     #[default]
@@ -40,8 +38,6 @@ pub enum OldLogits {
     /// Those nobody holds are pushed down.
     Keep,
 }
-
-impl Choice for OldLogits {}
 
 impl OldLogits {
     /// The head rows that compete, which are those that train.

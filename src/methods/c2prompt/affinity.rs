@@ -8,7 +8,7 @@ use crate::numerics::affinity::{Affinity, Counting, RowScale};
 use crate::scenario::reader::Choice;
 
 /// How the scores of samples become rows that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Scores {
     /// Means over samples and blocks, none below 0, in rows of unit length.
     ///
@@ -20,8 +20,6 @@ pub enum Scores {
     /// with the longest row.
     Sums,
 }
-
-impl Choice for Scores {}
 
 impl Scores {
     /// What clients report.

@@ -12,7 +12,7 @@ use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
 /// Whose moments a class's Gaussian is pooled from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Moments {
     /// Everybody's who has reported the class so far, in whatever period.
     ///
@@ -22,8 +22,6 @@ pub enum Moments {
     /// Those of the clients that hold the class in this period.
     Period,
 }
-
-impl Choice for Moments {}
 
 /// Moments by slot.
 #[derive(Clone, Debug, Default, PartialEq)]

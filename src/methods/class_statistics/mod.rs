@@ -35,15 +35,13 @@ use crate::numerics::gaussian::{Diagonal, Full, GaussianError, Sampler};
 use crate::scenario::reader::Choice;
 
 /// What the Gaussian of a class remembers of its features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum CovarianceForm {
     /// One variance per dimension.
     Diagonal,
     /// The whole matrix; no gain, says the paper.
     Full,
 }
-
-impl Choice for CovarianceForm {}
 
 /// What one client says about one class.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,7 +19,7 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, WireError};
 /// A class that nobody describes in a round keeps what was said of it before, but for `cohort`, as in the public code, which
 /// throws away all Gaussians of the task in every round and draws no such class. With full participation there is none, and
 /// `round` and `cohort` are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum KeptFor {
     /// Until anybody describes the class anew.
     Round,
@@ -29,7 +29,6 @@ pub enum KeptFor {
     Cohort,
 }
 
-impl Choice for KeptFor {}
 /// The Gaussians of one class, by client.
 pub type Cells = BTreeMap<ClientId, Arc<ClassStatistics>>;
 

@@ -14,7 +14,7 @@ use crate::policy::{ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::Choice;
 
 /// Which classes the server rebalances the head over after a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rebalance {
     /// The head stays as averaged.
     None,
@@ -30,8 +30,6 @@ pub enum Rebalance {
     Both,
 }
 
-impl Choice for Rebalance {}
-
 impl Rebalance {
     /// Head rows that a rebalancing draws and trains: it softmaxes over these, labels them, and
     /// leaves every other row alone. Empty where there is nothing to do.
@@ -46,7 +44,7 @@ impl Rebalance {
 }
 
 /// What rebalancing minimises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RebalanceLoss {
     /// Cross-entropy of z / (|z| tau).
     Normalised,
@@ -54,18 +52,14 @@ pub enum RebalanceLoss {
     Plain,
 }
 
-impl Choice for RebalanceLoss {}
-
 /// How often each class is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Omega {
     /// Every class equally often.
     Uniform,
     /// By the class's share of the samples behind the Gaussians.
     Share,
 }
-
-impl Choice for Omega {}
 
 /// How the head is rebalanced.
 #[derive(Clone, Debug, PartialEq)]

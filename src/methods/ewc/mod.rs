@@ -49,15 +49,13 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{Kind, NamedTensor, Section};
 
 /// Who keeps what the penalty needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Site {
     /// The server, for all clients.
     Server,
     /// Every client its own, of its own last model (TARGET, LANDER, STSA).
     Client,
 }
-
-impl Choice for Site {}
 
 /// The `[method]` table of EWC.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,7 +21,7 @@ use crate::model::{Drops, ops};
 use crate::scenario::reader::Choice;
 
 /// Which outputs compete in the cross-entropy of new samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Supervision {
     /// Outputs of the current task (head splitting).
     Split,
@@ -29,18 +29,14 @@ pub enum Supervision {
     All,
 }
 
-impl Choice for Supervision {}
-
 /// How the module's losses take the squares of a feature's entries together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Squares {
     /// Their mean over the width, as a mean squared error has it.
     Mean,
     /// Their sum, as printed.
     Sum,
 }
-
-impl Choice for Squares {}
 
 /// A batch as the losses see it.
 pub(super) struct Seen<'a> {

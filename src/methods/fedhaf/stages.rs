@@ -16,15 +16,13 @@ use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::Choice;
 
 /// How a client trains from the second task on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Stages {
     /// First the head, then the module.
     Two,
     /// Both at once, on the sum of all losses (ablation).
     One,
 }
-
-impl Choice for Stages {}
 
 /// One stage of a client's training.
 pub(super) struct Stage {

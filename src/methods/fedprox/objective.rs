@@ -12,7 +12,7 @@ use crate::model::Parameter;
 use crate::scenario::reader::Choice;
 
 /// What pulls a client back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Prox {
     /// mu/2 times the sum of squares.
     Squared,
@@ -21,8 +21,6 @@ pub enum Prox {
     /// There is no pull at distance zero.
     Norm,
 }
-
-impl Choice for Prox {}
 
 /// The cross-entropy with a pull towards what was received.
 pub(super) struct Pulled {

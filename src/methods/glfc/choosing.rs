@@ -11,7 +11,7 @@ use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::Choice;
 
 /// What tells which samples of a class are exemplars.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Exemplars {
     /// Their features: greedy herding.
     #[default]
@@ -22,8 +22,6 @@ pub enum Exemplars {
     /// nothing to do with them.
     Random,
 }
-
-impl Choice for Exemplars {}
 
 /// How exemplars are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::learning::losses::sigmoid;
 use crate::scenario::reader::Choice;
 
 /// Which learned classes are a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Groups {
     /// Those of one earlier task (what LGA means).
     Task,
@@ -26,8 +26,6 @@ pub enum Groups {
     /// As in the release of LGA, where a sample of the first task counts once for every task since.
     Cumulative,
 }
-
-impl Choice for Groups {}
 
 /// How samples are weighed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::methods::head_form::HeadForm;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which model's answers are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OldModel {
     /// The mean model as the previous task ended.
     TaskEnd,
@@ -29,8 +29,6 @@ pub enum OldModel {
     /// Heavy: hundreds of iterations for every class of every client.
     Proxy,
 }
-
-impl Choice for OldModel {}
 
 /// The `[method]` table of GLFC, or of LGA.
 #[derive(Clone, Debug, PartialEq)]

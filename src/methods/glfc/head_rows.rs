@@ -21,7 +21,7 @@ use crate::scenario::reader::Choice;
 use crate::wire::Kind;
 
 /// Whose rows of the head the server takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadRows {
     /// Their mean.
     #[default]
@@ -31,8 +31,6 @@ pub enum HeadRows {
     /// The order of clients is drawn in every round. For `tasks.arrival = "powder"`.
     Last,
 }
-
-impl Choice for HeadRows {}
 
 /// Puts the rows of a round's uploads into the head, in an order that is drawn at the round's key; everything else is left as
 /// the mean made it.

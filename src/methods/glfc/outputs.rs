@@ -9,7 +9,7 @@ use super::compensation::LearnedRows;
 use crate::scenario::reader::Choice;
 
 /// Over which outputs the loss of a client runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Outputs {
     /// Those of all classes seen.
     ///
@@ -22,8 +22,6 @@ pub enum Outputs {
     /// outputs of the head, as in Powder's port.
     Own,
 }
-
-impl Choice for Outputs {}
 
 /// A client's own outputs among those of a head.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use crate::learning::{Schedule, TrainingPlan};
 use crate::scenario::reader::Choice;
 
 /// When the learning rate falls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RateSchedule {
     /// To a 5th, 25th and 125th in the epoch after a half, three quarters and nine tenths of a task, until the round ends.
     ///
@@ -20,8 +20,6 @@ pub enum RateSchedule {
     /// As `[client]` says.
     Client,
 }
-
-impl Choice for RateSchedule {}
 
 /// What is left of the rate at every milestone.
 const FACTOR: f64 = 0.2;

@@ -11,7 +11,7 @@ use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::Choice;
 
 /// What tells a client that a new task has begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Signal {
     /// The task itself.
     Task,
@@ -20,8 +20,6 @@ pub enum Signal {
     /// Of the clients that are drawn; the release asks all.
     Entropy,
 }
-
-impl Choice for Signal {}
 
 impl Glfc {
     /// Whether the received model, or the task, says that a new one has begun.

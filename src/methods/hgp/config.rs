@@ -13,7 +13,7 @@ use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What clients learn beside the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Learns {
     /// A prefix prompt.
     Prompt,
@@ -25,10 +25,8 @@ pub enum Learns {
     Head,
 }
 
-impl Choice for Learns {}
-
 /// How the prompt starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum PromptInit {
     /// All zeros.
     ///
@@ -37,8 +35,6 @@ pub enum PromptInit {
     /// Normal with standard deviation 0.02.
     Normal,
 }
-
-impl Choice for PromptInit {}
 
 /// The `[method]` table of HGP.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,15 +19,13 @@ pub(super) const SUMS: &str = "exemplar_sums";
 pub(super) const COUNTS: &str = "exemplar_counts";
 
 /// Who answers for a class of which nobody holds an exemplar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Absent {
     /// The head: what it takes for such a class is one.
     Head,
     /// Nobody: the class is lost.
     Lost,
 }
-
-impl Choice for Absent {}
 
 /// Adds the feature of a sample, divided by its length, to the sum of its class.
 fn add_unit(sums: &mut [f64], counts: &mut [u32], (row, feature): (usize, &[f32])) {

@@ -55,7 +55,7 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::{Dtype, Kind, NamedTensor, Section};
 
 /// What answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Answers {
     /// The nearest mean of exemplars.
     NearestMean,
@@ -63,10 +63,8 @@ pub enum Answers {
     Head,
 }
 
-impl Choice for Answers {}
-
 /// Which samples of earlier tasks a client keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Keeps {
     /// The first of every class in herding order, under the budget.
     Herding,
@@ -75,8 +73,6 @@ pub enum Keeps {
     /// As in the releases of LANDER, TARGET and STSA.
     Everything,
 }
-
-impl Choice for Keeps {}
 
 /// The `[method]` table of iCaRL.
 #[derive(Clone, Debug, PartialEq)]

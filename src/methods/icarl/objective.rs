@@ -15,7 +15,7 @@ use crate::scenario::reader::Choice;
 const TEMPERATURE: f64 = 2.0;
 
 /// What is minimised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum IcarlLoss {
     /// Every output by itself, old ones towards the previous network's.
     Sigmoid,
@@ -25,10 +25,8 @@ pub enum IcarlLoss {
     Softmax,
 }
 
-impl Choice for IcarlLoss {}
-
 /// How the losses of outputs are taken together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Reduction {
     /// Their sum over the classes seen, the mean over samples.
     Sum,
@@ -37,8 +35,6 @@ pub enum Reduction {
     /// Their mean over samples and all outputs, with target 0 for classes to come (the releases of iCaRL).
     MeanAll,
 }
-
-impl Choice for Reduction {}
 
 /// A loss of new samples and exemplars.
 pub(super) struct Distilled {

@@ -11,7 +11,7 @@ use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which factor trains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Factors {
     /// B and A in turns, B first in every task.
     Alternate,
@@ -22,8 +22,6 @@ pub enum Factors {
     /// With B at zero nothing is learnt below the head.
     A,
 }
-
-impl Choice for Factors {}
 
 /// The `[method]` table of LoRM.
 #[derive(Clone, Debug, PartialEq)]

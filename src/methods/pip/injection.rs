@@ -20,15 +20,13 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::scenario::reader::Choice;
 
 /// What is injected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Injection {
     /// Copies moved by a part of the variance, upwards (code of HGP's benchmark).
     Variance,
     /// The mean, and a part of the deviation to both sides of it (what the release means).
     Spread,
 }
-
-impl Choice for Injection {}
 
 /// Features and their head rows.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -24,7 +24,7 @@ pub(super) const VARIANCES: &str = "variances";
 pub(super) const COUNTS: &str = "counts";
 
 /// What becomes of the Gaussians of clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Merge {
     /// Their moments are matched.
     Moments,
@@ -32,10 +32,8 @@ pub enum Merge {
     Benchmark,
 }
 
-impl Choice for Merge {}
-
 /// How much a client counts for a class that it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weighing {
     /// By all its samples of the task (code of HGP's benchmark).
     Samples,
@@ -44,8 +42,6 @@ pub enum Weighing {
     /// By the rounds of the task that it has taken part in (the release).
     Visits,
 }
-
-impl Choice for Weighing {}
 
 /// Mean and variance of the features of a class.
 #[derive(Clone, Debug, Default, PartialEq)]

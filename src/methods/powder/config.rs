@@ -6,7 +6,7 @@ use crate::learning::QueryView;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What of other slots travels to a client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Downlink {
     /// What it mixes with its own components, added up by the server.
     ///
@@ -19,10 +19,8 @@ pub enum Downlink {
     Table,
 }
 
-impl Choice for Downlink {}
-
 /// Which slots others may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Lend {
     /// All that have begun.
     ///
@@ -35,10 +33,8 @@ pub enum Lend {
     Trained,
 }
 
-impl Choice for Lend {}
-
 /// Who finds out which slots are similar.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Similarity {
     /// Clients, in rounds of their own; no image leaves them.
     #[default]
@@ -49,8 +45,6 @@ pub enum Similarity {
     /// where they are could do it.
     Server,
 }
-
-impl Choice for Similarity {}
 
 /// The `[method]` table of Powder.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use crate::numerics::ridge::Penalty;
 use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// How the head scores features.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadMode {
     /// Features and rows of the head at length one (the code).
     ///
@@ -18,10 +18,8 @@ pub enum HeadMode {
     Linear,
 }
 
-impl Choice for HeadMode {}
-
 /// What lambda is measured in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 enum LambdaScale {
     /// Added as it is (the paper).
     Absolute,
@@ -29,10 +27,8 @@ enum LambdaScale {
     Trace,
 }
 
-impl Choice for LambdaScale {}
-
 /// The numbers in which statistics travel; sums are f64 on both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Payload {
     /// Four bytes a number, as the paper counts.
     F32,
@@ -40,10 +36,8 @@ pub enum Payload {
     F64,
 }
 
-impl Choice for Payload {}
-
 /// Which units of a class count as its `U`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum UnitCount {
     /// Units that hold a sample of the class: unbiased.
     Nonempty,
@@ -53,18 +47,14 @@ pub enum UnitCount {
     Total,
 }
 
-impl Choice for UnitCount {}
-
 /// What is assumed of a class that a single unit holds: its scatter is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OneUnit {
     /// No scatter: its samples lie at their mean.
     Mean,
     /// The scatter of the task's other classes, pooled.
     Pooled,
 }
-
-impl Choice for OneUnit {}
 
 /// What clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

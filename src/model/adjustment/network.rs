@@ -37,7 +37,7 @@ impl Trains {
 }
 
 /// By which moments the batch norms of a module that trains normalise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Norms {
     /// The running ones, as the first task left them.
     ///
@@ -47,10 +47,8 @@ pub enum Norms {
     Batch,
 }
 
-impl Choice for Norms {}
-
 /// By which moments a frozen model that teaches normalises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum TeacherNorms {
     /// By those its student normalises by, layer by layer.
     ///
@@ -59,8 +57,6 @@ pub enum TeacherNorms {
     /// By its running ones.
     Running,
 }
-
-impl Choice for TeacherNorms {}
 
 impl TeacherNorms {
     /// The moments of a teacher whose student normalises by `student`; nothing for running ones.

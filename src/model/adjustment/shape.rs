@@ -18,7 +18,7 @@ use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
 /// Where the module adds something to what passed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Residual {
     /// Around the second layer.
     Identity,
@@ -29,8 +29,6 @@ pub enum Residual {
     /// A projection around the whole module.
     Whole,
 }
-
-impl Choice for Residual {}
 
 /// The dimensions of module and head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

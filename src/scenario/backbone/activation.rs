@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::scenario::reader::Choice;
 
 /// Activation between the layers of a perceptron; it cannot be seen in weights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
     /// `x Phi(x)` with the normal distribution function, as timm and Hugging Face have it in ViT, DeiT and DINO.
@@ -15,8 +15,6 @@ pub enum Activation {
     /// `x s(1.702 x)` with the logistic function, as in OpenAI's CLIP and in networks trained from it.
     QuickGelu,
 }
-
-impl Choice for Activation {}
 
 /// Parts of the names under which weights with QuickGELU are published, in small letters.
 const QUICK: [&str; 8] = [

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{StartWeights, ignore, part};
 use crate::scenario::CHARACTER_TOKENS;
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 
 /// A BERT that gives features of token sequences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,7 +30,7 @@ pub struct BertSection {
 }
 
 /// Which hidden state is the feature of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pooling {
     /// Of the token in front of the text.
@@ -41,21 +41,31 @@ pub enum Pooling {
     Mean,
 }
 
-impl Choice for Pooling {}
-
 /// The shape of a BERT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
+#[keys(given(default: BertShape))]
 pub struct BertShape {
     /// Tokens it knows.
+    #[key(default = default.vocabulary, at_least = 1.0, at_most = 1_000_000.0)]
     pub vocabulary: u32,
     /// Width.
+    #[key(default = default.hidden, at_least = 1.0, at_most = 1_000_000.0)]
     pub hidden: u32,
+    /// Layers.
+    #[key(default = default.layers, at_least = 1.0, at_most = 1_000_000.0)]
     pub layers: u32,
-    /// Attention heads; they divide the width.
+    /// Attention heads.
+    ///
+    /// They divide the width.
+    #[key(default = default.heads, at_least = 1.0, at_most = 1_000_000.0)]
     pub heads: u32,
     /// Width of a layer's perceptron.
+    #[key(default = default.intermediate, at_least = 1.0, at_most = 1_000_000.0)]
     pub intermediate: u32,
-    /// Longest sequence it has positions for.
+    /// Longest sequence.
+    ///
+    /// Positions that it has embeddings for.
+    #[key(default = default.positions, at_least = 1.0, at_most = 1_000_000.0)]
     pub positions: u32,
 }
 
@@ -128,25 +138,5 @@ impl BertSection {
             );
         }
         section
-    }
-}
-
-impl BertShape {
-    fn read(table: &mut TableReader<'_>, default: BertShape) -> BertShape {
-        let number = |name, default: u32, doc| {
-            Param::new(name, default, doc).at_least(1.0).at_most(1_000_000.0)
-        };
-        BertShape {
-            vocabulary: table.get(&number("vocabulary", default.vocabulary, "tokens it knows")),
-            hidden: table.get(&number("hidden", default.hidden, "width")),
-            layers: table.get(&number("layers", default.layers, "layers")),
-            heads: table.get(&number("heads", default.heads, "attention heads")),
-            intermediate: table.get(&number(
-                "intermediate",
-                default.intermediate,
-                "width of a layer's perceptron",
-            )),
-            positions: table.get(&number("positions", default.positions, "longest sequence")),
-        }
     }
 }

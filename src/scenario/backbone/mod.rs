@@ -45,7 +45,7 @@ pub enum BackboneSection {
 }
 
 /// [`BackboneSection`] without its keys.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Kind {
     /// A pretrained vision transformer.
     Vit,
@@ -63,8 +63,6 @@ enum Kind {
     /// The pixels as they are; with a linear head, logistic regression.
     Pixels,
 }
-
-impl Choice for Kind {}
 
 impl BackboneSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {

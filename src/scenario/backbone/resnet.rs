@@ -27,7 +27,7 @@ pub struct ResNetSection {
 }
 
 /// What stands in front of the first stage of a residual network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stem {
     /// A convolution of 3 x 3, for images of 32 pixels: all of them reach the first stage.
@@ -40,8 +40,6 @@ pub enum Stem {
     #[serde(rename = "imagenet")]
     ImageNet,
 }
-
-impl Choice for Stem {}
 
 impl Stem {
     fn is_small(&self) -> bool {

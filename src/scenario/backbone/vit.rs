@@ -115,7 +115,7 @@ impl Architecture {
 }
 
 /// [`Architecture`] without its table.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Preset {
     /// 192 wide, 12 deep, 3 heads.
     #[value(name = "vit-tiny-patch16-224")]
@@ -127,8 +127,6 @@ enum Preset {
     #[value(name = "vit-base-patch16-224")]
     Base,
 }
-
-impl Choice for Preset {}
 
 impl VitSection {
     /// Its keys, which no other kind has.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::reader::Choice;
 
 /// What accuracies are measured on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluated {
     /// The test set.
@@ -49,5 +49,3 @@ impl Evaluated {
         *self == Evaluated::Test
     }
 }
-
-impl Choice for Evaluated {}

@@ -7,7 +7,7 @@ use super::DataSource;
 use crate::scenario::reader::{Choice, Param, TableReader};
 
 /// Treatment of the orientation that a camera notes in an image file instead of turning the pixels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Orientation {
     /// Images are turned and mirrored as their EXIF data say: `datasets` of Hugging Face.
@@ -16,8 +16,6 @@ pub enum Orientation {
     #[default]
     Ignored,
 }
-
-impl Choice for Orientation {}
 
 impl Orientation {
     /// Returns the treatment by the reader that code for this source uses; `None` of sources without image files.

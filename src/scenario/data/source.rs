@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::scenario::reader::Choice;
 
 /// A data set or a layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataSource {
     /// The embedded handwritten digits: 10 classes, 8x8 grey pixels.
@@ -28,8 +28,6 @@ pub enum DataSource {
     /// A play as plain text, speakers' lines under their names.
     Play,
 }
-
-impl Choice for DataSource {}
 
 impl DataSource {
     /// What lies at its path.

@@ -9,9 +9,7 @@ mod tests;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::punctuated::Punctuated;
-use syn::{
-    Data, DeriveInput, Error, Expr, Ident, LitStr, PatType, Path, Result, Token, parenthesized,
-};
+use syn::{Data, DeriveInput, Error, Expr, Ident, LitStr, PatType, Result, Token, parenthesized};
 
 use crate::attributes;
 
@@ -30,8 +28,8 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
 struct Table {
     /// Arguments of `read` behind the table.
     given: Punctuated<PatType, Token![,]>,
-    /// Called with the value and the table.
-    check: Option<Path>,
+    /// Reports what contradicts; sees `section`, `table` and the arguments.
+    check: Option<Expr>,
     /// Key that chooses a variant.
     tag: Option<LitStr>,
     /// Variant that is chosen where the key is not written.
@@ -71,7 +69,7 @@ impl Table {
         let value = match &self.check {
             Some(check) => quote! {
                 let section = { #body };
-                #check(&section, table);
+                #check;
                 section
             },
             None => body.clone(),

@@ -52,8 +52,8 @@ pub fn derive_choice(input: TokenStream) -> TokenStream {
 /// | `value = Vec::new()` | no key |
 /// | `first` | read before the fields above it, whose expressions then see it |
 ///
-/// `#[keys(given(preset: Preset))]` adds arguments to `read`; `#[keys(check = Section::check)]` calls a function with the
-/// value and the table, to report what contradicts.
+/// `#[keys(given(preset: Preset))]` adds arguments to `read`; `#[keys(check = section.check(table))]` is an expression for what
+/// contradicts in the value, `section`.
 ///
 /// Of an enum `#[keys(tag = "kind", default = Constant)]` names the key that chooses the variant (`example` where it must be
 /// written); the documentation of the enum is the text of that key, that of a variant the meaning of its word, and fields

@@ -47,7 +47,7 @@ pub(super) const GRADIENTS: &str = "gradients";
 pub(super) const OLD: &str = "old";
 
 /// Until when the best score counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum BestScore {
     /// Until the task ends.
     Task,
@@ -56,8 +56,6 @@ pub enum BestScore {
     /// For all of the run.
     Kept,
 }
-
-impl Choice for BestScore {}
 
 impl BestScore {
     /// Whether it is forgotten as a task ends.

@@ -30,15 +30,13 @@ pub const TRACES: &str = "traces";
 pub const TRACED: &str = "traced";
 
 /// How noise is scaled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Scale {
     /// By the deviation of each feature.
     Deviation,
     /// By the square of its variance (the release).
     SquaredVariance,
 }
-
-impl Choice for Scale {}
 
 /// Copies of features.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 const LARGEST: f64 = 100_000.0;
 
 /// How much each client counts in the server's losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weighting {
     /// By its share of the round's samples of the label.
     ///
@@ -21,10 +21,8 @@ pub enum Weighting {
     Plain,
 }
 
-impl Choice for Weighting {}
-
 /// The arguments of the divergence between heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum KlForm {
     /// KL(client || server), the release.
     ClientServer,
@@ -32,10 +30,8 @@ pub enum KlForm {
     ServerClient,
 }
 
-impl Choice for KlForm {}
-
 /// What the distance of weighted prompts does to a generator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum MseGradient {
     /// Nothing: its value is reported.
     ///
@@ -51,18 +47,14 @@ pub enum MseGradient {
     Sum,
 }
 
-impl Choice for MseGradient {}
-
 /// What label counts are divided by, for `weighting = "omega"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OmegaForm {
     /// Samples of the round, and one for every class of the data set without any.
     Release,
     /// Samples of the round: all weights together are 1.
     Normalised,
 }
-
-impl Choice for OmegaForm {}
 
 /// How the mean of pools and heads is repaired.
 #[derive(Clone, Debug, PartialEq)]
