@@ -5,8 +5,6 @@
 //! the mean of products is not the product of means. On plain pixels, which have no parameters, all there is is the head:
 //! logistic regression.
 
-use std::ops::Range;
-
 use clap::ValueEnum;
 
 use super::HeadForm;
@@ -300,25 +298,6 @@ impl Trainable {
     /// Weights of clients and head rows in messages.
     pub fn averaging(&self) -> Averaging {
         Averaging { weights: self.weights, head: self.head }
-    }
-
-    /// Requirements of what trains.
-    pub(in crate::methods) fn needs(&self) -> Vec<Needs> {
-        Adaptation::needs(self)
-    }
-
-    /// Restrictions of what trains.
-    pub(in crate::methods) fn vetoes(&self) -> Vec<Veto> {
-        Adaptation::vetoes(self)
-    }
-
-    /// Head rows that a client of a task trains.
-    pub(in crate::methods) fn trained_rows(
-        &self,
-        _model: &ModelFacts,
-        view: &TaskView,
-    ) -> Range<usize> {
-        self.old_logits.rows(view)
     }
 
     /// Fraction of entries that training drops.

@@ -46,7 +46,8 @@ pub struct Trained {
     pub samples: usize,
     /// Sum of the learning rates of its steps, before factors of parameters.
     pub rates: f64,
-    /// Vectors that [`describe`](Averaged::describe) sends beside the parameters, rows in the same places.
+    /// Vectors that [`sections`](crate::methods::parts::UploadExtras::sections) sends beside the parameters, rows in the same
+    /// places.
     pub beside: ParameterSet,
     /// Named figures for the journal.
     pub metrics: Vec<(&'static str, f64)>,
