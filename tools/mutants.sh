@@ -42,7 +42,7 @@ sed -e '/^# Three programs hold/,$d' -e '/^readme = /d' \
     -e 's/^opt-level = 1$/opt-level = 0/' -e 's/^debug = "line-tables-only"$/debug = false/' \
     Cargo.toml >"$copy/Cargo.toml"
 # Examples of the documentation are not run: without them the library is compiled once.
-printf '%s\n' '[lib]' 'doctest = false' '[workspace]' >>"$copy/Cargo.toml"
+printf '%s\n' '[lib]' 'doctest = false' >>"$copy/Cargo.toml"
 
 tests=(--lib)
 if [ "$filter" != . ]; then
