@@ -159,8 +159,13 @@ impl Staged {
 
 /// The profile of two methods, one after the other. Every fact is named, so that a new one cannot be forgotten.
 fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
+    // A role that both have is called as the first calls it.
     let mut roles = first.roles;
-    roles.extend(then.roles.into_iter().filter(|role| !roles.contains(role)).collect::<Vec<_>>());
+    for (role, word) in then.roles {
+        if roles.iter().all(|(known, _)| *known != role) {
+            roles.push((role, word));
+        }
+    }
     let mut vetoes = first.vetoes;
     vetoes.extend(then.vetoes);
     vetoes.retain(|veto| veto.service != Service::Mixed);
