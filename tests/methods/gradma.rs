@@ -168,7 +168,11 @@ fn a_server_that_turns_steps_sees_every_update() {
             assert_eq!(refusal(&*method, &facts(), service).is_none(), allowed, "{service:?}");
         }
         let view = engine(Arc::clone(&method), 1).view(0);
-        let work = client_passes(&*method, &view, 50, &whole(2));
-        assert_eq!(work, 3.0 * 2.0 * 50.0);
+        // Three passes of a batch in place of one, and a program in every step but the first.
+        let work = |epochs| client_passes(&*method, &view, 50, &whole(epochs));
+        let program = work(2) - 3.0 * 2.0 * 50.0;
+        assert_eq!(work(1), 3.0 * 50.0);
+        assert!(program > 0.0 && program < 0.1, "{program}");
+        assert!((work(3) - 3.0 * 3.0 * 50.0 - 2.0 * program).abs() < 1e-9);
     }
 }
