@@ -31,7 +31,7 @@ use crate::policy::{Lab, ModelFacts, PolicyError};
 pub const CONTROL: &str = "control";
 
 /// A method that is FedAvg but for control variates. `self` is its configuration, and four of its parts:
-/// [`with_variates`] names them.
+/// `with_variates` names them.
 pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     /// Names of the vectors of every client, of each of which the server has one, too.
     const VECTORS: &'static [&'static str];
