@@ -5,7 +5,7 @@
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
 
-use super::storage::{lend, served, tensor_like, values};
+use super::storage::{of_values, served, values};
 use crate::wide::{Work, appended, sum_of, sum_of_pairs, wide};
 
 /// Multiplies every row of `x` `(n, d)` with its number among `factors` `(n)`.
@@ -131,13 +131,13 @@ impl CustomOp2 for ByRow {
             ByRow::Term => Some(g.clone()),
             ByRow::Factor => {
                 let of = |x: &[f32], numbers: &[f32]| wide(Joined { op: *self, x, numbers });
-                Some(tensor_like(lend(g, |g| lend(numbers, |n| Ok(of(g, n))))?, x)?)
+                Some(of_values((g, numbers), x, of)?)
             }
         };
         let rows = numbers.elem_count();
         let of = |x: &[f32], g: &[f32]| wide(OfNumbers { op: *self, x, g, rows });
         let by_numbers = match numbers.track_op() {
-            true => Some(tensor_like(lend(x, |x| lend(g, |g| Ok(of(x, g))))?, numbers)?),
+            true => Some(of_values((x, g), numbers, of)?),
             false => None,
         };
         Ok((by_x, by_numbers))

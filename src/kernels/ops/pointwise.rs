@@ -4,7 +4,7 @@
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
-use super::storage::{self, lend, served, tensor_like, wide_type};
+use super::storage::{self, of_values, served, wide_type};
 use super::with_gradient::with_gradient;
 use crate::wide::{PIECE, Work, appended, wide};
 
@@ -108,7 +108,6 @@ impl<F: Pointwise> CustomOp1 for Operation<F> {
     }
 
     fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let gradient = lend(x, |x| lend(g, |g| Ok(gradient(self.0, x, g))))?;
-        tensor_like(gradient, x).map(Some)
+        of_values((x, g), x, |x, g| gradient(self.0, x, g)).map(Some)
     }
 }

@@ -5,7 +5,7 @@
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
 use super::stock;
-use super::storage::{lend, served, tensor_like, values};
+use super::storage::{of_values, served, values};
 use crate::wide::{self, Work, appended, sum_of_pairs, wide};
 
 /// Turns the rows of `x` `(.., d)` into probabilities.
@@ -76,8 +76,7 @@ impl CustomOp1 for Softmax {
 
     fn bwd(&self, _x: &Tensor, result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         let of = |p: &[f32], g: &[f32]| wide(Backward { p, g, width: self.width });
-        let gradient = lend(result, |p| lend(g, |g| Ok(of(p, g))))?;
-        tensor_like(gradient, result).map(Some)
+        of_values((result, g), result, of).map(Some)
     }
 }
 

@@ -79,6 +79,15 @@ impl Deref for Lent<'_> {
     }
 }
 
+/// Returns what `work` makes of the values of `a` and `b`, shaped like `like`.
+pub(super) fn of_values(
+    (a, b): (&Tensor, &Tensor),
+    like: &Tensor,
+    work: impl FnOnce(&[f32], &[f32]) -> Vec<f32>,
+) -> Result<Tensor> {
+    tensor_like(lend(a, |a| lend(b, |b| Ok(work(a, b))))?, like)
+}
+
 /// A CPU tensor shaped like `like`.
 pub(super) fn tensor_like(data: Vec<f32>, like: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(data, like.shape().clone(), &Device::Cpu)

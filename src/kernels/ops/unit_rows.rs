@@ -6,7 +6,7 @@
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
 use super::stock;
-use super::storage::{lend, served, tensor_like, values, wide_type};
+use super::storage::{of_values, served, values, wide_type};
 use crate::wide::{Work, appended, sum_of, sum_of_pairs, wide};
 
 /// Length below which a row is no longer divided by its length.
@@ -100,8 +100,7 @@ impl CustomOp1 for UnitRows {
 
     fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
         let of = |x: &[f32], g: &[f32]| wide(Backward { x, g, width: self.width });
-        let gradient = lend(x, |x| lend(g, |g| Ok(of(x, g))))?;
-        tensor_like(gradient, x).map(Some)
+        of_values((x, g), x, of).map(Some)
     }
 }
 

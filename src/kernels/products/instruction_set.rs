@@ -53,7 +53,10 @@ pub(super) trait InstructionSet<T: Real> {
         inner: usize,
         to: *mut T,
         width: usize,
-    );
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe { one_by_one(from, stride, columns, inner, to, width, width) }
+    }
 
     /// Returns the kernel for tiles of a shape; `by_columns` says that the values of a column of `a` are neighbors.
     ///
@@ -162,6 +165,32 @@ pub(super) unsafe fn compute<
                     true => value.store(c),
                     false => value.store_first(c, lanes),
                 }
+            }
+        }
+    }
+}
+
+/// Transposes `columns` columns into the first `lanes` places of rows of `width`, zeros behind the last column.
+///
+/// # Safety
+/// As for [`InstructionSet::transpose`].
+pub(super) unsafe fn one_by_one<T: Real>(
+    from: *const T,
+    stride: isize,
+    columns: usize,
+    inner: usize,
+    to: *mut T,
+    width: usize,
+    lanes: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        for place in 0..inner {
+            for column in 0..lanes {
+                *to.add(place * width + column) = match column < columns {
+                    true => *from.offset(column as isize * stride).add(place),
+                    false => T::ZERO,
+                };
             }
         }
     }

@@ -155,29 +155,3 @@ unsafe fn copy_columns<T: Real, const R: usize>(
         }
     }
 }
-
-/// Transposes `columns` columns into the first `lanes` places of rows of `width`, zeros behind the last column.
-///
-/// # Safety
-/// As for [`InstructionSet::transpose`].
-pub(super) unsafe fn one_by_one<T: Real>(
-    from: *const T,
-    stride: isize,
-    columns: usize,
-    inner: usize,
-    to: *mut T,
-    width: usize,
-    lanes: usize,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        for place in 0..inner {
-            for column in 0..lanes {
-                *to.add(place * width + column) = match column < columns {
-                    true => *from.offset(column as isize * stride).add(place),
-                    false => T::ZERO,
-                };
-            }
-        }
-    }
-}

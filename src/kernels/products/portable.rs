@@ -4,7 +4,6 @@
 use super::Real;
 use super::driver::{self, Task};
 use super::instruction_set::{InstructionSet, Kernel, Tile, Vector, compute, of_rows};
-use super::packing::one_by_one;
 
 const LANES: usize = 16;
 
@@ -73,18 +72,6 @@ impl<T: Scalar> InstructionSet<T> for Portable {
         unsafe { compute::<T, Lanes<T>, R, V, BY_COLUMNS>(tile) }
     }
 
-    unsafe fn transpose(
-        from: *const T,
-        stride: isize,
-        columns: usize,
-        inner: usize,
-        to: *mut T,
-        width: usize,
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { one_by_one(from, stride, columns, inner, to, width, width) }
-    }
-
     fn select(rows: usize, _vectors: usize, by_columns: bool) -> Kernel<T> {
         of_rows::<T, Portable, 1>(rows, by_columns)
     }
@@ -106,18 +93,6 @@ impl<T: Scalar> InstructionSet<T> for PortableInAvx2 {
         }
         // SAFETY: as the caller promises.
         unsafe { in_avx2::<T, R, V, BY_COLUMNS>(tile) }
-    }
-
-    unsafe fn transpose(
-        from: *const T,
-        stride: isize,
-        columns: usize,
-        inner: usize,
-        to: *mut T,
-        width: usize,
-    ) {
-        // SAFETY: as the caller promises.
-        unsafe { one_by_one(from, stride, columns, inner, to, width, width) }
     }
 
     fn select(rows: usize, _vectors: usize, by_columns: bool) -> Kernel<T> {

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::packing::one_by_one;
+use super::instruction_set::one_by_one;
 
 /// See [`InstructionSet::transpose`](super::instruction_set::InstructionSet::transpose): eight by eight values at a time.
 ///
