@@ -9,7 +9,7 @@ mod tests;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::punctuated::Punctuated;
-use syn::{Data, DeriveInput, Error, Expr, Ident, LitStr, PatType, Result, Token, parenthesized};
+use syn::{Data, DeriveInput, Error, Expr, FnArg, Ident, LitStr, Result, Token, parenthesized};
 
 use crate::attributes;
 
@@ -27,7 +27,7 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
 #[derive(Default)]
 struct Table {
     /// Arguments of `read` behind the table.
-    given: Punctuated<PatType, Token![,]>,
+    given: Punctuated<FnArg, Token![,]>,
     /// Reports what contradicts; sees `section`, `table` and the arguments.
     check: Option<Expr>,
     /// Key that chooses a variant.
@@ -49,7 +49,7 @@ impl Table {
                 "given" => {
                     let content;
                     parenthesized!(content in meta.input);
-                    table.given = Punctuated::parse_terminated_with(&content, argument)?;
+                    table.given = Punctuated::parse_terminated(&content)?;
                 }
                 "check" => table.check = Some(meta.value()?.parse()?),
                 "tag" => table.tag = Some(meta.value()?.parse()?),
@@ -93,16 +93,4 @@ impl Table {
             #default
         }
     }
-}
-
-fn argument(input: syn::parse::ParseStream<'_>) -> Result<PatType> {
-    let (name, colon, of) = (input.parse::<Ident>()?, input.parse()?, input.parse()?);
-    let pat = syn::Pat::Ident(syn::PatIdent {
-        attrs: Vec::new(),
-        by_ref: None,
-        mutability: None,
-        ident: name,
-        subpat: None,
-    });
-    Ok(PatType { attrs: Vec::new(), pat: Box::new(pat), colon_token: colon, ty: Box::new(of) })
 }
