@@ -42,10 +42,9 @@ pub fn derive_choice(input: TokenStream) -> TokenStream {
 /// |---|---|
 /// | `default = 0.1` | value where the key is not written; without it the field is an `Option` |
 /// | `example = 0.1` | the key must be written; an error proposes this |
-/// | `at_least`, `above`, `at_most`, `below`, `infinite` | bounds |
+/// | `at_least`, `above`, `at_most`, `below` | bounds |
 /// | `source = "HGP"` | where the default comes from |
 /// | `name = "use"` | the key, where it is no name of a field |
-/// | `when = close == Close::First` | the field is an `Option`, and there is such a key only then |
 /// | `table` | keys in a table of this name, read by `read` of the field's type |
 /// | `flatten` | keys in the same table, read by `read` of the field's type |
 /// | `read = word_or_number(table)` | read by hand |

@@ -6,9 +6,9 @@ use syn::{Error, Expr, Field, GenericArgument, LitStr, PathArguments, Result, Ty
 
 use crate::{attributes, doc};
 
-const KNOWN: [&str; 15] = [
-    "default", "example", "at_least", "above", "at_most", "below", "infinite", "source", "name",
-    "table", "flatten", "read", "value", "when", "first",
+const KNOWN: [&str; 13] = [
+    "default", "example", "at_least", "above", "at_most", "below", "source", "name", "table",
+    "flatten", "read", "value", "first",
 ];
 
 /// A field with the entries of its `#[key(...)]`.
@@ -28,8 +28,6 @@ pub struct Key<'a> {
     read: Option<Expr>,
     /// No key: the field always has this value.
     value: Option<Expr>,
-    /// Condition under which there is such a key.
-    when: Option<Expr>,
     /// Read before the others.
     pub first: bool,
 }
@@ -51,7 +49,6 @@ impl<'a> Key<'a> {
             flatten: false,
             read: None,
             value: None,
-            when: None,
             first: false,
         };
         attributes::read(&field.attrs, "key", &KNOWN, |entry, meta| {
@@ -62,13 +59,11 @@ impl<'a> Key<'a> {
                     let (call, value) = (meta.path.clone(), meta.value()?.parse::<Expr>()?);
                     key.calls.push(quote!(.#call(#value)));
                 }
-                "infinite" => key.calls.push(quote!(.or_infinite())),
                 "name" => key.name = meta.value()?.parse::<LitStr>()?.value(),
                 "table" => key.table = true,
                 "flatten" => key.flatten = true,
                 "read" => key.read = Some(meta.value()?.parse()?),
                 "value" => key.value = Some(meta.value()?.parse()?),
-                "when" => key.when = Some(meta.value()?.parse()?),
                 "first" => key.first = true,
                 _ => return Ok(false),
             }
@@ -122,14 +117,13 @@ impl<'a> Key<'a> {
             let message = format!("the key `{name}` needs a doc comment: its meaning");
             return Err(Error::new_spanned(self.field, message));
         }
-        let kind = if self.when.is_some() { inner.unwrap_or(of) } else { of };
         let (param, get) = match (&self.default, &self.example, inner) {
             (Some(default), None, _) => (
-                quote!(crate::scenario::reader::Param::<#kind>::new(#name, #default, #doc)),
+                quote!(crate::scenario::reader::Param::<#of>::new(#name, #default, #doc)),
                 quote!(get),
             ),
             (None, Some(example), _) => (
-                quote!(crate::scenario::reader::Param::<#kind>::required(#name, #example, #doc)),
+                quote!(crate::scenario::reader::Param::<#of>::required(#name, #example, #doc)),
                 quote!(get),
             ),
             (None, None, Some(inner)) => (
@@ -144,14 +138,7 @@ impl<'a> Key<'a> {
             }
         };
         let calls = &self.calls;
-        let read = quote!(table.#get(&#param #(#calls)*));
-        Ok(match &self.when {
-            Some(when) if get.to_string() == "get" => {
-                quote!(if #when { Some(#read) } else { None })
-            }
-            Some(when) => quote!(if #when { #read } else { None }),
-            None => read,
-        })
+        Ok(quote!(table.#get(&#param #(#calls)*)))
     }
 }
 
