@@ -49,7 +49,7 @@ pub fn derive_choice(input: TokenStream) -> TokenStream {
 /// | `flatten` | keys in the same table, read by `read` of the field's type |
 /// | `read = word_or_number(table)` | read by hand |
 /// | `value = Vec::new()` | no key |
-/// | `first` | read before the fields above it, whose expressions then see it |
+/// | `first` | read, and so listed, before the fields above it, whose expressions then see it |
 ///
 /// `#[keys(given(preset: Preset))]` adds arguments to `read`; `#[keys(check = section.check(table))]` is an expression for what
 /// contradicts in the value, `section`.

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::{Attribute, DataEnum, DeriveInput, Error, Fields, Result, Variant};
 
 use super::Table;
-use super::field::Key;
+use super::field::{Key, keys, read};
 use crate::doc;
 
 /// Writes `read` of an enum and the enum of its words.
@@ -65,9 +65,7 @@ struct Choosable<'a> {
 impl<'a> Choosable<'a> {
     fn new(variant: &'a Variant) -> Result<Choosable<'a>> {
         let keys = match &variant.fields {
-            Fields::Named(fields) => {
-                fields.named.iter().map(Key::new).collect::<Result<Vec<_>>>()?
-            }
+            Fields::Named(fields) => keys(fields)?,
             Fields::Unit => Vec::new(),
             Fields::Unnamed(fields) => {
                 let message =
@@ -89,14 +87,7 @@ impl<'a> Choosable<'a> {
 
     fn arm(&self, words: &proc_macro2::Ident) -> Result<TokenStream> {
         let name = &self.variant.ident;
-        let statements = self.keys.iter().map(Key::statement).collect::<Result<Vec<_>>>()?;
-        let fields = match &self.variant.fields {
-            Fields::Named(fields) => fields.named.iter().map(|field| &field.ident).collect(),
-            _ => Vec::new(),
-        };
-        Ok(match fields.is_empty() {
-            true => quote!(#words::#name => Self::#name),
-            false => quote!(#words::#name => { #(#statements)* Self::#name { #(#fields),* } }),
-        })
+        let read = read(&self.keys, &quote!(Self::#name))?;
+        Ok(quote!(#words::#name => { #read }))
     }
 }

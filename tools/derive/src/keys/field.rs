@@ -1,8 +1,8 @@
-//! One field: the key or table that it is read from.
+//! Fields: the key or table that each is read from.
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Error, Expr, Field, GenericArgument, LitStr, PathArguments, Result, Type};
+use syn::{Error, Expr, Field, FieldsNamed, GenericArgument, LitStr, PathArguments, Result, Type};
 
 use crate::{attributes, doc};
 
@@ -29,12 +29,26 @@ pub struct Key<'a> {
     /// No key: the field always has this value.
     value: Option<Expr>,
     /// Read before the others.
-    pub first: bool,
+    first: bool,
+}
+
+/// Reads the attributes of all fields.
+pub fn keys(fields: &FieldsNamed) -> Result<Vec<Key<'_>>> {
+    fields.named.iter().map(Key::new).collect()
+}
+
+/// Writes statements that read all fields, and the value that has them, `of { ... }`.
+pub fn read(keys: &[Key<'_>], of: &TokenStream) -> Result<TokenStream> {
+    let (first, others): (Vec<_>, Vec<_>) = keys.iter().partition(|key| key.first);
+    let statements =
+        first.into_iter().chain(others).map(Key::statement).collect::<Result<Vec<_>>>()?;
+    let names = keys.iter().map(|key| &key.field.ident);
+    Ok(quote!(#(#statements)* #of { #(#names),* }))
 }
 
 impl<'a> Key<'a> {
     /// Reads the attributes of a field.
-    pub fn new(field: &'a Field) -> Result<Key<'a>> {
+    fn new(field: &'a Field) -> Result<Key<'a>> {
         let ident = field.ident.as_ref();
         let name = ident
             .map(|ident| ident.to_string().trim_start_matches("r#").to_owned())
@@ -83,7 +97,7 @@ impl<'a> Key<'a> {
     }
 
     /// Writes `let field = ...;`. Expressions of attributes see `table`, `doc` and the fields before.
-    pub fn statement(&self) -> Result<TokenStream> {
+    fn statement(&self) -> Result<TokenStream> {
         let (ident, of) = (&self.field.ident, &self.field.ty);
         let value = self.expression()?;
         Ok(quote!(let #ident: #of = #value;))
