@@ -1,7 +1,13 @@
-//! Reading of a derive's own attributes, such as `#[column(unit = "s")]`.
+//! A field's name, and a derive's own attributes, such as `#[column(unit = "s")]`.
 
+use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Error, Result};
+use syn::{Attribute, Error, Field, Result};
+
+/// Name of a field, without the `r#` that a keyword needs.
+pub fn name(field: &Field) -> String {
+    field.ident.as_ref().map(|ident| ident.unraw().to_string()).unwrap_or_default()
+}
 
 /// Hands every entry of the attributes `#[name(...)]` to `read`, which returns false for one that it does not know.
 ///

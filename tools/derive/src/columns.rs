@@ -33,7 +33,7 @@ fn column(field: &Field) -> Result<TokenStream> {
         }
         Ok(true)
     })?;
-    let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
+    let name = attributes::name(field);
     let cells = &field.ty;
     let cells = quote!(<#cells as crate::report::column::Cell>::CELLS);
     if let Some(model) = model {

@@ -49,13 +49,9 @@ pub fn read(keys: &[Key<'_>], of: &TokenStream) -> Result<TokenStream> {
 impl<'a> Key<'a> {
     /// Reads the attributes of a field.
     fn new(field: &'a Field) -> Result<Key<'a>> {
-        let ident = field.ident.as_ref();
-        let name = ident
-            .map(|ident| ident.to_string().trim_start_matches("r#").to_owned())
-            .unwrap_or_default();
         let mut key = Key {
             field,
-            name,
+            name: attributes::name(field),
             default: None,
             example: None,
             calls: Vec::new(),
