@@ -111,11 +111,11 @@ impl ArrivalChoice {
             Kind::Global => ArrivalChoice::Global,
             Kind::PerClient => {
                 let doc = "a CSV file with client, task and time_s";
-                let file = table.optional(&Param::<String>::unset("file", doc));
+                let file = table.optional(&Param::unset("file", doc));
                 match file {
                     Some(file) => {
                         table.foreign(&["lag_s"], "file");
-                        ArrivalChoice::File { file: PathBuf::from(file), lines: Arc::new([]) }
+                        ArrivalChoice::File { file, lines: Arc::new([]) }
                     }
                     None => ArrivalChoice::Lag { lag_s: lag(table) },
                 }

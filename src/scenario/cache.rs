@@ -43,10 +43,10 @@ impl CacheSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> CacheSection {
         let features = "where outputs of the frozen backbone are kept, if no augmentation is drawn";
         let features = table.get(&Param::new("features", CachePlace::Memory, features));
-        let folder = Param::<String>::unset("folder", "of the files, relative to this file");
+        let folder = Param::<PathBuf>::unset("folder", "of the files, relative to this file");
         let folder = match features {
             CachePlace::File => {
-                let folder = table.optional(&folder).map(PathBuf::from);
+                let folder = table.optional(&folder);
                 if folder.is_none() && !table.given("folder") {
                     table.reject(
                         "features",

@@ -219,8 +219,7 @@ impl DataSection {
         // Where it cannot be read, what depends on it is not judged.
         let source = known.unwrap_or(DataSource::Digits);
         let path = "folder or file, relative to this file, or a name that was fetched";
-        let path = Param::<String>::unset("path", path);
-        let path: Option<PathBuf> = table.optional(&path).map(PathBuf::from);
+        let path: Option<PathBuf> = table.optional(&Param::unset("path", path));
         match (known, &path) {
             (Some(DataSource::Digits), Some(_)) => table.reject(
                 "path",

@@ -253,11 +253,11 @@ impl LawSection {
                     .get(&of("exponent", 1.2, "of the weights").at_least(0.0).at_most(1e3)),
             },
             Dist::Empirical => ShapeSection::Empirical {
-                file: PathBuf::from(table.get(&Param::required(
+                file: table.get(&Param::required(
                     "file",
-                    "values.csv".to_owned(),
+                    PathBuf::from("values.csv"),
                     "a CSV file with a header, relative to the scenario",
-                ))),
+                )),
                 column: table.optional(&Param::unset("column", "name in the header; the first")),
                 values: Arc::new([]),
             },

@@ -195,11 +195,11 @@ impl PartitionSection {
             }
             Some(Kind::File) => {
                 let doc = "a CSV file with columns sample and client, relative to this file";
-                let file = Param::required("file", "clients.csv".to_owned(), doc);
+                let file = Param::required("file", PathBuf::from("clients.csv"), doc);
                 let doc = "training samples that the file does not name";
                 let unlisted = Param::new("unlisted", Unlisted::Refuse, doc);
                 PartitionKind::File {
-                    file: PathBuf::from(table.get(&file)),
+                    file: table.get(&file),
                     unlisted: table.get(&unlisted),
                     lines: Arc::default(),
                 }

@@ -101,8 +101,8 @@ impl BertSection {
             path => (StartWeights::File(PathBuf::from(path)), BASE),
         };
         let vocabulary =
-            Param::<String>::unset("vocabulary", "`vocab.txt` or `tokenizer.json` of the weights");
-        let vocabulary = table.optional(&vocabulary).map(PathBuf::from);
+            Param::<PathBuf>::unset("vocabulary", "`vocab.txt` or `tokenizer.json` of the weights");
+        let vocabulary = table.optional(&vocabulary);
         match (&weights, &vocabulary) {
             (StartWeights::Random, Some(_)) => table.reject(
                 "vocabulary",

@@ -24,10 +24,10 @@ impl ExtractorSection {
     /// Of a kind, whose name is that of the file in examples.
     pub(super) fn read(table: &mut TableReader<'_>, kind: &str) -> ExtractorSection {
         let weights = "a file in torchvision's names, relative to this file, or `hf:OWNER/REPO`";
-        let weights = Param::required("weights", format!("{kind}.safetensors"), weights);
-        let weights = PathBuf::from(table.get(&weights));
+        let weights =
+            Param::required("weights", PathBuf::from(format!("{kind}.safetensors")), weights);
         ExtractorSection {
-            weights,
+            weights: table.get(&weights),
             ignore: ignore::read(table, true),
             part: part::read(table, true),
         }
