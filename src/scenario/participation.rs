@@ -55,7 +55,7 @@ impl Participants {
 }
 
 /// How often a cohort is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Drawn every round.
@@ -66,7 +66,7 @@ pub enum Unit {
 }
 
 /// Whether clients come back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Population {
     /// The same clients all along.
@@ -77,7 +77,7 @@ pub enum Population {
 }
 
 /// [`Participants`] without its number.
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Kind {
     /// Every client.
     All,
@@ -86,12 +86,6 @@ enum Kind {
     /// So many, by `count`.
     Count,
 }
-
-impl Choice for Kind {}
-
-impl Choice for Unit {}
-
-impl Choice for Population {}
 
 impl ParticipationSection {
     /// `over_selection` is its default.
@@ -129,9 +123,7 @@ impl ParticipationSection {
             )),
         }
     }
-}
 
-impl ParticipationSection {
     /// Returns how many times more clients are asked than are wanted; at least 1.
     pub fn over_selection(&self) -> f64 {
         self.over_selection.unwrap_or(1.0).max(1.0)
