@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::reader::Keys;
+use super::reader::{Keys, TableReader};
 
 /// Where all randomness of a run comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
@@ -17,13 +17,18 @@ pub struct Seeds {
     /// Which client holds which sample; follows `run` where that is given.
     ///
     /// Also which samples are held out. `run` is given in the file or by `--seed`; otherwise this is 0.
-    #[key(default = if table.given("run") { run } else { 0 })]
+    #[key(default = follow_run(table, run))]
     pub partition: u64,
     /// Classes of a seeded order; follows `run` where that is given.
     ///
     /// With `tasks.order = "seeded"`, and who has which tasks when with `tasks.arrival = "powder"`.
-    #[key(default = if table.given("run") { run } else { 0 })]
+    #[key(default = follow_run(table, run))]
     pub class_order: u64,
+}
+
+/// Returns the default of a seed that follows the one of the run.
+fn follow_run(table: &TableReader<'_>, run: u64) -> u64 {
+    if table.given("run") { run } else { 0 }
 }
 
 #[cfg(test)]
