@@ -149,7 +149,6 @@ fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Cla
     Ok(classes)
 }
 
-/// Class by class, with their numbers.
 /// The images of some of the classes with these names, in their order.
 fn numbered(mut classes: Classes, names: &[String]) -> Vec<(PathBuf, u32)> {
     let of_class = |(class, name): (u32, &String)| {
