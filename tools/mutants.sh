@@ -20,10 +20,9 @@ case " $floors " in
 esac
 copy=target/mutants
 mkdir -p "$copy"
-rm -rf "$copy/src" "$copy/tests" "$copy/scenarios"
+rm -rf "$copy/src" "$copy/tests" "$copy/scenarios" "$copy/tools"
 mkdir -p "$copy/tests" "$copy/scenarios" "$copy/tools"
 cp -r src "$copy/src"
-rm -rf "$copy/tools/derive"
 cp -r tools/derive "$copy/tools/derive"
 cp -r tests/vectors "$copy/tests/vectors"
 cp -r scenarios/data "$copy/scenarios/data"
