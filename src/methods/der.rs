@@ -23,12 +23,11 @@ use super::averaged::{Client, Learnt, Needs, OldLogits, one_by_one};
 use super::er::remembering;
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PlainTraining, TrainedRows,
+    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload,
 };
 use super::registry::MethodEntry;
 use super::replay::{Buffer, Memory, Replay, Terms, learn, note_again};
 use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
@@ -151,11 +150,12 @@ impl LocalUpdate<Memory> for Der {
     }
 
     /// Two draws, each as large as a batch, but in the first steps.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let draw = self.buffer.drawn(plan.batch, self.buffer.size as usize);
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        let batch = load.plan.batch;
+        let draw = self.buffer.drawn(batch, self.buffer.size as usize);
         let draws = [self.alpha, self.beta].iter().filter(|weight| **weight > 0.0).count();
-        let more = (draws * draw) as f64 / plan.batch.max(1) as f64;
-        PlainTraining::passes(samples, plan) * (1.0 + more)
+        let more = (draws * draw) as f64 / batch.max(1) as f64;
+        load.passes() * (1.0 + more)
     }
 
     fn needs(&self) -> Vec<Needs> {

@@ -12,12 +12,9 @@
 
 use super::averaged::{Client, Learnt, Needs, one_by_one};
 use super::fedavg::FedAvg;
-use super::parts::{
-    AveragingMethod, LocalTraining, LocalUpdate, Parts, PlainTraining, TrainedRows,
-};
+use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};
 use super::registry::MethodEntry;
 use super::replay::{Buffer, Memory, Replay, Terms, learn};
-use crate::learning::TrainingPlan;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Param, TableReader, defaults};
 
@@ -85,9 +82,10 @@ impl LocalUpdate<Memory> for Er {
     }
 
     /// A draw is as large as a batch, but in the first steps.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let draw = self.buffer.drawn(plan.batch, self.buffer.size as usize);
-        PlainTraining::passes(samples, plan) * (1.0 + draw as f64 / plan.batch.max(1) as f64)
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        let batch = load.plan.batch;
+        let draw = self.buffer.drawn(batch, self.buffer.size as usize);
+        load.passes() * (1.0 + draw as f64 / batch.max(1) as f64)
     }
 
     fn needs(&self) -> Vec<Needs> {

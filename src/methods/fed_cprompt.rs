@@ -24,10 +24,10 @@ use clap::ValueEnum;
 
 use super::averaged::{Begun, Client, CrossEntropy, Objective};
 use super::coda_prompt::{self, CodaPrompt, Orthogonal};
-use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts};
+use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
 use super::prompted::{self, Prompted};
 use super::registry::MethodEntry;
-use crate::learning::{Classifier, TrainingPlan};
+use crate::learning::Classifier;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
@@ -132,12 +132,12 @@ impl LocalUpdate<()> for FedCPrompt {
     }
 
     /// Features of the received and of the previous model.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+    fn work(&self, load: &Workload<'_>) -> f64 {
         let passes = match self.c2l.form {
             C2lForm::FeatureHinge | C2lForm::FeatureSoftmax => 2.0,
             C2lForm::Prompt | C2lForm::Off => 0.0,
         };
-        prompted::work(samples, plan, passes)
+        prompted::work(load, passes)
     }
 }
 

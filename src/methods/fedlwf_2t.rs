@@ -244,11 +244,9 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         1
     }
 
-    /// A further forward pass, a third of a training pass, of each teacher from the second task on.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+    fn work(&self, load: &Workload<'_>) -> f64 {
         let teachers = u8::from(self.beta > 0.0) + u8::from(self.received_teaches());
-        let teachers = if load.seat.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };
-        (1.0 + teachers / 3.0) * load.passes
+        load.with_teachers(teachers, load.passes())
     }
 
     /// A client that has a teacher of its own must come back.

@@ -77,10 +77,8 @@ impl LocalUpdate<()> for FedLwfMc {
         Ok(Box::new(Taught { classes: self.class_reduction, teacher }))
     }
 
-    /// A further forward pass, a third of a training pass, from the second task on.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
-        let teacher = if load.seat.view.task.index() > 0 { 1.0 / 3.0 } else { 0.0 };
-        (1.0 + teacher) * load.passes
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        load.with_teachers(1, load.passes())
     }
 
     fn vetoes(&self) -> Vec<Veto> {

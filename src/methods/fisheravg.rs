@@ -14,9 +14,8 @@
 use super::averaged::{Client, Trained, Weights, sample_count};
 use super::fedavg::FedAvg;
 use super::local_fisher::{local_fisher, read_form};
-use super::parts::{Adaptation, AveragingMethod, ClientContext, LocalUpdate, Parts, UploadExtras};
+use super::parts::{Adaptation, AveragingMethod, ClientContext, Parts, UploadExtras};
 use super::registry::MethodEntry;
-use crate::learning::TrainingPlan;
 use crate::learning::fisher::FisherForm;
 use crate::model::{ParameterSet, is_buffer};
 use crate::policy::{ModelFacts, Place, PolicyError, SketchFacts};
@@ -58,7 +57,7 @@ impl AveragingMethod for FisherAvg {
     type Memory = ();
 
     fn parts(&self) -> Parts<'_, (), ()> {
-        Parts { local: self, upload: Some(self), ..self.fedavg.base() }
+        Parts { upload: Some(self), ..self.fedavg.base() }
     }
 }
 
@@ -98,12 +97,10 @@ impl UploadExtras<()> for FisherAvg {
         };
         Ok(sum.scaled(factor, f64::INFINITY, &trained.parameters))
     }
-}
 
-impl LocalUpdate<()> for FisherAvg {
-    /// Training, and one pass for the Fisher.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * f64::from(plan.epochs + 1)
+    /// One pass for the Fisher.
+    fn work(&self, samples: usize) -> f64 {
+        samples as f64
     }
 }
 

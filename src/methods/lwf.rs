@@ -144,11 +144,8 @@ impl LocalUpdate<()> for Lwf {
         }))
     }
 
-    /// A further forward pass, a third of a training pass, from the second task on.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
-        let taught = self.distils() && load.seat.view.task.index() > 0;
-        let teacher = if taught { 1.0 / 3.0 } else { 0.0 };
-        (1.0 + teacher) * load.passes
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        load.with_teachers(u8::from(self.distils()), load.passes())
     }
 
     fn vetoes(&self) -> Vec<Veto> {

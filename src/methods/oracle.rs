@@ -87,8 +87,8 @@ impl LocalUpdate<HeldSamples> for Oracle {
     }
 
     /// Takes earlier tasks of a client to have been as large as this one.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
-        self.work(load.samples * (load.seat.view.task.index() + 1), load.plan)
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        load.passes_over(load.samples * (load.seat.view.task.index() + 1))
     }
 
     /// One site is one client, and whoever keeps everything must come back.

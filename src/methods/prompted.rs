@@ -17,8 +17,8 @@ pub(super) use draws::{shares, uniform_parameter};
 
 use super::HeadForm;
 use super::averaged::{Averaging, Memory, Needs, Parameters, Rows, Weights};
-use super::parts::{Adaptation, LocalUpdate, Parts, TrainingSettings};
-use crate::learning::{QueryView, TrainingPlan};
+use super::parts::{Adaptation, LocalUpdate, Parts, TrainingSettings, Workload};
+use crate::learning::QueryView;
 use crate::model::{HeadKind, HeadStart, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, ModelFacts};
@@ -132,13 +132,13 @@ pub(super) fn initial(
 struct QueriedTraining;
 
 impl<S> LocalUpdate<S> for QueriedTraining {
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        work(samples, plan, 0.0)
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        work(load, 0.0)
     }
 }
 
 /// Sample passes of a seat: training, a third of a training pass for every further forward pass beside it, and one
 /// forward pass for the queries.
-pub(super) fn work(samples: usize, plan: &TrainingPlan, passes: f64) -> f64 {
-    samples as f64 * (f64::from(plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)
+pub(super) fn work(load: &Workload<'_>, passes: f64) -> f64 {
+    load.samples as f64 * (f64::from(load.plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)
 }

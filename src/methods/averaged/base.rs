@@ -8,7 +8,7 @@ use super::server::BaseServer;
 use super::{Client, Direction, Needs, Parameters};
 use crate::data::TaskView;
 use crate::methods::HeadForm;
-use crate::methods::parts::{AveragingMethod, Parts, RowQuery};
+use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -332,7 +332,7 @@ impl<C: AveragingMethod> Method for Base<C> {
                 parts.report_work(model, &seat.view, samples)
             }
             RoundWork::Participant { seat, samples, plan } => {
-                parts.work_in_round(model, (seat, round), samples, plan)
+                parts.work(&Workload { model, seat, round, samples, plan })
             }
             RoundWork::Server { updates } => parts.server_work(model, round, updates),
         }

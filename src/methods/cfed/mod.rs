@@ -37,7 +37,7 @@ use super::averaged::{
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
-    PlainTraining, PreviousModel, ServerUpdate, TrainedRows, Workload,
+    PreviousModel, ServerUpdate, TrainedRows, Workload,
 };
 use super::registry::MethodEntry;
 use crate::learning::TrainingPlan;
@@ -229,11 +229,11 @@ impl LocalUpdate<()> for Cfed {
     }
 
     /// A reviewer trains on its auxiliary samples, of which it first asks the old model.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+    fn work(&self, load: &Workload<'_>) -> f64 {
         let shard = load.model.auxiliary.map_or(0, |known| known.samples);
         match load.seat.role == REVIEWER {
-            true => PlainTraining::passes(shard, load.plan) + shard as f64 / 3.0,
-            false => load.passes,
+            true => load.passes_over(shard) + shard as f64 / 3.0,
+            false => load.passes(),
         }
     }
 

@@ -52,7 +52,7 @@ use super::parts::{
 };
 use super::registry::MethodEntry;
 use crate::data::Shard;
-use crate::learning::{Herding, TrainingPlan};
+use crate::learning::Herding;
 use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, Service, Veto};
@@ -297,12 +297,8 @@ impl LocalUpdate<HeldSamples> for FedHaf {
         1
     }
 
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        Stage::work(self, false, (samples, 0), plan.epochs)
-    }
-
     /// Takes a client's earlier tasks to have been as large as this one: what it keeps is its own.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
+    fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { seat, samples, plan, .. } = *load;
         let (task, classes) = (seat.view.task.index(), seat.view.rows.len());
         let exemplars = task * kept_of(samples, classes, self.retention);

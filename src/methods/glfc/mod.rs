@@ -77,7 +77,7 @@ use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
-    PlainTraining, PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
+    PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
 };
 use super::registry::MethodEntry;
 use crate::learning::gradient_matching::LeNet;
@@ -124,13 +124,12 @@ impl LocalUpdate<Learned> for Glfc {
     /// client says its entropy or how far its features spread. In a task's first round, taken to be the one with the
     /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an earlier
     /// task does not.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
-        let Workload { model, seat, round, samples, plan, .. } = *load;
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        let Workload { model, seat, round, samples, .. } = *load;
         let (view, budget) = (&seat.view, self.budget as usize);
         let (task, classes) = (view.task.index(), view.rows.len());
-        let teacher = if task > 0 { 1.0 / 3.0 } else { 0.0 };
         let exemplars = exemplars_after(task, samples, budget);
-        let training = (1.0 + teacher) * PlainTraining::passes(samples + exemplars, plan);
+        let training = load.with_teachers(1, load.passes_over(samples + exemplars));
         let passes = u8::from(self.signal == Signal::Entropy) + u8::from(self.traces(view));
         let every_round = training + f64::from(passes) * samples as f64 / 3.0;
         if round.round_in_phase > 0 || view.task != round.period.task {

@@ -28,8 +28,8 @@ use self::memory::{Answered, Remembered};
 use super::averaged::{Client, Closing, Keeper, Learnt, Needs, Objective, Reset};
 use super::fedavg::FedAvg;
 use super::parts::{
-    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PlainTraining,
-    ServerUpdate, TaskStart, Workload,
+    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, ServerUpdate,
+    TaskStart, Workload,
 };
 use super::registry::MethodEntry;
 use crate::learning::{Classifier, TrainingPlan};
@@ -165,22 +165,20 @@ impl LocalUpdate<()> for GradMa {
         1
     }
 
-    /// Three passes of a batch in place of one.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
+    /// Three passes of a batch in place of one, and a program of three rows in every step but the first.
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        let Workload { model, samples, plan, .. } = *load;
         let passes = match self.steps {
             Some(steps) => f64::from(steps) * samples.min(plan.batch) as f64,
-            None => PlainTraining::passes(samples, plan),
+            None => load.passes(),
         };
-        if self.at_clients() { 3.0 * passes } else { passes }
-    }
-
-    /// Those, and a program of three rows in every step but the first.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
-        let epoch = load.samples.div_ceil(load.plan.batch.max(1)) as u64;
-        let steps = self.steps.map_or(epoch * u64::from(load.plan.epochs), u64::from);
-        let turned = if self.at_clients() { steps.saturating_sub(1) } else { 0 };
-        let program = Program::multiplications(3) * self.numbers(load.model);
-        load.passes + load.model.passes(turned as f64 * program as f64)
+        if !self.at_clients() {
+            return passes;
+        }
+        let epoch = samples.div_ceil(plan.batch.max(1)) as u64;
+        let steps = self.steps.map_or(epoch * u64::from(plan.epochs), u64::from);
+        let program = Program::multiplications(3) * self.numbers(model);
+        3.0 * passes + model.passes(steps.saturating_sub(1) as f64 * program as f64)
     }
 
     fn needs(&self) -> Vec<Needs> {

@@ -25,11 +25,10 @@ pub use config::{Hgp, Learns, PromptInit};
 use super::averaged::{Averaging, Closing, Needs, Parameters, Weights};
 use super::class_statistics::{DescribesClasses, Descriptions, Prototypes, Spread};
 use super::parts::{
-    Adaptation, AveragingMethod, LocalUpdate, Parts, ServerUpdate, TrainingSettings,
+    Adaptation, AveragingMethod, LocalUpdate, Parts, ServerUpdate, TrainingSettings, Workload,
 };
 use super::registry::MethodEntry;
 use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Figures, Lab, ModelFacts, PolicyError, RoundContext, Service, UpSize, Veto};
@@ -121,8 +120,8 @@ impl DescribesClasses for Hgp {
 
 impl LocalUpdate<()> for Hgp {
     /// Training, and one forward pass (a third of a training pass) for the Gaussians.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * (plan.epochs as f64 + 1.0 / 3.0)
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        load.samples as f64 * (f64::from(load.plan.epochs) + 1.0 / 3.0)
     }
 }
 

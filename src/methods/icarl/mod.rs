@@ -39,7 +39,7 @@ use super::fedavg::FedAvg;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
     Answer, AveragingMethod, ClientContext, FinalExchange, LocalTraining, LocalUpdate, Parts,
-    PlainTraining, PreviousModel, TrainedRows, Workload,
+    PreviousModel, TrainedRows, Workload,
 };
 use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
@@ -247,12 +247,10 @@ impl LocalUpdate<Exemplars> for Icarl {
     }
 
     /// Training on the task's samples and all exemplars, and the previous network's answers on them.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
-        let Workload { seat, samples, plan, .. } = *load;
-        let task = seat.view.task.index();
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        let (task, samples) = (load.seat.view.task.index(), load.samples);
         let exemplars = exemplars_after(task, samples, self.budget as usize);
-        let teacher = if task > 0 { 1.0 / 3.0 } else { 0.0 };
-        (1.0 + teacher) * PlainTraining::passes(samples + exemplars, plan)
+        load.with_teachers(1, load.passes_over(samples + exemplars))
     }
 
     fn needs(&self) -> Vec<Needs> {

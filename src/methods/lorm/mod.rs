@@ -31,10 +31,10 @@ pub use self::config::{Factors, Lorm};
 use self::memory::{EARLIER, Tasks, by_task, stacked};
 use super::averaged::{Averaging, Direction, Needs, Parameters};
 use super::parts::{
-    Adaptation, Answer, AveragingMethod, DownloadExtras, LocalUpdate, Parts, RowQuery,
+    Adaptation, Answer, AveragingMethod, DownloadExtras, LocalUpdate, Parts, RowQuery, Workload,
 };
 use super::registry::MethodEntry;
-use crate::learning::{Classifier, TrainingPlan};
+use crate::learning::Classifier;
 use crate::model::{Factor, HeadKind, ParameterSet, is_lora};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -144,8 +144,8 @@ impl Adaptation for Lorm {
 
 impl LocalUpdate<()> for Lorm {
     /// Training, and one forward pass for the moments.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * (f64::from(plan.epochs) + 1.0 / 3.0)
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        load.samples as f64 * (f64::from(load.plan.epochs) + 1.0 / 3.0)
     }
 }
 

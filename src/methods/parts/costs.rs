@@ -2,28 +2,15 @@
 
 use super::{Parts, Workload};
 use crate::data::TaskView;
-use crate::learning::TrainingPlan;
 use crate::methods::averaged::Memory;
-use crate::policy::{ClientState, Holdings, ModelFacts, RoundContext, Seat};
+use crate::policy::{ClientState, Holdings, ModelFacts, RoundContext};
 
 impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     /// Returns sample passes of a client's training, for virtual time.
-    pub fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let further = self.upload.map_or(0.0, |upload| upload.work(samples));
-        self.local.work(samples, plan) + further
-    }
-
-    /// Returns the same in a round, with what depends on the role, on the round or on the model.
-    pub fn work_in_round(
-        &self,
-        model: &ModelFacts,
-        (seat, round): (&Seat, &RoundContext),
-        samples: usize,
-        plan: &TrainingPlan,
-    ) -> f64 {
-        let passes = self.work(samples, plan);
-        let further = self.upload.map_or(0.0, |upload| upload.model_work(model, samples));
-        self.local.work_in_round(&Workload { model, seat, round, samples, plan, passes }) + further
+    pub fn work(&self, load: &Workload<'_>) -> f64 {
+        let (passes, samples) = (self.local.work(load), load.samples);
+        let Some(upload) = self.upload else { return passes };
+        passes + upload.work(samples) + upload.model_work(load.model, samples)
     }
 
     /// Returns sample passes of a report after training.

@@ -1,7 +1,7 @@
 //! Training of a pack of clients.
 
 use super::{ClientContext, LocalTraining, Workload};
-use crate::learning::{Classifier, TrainingPlan};
+use crate::learning::Classifier;
 use crate::methods::averaged::{Client, CrossEntropy, Learnt, Needs, Objective};
 use crate::policy::{PolicyError, Veto};
 
@@ -38,14 +38,9 @@ pub trait LocalUpdate<S> {
         usual
     }
 
-    /// Returns sample passes of a client, for virtual time.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        PlainTraining::passes(samples, plan)
-    }
-
-    /// Returns sample passes of a client in a round, with what depends on its role, on the round or on the model.
-    fn work_in_round(&self, load: &Workload<'_>) -> f64 {
-        load.passes
+    /// Returns sample passes of a client in a round, for virtual time.
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        load.passes()
     }
 
     /// Returns what such training asks of a scenario.
@@ -63,10 +58,3 @@ pub trait LocalUpdate<S> {
 pub struct PlainTraining;
 
 impl<S> LocalUpdate<S> for PlainTraining {}
-
-impl PlainTraining {
-    /// Returns sample passes of the usual training.
-    pub fn passes(samples: usize, plan: &TrainingPlan) -> f64 {
-        samples as f64 * f64::from(plan.epochs)
-    }
-}

@@ -1,5 +1,7 @@
 //! Rules by which parts become a method.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
@@ -7,8 +9,11 @@ use crate::methods::HeadForm;
 use crate::methods::averaged::{Client, Direction, Needs, Trained};
 use crate::methods::trainable::{Train, Trainable};
 use crate::model::{BackboneConfig, Norms, PixelShape};
-use crate::policy::{ModelFacts, Place, PolicyError, Role, Service, SketchFacts, Veto, WireForm};
-use crate::quantity::TaskId;
+use crate::policy::{
+    ModelFacts, Period, Place, PolicyError, Role, RoundContext, Service, SketchFacts, Veto,
+    WireForm, one_seat_each,
+};
+use crate::quantity::{ClientId, TaskId};
 use crate::wire::Section;
 
 fn model(form: WireForm) -> ModelFacts {
@@ -20,12 +25,16 @@ fn second_task() -> TaskView {
     TaskView { task: TaskId(1), rows: 2..4, classes: vec![2, 3] }
 }
 
+fn round() -> RoundContext {
+    RoundContext::alone(&Period::of(Arc::new(second_task()), 3), 0)
+}
+
 /// Training and uploads that cost, ask and restrict.
 struct Demanding;
 
 impl LocalUpdate<()> for Demanding {
-    fn work(&self, samples: usize, _plan: &TrainingPlan) -> f64 {
-        10.0 * samples as f64
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        10.0 * load.samples as f64
     }
 
     fn needs(&self) -> Vec<Needs> {
@@ -83,8 +92,11 @@ fn demands_and_costs_of_all_parts_count() {
         Trainable { train: Train::Module, norms: Norms::Settled, ..Trainable::default() };
     let plain: Parts<'_, (), ()> = trainable.base();
     let parts = Parts { local: &Demanding, upload: Some(&Demanding), ..plain };
-    let plan = TrainingPlan { epochs: 3, ..TrainingPlan::default() };
-    assert_eq!((plain.work(4, &plan), parts.work(4, &plan)), (12.0, 42.0));
+    let plan = &TrainingPlan { epochs: 3, ..TrainingPlan::default() };
+    let (model, round) = (&model(WireForm::Full), &round());
+    let seat = &one_seat_each(&round.period, &[ClientId(0)])[0];
+    let load = Workload { model, seat, round, samples: 4, plan };
+    assert_eq!((plain.work(&load), parts.work(&load)), (12.0, 42.0));
     assert_eq!(parts.needs(), [Needs::Choice { top: 1, pool: 2 }]);
     let reasons: Vec<_> = parts.vetoes().iter().map(|veto| (veto.service, veto.why)).collect();
     let training = (Service::Mixed, "for a reason of training");

@@ -16,6 +16,23 @@ pub struct Workload<'a> {
     pub samples: usize,
     /// Plan of its training.
     pub plan: &'a TrainingPlan,
-    /// Sample passes in any round and of any model.
-    pub passes: f64,
+}
+
+impl Workload<'_> {
+    /// Returns sample passes of the usual training.
+    pub fn passes(&self) -> f64 {
+        self.passes_over(self.samples)
+    }
+
+    /// Returns sample passes of the usual training over so many samples.
+    pub fn passes_over(&self, samples: usize) -> f64 {
+        samples as f64 * f64::from(self.plan.epochs)
+    }
+
+    /// Returns sample passes of training with so many teachers from the second task on: of each a further forward pass, a
+    /// third of a training pass.
+    pub fn with_teachers(&self, teachers: u8, passes: f64) -> f64 {
+        let teachers = if self.seat.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };
+        (1.0 + teachers / 3.0) * passes
+    }
 }

@@ -33,10 +33,10 @@ use self::prototypes::heard;
 pub use self::prototypes::{Gaussian, Merge, Prototypes, Weighing};
 use super::averaged::{Client, CrossEntropy, Needs, Objective};
 use super::dualprompt::DualPrompt;
-use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts};
+use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
 use super::prompted;
 use super::registry::MethodEntry;
-use crate::learning::{Classifier, TrainingPlan};
+use crate::learning::Classifier;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::WireError;
@@ -139,8 +139,8 @@ impl LocalUpdate<()> for Pip {
         Ok(Box::new(Injecting { injection, copies, sources }))
     }
 
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        prompted::work(samples, plan, 0.0)
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        prompted::work(load, 0.0)
     }
 
     fn needs(&self) -> Vec<Needs> {

@@ -3,14 +3,14 @@
 use super::gradient::received_gradient;
 use super::renewal::{renew, renew_clients, sent_names};
 use super::{CONTROL, ControlVariates, Variates};
-use crate::learning::{Classifier, TrainingPlan};
+use crate::learning::Classifier;
 use crate::methods::averaged::{
     Beside, Client, Closing, Direction, Keeper, Learnt, Needs, Objective, Reset, Trained, Vectors,
     zeros_like,
 };
 use crate::methods::parts::{
     ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts, ServerUpdate, SharedModel,
-    TaskStart, UploadExtras,
+    TaskStart, UploadExtras, Workload,
 };
 use crate::model::ParameterSet;
 use crate::policy::{
@@ -69,9 +69,9 @@ impl<M: ControlVariates> LocalUpdate<Vectors> for M {
     }
 
     /// Training, and one pass more where gradients are read.
-    fn work(&self, samples: usize, plan: &TrainingPlan) -> f64 {
-        let further = if self.reads_gradient() { samples as f64 } else { 0.0 };
-        samples as f64 * f64::from(plan.epochs) + further
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        let further = if self.reads_gradient() { load.samples as f64 } else { 0.0 };
+        load.passes() + further
     }
 
     fn needs(&self) -> Vec<Needs> {
