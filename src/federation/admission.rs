@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use candle_core::DeviceLocation;
 
-use super::devices::count_as;
 use super::sink::JobKind;
+use super::timesheet::count_as;
 use crate::model::GpuMemory;
 use crate::policy::Lab;
 

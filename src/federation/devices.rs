@@ -11,8 +11,6 @@
 //! The *shaker* is a test mode: workers take jobs out of order and finish them late, at random. No
 //! digest may move.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -23,8 +21,9 @@ use rand::RngCore;
 
 use super::admission::{self, Admission};
 use super::fleet::{Errand, Fleet, Porter, Queues};
+use super::guard::guard;
 use super::sink::{JobKind, ProfileSink};
-use super::timesheet::{Finished, SharedProfile, Timesheet};
+use super::timesheet::{Finished, SharedProfile, Timesheet, take_parts};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Lab;
@@ -176,35 +175,6 @@ impl Drop for Devices {
     }
 }
 
-/// Runs `work`; a panic becomes its message.
-pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        text.or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no message given")
-            .to_string()
-    })
-}
-
-thread_local! {
-    /// Parts of the job at hand that are counted under another kind.
-    static PARTS: RefCell<Vec<(JobKind, u64)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Does a part of a job whose time is to be counted under another kind than the job's.
-pub fn count_as<T>(kind: JobKind, work: impl FnOnce() -> T) -> T {
-    let begun = Instant::now();
-    let answer = work();
-    note_part(kind, begun);
-    answer
-}
-
-/// Counts the time since `begun`, in the job at hand, under another kind than the job's.
-pub fn note_part(kind: JobKind, begun: Instant) {
-    let wall = begun.elapsed().as_nanos() as u64;
-    PARTS.with_borrow_mut(|parts| parts.push((kind, wall)));
-}
-
 struct Worker {
     index: usize,
     lab: Lab,
@@ -262,7 +232,7 @@ impl Worker {
         };
         let _ = guard(|| work.run(&self.lab));
         drop(admitted);
-        timesheet.job(Finished { kind, asked, begun, parts: PARTS.take() });
+        timesheet.job(Finished { kind, asked, begun, parts: take_parts() });
     }
 
     fn run_shaken(&self, seed: u64) {

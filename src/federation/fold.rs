@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use super::devices::{Work, guard};
+use super::devices::Work;
 use super::exchange::Exchange;
+use super::guard::guard;
 use super::privacy::{MaskedSum, Modulus};
 use super::robust::{FoldRule, Updates};
 use crate::policy::{Folded, Lab, Message, Method, PolicyError, UpMeta};

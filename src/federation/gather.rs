@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use super::devices::guard;
 use super::error::FederationError;
+use super::guard::guard;
 use crate::policy::PolicyError;
 
 /// All answers, in order, or the first failure.

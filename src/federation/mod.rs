@@ -41,6 +41,7 @@ pub mod fleet;
 mod fold;
 mod frames;
 mod gather;
+mod guard;
 pub mod histograms;
 mod holdings;
 mod interrupt;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::compute::Compute;
 use super::conductor::{Conductor, RunEnd};
-use super::devices::{Devices, guard};
+use super::devices::Devices;
 use super::error::FederationError;
+use super::guard::guard;
 use super::interrupt::Interrupt;
 use super::server::ServerMachine;
 use super::setup::Setup;

@@ -4,6 +4,7 @@
 //! recorder) is added up to spans of at least a millisecond. Spans are handed over in batches of some number or of some
 //! time, so that threads hardly ever meet at the profile and a run that is interrupted loses next to nothing.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -106,6 +107,30 @@ impl Drop for Timesheet {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+thread_local! {
+    /// Parts of the job at hand that are counted under another kind.
+    static PARTS: RefCell<Vec<(JobKind, u64)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Does a part of a job whose time is to be counted under another kind than the job's.
+pub(super) fn count_as<T>(kind: JobKind, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let answer = work();
+    note_part(kind, begun);
+    answer
+}
+
+/// Counts the time since `begun`, in the job at hand, under another kind than the job's.
+pub(super) fn note_part(kind: JobKind, begun: Instant) {
+    let wall = nanos(begun.elapsed());
+    PARTS.with_borrow_mut(|parts| parts.push((kind, wall)));
+}
+
+/// Takes the parts of the job at hand.
+pub(super) fn take_parts() -> Vec<(JobKind, u64)> {
+    PARTS.take()
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use super::memory::{ClientMemory, KeptClient};
 use super::messages::{
     AssetArrived, Broadcast, Keep, NewTerms, Retire, Trained, Uncomputed, WorkStopped,
 };
-use crate::federation::devices::guard;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
+use crate::federation::guard::guard;
 use crate::quantity::VirtualTime;
 
 /// Actor of one client.

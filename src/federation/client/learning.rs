@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::federation::admission;
-use crate::federation::devices::{guard, note_part};
+use crate::federation::guard::guard;
 use crate::federation::retry::Full;
 use crate::federation::sink::JobKind;
+use crate::federation::timesheet::note_part;
 use crate::model::GpuMemory;
 use crate::policy::{Failure, Lab, Member, Method, Outcome};
 use crate::quantity::SeatId;

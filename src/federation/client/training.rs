@@ -7,16 +7,17 @@ use tokio::sync::oneshot;
 
 use super::learning::{SavedStates, learn};
 use super::messages::{Broadcast, Done, Stop, Trained};
-use crate::federation::devices::{count_as, guard};
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
 use crate::federation::faults::{damage, spoil};
 use crate::federation::figure::Figure;
 use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
+use crate::federation::guard::guard;
 use crate::federation::layouts::Sketch;
 use crate::federation::privacy::{Masking, Noise};
 use crate::federation::retry::{Full, in_halves};
 use crate::federation::sink::JobKind;
+use crate::federation::timesheet::count_as;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{

@@ -5,7 +5,8 @@ use std::pin::Pin;
 
 use tokio::sync::oneshot;
 
-use crate::federation::devices::{Work, guard};
+use crate::federation::devices::Work;
+use crate::federation::guard::guard;
 use crate::federation::sink::JobKind;
 use crate::policy::Lab;
 

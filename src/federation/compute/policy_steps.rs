@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::opening::{OpeningRequest, RoundOpening, first_exchange, seats};
-use crate::federation::devices::count_as;
 use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
 use crate::federation::figure::Figure;
@@ -13,6 +12,7 @@ use crate::federation::frames::{SentDown, down_header, send_down};
 use crate::federation::privacy::Masking;
 use crate::federation::robust::{Figures, FoldRule};
 use crate::federation::sink::JobKind;
+use crate::federation::timesheet::count_as;
 use crate::federation::world::World;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Server};
