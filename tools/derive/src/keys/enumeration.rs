@@ -50,7 +50,7 @@ pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<Tok
     let function = table.function(input, &body, table.example.is_none());
     Ok(quote! {
         #[derive(Clone, Copy, PartialEq, ::clap::ValueEnum, crate::scenario::reader::Choice)]
-        enum #words { #(#word_variants),* }
+        enum #words { #(#word_variants,)* }
         #function
     })
 }
