@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use actix::{Actor, Addr, Handler};
 
 use super::client::{Directory, TrainingJob};
-use super::compute::Compute;
+use super::compute::Supplier;
 use super::devices::{Devices, Work};
 use super::effect::Effect;
 use super::envelope::{Envelope, Message, Pending};
@@ -87,7 +87,7 @@ enum Step {
 impl Conductor {
     pub fn new(
         world: Arc<World>,
-        compute: Arc<dyn Compute>,
+        supplier: Supplier,
         server: ServerMachine,
         sink: Box<dyn EventSink>,
         devices: Devices,
@@ -96,7 +96,7 @@ impl Conductor {
         let mut queue = EventQueue::default();
         let start = Envelope::for_server(VirtualTime::ZERO, Class::Timer, ToServer::Start);
         put(&mut queue, start);
-        let clients = Directory::new(Arc::clone(&world), compute, Directory::LIVE);
+        let clients = Directory::new(Arc::clone(&world), supplier, Directory::LIVE);
         let network = Network::new(&world.rules.links);
         let (log, recorder) = EntryLog::new(sink);
         Conductor {

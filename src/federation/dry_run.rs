@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::compute::{
-    Compute, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate,
+    ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate, Supplier,
 };
 use super::conductor::RunEnd;
 use super::devices::Devices;
@@ -52,10 +52,11 @@ pub fn dry_run(
         ..terms.rules
     };
     let world = Arc::new(World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?);
-    let compute: Arc<dyn Compute> = Arc::new(DryRun { on_seat: seats, seats: Mutex::default() });
-    let server = ServerMachine::new(Arc::clone(&world), Arc::clone(&compute), None);
+    let layouts = DryRun { on_seat: seats, seats: Mutex::default() };
+    let supplier = Supplier::Source(Arc::new(layouts));
+    let server = ServerMachine::new(Arc::clone(&world), supplier.clone(), None);
     let devices = Devices::start(Vec::new(), None, Box::new(()), None)?;
-    walk(world, compute, server, devices, sink, Interrupt::default())
+    walk(world, supplier, server, devices, sink, Interrupt::default())
 }
 
 /// A seat of a round that opens.

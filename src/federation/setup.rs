@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compute::{Compute, Workers};
+use super::compute::Supplier;
 use super::error::FederationError;
 use super::fleet::Fleet;
 use super::frames::Coding;
@@ -83,10 +83,10 @@ impl Setup {
     }
 
     /// Returns the supplier of the run's results.
-    pub(super) fn compute(&self) -> Arc<dyn Compute> {
+    pub(super) fn supplier(&self) -> Supplier {
         match &self.recorded {
-            Some(recorded) => Arc::clone(recorded) as Arc<dyn Compute>,
-            None => Arc::new(Workers),
+            Some(recorded) => Supplier::Source(recorded.clone()),
+            None => Supplier::Workers,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compute::Compute;
+use super::compute::Supplier;
 use super::conductor::{Conductor, RunEnd};
 use super::devices::Devices;
 use super::error::FederationError;
@@ -30,7 +30,7 @@ pub fn simulate(
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
     let world = World::first(&setup)?;
-    let compute = setup.compute();
+    let supplier = setup.supplier();
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     const STEP: &str = "be set up";
     let policy = guard(|| setup.method.server(&setup.lab, init))
@@ -38,14 +38,14 @@ pub fn simulate(
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let labs = setup.workers.labs(&setup.lab)?;
     let devices = Devices::start(labs, setup.shaker, profile, setup.fleet)?;
-    let server = ServerMachine::new(Arc::clone(&world), Arc::clone(&compute), Some(policy));
-    walk(world, compute, server, devices, sink, interrupt)
+    let server = ServerMachine::new(Arc::clone(&world), supplier.clone(), Some(policy));
+    walk(world, supplier, server, devices, sink, interrupt)
 }
 
 /// Walks a run to its end.
 pub(super) fn walk(
     world: Arc<World>,
-    compute: Arc<dyn Compute>,
+    supplier: Supplier,
     server: ServerMachine,
     devices: Devices,
     sink: Box<dyn EventSink>,
@@ -57,6 +57,6 @@ pub(super) fn walk(
         built.expect("a runtime without input and output asks the system for nothing")
     };
     actix::System::with_tokio_rt(runtime).block_on(async move {
-        Conductor::new(world, compute, server, sink, devices, interrupt).run().await
+        Conductor::new(world, supplier, server, sink, devices, interrupt).run().await
     })
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use proptest::prelude::*;
 
 use super::client::{ClientMachine, ClientMemory, train_together};
-use super::compute::{Compute, Workers};
+use super::compute::Supplier;
 use super::conductor::Conductor;
 use super::devices::Devices;
 use super::effect::Effect;
@@ -27,7 +27,7 @@ use crate::quantity::{Round, SeatId, VirtualTime};
 
 fn server(world: &Arc<super::world::World>, lab: &crate::policy::Lab) -> ServerMachine {
     let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
-    ServerMachine::new(Arc::clone(world), Arc::new(Workers), Some(policy))
+    ServerMachine::new(Arc::clone(world), Supplier::Workers, Some(policy))
 }
 
 /// Drives both machines in thirty lines: jobs run at once, on this thread.
@@ -90,7 +90,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
             Message::Client(id, what) => clients
                 .entry(id)
                 .or_insert_with(|| {
-                    let terms = (Arc::clone(&world), Arc::new(Workers) as Arc<dyn Compute>);
+                    let terms = (Arc::clone(&world), Supplier::Workers);
                     ClientMachine::new(id, terms, ClientMemory::default())
                 })
                 .step(place.at, what),
@@ -135,7 +135,7 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
             let server = server(&world, &setup.lab);
             let mut conductor = Conductor::new(
                 world,
-                Arc::new(Workers),
+                Supplier::Workers,
                 server,
                 Box::new(sink),
                 devices,

@@ -13,7 +13,7 @@ use super::actor::{At, ClientActor, Reaction};
 use super::machine::ClientMachine;
 use super::memory::{ClientMemory, KeptClient};
 use super::messages::{Keep, NewTerms, Retire, ToClient};
-use crate::federation::compute::Compute;
+use crate::federation::compute::Supplier;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::world::World;
@@ -22,7 +22,7 @@ use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 /// Addresses of clients that live as actors, and the memory of those that do not.
 pub(in crate::federation) struct Directory {
     world: Arc<World>,
-    compute: Arc<dyn Compute>,
+    supplier: Supplier,
     /// Idle actors at most.
     max_idle: usize,
     live: BTreeMap<ClientId, LiveClient>,
@@ -43,10 +43,10 @@ impl Directory {
     /// Idle actors of a run at most: a cohort that is asked again finds its clients living.
     pub const LIVE: usize = 4_096;
 
-    pub fn new(world: Arc<World>, compute: Arc<dyn Compute>, max_idle: usize) -> Directory {
+    pub fn new(world: Arc<World>, supplier: Supplier, max_idle: usize) -> Directory {
         Directory {
             world,
-            compute,
+            supplier,
             max_idle,
             live: BTreeMap::new(),
             idle: BTreeMap::new(),
@@ -102,7 +102,7 @@ impl Directory {
             kept.extend(answer.map_err(|_| gone(*id))?.map(|client| (*id, client)));
         }
         for (id, memory) in &mut self.memories {
-            kept.extend(memory.keep(&*self.compute, *id, &out).map(|client| (*id, client)));
+            kept.extend(memory.keep(&self.supplier, *id, &out).map(|client| (*id, client)));
         }
         Ok(kept)
     }
@@ -127,7 +127,7 @@ impl Directory {
             return Err(gone(id));
         }
         let memory = self.memories.remove(&id).unwrap_or_default();
-        let terms = (Arc::clone(&self.world), Arc::clone(&self.compute));
+        let terms = (Arc::clone(&self.world), self.supplier.clone());
         let address = ClientActor(ClientMachine::new(id, terms, memory)).start();
         self.live.insert(id, LiveClient { address: address.clone(), rest: None });
         Ok(address)
@@ -161,7 +161,6 @@ fn gone(id: ClientId) -> FederationError {
 mod tests {
     use super::*;
     use crate::federation::client::messages::{AssetArrived, WorkStopped};
-    use crate::federation::compute::Workers;
     use crate::federation::event::{EndReason, Event};
     use crate::federation::rules::Rules;
     use crate::federation::testing::setup;
@@ -170,7 +169,7 @@ mod tests {
     fn directory(max_idle: usize) -> Directory {
         let setup = setup(Rules { clients: 9, load: 2, idle: 3, ..Rules::default() });
         let world = Arc::new(World::new(&setup).expect("possible"));
-        Directory::new(world, Arc::new(Workers), max_idle)
+        Directory::new(world, Supplier::Workers, max_idle)
     }
 
     /// Sends a client an asset, which leaves it idle.

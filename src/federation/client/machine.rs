@@ -13,7 +13,7 @@ use super::messages::{AssetArrived, Broadcast, Stop, ToClient, Trained, Uncomput
 use super::orders;
 use super::uncomputed;
 use super::upload::{self, tell_server};
-use crate::federation::compute::{Compute, ParticipantRef};
+use crate::federation::compute::{ParticipantRef, Supplier};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::Envelope;
 use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
@@ -32,7 +32,7 @@ use crate::wire::Body;
 pub(crate) struct ClientMachine {
     id: ClientId,
     world: Arc<World>,
-    compute: Arc<dyn Compute>,
+    supplier: Supplier,
     memory: ClientMemory,
     /// With the length and the end of the work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
@@ -45,11 +45,11 @@ impl ClientMachine {
     /// A client with nothing to do, and this to remember.
     pub fn new(
         id: ClientId,
-        (world, compute): (Arc<World>, Arc<dyn Compute>),
+        (world, supplier): (Arc<World>, Supplier),
         memory: ClientMemory,
     ) -> ClientMachine {
         let (waiting, busy_until) = (VecDeque::new(), VirtualTime::ZERO);
-        ClientMachine { id, world, compute, memory, waiting, busy_until, open: 0 }
+        ClientMachine { id, world, supplier, memory, waiting, busy_until, open: 0 }
     }
 
     pub fn id(&self) -> ClientId {
@@ -120,7 +120,7 @@ impl ClientMachine {
             _ if off == Some(now) => Some(Failure::Away),
             Some((CrashTime::Before, _)) => Some(Failure::Crashed),
             _ => {
-                upload::damaged_down(&self.world, &*self.compute, &broadcast).map(Failure::Corrupt)
+                upload::damaged_down(&self.world, &self.supplier, &broadcast).map(Failure::Corrupt)
             }
         };
         if let Some(failure) = failure {
@@ -173,7 +173,7 @@ impl ClientMachine {
                 seat: &broadcast.seat,
             };
             let place = at.place();
-            let known = self.compute.known_training(&at, broadcast.masking.as_deref());
+            let known = self.supplier.known_training(&at, broadcast.masking.as_deref());
             if let Some(training) = known {
                 self.memory.lend_to_nobody();
                 effects.extend(orders::supply(broadcast, training, time));
@@ -182,7 +182,7 @@ impl ClientMachine {
             let state = match stateless {
                 true => Ok(Body::default()),
                 false => self.memory.lend(
-                    (&self.world, &*self.compute),
+                    (&self.world, &self.supplier),
                     self.id,
                     (place, &broadcast.down),
                 ),
@@ -297,7 +297,7 @@ impl ClientMachine {
 
     /// What a snapshot needs of a client that remembers.
     pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<KeptClient> {
-        self.memory.keep(&*self.compute, self.id, out)
+        self.memory.keep(&self.supplier, self.id, out)
     }
 
     /// Tells the client itself something later.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::federation::compute::Compute;
+use crate::federation::compute::Supplier;
 use crate::federation::error::FederationError;
 use crate::federation::frames::SentDown;
 use crate::federation::snapshot::Cadence;
@@ -66,13 +66,13 @@ impl ClientMemory {
     /// The state leaves to be trained; the client must not have lent it.
     pub fn lend(
         &mut self,
-        (world, compute): (&World, &dyn Compute),
+        (world, supplier): (&World, &Supplier),
         client: ClientId,
         (seat, down): ((Round, SeatId), &Arc<SentDown>),
     ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
             Held::Here(state) => state,
-            Held::Answered => saved(compute, client)?,
+            Held::Answered => saved(supplier, client)?,
             Held::Fresh | Held::Lent => Body::default(),
         };
         if world.rules.snapshots != Cadence::Never {
@@ -91,7 +91,7 @@ impl ClientMemory {
     /// asked. Forgets what no snapshot will need.
     pub fn keep(
         &mut self,
-        compute: &dyn Compute,
+        supplier: &Supplier,
         client: ClientId,
         out: &BTreeSet<(Round, SeatId)>,
     ) -> Option<KeptClient> {
@@ -102,15 +102,15 @@ impl ClientMemory {
             (Some(first), _) => first.state.clone(),
             (None, Held::Here(state)) => state.clone(),
             (None, Held::Fresh) => return None,
-            (None, Held::Answered | Held::Lent) => compute.client_state(client)?.clone(),
+            (None, Held::Answered | Held::Lent) => supplier.client_state(client)?.clone(),
         };
         let out = self.before.iter().map(|before| (before.seat, Arc::clone(&before.down)));
         Some(KeptClient { state, out: out.collect() })
     }
 }
 
-fn saved(compute: &dyn Compute, client: ClientId) -> Result<Body, FederationError> {
+fn saved(supplier: &Supplier, client: ClientId) -> Result<Body, FederationError> {
     let nothing =
         || FederationError::Unrecorded(format!("the state of {client} is not in the checkpoint"));
-    compute.client_state(client).cloned().ok_or_else(nothing)
+    supplier.client_state(client).cloned().ok_or_else(nothing)
 }

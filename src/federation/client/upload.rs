@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::messages::Broadcast;
-use crate::federation::compute::{Compute, ParticipantRef};
+use crate::federation::compute::{ParticipantRef, Supplier};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
@@ -39,13 +39,13 @@ pub(super) fn arrives_twice(world: &World, context: &RoundContext, seat: &Seat) 
 /// What a client finds wrong with a Down that was damaged on its way.
 pub(super) fn damaged_down(
     world: &World,
-    compute: &dyn Compute,
+    supplier: &Supplier,
     broadcast: &Broadcast,
 ) -> Option<String> {
     let Broadcast { context, seat, down, .. } = broadcast;
     let victim = world.victim(context.round, seat);
     let draws = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
-    compute.download_damage(&ParticipantRef { world, context, seat }, down, draws)
+    supplier.download_damage(&ParticipantRef { world, context, seat }, down, draws)
 }
 
 /// Sends a seat's Up; `arrived` makes the server's message of it, with its charge where frames are charged.

@@ -1,16 +1,21 @@
 //! The opening of a round: its participants and what they are sent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::policy_steps::{StepRequest, policy};
+use super::result_source::ResultSource;
 use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
-use crate::federation::frames::SentDown;
+use crate::federation::frames::{SentDown, down_header, send_down};
+use crate::federation::sink::JobKind;
+use crate::federation::timesheet::count_as;
 use crate::federation::world::World;
-use crate::policy::{RoundContext, Seat};
+use crate::policy::{Lab, Message, PolicyError, RoundContext, Seat, Server};
 use crate::quantity::ClientId;
+use crate::wire::WireError;
 
-/// A round that is to be opened.
+/// Request to open a round: participants, their downloads, and the frames that carry them.
 pub(in crate::federation) struct OpeningRequest {
     pub world: Arc<World>,
     pub context: Arc<RoundContext>,
@@ -27,12 +32,68 @@ pub(crate) struct RoundOpening {
     pub first: Option<Arc<Exchange>>,
 }
 
+impl StepRequest for OpeningRequest {
+    const STEP: &'static str = "open a round";
+    type Answer = RoundOpening;
+
+    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<RoundOpening, FederationError> {
+        let OpeningRequest { world, context, cohort } = self;
+        let mut seats = seats(&world, &context, &cohort)?;
+        let downs = server.broadcast(&context, &seats, lab).map_err(policy("broadcast"))?;
+        if downs.len() != seats.len() {
+            let (given, wanted) = (downs.len(), seats.len());
+            let what = format!("the method gave {given} Downs for {wanted} seats");
+            return Err(FederationError::Impossible(what));
+        }
+        let mut packed: BTreeMap<*const Message, Arc<SentDown>> = BTreeMap::new();
+        // The messages stay alive until all are packed, so that no address is used twice.
+        let mut sent = Vec::with_capacity(downs.len());
+        for (seat, down) in seats.iter().zip(&downs) {
+            let address = Arc::as_ptr(down);
+            if let Some(known) = packed.get(&address) {
+                sent.push(Arc::clone(known));
+                continue;
+            }
+            let header = down_header(&context, seat);
+            let down = Arc::clone(down);
+            let send = || send_down(down, &world.coding, &header);
+            let new = count_as(JobKind::Codec, send).map_err(unsendable(&context))?;
+            let new = Arc::new(new);
+            packed.insert(address, Arc::clone(&new));
+            sent.push(new);
+        }
+        let first = first_exchange(&world, &context, &seats);
+        for (seat, like) in world.load_seats(context.phase_name, &seats, &context.period) {
+            sent.push(Arc::clone(&sent[like]));
+            seats.push(seat);
+        }
+        Ok(RoundOpening { cohort, seats, downs: sent, first })
+    }
+
+    fn known(self, source: &dyn ResultSource) -> Result<RoundOpening, FederationError> {
+        let OpeningRequest { world, context, cohort } = self;
+        let mut seats = seats(&world, &context, &cohort)?;
+        let first = first_exchange(&world, &context, &seats);
+        let load = world.load_seats(context.phase_name, &seats, &context.period);
+        seats.extend(load.into_iter().map(|(seat, _)| seat));
+        let downs = source.downs(&world, &context, &seats)?;
+        Ok(RoundOpening { cohort, seats, downs, first })
+    }
+}
+
+/// A value that no codec of downloads can carry is that of training that went wrong; the rest is the method's.
+fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationError {
+    let round = context.round;
+    move |error| match error {
+        PolicyError::Wire(source @ WireError::NotEncodable { .. }) => {
+            FederationError::Download { round, source }
+        }
+        error => policy("pack a broadcast")(error),
+    }
+}
+
 /// Returns the first seat's exchange, where uploads are to be added in secret.
-pub(super) fn first_exchange(
-    world: &World,
-    context: &RoundContext,
-    seats: &[Seat],
-) -> Option<Arc<Exchange>> {
+fn first_exchange(world: &World, context: &RoundContext, seats: &[Seat]) -> Option<Arc<Exchange>> {
     world
         .rules
         .privacy
@@ -42,7 +103,7 @@ pub(super) fn first_exchange(
 }
 
 /// Returns the seats that the method gives a cohort, parts of shards as seats of their own.
-pub(super) fn seats(
+fn seats(
     world: &World,
     context: &RoundContext,
     cohort: &[ClientId],

@@ -1,29 +1,54 @@
-//! Steps of the server's policy, as workers do them.
+//! Steps of the server's policy, as workers do them and as sources know them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::opening::{OpeningRequest, RoundOpening, first_exchange, seats};
+use super::result_source::{ResultSource, SuppliedClosing};
 use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
-use crate::federation::figure::Figure;
+use crate::federation::figure::{Digest, Figure};
 use crate::federation::fold::Part;
-use crate::federation::frames::{SentDown, down_header, send_down};
 use crate::federation::privacy::Masking;
 use crate::federation::robust::{Figures, FoldRule};
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
 use crate::federation::world::World;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Folded, Lab, Message, Period, PolicyError, Predictor, RoundContext, Server};
-use crate::wire::{Body, WireError};
+use crate::policy::{Folded, Lab, Period, PolicyError, Predictor, RoundContext, Server};
+use crate::wire::Body;
 
-/// Names of the steps, as errors give them.
-pub(super) const BEGIN: &str = "begin a task";
-pub(super) const OPEN: &str = "open a round";
-pub(super) const CLOSE: &str = "close a round";
-pub(super) const END: &str = "end a task";
-pub(super) const RESTART: &str = "restart";
+/// Request for a step of the policy.
+pub(in crate::federation) trait StepRequest: Send + 'static {
+    /// Name of the step, as errors give it.
+    const STEP: &'static str;
+    type Answer: Send + 'static;
+
+    /// Has the policy do the step.
+    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<Self::Answer, FederationError>;
+
+    /// Takes the answer from a source, without the policy.
+    fn known(self, source: &dyn ResultSource) -> Result<Self::Answer, FederationError>;
+}
+
+/// Request to begin a task.
+pub(in crate::federation) struct BeginRequest {
+    pub period: Period,
+}
+
+/// Request to take the aggregate of a round into the policy.
+pub(in crate::federation) struct ClosingRequest {
+    pub context: Arc<RoundContext>,
+    pub aggregate: RoundAggregate,
+    /// True if the model is to be tested.
+    pub test: bool,
+}
+
+/// Request to end a task, whose phases are all over.
+pub(in crate::federation) struct EndRequest {
+    pub period: Period,
+    /// True if the model is to be tested.
+    pub test: bool,
+}
 
 /// The server after a step that changed it.
 pub(crate) struct ServerState {
@@ -53,6 +78,49 @@ pub(in crate::federation) struct RoundAggregate {
     pub rule: FoldRule,
 }
 
+impl Restart {
+    /// Name of the step, as errors give it.
+    pub const STEP: &'static str = "restart";
+
+    /// Makes a policy as it was saved, and tells it of the period that began since.
+    pub fn work(self, lab: &Lab) -> Result<Box<dyn Server>, FederationError> {
+        let Restart { world, saved, begun } = self;
+        let anew = || {
+            let init = StreamKey::new(world.rules.seed, Domain::Init);
+            let mut server = world.method.server(lab, init)?;
+            if let Some(saved) = saved {
+                server.load(&saved)?;
+            }
+            if let Some(period) = begun {
+                server.begin_period(&period, lab)?;
+            }
+            Ok(server)
+        };
+        anew().map_err(policy(Self::STEP))
+    }
+}
+
+impl ServerState {
+    /// The state that a step left; with the model where it is to be tested.
+    fn of(server: &dyn Server, lab: &Lab, test: bool) -> Result<ServerState, FederationError> {
+        let (saved, digest) = count_as(JobKind::Codec, || {
+            let saved = server.save();
+            let digest = saved.digest();
+            (saved, digest)
+        });
+        let predictor =
+            test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
+        let figures = server.figures().into_iter();
+        let figures = figures.map(|(name, figure)| (name.to_string(), Figure(figure))).collect();
+        Ok(ServerState { saved, digest, figures, predictor })
+    }
+
+    /// The state as far as it is known without the policy.
+    fn known(digest: u64, figures: BTreeMap<String, Figure>) -> ServerState {
+        ServerState { saved: Body::default(), digest, figures, predictor: None }
+    }
+}
+
 impl RoundAggregate {
     /// Returns the aggregate in the clear, and metrics of its making.
     fn open(self) -> Result<(Option<Folded>, Figures), PolicyError> {
@@ -71,125 +139,58 @@ impl RoundAggregate {
     }
 }
 
-fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
+/// Says in which step the policy failed.
+pub(super) fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
     move |source| match source {
         PolicyError::Data(error) => FederationError::Data(error.to_string()),
         source => FederationError::Policy { step, source: Box::new(source) },
     }
 }
 
-/// A value that no codec of downloads can carry is that of training that went wrong; the rest is the method's.
-fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationError {
-    let round = context.round;
-    move |error| match error {
-        PolicyError::Wire(source @ WireError::NotEncodable { .. }) => {
-            FederationError::Download { round, source }
-        }
-        error => policy("pack a broadcast")(error),
+impl StepRequest for BeginRequest {
+    const STEP: &'static str = "begin a task";
+    type Answer = ();
+
+    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<(), FederationError> {
+        server.begin_period(&self.period, lab).map_err(policy(Self::STEP))
+    }
+
+    fn known(self, _: &dyn ResultSource) -> Result<(), FederationError> {
+        Ok(())
     }
 }
 
-/// Tells the policy of a task that begins.
-pub(super) fn begin(
-    server: &mut dyn Server,
-    lab: &Lab,
-    period: &Period,
-) -> Result<(), FederationError> {
-    server.begin_period(period, lab).map_err(policy(BEGIN))
-}
+impl StepRequest for ClosingRequest {
+    const STEP: &'static str = "close a round";
+    type Answer = ServerState;
 
-/// Makes a policy as it was saved, and tells it of a period that began since.
-pub(super) fn restart(lab: &Lab, restart: Restart) -> Result<Box<dyn Server>, FederationError> {
-    let Restart { world, saved, begun } = restart;
-    let anew = || {
-        let init = StreamKey::new(world.rules.seed, Domain::Init);
-        let mut server = world.method.server(lab, init)?;
-        if let Some(saved) = saved {
-            server.load(&saved)?;
-        }
-        if let Some(period) = begun {
-            server.begin_period(&period, lab)?;
-        }
-        Ok(server)
-    };
-    anew().map_err(policy(RESTART))
-}
-
-/// Opens a round: participants, their downloads, and the frames that carry them.
-pub(super) fn open(
-    server: &mut dyn Server,
-    lab: &Lab,
-    request: OpeningRequest,
-) -> Result<RoundOpening, FederationError> {
-    let OpeningRequest { world, context, cohort } = request;
-    let mut seats = seats(&world, &context, &cohort)?;
-    let downs = server.broadcast(&context, &seats, lab).map_err(policy("broadcast"))?;
-    if downs.len() != seats.len() {
-        let (given, wanted) = (downs.len(), seats.len());
-        let what = format!("the method gave {given} Downs for {wanted} seats");
-        return Err(FederationError::Impossible(what));
+    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<ServerState, FederationError> {
+        let ClosingRequest { context, aggregate, test } = self;
+        let (folded, figures) = aggregate.open().map_err(policy("fold uploads"))?;
+        server.end_round(&context, folded, lab).map_err(policy(Self::STEP))?;
+        let mut state = ServerState::of(server, lab, test)?;
+        let named = |(name, figure): (&str, f64)| (name.to_string(), Figure(figure));
+        state.figures.extend(figures.into_iter().map(named));
+        Ok(state)
     }
-    let mut packed: BTreeMap<*const Message, Arc<SentDown>> = BTreeMap::new();
-    // The messages stay alive until all are packed, so that no address is used twice.
-    let mut sent = Vec::with_capacity(downs.len());
-    for (seat, down) in seats.iter().zip(&downs) {
-        let address = Arc::as_ptr(down);
-        if let Some(known) = packed.get(&address) {
-            sent.push(Arc::clone(known));
-            continue;
-        }
-        let header = down_header(&context, seat);
-        let down = Arc::clone(down);
-        let send = || send_down(down, &world.coding, &header);
-        let new = count_as(JobKind::Codec, send).map_err(unsendable(&context))?;
-        let new = Arc::new(new);
-        packed.insert(address, Arc::clone(&new));
-        sent.push(new);
+
+    fn known(self, source: &dyn ResultSource) -> Result<ServerState, FederationError> {
+        let SuppliedClosing { digest, figures } = source.closing(self.context.round)?;
+        Ok(ServerState::known(digest, figures))
     }
-    let first = first_exchange(&world, &context, &seats);
-    for (seat, like) in world.load_seats(context.phase_name, &seats, &context.period) {
-        sent.push(Arc::clone(&sent[like]));
-        seats.push(seat);
+}
+
+impl StepRequest for EndRequest {
+    const STEP: &'static str = "end a task";
+    type Answer = ServerState;
+
+    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<ServerState, FederationError> {
+        server.end_period(&self.period, lab).map_err(policy(Self::STEP))?;
+        ServerState::of(server, lab, self.test)
     }
-    Ok(RoundOpening { cohort, seats, downs: sent, first })
-}
 
-/// Takes the aggregate of a round into the policy.
-pub(super) fn close(
-    server: &mut dyn Server,
-    lab: &Lab,
-    context: &RoundContext,
-    aggregate: RoundAggregate,
-    test: bool,
-) -> Result<ServerState, FederationError> {
-    let (folded, figures) = aggregate.open().map_err(policy("fold uploads"))?;
-    server.end_round(context, folded, lab).map_err(policy(CLOSE))?;
-    let mut state = state(server, lab, test)?;
-    let named = |(name, figure): (&str, f64)| (name.to_string(), Figure(figure));
-    state.figures.extend(figures.into_iter().map(named));
-    Ok(state)
-}
-
-/// Tells the policy that all phases of the period are over.
-pub(super) fn end(
-    server: &mut dyn Server,
-    lab: &Lab,
-    period: &Period,
-    test: bool,
-) -> Result<ServerState, FederationError> {
-    server.end_period(period, lab).map_err(policy(END))?;
-    state(server, lab, test)
-}
-
-fn state(server: &dyn Server, lab: &Lab, test: bool) -> Result<ServerState, FederationError> {
-    let (saved, digest) = count_as(JobKind::Codec, || {
-        let saved = server.save();
-        let digest = saved.digest();
-        (saved, digest)
-    });
-    let predictor =
-        test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
-    let figures = server.figures().into_iter();
-    let figures = figures.map(|(name, figure)| (name.to_string(), Figure(figure))).collect();
-    Ok(ServerState { saved, digest, figures, predictor })
+    fn known(self, source: &dyn ResultSource) -> Result<ServerState, FederationError> {
+        let Digest(digest) = source.ending(self.period.task)?;
+        Ok(ServerState::known(digest, BTreeMap::new()))
+    }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::federation::compute::Workers;
 use crate::federation::event::Entry;
 use crate::federation::rules::{Participants, ParticipationSection, Rules};
 use crate::federation::sink::Memory;
@@ -58,13 +57,14 @@ fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, 
     let devices = Devices::start(vec![setup.lab.clone()], None, Box::new(()), None);
     let devices = devices.expect("starts");
     let policy = world.method.server(&setup.lab, StreamKey::new(0, Domain::Init)).expect("starts");
-    let server = ServerMachine::new(Arc::clone(&world), Arc::new(Workers), Some(policy));
+    let server = ServerMachine::new(Arc::clone(&world), Supplier::Workers, Some(policy));
     let memory = Memory::default();
     let sink = Box::new(memory.clone());
     let most = actix::System::new().block_on(async move {
-        let (compute, interrupt) = (Arc::new(Workers), Interrupt::default());
-        let clients = Directory::new(Arc::clone(&world), Arc::new(Workers), max_idle);
-        let mut conductor = Conductor::new(world, compute, server, sink, devices, interrupt);
+        let interrupt = Interrupt::default();
+        let clients = Directory::new(Arc::clone(&world), Supplier::Workers, max_idle);
+        let mut conductor =
+            Conductor::new(world, Supplier::Workers, server, sink, devices, interrupt);
         conductor.clients = clients;
         let mut most = 0;
         loop {

@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use crate::federation::assets::AssetCaches;
 use crate::federation::bias::Comparison;
 use crate::federation::compute::{
-    ComparisonRequest, Computation, Compute, ModelTest, OpeningRequest, PolicyHolder, PolicyStep,
-    Restart, RoundAggregate, RoundOpening, ServerState, Workers,
+    ComparisonRequest, Computation, ModelTest, PolicyHolder, PolicyStep, Restart, StepRequest,
+    Supplier,
 };
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
@@ -17,13 +17,13 @@ use crate::federation::sink::JobKind;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{Period, Predictor, RoundContext, Server};
-use crate::quantity::{ClientId, Round};
+use crate::policy::{Period, Predictor, Server};
+use crate::quantity::Round;
 use crate::wire::Body;
 
 /// The policy, the supplier of its results, and its state as it was last saved.
 pub(super) struct PolicyDesk {
-    compute: Arc<dyn Compute>,
+    supplier: Supplier,
     policy: PolicyHolder,
     saved: Body,
     digest: u64,
@@ -39,14 +39,14 @@ struct TestedModel {
 
 impl PolicyDesk {
     /// A desk with a policy; without one where results are supplied all along.
-    pub fn new(compute: Arc<dyn Compute>, policy: Option<Box<dyn Server>>) -> PolicyDesk {
+    pub fn new(supplier: Supplier, policy: Option<Box<dyn Server>>) -> PolicyDesk {
         let policy = PolicyHolder::new(policy);
-        PolicyDesk { compute, policy, saved: Body::default(), digest: 0, tested: None }
+        PolicyDesk { supplier, policy, saved: Body::default(), digest: 0, tested: None }
     }
 
     /// Returns true if results are computed, so that there is state to keep and to hand out.
     pub fn computes(&self) -> bool {
-        self.compute.computes()
+        self.supplier.computes()
     }
 
     /// Returns the state as it was last saved.
@@ -59,35 +59,9 @@ impl PolicyDesk {
         self.digest
     }
 
-    /// Tells the policy of a task that begins.
-    pub fn begin_task(&mut self, period: Period) -> Computation<PolicyStep<()>> {
-        self.compute.begin_task(&mut self.policy, period)
-    }
-
-    /// Opens a round with this cohort.
-    pub fn open_round(
-        &mut self,
-        world: &Arc<World>,
-        context: &Arc<RoundContext>,
-        cohort: Vec<ClientId>,
-    ) -> Computation<PolicyStep<RoundOpening>> {
-        let (world, context) = (Arc::clone(world), Arc::clone(context));
-        self.compute.open_round(&mut self.policy, OpeningRequest { world, context, cohort })
-    }
-
-    /// Takes the aggregate of a round into the policy.
-    pub fn close_round(
-        &mut self,
-        context: Arc<RoundContext>,
-        aggregate: RoundAggregate,
-        test: bool,
-    ) -> Computation<PolicyStep<ServerState>> {
-        self.compute.close_round(&mut self.policy, context, aggregate, test)
-    }
-
-    /// Tells the policy that all phases of a task are over.
-    pub fn end_task(&mut self, period: Period, test: bool) -> Computation<PolicyStep<ServerState>> {
-        self.compute.end_task(&mut self.policy, period, test)
+    /// Asks the policy for a step.
+    pub fn step<R: StepRequest>(&mut self, request: R) -> Computation<PolicyStep<R::Answer>> {
+        self.supplier.step(&mut self.policy, request)
     }
 
     /// Makes a policy in the place of one that is lost in this round: as it was last saved, and told of a period
@@ -101,7 +75,7 @@ impl PolicyDesk {
         // Before its first round a server has nothing saved, and is made anew.
         let saved = (round > Round(0)).then(|| self.saved.clone());
         let restart = Restart { world: Arc::clone(world), saved, begun };
-        self.compute.restart(&mut self.policy, restart)
+        self.supplier.restart(&mut self.policy, restart)
     }
 
     /// Takes the policy back from a step, and returns the step's result.
@@ -116,7 +90,7 @@ impl PolicyDesk {
 
     /// Adds an upload to its round's fold.
     pub fn fold(&self, fold: &Fold, upload: Upload) -> Option<Effect> {
-        self.compute.fold(fold, upload).map(|work| Effect::Post(JobKind::Fold, work))
+        self.supplier.fold(fold, upload).map(|work| Effect::Post(JobKind::Fold, work))
     }
 
     /// Returns what a round folded to.
@@ -125,7 +99,7 @@ impl PolicyDesk {
         round: Round,
         folded: oneshot::Receiver<Outcome>,
     ) -> Computation<Result<Outcome, String>> {
-        self.compute.folded(round, folded)
+        self.supplier.folded(round, folded)
     }
 
     /// Tests the model on these head rows.
@@ -137,7 +111,7 @@ impl PolicyDesk {
         predictor: Option<Arc<dyn Predictor>>,
     ) -> Computation<Result<Vec<Tally>, FederationError>> {
         let (world, server, digest) = (Arc::clone(world), self.saved.clone(), self.digest);
-        self.compute.test(ModelTest { world, after, predictor, seen, server, digest })
+        self.supplier.test(ModelTest { world, after, predictor, seen, server, digest })
     }
 
     /// Compares the client models of a round.
@@ -145,7 +119,7 @@ impl PolicyDesk {
         &self,
         request: ComparisonRequest,
     ) -> Computation<Result<Comparison, FederationError>> {
-        self.compute.compare(request)
+        self.supplier.compare(request)
     }
 
     /// Remembers the result of a test of the model as it is now.
@@ -166,7 +140,7 @@ impl PolicyDesk {
         place: SnapshotPlace,
         caches: &mut AssetCaches,
     ) -> Result<(), FederationError> {
-        let Some(Snapshot { server, caches: held, .. }) = self.compute.record_end(place) else {
+        let Some(Snapshot { server, caches: held, .. }) = self.supplier.record_end(place) else {
             return Ok(());
         };
         self.policy.load(server).map_err(|error| {
@@ -175,7 +149,7 @@ impl PolicyDesk {
         })?;
         caches.restore(held);
         self.saved = server.clone();
-        self.compute = Arc::new(Workers);
+        self.supplier = Supplier::Workers;
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::bias::Comparison;
-use crate::federation::compute::{ComparisonRequest, RoundAggregate, ServerState};
+use crate::federation::compute::{ClosingRequest, ComparisonRequest, RoundAggregate, ServerState};
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
@@ -83,7 +83,8 @@ impl ServerMachine {
         let rules = &self.world.rules;
         let aggregate = RoundAggregate { part: folded.part, masking, rule: rules.fold };
         self.doing = "waits for its policy to close a round";
-        let state = self.desk.close_round(context, aggregate, rules.curve == Curve::Round);
+        let test = rules.curve == Curve::Round;
+        let state = self.desk.step(ClosingRequest { context, aggregate, test });
         effects.extend(tell_result(done, state, ToServer::Closed));
     }
 

@@ -29,7 +29,7 @@ use super::round_book::RoundBook;
 use super::schedule::Schedule;
 use crate::data::TaskView;
 use crate::federation::assets::AssetCaches;
-use crate::federation::compute::{Computation, Compute};
+use crate::federation::compute::{Computation, Supplier};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
 use crate::federation::error::FederationError;
@@ -58,13 +58,13 @@ impl ServerMachine {
     /// The server of a run; without a policy where results are supplied all along.
     pub fn new(
         world: Arc<World>,
-        compute: Arc<dyn Compute>,
+        supplier: Supplier,
         policy: Option<Box<dyn Server>>,
     ) -> ServerMachine {
         ServerMachine {
             schedule: Schedule::new(),
             book: RoundBook::default(),
-            desk: PolicyDesk::new(compute, policy),
+            desk: PolicyDesk::new(supplier, policy),
             caches: AssetCaches::new(world.rules.cache),
             world,
             met: Met::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::availability::Cohort;
-use crate::federation::compute::RoundOpening;
+use crate::federation::compute::{OpeningRequest, RoundOpening};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::Envelope;
 use crate::federation::error::FederationError;
@@ -45,7 +45,8 @@ impl ServerMachine {
         let context = Arc::new(self.schedule.open_round(&self.world, now, &cohort));
         self.book.announce(Arc::clone(&context));
         self.doing = "waits for its policy to open a round";
-        let opening = self.desk.open_round(&self.world, &context, cohort);
+        let world = Arc::clone(&self.world);
+        let opening = self.desk.step(OpeningRequest { world, context, cohort });
         effects.extend(tell_result(now, opening, ToServer::Opened));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Tasks: one arrives, its phases follow each other, it ends and is tested.
 
 use super::{ServerMachine, ToServer, tell_result};
-use crate::federation::compute::ServerState;
+use crate::federation::compute::{BeginRequest, EndRequest, ServerState};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::Envelope;
 use crate::federation::error::FederationError;
@@ -46,7 +46,7 @@ impl ServerMachine {
         self.book.begin_task();
         self.caches.begin_task();
         self.doing = "waits for its policy to begin a task";
-        effects.extend(tell_result(now, self.desk.begin_task(period), ToServer::Begun));
+        effects.extend(tell_result(now, self.desk.step(BeginRequest { period }), ToServer::Begun));
         Ok(())
     }
 
@@ -76,7 +76,8 @@ impl ServerMachine {
         let period = self.world.period(self.schedule.task());
         let test = self.world.rules.curve != Curve::Never;
         self.doing = "waits for its policy to end a task";
-        effects.extend(tell_result(now, self.desk.end_task(period, test), ToServer::PeriodEnded));
+        let ended = self.desk.step(EndRequest { period, test });
+        effects.extend(tell_result(now, ended, ToServer::PeriodEnded));
     }
 
     /// The policy has ended the task: its model is tested, unless that of the last test is the same.

@@ -1,0 +1,166 @@
+//! Supplier of results: workers that compute them, or a source that knows them.
+
+use std::sync::Arc;
+
+use rand_chacha::ChaCha8Rng;
+use tokio::sync::oneshot;
+
+use super::computation::Computation;
+use super::model_tests::{ComparisonRequest, ModelTest};
+use super::policy_holder::{PolicyHolder, PolicyStep};
+use super::policy_steps::{Restart, StepRequest};
+use super::result_source::{ParticipantRef, ResultSource, SuppliedTraining};
+use crate::federation::bias::Comparison;
+use crate::federation::devices::Work;
+use crate::federation::error::FederationError;
+use crate::federation::faults::damage;
+use crate::federation::fold::{Fold, Outcome, Upload};
+use crate::federation::frames::{SentDown, down_header};
+use crate::federation::privacy::Masking;
+use crate::federation::sink::JobKind;
+use crate::federation::snapshot::{Snapshot, SnapshotPlace};
+use crate::learning::Tally;
+use crate::policy::Lab;
+use crate::quantity::{ClientId, Round};
+use crate::wire::{Body, encode};
+
+/// Supplier of results: of the server's policy, of folds and tests, and of local training.
+#[derive(Clone)]
+pub(in crate::federation) enum Supplier {
+    /// Everything is computed, by the workers that jobs are posted to.
+    Workers,
+    /// Nothing is computed but trainings that the source does not know.
+    Source(Arc<dyn ResultSource>),
+}
+
+impl Supplier {
+    /// Returns true if results are computed, so that there is state to keep and to hand out.
+    pub fn computes(&self) -> bool {
+        self.source().is_none()
+    }
+
+    /// Answers a step of the policy: the policy goes into a job and comes back with the result.
+    pub fn step<R: StepRequest>(
+        &self,
+        policy: &mut PolicyHolder,
+        request: R,
+    ) -> Computation<PolicyStep<R::Answer>> {
+        if let Some(source) = self.source() {
+            return Computation::Known(PolicyStep::supplied(request.known(source)));
+        }
+        let mut server = policy.lend();
+        let job = move |lab: &Lab| {
+            let result = request.work(&mut *server, lab);
+            PolicyStep { policy: Some(server), result }
+        };
+        Computation::job(JobKind::Server, job, panicked(R::STEP))
+    }
+
+    /// Makes a policy in the place of a lost one.
+    pub fn restart(
+        &self,
+        policy: &mut PolicyHolder,
+        restart: Restart,
+    ) -> Computation<PolicyStep<()>> {
+        if !self.computes() {
+            return Computation::Known(PolicyStep::supplied(Ok(())));
+        }
+        drop(policy.lend());
+        let anew = move |lab: &Lab| match restart.work(lab) {
+            Ok(server) => PolicyStep { policy: Some(server), result: Ok(()) },
+            Err(error) => PolicyStep::supplied(Err(error)),
+        };
+        Computation::job(JobKind::Server, anew, panicked(Restart::STEP))
+    }
+
+    /// Returns the work that adds an upload to its round's fold; nothing where folds are not computed.
+    pub fn fold(&self, fold: &Fold, upload: Upload) -> Option<Work> {
+        self.computes().then(|| fold.work(upload))
+    }
+
+    /// Returns what a round folded to; `folded` is where its fold will tell.
+    pub fn folded(
+        &self,
+        round: Round,
+        folded: oneshot::Receiver<Outcome>,
+    ) -> Computation<Result<Outcome, String>> {
+        if let Some(source) = self.source() {
+            let refused = source.refused(round);
+            return Computation::Known(Ok(Outcome { part: None, refused, broken: None }));
+        }
+        let result = async move { folded.await.map_err(|_| "a worker is gone".to_string()) };
+        Computation::Posted { jobs: Vec::new(), result: Box::pin(result) }
+    }
+
+    /// Tests the global model, block by block.
+    pub fn test(&self, test: ModelTest) -> Computation<Result<Vec<Tally>, FederationError>> {
+        let Some(source) = self.source() else { return test.by_workers() };
+        let tally = match test.after {
+            SnapshotPlace::Round(round) => source.tested_round(round),
+            SnapshotPlace::Task(task) => source.tested_task(task),
+        };
+        Computation::Known(tally.map(|tally| vec![tally]))
+    }
+
+    /// Compares the client models of a round before synchronization.
+    pub fn compare(
+        &self,
+        request: ComparisonRequest,
+    ) -> Computation<Result<Comparison, FederationError>> {
+        match self.source() {
+            Some(source) => Computation::Known(source.bias(request.context.round)),
+            None => request.by_workers(),
+        }
+    }
+
+    /// Returns the result of a participant's training where it is known; otherwise it is to be computed.
+    pub fn known_training(
+        &self,
+        at: &ParticipantRef<'_>,
+        masking: Option<&Masking>,
+    ) -> Option<Result<SuppliedTraining, FederationError>> {
+        self.source_of(at).map(|source| source.training(at, masking))
+    }
+
+    /// Returns what a client finds wrong with a download that was damaged on its way by these draws.
+    pub fn download_damage(
+        &self,
+        at: &ParticipantRef<'_>,
+        download: &SentDown,
+        mut draws: ChaCha8Rng,
+    ) -> Option<String> {
+        if let Some(source) = self.source_of(at) {
+            return source.damage(at);
+        }
+        let header = down_header(at.context, at.seat);
+        let body = download.message.body();
+        damage(encode(&header, &body, &at.world.coding.down).ok()?, &mut draws)
+    }
+
+    /// Returns a client's state where it was saved before anything was computed.
+    pub fn client_state(&self, client: ClientId) -> Option<&Body> {
+        self.source()?.saved_state(client)
+    }
+
+    /// Returns the snapshot from which on everything is computed, where it was taken here.
+    pub fn record_end(&self, place: SnapshotPlace) -> Option<&Snapshot> {
+        self.source()?.ends_at(place)
+    }
+
+    fn source(&self) -> Option<&dyn ResultSource> {
+        match self {
+            Supplier::Workers => None,
+            Supplier::Source(source) => Some(&**source),
+        }
+    }
+
+    /// Returns the source where it knows a participant's training.
+    fn source_of(&self, at: &ParticipantRef<'_>) -> Option<&dyn ResultSource> {
+        let (round, seat) = at.place();
+        self.source().filter(|source| source.knows(round, seat))
+    }
+}
+
+fn panicked<T>(step: &'static str) -> impl FnOnce(String) -> PolicyStep<T> {
+    move |message| PolicyStep::supplied(Err(FederationError::Panicked { step, message }))
+}
