@@ -6,11 +6,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use super::client::TrainingJob;
 use super::devices::Work;
-use super::envelope::{Envelope, Message, Pending};
+use super::envelope::{Envelope, Pending};
 use super::error::FederationError;
 use super::event::{Event, Numbers};
 use super::network::Journey;
@@ -51,17 +49,4 @@ pub(super) enum Effect {
     Turn(Arc<World>),
     /// The run is over.
     End(Result<(), FederationError>),
-}
-
-/// The message that a slot's content makes.
-///
-/// `gone` is the error of a worker that never answers.
-pub(super) fn answered<T: Send + 'static, E: Send + 'static>(
-    slot: oneshot::Receiver<Result<T, E>>,
-    gone: fn(String) -> E,
-    wrap: impl FnOnce(Result<T, E>) -> Message + Send + 'static,
-) -> Pending {
-    Box::pin(async move {
-        wrap(slot.await.unwrap_or_else(|_| Err(gone("the worker is gone".to_string()))))
-    })
 }

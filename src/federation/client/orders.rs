@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::messages::{Broadcast, Done, Stop, ToClient, Trained};
 use super::training::TrainingJob;
-use crate::federation::compute::{SuppliedTraining, SuppliedUpdate};
-use crate::federation::effect::{Effect, answered};
+use crate::federation::compute::{SuppliedTraining, SuppliedUpdate, answered};
+use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
 use crate::federation::error::FederationError;
 use crate::federation::packs::Ticket;
@@ -24,21 +24,17 @@ pub(super) fn ask(
     let (context, seat) = (Arc::clone(&broadcast.context), broadcast.seat.clone());
     let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
     let (job, slot) = TrainingJob::new(broadcast, state, missed, worked);
-    let pending = answered(
-        slot,
-        |gone| gone,
-        move |answer| {
-            let trained = answer.unwrap_or_else(|panic| Trained {
-                context,
-                seat,
-                state: Some(Body::default()),
-                samples: 0,
-                worked,
-                result: Err(Stop::Failed(Failure::Panicked(panic))),
-            });
-            Message::Client(to, ToClient::Trained(Box::new(trained)))
-        },
-    );
+    let pending = Box::pin(async move {
+        let trained = answered(slot, |gone| gone).await.unwrap_or_else(|panic| Trained {
+            context,
+            seat,
+            state: Some(Body::default()),
+            samples: 0,
+            worked,
+            result: Err(Stop::Failed(Failure::Panicked(panic))),
+        });
+        Message::Client(to, ToClient::Trained(Box::new(trained)))
+    });
     Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
 }
 

@@ -30,10 +30,8 @@ impl<T: Send + 'static> Computation<T> {
             // Nobody listens any more when the run was stopped.
             let _ = answer.send(guard(|| work(lab)));
         }));
-        let result = Box::pin(async move {
-            let answer = slot.await.unwrap_or_else(|_| Err(gone()));
-            answer.unwrap_or_else(lost)
-        });
+        let result =
+            Box::pin(async move { answered(slot, |gone| gone).await.unwrap_or_else(lost) });
         Computation::Posted { jobs: vec![(kind, work)], result }
     }
 }
@@ -45,8 +43,7 @@ impl<T: Send + 'static, E: Send + 'static> Computation<Result<T, E>> {
         slot: oneshot::Receiver<Result<T, E>>,
         lost: fn(String) -> E,
     ) -> Computation<Result<T, E>> {
-        let result = Box::pin(async move { slot.await.unwrap_or_else(|_| Err(lost(gone()))) });
-        Computation::Posted { jobs, result }
+        Computation::Posted { jobs, result: Box::pin(answered(slot, lost)) }
     }
 }
 
@@ -62,6 +59,10 @@ impl<T: 'static> Computation<T> {
     }
 }
 
-fn gone() -> String {
-    "the worker is gone".to_string()
+/// The answer that comes into a slot; `lost` makes the error of a worker that never answers.
+pub(in crate::federation) async fn answered<T, E>(
+    slot: oneshot::Receiver<Result<T, E>>,
+    lost: fn(String) -> E,
+) -> Result<T, E> {
+    slot.await.unwrap_or_else(|_| Err(lost("the worker is gone".to_string())))
 }

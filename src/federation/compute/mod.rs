@@ -12,7 +12,7 @@ mod policy_steps;
 mod result_source;
 mod supplier;
 
-pub(super) use computation::Computation;
+pub(super) use computation::{Computation, answered};
 pub(super) use model_tests::{ComparisonRequest, ModelTest, OwnModel};
 pub(super) use opening::{OpeningRequest, RoundOpening};
 pub(super) use policy_holder::{PolicyHolder, PolicyStep};
