@@ -14,7 +14,7 @@ use super::event::{Event, Numbers};
 use super::network::Journey;
 use super::packs::Ticket;
 use super::queue::{ActorId, Class};
-use super::server::ServerKept;
+use super::server::{ServerKept, ToServer};
 use super::sink::JobKind;
 use super::world::World;
 use crate::learning::Confusion;
@@ -49,4 +49,11 @@ pub(super) enum Effect {
     Turn(Arc<World>),
     /// The run is over.
     End(Result<(), FederationError>),
+}
+
+impl Effect {
+    /// Tells the server something.
+    pub fn tell_server(at: VirtualTime, class: Class, message: ToServer) -> Effect {
+        Effect::Tell(Envelope::for_server(at, class, message))
+    }
 }

@@ -12,7 +12,7 @@ use super::memory::{ClientMemory, KeptClient};
 use super::messages::{AssetArrived, Broadcast, Stop, ToClient, Trained, Uncomputed, WorkStopped};
 use super::orders;
 use super::uncomputed;
-use super::upload::{self, tell_server};
+use super::upload;
 use crate::federation::compute::{ParticipantRef, Supplier};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::Envelope;
@@ -326,7 +326,8 @@ impl ClientMachine {
         effects: &mut Vec<Effect>,
     ) {
         effects.push(Effect::Record(failed(context, seat, self.id, &failure), None));
-        effects.push(tell_server(now, ToServer::Failed { round: context.round, seat }));
+        let message = ToServer::Failed { round: context.round, seat };
+        effects.push(Effect::tell_server(now, Class::Delivery, message));
     }
 }
 

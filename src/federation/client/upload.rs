@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::messages::Broadcast;
 use crate::federation::compute::{ParticipantRef, Supplier};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::{Envelope, Message};
+use crate::federation::envelope::Message;
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
@@ -57,7 +57,7 @@ pub(super) fn send(
     arrived: impl FnOnce(Option<Event>) -> ToServer,
 ) -> Effect {
     if !world.charged {
-        return tell_server(now, arrived(None));
+        return Effect::tell_server(now, Class::Delivery, arrived(None));
     }
     let fate = fate(world, context, seat, bytes.frame());
     let charge = Event::FrameCharged {
@@ -82,8 +82,4 @@ pub(super) fn send(
     };
     let parcel = Parcel { fate, message: Message::Server(message) };
     Effect::Send(Journey { direction: Direction::Up, parcels: [parcel].into() })
-}
-
-pub(super) fn tell_server(at: VirtualTime, message: ToServer) -> Effect {
-    Effect::Tell(Envelope::for_server(at, Class::Delivery, message))
 }

@@ -31,7 +31,7 @@ use crate::data::TaskView;
 use crate::federation::assets::AssetCaches;
 use crate::federation::compute::{Computation, Supplier};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::{Envelope, Message};
+use crate::federation::envelope::Message;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, JOURNAL_FORMAT};
 use crate::federation::queue::{ActorId, Class};
@@ -219,7 +219,7 @@ pub(super) fn tell_result<T: Send + 'static>(
 ) -> Vec<Effect> {
     match computation {
         Computation::Known(result) => {
-            vec![Effect::Tell(Envelope::for_server(at, Class::Timer, message(result)))]
+            vec![Effect::tell_server(at, Class::Timer, message(result))]
         }
         Computation::Posted { jobs, result } => {
             let pending = Box::pin(async move { Message::Server(message(result.await)) });

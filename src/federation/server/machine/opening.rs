@@ -7,7 +7,6 @@ use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::availability::Cohort;
 use crate::federation::compute::{OpeningRequest, RoundOpening};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::Envelope;
 use crate::federation::error::FederationError;
 use crate::federation::event::Event;
 use crate::federation::privacy::Introduction;
@@ -31,8 +30,7 @@ impl ServerMachine {
                 let event = Event::RoundWaits { round, task: self.task().task, until: until.0 };
                 effects.push(Effect::Record(event, None));
                 self.doing = "waits for clients that can be reached";
-                let reopen = Envelope::for_server(until, Class::Timer, ToServer::Reopen);
-                effects.push(Effect::Tell(reopen));
+                effects.push(Effect::tell_server(until, Class::Timer, ToServer::Reopen));
                 return Ok(());
             }
             Cohort::Never => {
@@ -89,7 +87,7 @@ impl ServerMachine {
         }
         if let Some(at) = round.deadline(now) {
             let message = ToServer::Deadline(round.context.round);
-            effects.push(Effect::Tell(Envelope::for_server(at, Class::Deadline, message)));
+            effects.push(Effect::tell_server(at, Class::Deadline, message));
         }
         self.book.open(round);
         self.doing = "waits for seats";

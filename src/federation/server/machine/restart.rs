@@ -7,7 +7,6 @@
 
 use super::{ServerMachine, tell_result};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::Envelope;
 use crate::federation::event::Event;
 use crate::federation::faults::Restart;
 use crate::federation::queue::Class;
@@ -23,7 +22,7 @@ impl ServerMachine {
         let loss = Loss { round, downtime, caches: self.caches.clone() };
         // As the arrival of a frame: also a round in which nothing takes time is still open then.
         let message = ToServer::Lose(Box::new(loss));
-        Some(Effect::Tell(Envelope::for_server(now + after, Class::Delivery, message)))
+        Some(Effect::tell_server(now + after, Class::Delivery, message))
     }
 
     /// Loses the server if the round is still open, and has a new policy made.

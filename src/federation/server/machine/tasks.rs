@@ -3,7 +3,6 @@
 use super::{ServerMachine, ToServer, tell_result};
 use crate::federation::compute::{BeginRequest, EndRequest, ServerState};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::Envelope;
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
@@ -30,7 +29,7 @@ impl ServerMachine {
         if now < due {
             effects.push(Effect::Record(Event::TaskWaits { task, until: due.0 }, None));
             self.doing = "waits for a task to reach a client";
-            effects.push(Effect::Tell(Envelope::for_server(due, Class::Timer, ToServer::TaskDue)));
+            effects.push(Effect::tell_server(due, Class::Timer, ToServer::TaskDue));
             return Ok(());
         }
         let slots = self.world.curriculum.slots.as_ref();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::{OpenRound, SeatStatus, Sent};
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
-use crate::federation::envelope::Envelope;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::privacy::{
     Introduction, Masking, Masks, ProtocolFrame, Room, SecureAggregation, introduce, unmask,
@@ -37,10 +36,9 @@ impl OpenRound {
         let mut introduction = introduce(&self.room(world, rules), now);
         let frames = std::mem::take(&mut introduction.frames);
         effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsTheSeat)));
-        effects.push(tell(
-            introduction.settled,
-            ToServer::Introduced(self.context.round, introduction),
-        ));
+        let (at, round) = (introduction.settled, self.context.round);
+        let message = ToServer::Introduced(round, introduction);
+        effects.push(Effect::tell_server(at, Class::Delivery, message));
     }
 
     /// Sends the Downs to members that are ready for them.
@@ -135,16 +133,11 @@ impl OpenRound {
             copy: *copy,
             asset: None,
         };
-        let lost = !fate.arrives && missed == Missed::EndsTheSeat;
-        tell(
-            *at,
-            match lost {
-                true => {
-                    ToServer::Lost { round: self.context.round, seat: *seat, charge: Some(charge) }
-                }
-                false => ToServer::Charged(charge),
-            },
-        )
+        let message = match !fate.arrives && missed == Missed::EndsTheSeat {
+            true => ToServer::Lost { round: self.context.round, seat: *seat, charge: Some(charge) },
+            false => ToServer::Charged(charge),
+        };
+        Effect::tell_server(*at, Class::Delivery, message)
     }
 }
 
@@ -155,8 +148,4 @@ enum Missed {
     EndsTheSeat,
     /// The upload is here already.
     IsOnlyCharged,
-}
-
-fn tell(at: VirtualTime, message: ToServer) -> Effect {
-    Effect::Tell(Envelope::for_server(at, Class::Delivery, message))
 }
