@@ -117,16 +117,7 @@ impl ServerMachine {
             return self.straggler_is_back((round, seat), effects);
         }
         if let Some(round) = self.book.current_mut() {
-            round.skip(seat);
-            let event = Event::ClientFailed {
-                round: round.context.round,
-                task: round.context.period.task,
-                seat,
-                client: round.client(seat),
-                reason: "lost".to_string(),
-                detail: String::new(),
-            };
-            effects.push(Effect::Record(event, None));
+            effects.push(round.fail(seat, "lost", ""));
         }
     }
 

@@ -110,16 +110,8 @@ impl ServerMachine {
             return round.invite(&self.world, rules, introduction, &mut self.caches, effects);
         }
         for seat in introduction.members {
-            round.skip(seat);
-            let event = Event::ClientFailed {
-                round: round.context.round,
-                task: round.context.period.task,
-                seat,
-                client: round.client(seat),
-                reason: "excluded".to_string(),
-                detail: "too few members for secure aggregation".to_string(),
-            };
-            effects.push(Effect::Record(event, None));
+            let detail = "too few members for secure aggregation";
+            effects.push(round.fail(seat, "excluded", detail));
         }
     }
 }

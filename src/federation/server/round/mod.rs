@@ -343,6 +343,20 @@ impl OpenRound {
         self.fold.skip(seat);
     }
 
+    /// Records that the seat fails: it sends nothing that counts.
+    pub fn fail(&mut self, seat: SeatId, reason: &str, detail: &str) -> Effect {
+        self.skip(seat);
+        let event = Event::ClientFailed {
+            round: self.context.round,
+            task: self.context.period.task,
+            seat,
+            client: self.client(seat),
+            reason: reason.to_string(),
+            detail: detail.to_string(),
+        };
+        Effect::Record(event, None)
+    }
+
     fn account(&mut self, seat: SeatId, status: SeatStatus) {
         debug_assert_eq!(self.status[seat.index()], SeatStatus::Out, "{seat} accounted for twice");
         self.status[seat.index()] = status;
