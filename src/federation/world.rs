@@ -227,13 +227,6 @@ impl World {
         self.method.cost(context, &work)
     }
 
-    /// The most seats of a round that a worker trains together: as many as its phase and the rules allow.
-    pub fn max_pack_size(&self, context: &RoundContext) -> usize {
-        let phases = self.method.phases(&context.period, self.rules.rounds);
-        let of_phase = phases.get(context.phase).map_or(1, |phase| phase.max_pack_size);
-        self.rules.pack.min(of_phase)
-    }
-
     /// A seat as faults see it.
     pub fn victim(&self, round: Round, seat: &Seat) -> Victim {
         Victim { client: seat.client, round, unit: seat.unit_in_keys() }

@@ -77,10 +77,8 @@ impl ServerMachine {
         let clients = opening.seats.iter().map(|seat| seat.client);
         let drawn = self.met.meet(&self.world, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
-        let working = opening.seats.iter().filter(|seat| seat.works()).count();
-        let closing = self.world.rules.closing_of(self.schedule.phase(), working);
         effects.extend(self.loss_in(context.round, now));
-        let round = OpenRound::new(&self.world, context, opening, closing, now);
+        let round = OpenRound::new(&self.world, context, self.schedule.phase(), opening, now);
         match &self.world.rules.privacy.secure {
             Some(rules) => round.introduce(&self.world, rules, now, effects),
             None => round.broadcast(&self.world, &mut self.caches, now, effects),

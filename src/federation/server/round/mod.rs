@@ -26,7 +26,7 @@ use crate::federation::privacy::Masking;
 use crate::federation::queue::Class;
 use crate::federation::robust::FoldRule;
 use crate::federation::world::World;
-use crate::policy::{RoundContext, Seat, UpMeta};
+use crate::policy::{Phase, RoundContext, Seat, UpMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
 
 /// What is known of a seat.
@@ -48,6 +48,8 @@ pub(super) struct OpenRound {
     out: usize,
     /// Seats whose Up came in time.
     here: usize,
+    /// Seats that a worker trains together at most: as many as the phase and the rules allow.
+    max_pack_size: usize,
     closing: Closing,
     /// When it is certainly over, where stragglers are skipped.
     certain: Option<VirtualTime>,
@@ -80,8 +82,8 @@ impl OpenRound {
     pub fn new(
         world: &World,
         context: Arc<RoundContext>,
+        phase: &Phase,
         opening: RoundOpening,
-        closing: Closing,
         now: VirtualTime,
     ) -> OpenRound {
         let RoundOpening { seats, downs, first, .. } = opening;
@@ -90,9 +92,12 @@ impl OpenRound {
             (None, FoldRule::Mean) => Folding::Plain(Arc::clone(&world.method)),
             (None, rule) => Folding::Robust(Arc::clone(&world.method), rule),
         };
+        let working = seats.iter().filter(|seat| seat.works()).count();
+        let closing = world.rules.closing_of(phase, working);
         let (fold, folded) = Fold::new(folding, seats.len());
         OpenRound {
             context,
+            max_pack_size: world.rules.pack.min(phase.max_pack_size),
             closing,
             certain: closing.certain().map(|deadline| now + deadline),
             closed: false,
@@ -185,8 +190,7 @@ impl OpenRound {
 
     /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
     fn plan_packs(&self, world: &World, reached: &[&Seat]) -> Option<Effect> {
-        let pack = world.max_pack_size(&self.context);
-        if pack <= 1 {
+        if self.max_pack_size <= 1 {
             return None;
         }
         let plan = &world.training;
@@ -197,7 +201,7 @@ impl OpenRound {
         };
         let train = reached.iter().filter(|seat| seat.works());
         let candidates = train.map(candidate).collect();
-        Some(Effect::Plan(self.context.round, packs::plan(candidates, pack)))
+        Some(Effect::Plan(self.context.round, packs::plan(candidates, self.max_pack_size)))
     }
 
     /// Says whether the Down arrives.
