@@ -61,10 +61,10 @@ impl ClientMachine {
         self.open == 0
     }
 
-    /// Ends with what is to be remembered; nothing of stateless clients and of those that never trained.
+    /// Ends with what is to be remembered; nothing of clients that never trained.
     pub fn retire(&mut self) -> Option<ClientMemory> {
         let memory = std::mem::take(&mut self.memory);
-        (!self.world.stateless && !memory.is_blank()).then_some(memory)
+        (!memory.is_blank()).then_some(memory)
     }
 
     /// Takes any message, without an actor.
