@@ -82,7 +82,7 @@ impl AveragingMethod for FedProto {
     fn parts(&self) -> Parts<'_, (), MeanPrototypes> {
         Parts {
             local: self,
-            upload: Some(self),
+            upload: self,
             download: Some(self),
             server: Some(self),
             ..self.fedavg.base()

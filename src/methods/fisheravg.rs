@@ -57,7 +57,7 @@ impl AveragingMethod for FisherAvg {
     type Memory = ();
 
     fn parts(&self) -> Parts<'_, (), ()> {
-        Parts { upload: Some(self), ..self.fedavg.base() }
+        Parts { upload: self, ..self.fedavg.base() }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::policy::{
     RoundContext, RoundWork, Seat, Server, SketchFacts, kind_of,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, BodySketch, Kind, NamedTensor, Section, WireError};
+use crate::wire::{Body, BodySketch, Kind, MetaWriter, NamedTensor, Section, WireError};
 
 /// Bytes of the digest by which a Down names an asset.
 const DIGEST_BYTES: usize = 8;
@@ -139,14 +139,25 @@ impl<C: AveragingMethod> Base<C> {
         let (parts, cut) = (self.parts(), self.cut(facts.view, Direction::Up));
         let parameters = self.averaged_places(&cut, facts);
         let weights = parameters.iter().filter_map(Place::weights);
-        let extra = parts.upload_places(facts).into_iter().chain(weights).collect();
+        let extra = parts.upload.places(facts).into_iter().chain(weights).collect();
         Layout {
-            control: parts.upload_fields(facts, cut.head.start),
+            control: self.upload_fields(facts, cut.head.start),
             parameters,
             extra,
-            size: parts.upload_size(),
+            size: parts.upload.size(),
             ..Layout::default()
         }
+    }
+
+    /// Returns the control fields of an upload whose head begins at this row: by FedAvg the task whose rows it holds,
+    /// where rows have owners, and the row.
+    fn upload_fields(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+        let mut usual = MetaWriter::new();
+        if self.parameters.is_by_owner() {
+            usual.u64(u64::from(facts.view.task.0));
+        }
+        usual.u64(first_row as u64);
+        self.parts().upload.fields(facts, first_row, usual.finish())
     }
 
     /// A message of a client whose training came to this.
@@ -172,10 +183,10 @@ impl<C: AveragingMethod> Base<C> {
             role: member.seat.role,
             counts: &counts,
         };
-        let control = parts.upload_fields(&facts, cut.head.start);
-        let mut extra = parts.upload_sections(&context, member, &trained)?;
-        if let Some((upload, prefix)) = parts.upload.zip(parts.elementwise_weight_prefix()) {
-            let all = upload.elementwise_weights(&context, member, &trained)?;
+        let control = self.upload_fields(&facts, cut.head.start);
+        let mut extra = parts.upload.sections(&context, member, &trained)?;
+        if let Some(prefix) = parts.upload.elementwise_weight_prefix() {
+            let all = parts.upload.elementwise_weights(&context, member, &trained)?;
             let weights =
                 cut.take(&self.parameters, &all, |name| travels(name) && !is_buffer(name))?;
             let weights = weight_tensors(prefix, &self.parameters, &weights)?;
@@ -318,7 +329,7 @@ impl<C: AveragingMethod> Method for Base<C> {
         if is_closing(facts.phase) {
             return Ok(update);
         }
-        self.parts().validate_upload(&update)?;
+        self.parts().upload.validate(&update)?;
         match self.parts().transform {
             Some(transform) => transform.transform(facts, sent, update),
             None => Ok(update),

@@ -97,7 +97,7 @@ impl AveragingMethod for Glfc {
         Parts {
             trains: TrainedRows::Seen,
             local: self,
-            upload: Some(self),
+            upload: self,
             download: self.has_proxy().then_some(self as &dyn DownloadExtras<_>),
             previous_model: task_end.then(PreviousModel::default),
             server: Some(self),

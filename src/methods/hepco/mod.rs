@@ -75,7 +75,7 @@ impl AveragingMethod for Hepco {
     /// Every client teaches the server.
     fn parts(&self) -> Parts<'_, (), Memory> {
         Parts {
-            upload: Some(&LabelCounts),
+            upload: &LabelCounts,
             server: Some(self),
             keeps_uploads: true,
             ..self.client.base()

@@ -76,7 +76,7 @@ impl AveragingMethod for Lorm {
     fn parts(&self) -> Parts<'_, (), Tasks> {
         Parts {
             local: self,
-            upload: Some(self),
+            upload: self,
             download: Some(self),
             transform: Some(self),
             server: Some(self),

@@ -8,9 +8,8 @@ use crate::policy::{ClientState, Holdings, ModelFacts, RoundContext};
 impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     /// Returns sample passes of a client's training, for virtual time.
     pub fn work(&self, load: &Workload<'_>) -> f64 {
-        let (passes, samples) = (self.local.work(load), load.samples);
-        let Some(upload) = self.upload else { return passes };
-        passes + upload.work(samples) + upload.model_work(load.model, samples)
+        let (upload, samples) = (self.upload, load.samples);
+        self.local.work(load) + upload.work(samples) + upload.model_work(load.model, samples)
     }
 
     /// Returns sample passes of a report after training.

@@ -16,7 +16,7 @@ impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     /// Returns services that the layouts would allow and a part cannot bear; the reason that counts is the first.
     pub fn vetoes(&self) -> Vec<Veto> {
         let mut vetoes = self.local.vetoes();
-        vetoes.extend(self.upload.into_iter().flat_map(|upload| upload.vetoes()));
+        vetoes.extend(self.upload.vetoes());
         vetoes.extend(self.transform.into_iter().flat_map(|transform| transform.vetoes()));
         vetoes.extend(self.server.into_iter().flat_map(|server| server.vetoes()));
         for veto in self.adaptation.vetoes() {

@@ -1,14 +1,12 @@
 //! Messages, phases and participants that the parts of a method make.
 
 use super::{ClientContext, LocalTraining, Parts, SharedModel};
-use crate::methods::averaged::{Client, Memory, SAMPLES, Trained, Weights, sample_count};
+use crate::methods::averaged::{Client, Memory, Weights};
 use crate::model::is_buffer;
 use crate::policy::{
-    ClientState, Lab, Message, ModelFacts, Place, PolicyError, Role, RoundContext, Seat,
-    SketchFacts, UpSize, Weight, one_seat_each,
+    ClientState, Lab, Message, ModelFacts, Role, RoundContext, Seat, Weight, one_seat_each,
 };
 use crate::quantity::ClientId;
-use crate::wire::{MetaWriter, Section};
 
 impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     /// Returns the surroundings of a client's part of a round.
@@ -34,64 +32,10 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
         LocalTraining { context: self.context(model, lab), local: self.local, round }
     }
 
-    /// Returns the places of an upload beside parameters.
-    pub fn upload_places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        self.upload.map_or_else(|| vec![sample_count()], |upload| upload.places(facts))
-    }
-
-    /// Returns the tensors of those places.
-    ///
-    /// # Errors
-    /// What makes the upload unusable.
-    pub fn upload_sections(
-        &self,
-        context: &ClientContext<'_>,
-        member: &Client<'_, S>,
-        trained: &Trained,
-    ) -> Result<Vec<Section>, PolicyError> {
-        match self.upload {
-            Some(upload) => upload.sections(context, member, trained),
-            None => Ok(vec![trained.sample_count()?]),
-        }
-    }
-
-    /// Returns the control fields of an upload whose head begins at this row: by FedAvg the task whose rows it holds,
-    /// where rows have owners, and the row.
-    pub fn upload_fields(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
-        let mut usual = MetaWriter::new();
-        if self.adaptation.parameters(facts.model).is_by_owner() {
-            usual.u64(u64::from(facts.view.task.0));
-        }
-        usual.u64(first_row as u64);
-        let usual = usual.finish();
-        match self.upload {
-            Some(upload) => upload.fields(facts, first_row, usual),
-            None => usual,
-        }
-    }
-
-    /// Returns when the size of an upload is known.
-    pub fn upload_size(&self) -> UpSize {
-        self.upload.map_or(UpSize::Static, |upload| upload.size())
-    }
-
-    /// Refuses an upload that cannot be used.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    pub fn validate_upload(&self, update: &Message) -> Result<(), PolicyError> {
-        self.upload.map_or(Ok(()), |upload| upload.validate(update))
-    }
-
-    /// Returns the beginning of the names of tensors that weigh parameters number by number, if there are such.
-    pub fn elementwise_weight_prefix(&self) -> Option<&'static str> {
-        self.upload.and_then(|upload| upload.elementwise_weight_prefix())
-    }
-
     /// Returns the weight of a parameter in the mean. Statistics that no optimizer moves have no elementwise weights.
     pub fn weight_of(&self, name: &str) -> Weight {
-        let tensor = self.upload.map_or(SAMPLES, |upload| upload.weight_tensor());
-        match (self.elementwise_weight_prefix(), self.averaging.weights) {
+        let tensor = self.upload.weight_tensor();
+        match (self.upload.elementwise_weight_prefix(), self.averaging.weights) {
             (Some(prefix), _) if !is_buffer(name) => Weight::Each(prefix),
             (_, Weights::BySamples) => Weight::Sum(tensor),
             (_, Weights::Uniform) => Weight::Presence(tensor),

@@ -42,7 +42,7 @@ pub use roles::Roles;
 pub use server_update::{ServerUpdate, TaskStart};
 pub use shared_model::{SharedModel, TrainedRows};
 pub use transform_upload::TransformUpload;
-pub use upload_extras::UploadExtras;
+pub use upload_extras::{SampleCount, UploadExtras};
 pub use workload::Workload;
 
 use super::averaged::{Averaging, Memory};
@@ -69,8 +69,8 @@ pub struct Parts<'m, S, M> {
     pub trains: TrainedRows,
     /// Training of a pack of clients.
     pub local: &'m dyn LocalUpdate<S>,
-    /// Tensors of an upload beside parameters; the sample count alone if not named.
-    pub upload: Option<&'m dyn UploadExtras<S>>,
+    /// Tensors of an upload beside parameters.
+    pub upload: &'m dyn UploadExtras<S>,
     /// Tensors, fields and assets of a download beside parameters.
     pub download: Option<&'m dyn DownloadExtras<M>>,
     /// Model of the previous task's end, if clients are sent it.
@@ -109,7 +109,7 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
             averaging,
             trains: TrainedRows::Usual,
             local: &PlainTraining,
-            upload: None,
+            upload: &SampleCount,
             download: None,
             previous_model: None,
             server: None,

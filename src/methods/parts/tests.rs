@@ -91,7 +91,7 @@ fn demands_and_costs_of_all_parts_count() {
     let trainable =
         Trainable { train: Train::Module, norms: Norms::Settled, ..Trainable::default() };
     let plain: Parts<'_, (), ()> = trainable.base();
-    let parts = Parts { local: &Demanding, upload: Some(&Demanding), ..plain };
+    let parts = Parts { local: &Demanding, upload: &Demanding, ..plain };
     let plan = &TrainingPlan { epochs: 3, ..TrainingPlan::default() };
     let (model, round) = (&model(WireForm::Full), &round());
     let seat = &one_seat_each(&round.period, &[ClientId(0)])[0];

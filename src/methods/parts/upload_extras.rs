@@ -1,15 +1,19 @@
 //! Tensors of an upload beside parameters.
 
 use super::ClientContext;
-use crate::methods::averaged::{Client, SAMPLES, Trained};
+use crate::methods::averaged::{Client, SAMPLES, Trained, sample_count};
 use crate::model::ParameterSet;
 use crate::policy::{Message, ModelFacts, Place, PolicyError, SketchFacts, UpSize, Veto};
 use crate::wire::Section;
 
-/// Tensors of an upload beside parameters. They replace the sample count, which an implementor names if it sends it.
+/// Tensors of an upload beside parameters; by default the sample count alone. An implementor that sends others names it
+/// among them, if it sends it.
 pub trait UploadExtras<S> {
     /// Returns the places of the tensors, in the order in which they travel.
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place>;
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let _ = facts;
+        vec![sample_count()]
+    }
 
     /// Returns the tensors of those places.
     ///
@@ -20,7 +24,10 @@ pub trait UploadExtras<S> {
         context: &ClientContext<'_>,
         member: &Client<'_, S>,
         trained: &Trained,
-    ) -> Result<Vec<Section>, PolicyError>;
+    ) -> Result<Vec<Section>, PolicyError> {
+        let _ = (context, member);
+        Ok(vec![trained.sample_count()?])
+    }
 
     /// Returns the name of the tensor that says how much an upload counts in the mean.
     fn weight_tensor(&self) -> &'static str {
@@ -84,3 +91,8 @@ pub trait UploadExtras<S> {
         Vec::new()
     }
 }
+
+/// Uploads of FedAvg: the sample count beside parameters.
+pub struct SampleCount;
+
+impl<S> UploadExtras<S> for SampleCount {}

@@ -208,7 +208,7 @@ impl AveragingMethod for PiLora {
         };
         Parts {
             local: self,
-            upload: Some(self),
+            upload: self,
             server: Some(self),
             keeps_uploads: true,
             ..Parts::fedavg(self, Averaging { weights: self.weights, head })

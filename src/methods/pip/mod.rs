@@ -112,7 +112,7 @@ impl AveragingMethod for Pip {
     fn parts(&self) -> Parts<'_, (), Prototypes> {
         let dualprompt = Parts { server: Some(self), ..self.base.base() };
         match self.injects() {
-            true => Parts { local: self, upload: Some(self), download: Some(self), ..dualprompt },
+            true => Parts { local: self, upload: self, download: Some(self), ..dualprompt },
             false => dualprompt,
         }
     }

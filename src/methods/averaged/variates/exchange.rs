@@ -26,7 +26,7 @@ pub(in crate::methods) fn with_variates<'m, M: ControlVariates>(
     let at_server = method.keeping().1 == Keeper::Server;
     Parts {
         local: method,
-        upload: Some(method),
+        upload: method,
         download: Some(method),
         server: Some(method),
         keeps_uploads: at_server,
