@@ -45,8 +45,8 @@ pub use parameters::{Parameter, Parameters, Rows};
 pub use sample_count::{SAMPLES, sample_count};
 pub use settings::{Averaging, OldLogits, Weights};
 pub(in crate::methods) use slopes::{Proximal, Slopes};
-pub(in crate::methods) use training::first_of;
 pub use training::{Client, Learnt, Trained, one_by_one};
+pub(in crate::methods) use training::{first_of, take_single};
 #[cfg(test)]
 pub(in crate::methods) use variates::renew;
 pub use variates::{CONTROL, ControlVariates, Variates, Way};

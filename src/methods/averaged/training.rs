@@ -78,6 +78,15 @@ pub(in crate::methods) fn first_of<'p, 'c, S>(
     pack.first().ok_or_else(none)
 }
 
+/// Returns the result of the only member of a pack.
+///
+/// # Errors
+/// Where the pack was empty, and why the member fails.
+pub(in crate::methods) fn take_single(learnt: Learnt) -> Result<Trained, PolicyError> {
+    let none = || PolicyError::Unsupported("nobody was trained".to_owned());
+    learnt.into_iter().next().ok_or_else(none)?
+}
+
 /// Trains the members of a pack one after another.
 pub fn one_by_one<'m, S>(
     pack: &mut [Client<'m, S>],

@@ -11,7 +11,7 @@ use super::signal::Signal;
 use super::state::Learned;
 use crate::data::{Shard, TaskView};
 use crate::learning::{Classifier, Teacher};
-use crate::methods::averaged::{Client, Trained, previous};
+use crate::methods::averaged::{Client, Trained, previous, take_single};
 use crate::methods::parts::{ClientContext, LocalTraining};
 use crate::model::ParameterSet;
 use crate::policy::{Lab, Message, PolicyError};
@@ -82,8 +82,7 @@ impl Glfc {
         let trained = training.train_with_objective(&[member.upon(&all)], |_| {
             Ok(Box::new(Compensated { terms, learned, task, own, old: teacher }))
         })?;
-        let none = || PolicyError::Unsupported("nobody was trained".to_owned());
-        let mut trained = trained.into_iter().next().ok_or_else(none)??;
+        let mut trained = take_single(trained)?;
         trained.samples = member.shard.len();
         if signalled && self.has_proxy() && !member.shard.is_empty() {
             let learnt = (&trained.parameters, view.seen());

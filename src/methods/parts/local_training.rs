@@ -2,7 +2,7 @@
 
 use super::{ClientContext, LocalUpdate, RowQuery, SharedModel};
 use crate::learning::{Classifier, Course, TrainingReport, train_pack};
-use crate::methods::averaged::{Client, Direction, Learnt, Objective, Pass, Trained};
+use crate::methods::averaged::{Client, Direction, Learnt, Objective, Pass, Trained, take_single};
 use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::{Lab, PolicyError};
@@ -45,8 +45,7 @@ impl<'a, S> LocalTraining<'a, S> {
     /// # Errors
     /// As [`train`](LocalTraining::train), and why the member fails.
     pub fn train_single(&self, member: &Client<'_, S>) -> Result<Trained, PolicyError> {
-        let none = || PolicyError::Unsupported("nobody was trained".to_owned());
-        self.train(std::slice::from_ref(member))?.into_iter().next().ok_or_else(none)?
+        take_single(self.train(std::slice::from_ref(member))?)
     }
 
     /// Trains a pack by an objective that may change what its maker holds, made for the network that trains.

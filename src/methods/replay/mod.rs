@@ -9,7 +9,7 @@ use candle_core::Tensor;
 
 pub use self::state::Memory;
 pub(super) use self::terms::{Batch2, Noted, Terms};
-use super::averaged::{Client, Objective, Pass, Trained};
+use super::averaged::{Client, Objective, Pass, Trained, take_single};
 use super::parts::LocalTraining;
 use crate::data::{Batch, Shard};
 use crate::learning::exemplars::Remembered;
@@ -91,8 +91,7 @@ pub(super) fn learn(
         Ok(Box::new(Replaying { replay, lab, key, memory, offering }))
     })?;
     member.state = memory;
-    let none = || PolicyError::Unsupported("nobody was trained".to_owned());
-    let mut trained = trained.into_iter().next().ok_or_else(none)??;
+    let mut trained = take_single(trained)?;
     let kept = member.state.reservoir.slots().len();
     trained.metrics.push(("remembered", kept as f64));
     if replay.buffer.counts {
