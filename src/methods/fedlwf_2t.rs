@@ -28,8 +28,8 @@ use super::averaged::{
 };
 use super::fedavg::FedAvg;
 use super::parts::{
-    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PreviousModel, TrainedRows,
-    Workload,
+    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PreviousModel,
+    TrainedRows, Workload,
 };
 use super::registry::MethodEntry;
 use crate::data::{Batch, TaskView};
@@ -304,7 +304,7 @@ impl FedLwf2t {
         if view.rows.start == 0 {
             return Ok(Vec::new());
         }
-        let norms = self.teacher_norms.of(self.fedavg.norms_in_training(view));
+        let norms = self.teacher_norms.of(self.fedavg.settings(view).batch_norms());
         let lesson = |parameters: &ParameterSet, share: f64, outputs: usize| {
             let teacher = Teacher::new(&lab.backbone, parameters, 0..outputs, norms)?;
             Ok::<_, PolicyError>(Lesson { teacher, share })

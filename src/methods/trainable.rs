@@ -179,16 +179,6 @@ impl Trainable {
         }
     }
 
-    /// Whether batch norms may be among what trains.
-    pub(in crate::methods) fn has_batch_norms(&self) -> bool {
-        matches!(self.train, Train::All | Train::Module)
-    }
-
-    /// By which moments a network that trains in a task normalises; nothing where no batch norm trains.
-    pub(in crate::methods) fn norms_in_training(&self, view: &TaskView) -> Option<Norms> {
-        self.has_batch_norms().then(|| self.norms_of(view))
-    }
-
     /// FedHAF's networks upon this backbone.
     fn module(model: &ModelFacts) -> NetworkShape {
         NetworkShape::table_6(model.backbone.dim(), model.classes)
@@ -276,8 +266,17 @@ impl Adaptation for Trainable {
     }
 
     fn settings(&self, view: &TaskView) -> TrainingSettings {
-        let (dropout, norms, max_pack) = (self.dropout(), self.norms_of(view), self.largest_pack());
-        let has_batch_norms = self.has_batch_norms();
+        let dropout = match self.train {
+            Train::Module | Train::Adapter => self.dropout,
+            Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
+        };
+        // In the first task there is nothing that could have settled.
+        let norms = if view.rows.start == 0 { Norms::Batch } else { self.norms };
+        // A backbone that trains is its client's own, and so is a module; others have no batch norms that train.
+        let (has_batch_norms, max_pack) = match self.train {
+            Train::All | Train::Module => (true, 1),
+            Train::Head | Train::Prompt | Train::Lora | Train::Adapter => (false, usize::MAX),
+        };
         TrainingSettings { dropout, norms, has_batch_norms, query: None, max_pack }
     }
 
@@ -292,35 +291,6 @@ impl Adaptation for Trainable {
 impl Trainable {
     /// Returns the parts of FedAvg, for methods that are FedAvg but for some.
     pub fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
-        Parts::fedavg(self, self.averaging())
-    }
-
-    /// Weights of clients and head rows in messages.
-    pub fn averaging(&self) -> Averaging {
-        Averaging { weights: self.weights, head: self.head }
-    }
-
-    /// Fraction of entries that training drops.
-    pub(in crate::methods) fn dropout(&self) -> f64 {
-        match self.train {
-            Train::Module | Train::Adapter => self.dropout,
-            Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
-        }
-    }
-
-    /// Moments of a task's training. In the first task there is nothing that could have settled.
-    pub(in crate::methods) fn norms_of(&self, view: &TaskView) -> Norms {
-        match view.rows.start {
-            0 => Norms::Batch,
-            _ => self.norms,
-        }
-    }
-
-    /// Largest number of clients that train together. A backbone that trains is its client's own, and so is a module.
-    pub(in crate::methods) fn largest_pack(&self) -> usize {
-        match self.train {
-            Train::All | Train::Module => 1,
-            Train::Head | Train::Prompt | Train::Lora | Train::Adapter => usize::MAX,
-        }
+        Parts::fedavg(self, Averaging { weights: self.weights, head: self.head })
     }
 }

@@ -11,8 +11,8 @@ use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{
     Classifier, LearningError, Teacher, TrainingPlan, TrainingReport, train_with,
 };
-use crate::methods::parts::Adaptation;
-use crate::model::{Dropout, MaskPlace, Norms, ParameterSet};
+use crate::methods::parts::{Adaptation, TrainingSettings};
+use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, PolicyError};
 
@@ -58,7 +58,7 @@ pub(super) struct Student<'a> {
     /// Its parameters, and the head rows that train.
     pub received: (ParameterSet, Range<usize>),
     pub plan: TrainingPlan,
-    pub norms: Norms,
+    pub settings: TrainingSettings,
     pub key: StreamKey,
 }
 
@@ -73,9 +73,10 @@ impl Student<'_> {
         targets: &Targets,
         lab: &Lab,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
-        let Student { method, received: (parameters, rows), plan, norms, key } = self;
+        let Student { method, received: (parameters, rows), plan, settings, key } = self;
         let received = parameters.clone();
-        let network = Classifier::pack_normed(&lab.backbone, vec![parameters], rows, None, norms)?;
+        let (backbone, norms) = (&lab.backbone, settings.norms);
+        let network = Classifier::pack_normed(backbone, vec![parameters], rows, None, norms)?;
         let auxiliary = samples_of_nobody(lab)?;
         let loader = auxiliary.loader(samples, &lab.curriculum, &lab.train_transform);
         let loader = lab.frozen(loader, network.frozen_part())?;
@@ -83,7 +84,7 @@ impl Student<'_> {
         let factors = network.variables().iter().map(|(name, _)| method.fedavg.rate_factor(name));
         optimiser.set_rate_factors(factors.collect());
         let variables = network.variables();
-        let (rate, mut step) = (method.fedavg.dropout(), 0);
+        let (rate, mut step) = (settings.dropout, 0);
         let report =
             train_with(&plan, &mut optimiser, &loader, variables, key, |batch: &Batch| {
                 let places = vec![MaskPlace { key: key.domain(Domain::Dropout), step }];

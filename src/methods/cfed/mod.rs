@@ -155,7 +155,7 @@ impl Cfed {
             method: self,
             received: (member.received.clone(), rows),
             plan: lab.training.clone(),
-            norms: self.fedavg.norms_of(view),
+            settings: shared.adaptation.settings(view),
             key: member.key,
         };
         let (parameters, report) = student.learn(&samples, &targets, lab)?;
@@ -186,7 +186,7 @@ impl Cfed {
             method: self,
             received: (std::mem::take(theta), rows),
             plan: TrainingPlan { epochs: self.server_epochs, ..plan },
-            norms: self.fedavg.norms_of(view),
+            settings: shared.adaptation.settings(view),
             key: round.key(Domain::Method),
         };
         let (parameters, report) = student.learn(&samples, &targets, lab)?;
