@@ -187,12 +187,7 @@ impl ServerUpdate<()> for RegMean {
 
     /// The parameters, and in a round the sums of products and moments, in f64.
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        let parameters: usize = self
-            .fedavg
-            .parameters(model)
-            .iter()
-            .map(|one| one.shape.iter().product::<usize>())
-            .sum();
+        let parameters = self.fedavg.parameters(model).numbers();
         let sums = self
             .layers(model)
             .into_iter()

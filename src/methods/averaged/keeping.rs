@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::{Beside, Direction, Parameters, Trained, sample_count};
+use super::{Beside, Direction, Trained, sample_count};
 use crate::methods::parts::SharedModel;
 use crate::model::is_buffer;
 use crate::policy::{Holdings, ModelFacts, Place, SketchFacts, Stale, vector_tensors};
@@ -95,17 +95,12 @@ impl Keeper {
         (own, of_client): (u64, u64),
     ) -> Holdings {
         let all = shared.adaptation.parameters(model);
-        let parameters = bytes(&all);
-        let vector = bytes(&all.filter(|name| !is_buffer(name)));
+        let parameters = 4 * all.numbers() as u64;
+        let vector = 4 * all.filter(|name| !is_buffer(name)).numbers() as u64;
         let (server, client) = match self {
             Keeper::Client => (own, of_client),
             Keeper::Server => (own + of_client * model.clients as u64, 0),
         };
         Holdings { server: parameters + server * vector, client: client * vector }
     }
-}
-
-/// Of all rows, in f32.
-pub(in crate::methods) fn bytes(parameters: &Parameters) -> u64 {
-    parameters.iter().map(|one| 4 * one.shape.iter().product::<usize>() as u64).sum()
 }

@@ -78,6 +78,11 @@ impl Parameters {
         self.all.iter()
     }
 
+    /// Returns how many numbers they are, of all rows.
+    pub fn numbers(&self) -> usize {
+        self.iter().map(|one| one.shape.iter().product::<usize>()).sum()
+    }
+
     /// Whether means of rows are over their owners.
     pub fn is_by_owner(&self) -> bool {
         self.by_owner

@@ -119,7 +119,7 @@ impl GradMa {
 
     /// Of all parameters.
     fn numbers(&self, model: &ModelFacts) -> usize {
-        self.fedavg.parameters(model).iter().map(|one| one.shape.iter().product::<usize>()).sum()
+        self.fedavg.parameters(model).numbers()
     }
 
     fn at_server(&self) -> bool {
