@@ -14,8 +14,6 @@
 //! On ViT-B/16 the matrices are 540 MB of an upload (270 MB with `symmetric = true`); the server adds up
 //! products and matrices as uploads arrive and keeps no upload.
 
-use std::ops::Range;
-
 use super::averaged::{Client, Closing, Direction, Trained, sample_count};
 use super::fedavg::{FedAvg, Train};
 use super::parts::{
@@ -23,7 +21,6 @@ use super::parts::{
 };
 use super::registry::MethodEntry;
 use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answers, values_of};
-use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
 use crate::policy::{
@@ -74,14 +71,6 @@ impl RegMean {
         let blocks = Layer::of_blocks(model).map(|(_, _, layer)| layer);
         let blocks = blocks.filter(|_| self.fedavg.train == Train::All);
         blocks.chain([Layer::head(model)]).collect()
-    }
-
-    /// Rows of a layer's weight that an upload holds, of so many.
-    fn rows(&self, model: &ModelFacts, view: &TaskView, layer: &Layer, all: usize) -> Range<usize> {
-        match layer.weight.as_str() {
-            LinearHead::WEIGHT => self.parts().shared().cut(model, view, Direction::Up).head,
-            _ => 0..all,
-        }
     }
 }
 
@@ -167,11 +156,14 @@ impl ServerUpdate<()> for RegMean {
         closing: Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Figures, PolicyError> {
-        let Closing { model, before, folded, round, .. } = closing;
+        let Closing { model, shared, before, folded, round, .. } = closing;
+        let head = shared.cut(model, &round.period.view, Direction::Up).head;
         for layer in self.layers(model) {
-            let all = before.get(&layer.weight).map_or(0, Parameter::rows);
-            let of = (&layer, self.rows(model, &round.period.view, &layer, all));
-            self.statistics.merge(of, self.unseen, (before, &folded), theta)?;
+            let rows = match layer.weight.as_str() {
+                LinearHead::WEIGHT => head.clone(),
+                name => 0..before.get(name).map_or(0, Parameter::rows),
+            };
+            self.statistics.merge((&layer, rows), self.unseen, (before, &folded), theta)?;
         }
         Ok(Vec::new())
     }
