@@ -160,7 +160,7 @@ impl AveragingMethod for Ccvr {
     type Memory = Prototypes;
 
     fn parts(&self) -> Parts<'_, (), Prototypes> {
-        Parts { upload: self, server: Some(self), ..self.fedavg.base() }
+        Parts { upload: self, server: self, ..self.fedavg.base() }
     }
 }
 

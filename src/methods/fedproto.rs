@@ -80,13 +80,7 @@ impl AveragingMethod for FedProto {
     type Memory = MeanPrototypes;
 
     fn parts(&self) -> Parts<'_, (), MeanPrototypes> {
-        Parts {
-            local: self,
-            upload: self,
-            download: Some(self),
-            server: Some(self),
-            ..self.fedavg.base()
-        }
+        Parts { local: self, upload: self, download: self, server: self, ..self.fedavg.base() }
     }
 }
 

@@ -79,7 +79,7 @@ impl AveragingMethod for RegMean {
     type Memory = ();
 
     fn parts(&self) -> Parts<'_, (), ()> {
-        Parts { upload: self, transform: Some(self), server: Some(self), ..self.fedavg.base() }
+        Parts { upload: self, transform: Some(self), server: self, ..self.fedavg.base() }
     }
 }
 

@@ -88,8 +88,7 @@ impl<C: AveragingMethod> Base<C> {
             true => Vec::new(),
             false => self.previous(facts.view, facts.role).into_iter().collect(),
         };
-        let further = self.parts().download.map(|extras| extras.asset_sketches(facts));
-        assets.extend(further.into_iter().flatten());
+        assets.extend(self.parts().download.asset_sketches(facts));
         assets
     }
 
@@ -118,8 +117,7 @@ impl<C: AveragingMethod> Base<C> {
 
     /// Returns the layout of a download of training.
     fn download(&self, facts: &SketchFacts<'_>) -> Layout {
-        let mut layout = self.model_download(facts);
-        let Some(extras) = self.parts().download else { return layout };
+        let (mut layout, extras) = (self.model_download(facts), self.parts().download);
         layout.control.extend(extras.field_template(facts));
         let (extra, at_most) = (extras.places(facts), extras.is_upper_bound(facts));
         Layout { extra, at_most, ..layout }
@@ -169,7 +167,7 @@ impl<C: AveragingMethod> Base<C> {
     ) -> Result<Outcome, PolicyError> {
         let (parts, model, view) = (self.parts(), &*self.model, &member.seat.view);
         let (context, cut) = (parts.context(model, lab), self.cut(view, Direction::Up));
-        let round = parts.round_of(member.down);
+        let round = parts.download.round(member.down);
         let query = RowQuery { round, ..context.shared.query(model, view, Direction::Up) };
         let travels = |name: &str| parts.adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
@@ -285,7 +283,7 @@ impl<C: AveragingMethod> Method for Base<C> {
             features: self.features(),
             uses_network: parts.uses_network,
             stateless: parts.stateless,
-            holdings: parts.holdings(&self.model),
+            holdings: parts.server.holdings(&self.model),
         }
     }
 
@@ -345,7 +343,7 @@ impl<C: AveragingMethod> Method for Base<C> {
             RoundWork::Participant { seat, samples, plan } => {
                 parts.work(&Workload { model, seat, round, samples, plan })
             }
-            RoundWork::Server { updates } => parts.server_work(model, round, updates),
+            RoundWork::Server { updates } => parts.server.work(model, round, updates),
         }
     }
 

@@ -59,21 +59,19 @@ impl<C: AveragingMethod> BaseServer<C> {
         let closes = is_closing(round.phase);
         let taught = !closes && previous_model.is_some_and(|model| model.is_sent_to(seat.role));
         let previous = self.previous.iter().filter(|_| taught).cloned();
-        let own = match download {
-            Some(extras) if !closes || parts.final_exchange_sends_assets() => {
-                extras.assets(&self.memory, seat, lab)?
-            }
-            _ => Vec::new(),
+        let own = match !closes || parts.final_exchange_sends_assets() {
+            true => download.assets(&self.memory, seat, lab)?,
+            false => Vec::new(),
         };
         let assets: Vec<Arc<Asset>> = previous.chain(own).collect();
         let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
         let mut control: Vec<u8> = named.collect();
-        let Some(extras) = download.filter(|_| !closes) else {
+        if closes {
             return Ok(Message { control, assets, ..Message::of(parameters) });
-        };
-        control.extend(extras.fields(&self.memory, round));
-        let mut extra = extras.sections(&self.memory, round)?;
-        extra.extend(extras.personal_sections(model, &self.memory, seat)?);
+        }
+        control.extend(download.fields(&self.memory, round));
+        let mut extra = download.sections(&self.memory, round)?;
+        extra.extend(download.personal_sections(model, &self.memory, seat)?);
         Ok(Message { control, parameters, extra, assets })
     }
 }
@@ -90,10 +88,8 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         if self.memory.begins(task) {
             let theta = std::mem::take(&mut self.theta);
             self.theta = parts.adaptation.begin_task(model, task, theta, init);
-            if let Some(server) = parts.server {
-                let start = TaskStart { model, task, init };
-                server.begin_task(start, &mut self.memory, &mut self.theta);
-            }
+            let start = TaskStart { model, task, init };
+            parts.server.begin_task(start, &mut self.memory, &mut self.theta);
         }
         Ok(())
     }
@@ -107,7 +103,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut sent: Vec<(Cut, Role, Arc<Message>)> = Vec::new();
         let mut downs = Vec::with_capacity(seats.len());
-        let personal = self.base.parts().download.is_some_and(|extras| extras.is_personal());
+        let personal = self.base.parts().download.is_personal();
         for seat in seats {
             let cut = self.base.cut(&seat.view, Direction::Down);
             let alike = |known: &Cut, role: Role| !personal && *known == cut && role == seat.role;
@@ -145,9 +141,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         let moved = folded.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
         let closing = Closing { model, shared, before: &before, folded, round, lab };
-        if let Some(server) = parts.server {
-            self.figures = server.server_update(&mut self.memory, closing, &mut self.theta)?;
-        }
+        self.figures = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
     }
 
@@ -157,10 +151,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
             let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
             self.previous = Some(previous(period.task, &left));
         }
-        match self.base.parts().server {
-            Some(server) => server.end_task(&mut self.memory, &self.theta, period, lab),
-            None => Ok(()),
-        }
+        self.base.parts().server.end_task(&mut self.memory, &self.theta, period, lab)
     }
 
     fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {

@@ -37,7 +37,7 @@ use super::averaged::{
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
-    PreviousModel, ServerUpdate, TrainedRows, Workload,
+    PlainDownload, PreviousModel, ServerUpdate, TrainedRows, Workload,
 };
 use super::registry::MethodEntry;
 use crate::learning::TrainingPlan;
@@ -205,9 +205,9 @@ impl AveragingMethod for Cfed {
         Parts {
             trains: TrainedRows::Carried,
             local: self,
-            download: self.sends_shards().then_some(self as &dyn DownloadExtras<_>),
+            download: if self.sends_shards() { self } else { &PlainDownload },
             previous_model: self.reviews().then_some(of_reviewers),
-            server: Some(self),
+            server: self,
             roles: Some(&self.division),
             keeps_uploads: self.server_distils,
             ..self.fedavg.base()

@@ -145,9 +145,9 @@ impl AveragingMethod for Ewc {
         match self.site {
             Site::Client => base,
             Site::Server => Parts {
-                download: Some(self),
+                download: self,
                 previous_model: Some(PreviousModel::default()),
-                server: Some(self),
+                server: self,
                 final_exchange: Some(self),
                 ..base
             },

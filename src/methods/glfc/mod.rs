@@ -77,7 +77,7 @@ use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
-    PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
+    PlainDownload, PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
 };
 use super::registry::MethodEntry;
 use crate::learning::gradient_matching::LeNet;
@@ -98,9 +98,9 @@ impl AveragingMethod for Glfc {
             trains: TrainedRows::Seen,
             local: self,
             upload: self,
-            download: self.has_proxy().then_some(self as &dyn DownloadExtras<_>),
+            download: if self.has_proxy() { self } else { &PlainDownload },
             previous_model: task_end.then(PreviousModel::default),
-            server: Some(self),
+            server: self,
             keeps_uploads: self.rows == HeadRows::Last,
             ..self.fedavg.base()
         }
@@ -149,6 +149,7 @@ impl LocalUpdate<Learned> for Glfc {
         };
         every_round + chosen + gradients
     }
+
     fn needs(&self) -> Vec<Needs> {
         let mut needs = vec![Needs::ReturningClients {
             why: "clients keep exemplars and what they have learned, and fresh clients never come \

@@ -132,12 +132,7 @@ impl AveragingMethod for GradMa {
     type Memory = Remembered;
 
     fn parts(&self) -> Parts<'_, (), Remembered> {
-        Parts {
-            local: self,
-            server: Some(self),
-            keeps_uploads: self.at_server(),
-            ..self.fedavg.base()
-        }
+        Parts { local: self, server: self, keeps_uploads: self.at_server(), ..self.fedavg.base() }
     }
 }
 

@@ -74,12 +74,7 @@ impl AveragingMethod for Hepco {
 
     /// Every client teaches the server.
     fn parts(&self) -> Parts<'_, (), Memory> {
-        Parts {
-            upload: &LabelCounts,
-            server: Some(self),
-            keeps_uploads: true,
-            ..self.client.base()
-        }
+        Parts { upload: &LabelCounts, server: self, keeps_uploads: true, ..self.client.base() }
     }
 }
 

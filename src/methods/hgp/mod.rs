@@ -39,7 +39,7 @@ impl AveragingMethod for Hgp {
 
     fn parts(&self) -> Parts<'_, (), Prototypes> {
         let averaging = Averaging { weights: Weights::BySamples, head: self.head };
-        Parts { local: self, upload: self, server: Some(self), ..Parts::fedavg(self, averaging) }
+        Parts { local: self, upload: self, server: self, ..Parts::fedavg(self, averaging) }
     }
 }
 

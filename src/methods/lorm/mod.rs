@@ -77,9 +77,9 @@ impl AveragingMethod for Lorm {
         Parts {
             local: self,
             upload: self,
-            download: Some(self),
+            download: self,
             transform: Some(self),
-            server: Some(self),
+            server: self,
             final_exchange: Some(self),
             answer: Some(self),
             ..Parts::fedavg(self, Averaging { weights: self.weights, head: self.head })

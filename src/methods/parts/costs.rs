@@ -1,9 +1,9 @@
-//! Virtual time and memory that the parts of a method cost.
+//! Virtual time that the parts of a method cost.
 
 use super::{Parts, Workload};
 use crate::data::TaskView;
 use crate::methods::averaged::Memory;
-use crate::policy::{ClientState, Holdings, ModelFacts, RoundContext};
+use crate::policy::{ClientState, ModelFacts};
 
 impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     /// Returns sample passes of a client's training, for virtual time.
@@ -15,16 +15,6 @@ impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     /// Returns sample passes of a report after training.
     pub fn report_work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
         self.final_exchange.map_or(samples as f64, |last| last.work(model, view, samples))
-    }
-
-    /// Returns sample passes of the server's step after so many uploads.
-    pub fn server_work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
-        self.server.map_or(0.0, |server| server.work(model, round, updates))
-    }
-
-    /// Returns bytes that server and clients hold between rounds, if the method knows them beforehand.
-    pub fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
-        self.server?.holdings(model)
     }
 
     /// Returns the largest number of clients with this view that train together.

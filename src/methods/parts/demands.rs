@@ -9,7 +9,7 @@ impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     pub fn needs(&self) -> Vec<Needs> {
         let mut needs = self.adaptation.needs();
         needs.extend(self.local.needs());
-        needs.extend(self.server.into_iter().flat_map(|server| server.needs()));
+        needs.extend(self.server.needs());
         needs
     }
 
@@ -18,7 +18,7 @@ impl<S: ClientState, M: Memory> Parts<'_, S, M> {
         let mut vetoes = self.local.vetoes();
         vetoes.extend(self.upload.vetoes());
         vetoes.extend(self.transform.into_iter().flat_map(|transform| transform.vetoes()));
-        vetoes.extend(self.server.into_iter().flat_map(|server| server.vetoes()));
+        vetoes.extend(self.server.vetoes());
         for veto in self.adaptation.vetoes() {
             if vetoes.iter().all(|known| known.service != veto.service) {
                 vetoes.push(veto);

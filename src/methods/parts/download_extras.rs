@@ -84,3 +84,8 @@ pub trait DownloadExtras<M> {
         Ok(Vec::new())
     }
 }
+
+/// Downloads of FedAvg: parameters alone.
+pub struct PlainDownload;
+
+impl<M> DownloadExtras<M> for PlainDownload {}

@@ -4,7 +4,7 @@ use super::{ClientContext, LocalTraining, Parts, SharedModel};
 use crate::methods::averaged::{Client, Memory, Weights};
 use crate::model::is_buffer;
 use crate::policy::{
-    ClientState, Lab, Message, ModelFacts, Role, RoundContext, Seat, Weight, one_seat_each,
+    ClientState, Lab, ModelFacts, Role, RoundContext, Seat, Weight, one_seat_each,
 };
 use crate::quantity::ClientId;
 
@@ -28,7 +28,7 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     where
         'm: 'a,
     {
-        let round = pack.first().map_or(0, |first| self.round_of(first.down));
+        let round = pack.first().map_or(0, |first| self.download.round(first.down));
         LocalTraining { context: self.context(model, lab), local: self.local, round }
     }
 
@@ -45,11 +45,6 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     /// Returns true if clients are sent the model of the previous task's end.
     pub fn sends_previous_model(&self) -> bool {
         self.previous_model.is_some()
-    }
-
-    /// Returns the round of the phase that a download belongs to, if the parameters of uploads depend on it.
-    pub fn round_of(&self, download: &Message) -> u32 {
-        self.download.map_or(0, |extras| extras.round(download))
     }
 
     /// Returns the number of rounds of a task that train, of those that the scenario asks for.

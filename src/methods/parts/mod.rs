@@ -33,13 +33,13 @@ mod workload;
 pub use adaptation::{Adaptation, RowQuery, TrainingSettings};
 pub use answer::Answer;
 pub use client_context::ClientContext;
-pub use download_extras::DownloadExtras;
+pub use download_extras::{DownloadExtras, PlainDownload};
 pub use final_exchange::FinalExchange;
 pub use local_training::LocalTraining;
 pub use local_update::{LocalUpdate, PlainTraining};
 pub use previous_model::PreviousModel;
 pub use roles::Roles;
-pub use server_update::{ServerUpdate, TaskStart};
+pub use server_update::{PlainMean, ServerUpdate, TaskStart};
 pub use shared_model::{SharedModel, TrainedRows};
 pub use transform_upload::TransformUpload;
 pub use upload_extras::{SampleCount, UploadExtras};
@@ -72,11 +72,11 @@ pub struct Parts<'m, S, M> {
     /// Tensors of an upload beside parameters.
     pub upload: &'m dyn UploadExtras<S>,
     /// Tensors, fields and assets of a download beside parameters.
-    pub download: Option<&'m dyn DownloadExtras<M>>,
+    pub download: &'m dyn DownloadExtras<M>,
     /// Model of the previous task's end, if clients are sent it.
     pub previous_model: Option<PreviousModel>,
     /// Step of the server after the mean.
-    pub server: Option<&'m dyn ServerUpdate<M>>,
+    pub server: &'m dyn ServerUpdate<M>,
     /// Contribution that the server makes of an upload, if that is not the upload itself.
     pub transform: Option<&'m dyn TransformUpload>,
     /// Exchange after the training of a task.
@@ -110,9 +110,9 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
             trains: TrainedRows::Usual,
             local: &PlainTraining,
             upload: &SampleCount,
-            download: None,
+            download: &PlainDownload,
             previous_model: None,
-            server: None,
+            server: &PlainMean,
             transform: None,
             final_exchange: None,
             roles: None,

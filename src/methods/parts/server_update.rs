@@ -74,3 +74,8 @@ pub trait ServerUpdate<M> {
         Vec::new()
     }
 }
+
+/// Server of FedAvg: the mean alone.
+pub struct PlainMean;
+
+impl<M> ServerUpdate<M> for PlainMean {}

@@ -209,7 +209,7 @@ impl AveragingMethod for PiLora {
         Parts {
             local: self,
             upload: self,
-            server: Some(self),
+            server: self,
             keeps_uploads: true,
             ..Parts::fedavg(self, Averaging { weights: self.weights, head })
         }

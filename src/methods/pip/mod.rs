@@ -110,9 +110,9 @@ impl AveragingMethod for Pip {
 
     /// Without prototypes it is DualPrompt.
     fn parts(&self) -> Parts<'_, (), Prototypes> {
-        let dualprompt = Parts { server: Some(self), ..self.base.base() };
+        let dualprompt = Parts { server: self, ..self.base.base() };
         match self.injects() {
-            true => Parts { local: self, upload: self, download: Some(self), ..dualprompt },
+            true => Parts { local: self, upload: self, download: self, ..dualprompt },
             false => dualprompt,
         }
     }

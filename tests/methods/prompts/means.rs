@@ -53,10 +53,8 @@ fn of_one_is_central<C: AveragingMethod>(method: C) {
     let begin = |task, parameters| {
         let model = &facts();
         let mut theta = parts.adaptation.begin_task(model, task, parameters, init);
-        if let Some(server) = parts.server {
-            let start = TaskStart { model, task, init };
-            server.begin_task(start, &mut C::Memory::default(), &mut theta);
-        }
+        let start = TaskStart { model, task, init };
+        parts.server.begin_task(start, &mut C::Memory::default(), &mut theta);
         theta
     };
     let prompting = |task| parts.adaptation.prompting(&facts(), task, true).unwrap();

@@ -27,8 +27,8 @@ pub(in crate::methods) fn with_variates<'m, M: ControlVariates>(
     Parts {
         local: method,
         upload: method,
-        download: Some(method),
-        server: Some(method),
+        download: method,
+        server: method,
         keeps_uploads: at_server,
         stateless: at_server,
         ..base
