@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::compute::{
-    ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate, Supplier,
+    ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, Supplier,
 };
 use super::conductor::RunEnd;
 use super::devices::Devices;
@@ -170,7 +170,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         let up =
             SentUp { body: Body::default(), own: None, exchange: None, bytes, digest: 0, fault };
         let forged = faults.lies(seed, victim).map(|(malice, _)| malice.to_string());
-        let learnt = SuppliedUpdate { up, forged, metrics: BTreeMap::new(), kept: 0 };
+        let learnt = ClientUpdate { up, forged, metrics: BTreeMap::new(), kept: 0 };
         Ok(SuppliedTraining { samples, result: Ok(learnt) })
     }
 

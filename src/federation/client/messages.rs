@@ -1,12 +1,12 @@
 //! Messages to a client.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameBytes};
-use crate::federation::figure::Figure;
-use crate::federation::frames::{SentDown, SentUp};
+use crate::federation::frames::SentDown;
 use crate::federation::privacy::Masking;
 use crate::federation::world::World;
 use crate::policy::{Failure, RoundContext, Seat};
@@ -64,7 +64,7 @@ pub(crate) struct Trained {
     pub samples: usize,
     /// How long it took on the simulated clock.
     pub worked: VirtualTime,
-    pub result: Result<Done, Stop>,
+    pub result: Result<ClientUpdate, Stop>,
 }
 
 /// Why a seat sends nothing.
@@ -83,16 +83,6 @@ impl From<Failure> for Stop {
             other => Stop::Failed(other),
         }
     }
-}
-
-/// A success.
-pub(crate) struct Done {
-    pub up: SentUp,
-    /// What a malicious client made of its update.
-    pub forged: Option<String>,
-    pub metrics: BTreeMap<String, Figure>,
-    /// Bytes the client keeps from now on.
-    pub kept: u64,
 }
 
 /// A seat that works and sends on the simulated clock only.

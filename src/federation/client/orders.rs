@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::messages::{Broadcast, Done, Stop, ToClient, Trained};
+use super::messages::{Broadcast, Stop, ToClient, Trained};
 use super::training::TrainingJob;
-use crate::federation::compute::{SuppliedTraining, SuppliedUpdate, answered};
+use crate::federation::compute::{SuppliedTraining, answered};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
 use crate::federation::error::FederationError;
@@ -48,11 +48,7 @@ pub(super) fn supply(
     let Broadcast { context, seat, .. } = broadcast;
     let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
     let (samples, result) = match training {
-        Ok(SuppliedTraining { samples, result }) => {
-            let done =
-                |SuppliedUpdate { up, forged, metrics, kept }| Done { up, forged, metrics, kept };
-            (samples, result.map(done).map_err(Stop::Failed))
-        }
+        Ok(SuppliedTraining { samples, result }) => (samples, result.map_err(Stop::Failed)),
         Err(error) => (0, Err(Stop::Ends(error))),
     };
     let trained = Trained { context, seat, state: None, samples, worked, result };

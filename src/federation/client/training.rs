@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::learning::{SavedStates, learn};
-use super::messages::{Broadcast, Done, Stop, Trained};
+use super::messages::{Broadcast, Stop, Trained};
+use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
 use crate::federation::faults::{damage, spoil};
@@ -66,7 +67,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn answer(self, member: Member, result: Result<Done, Stop>) {
+    fn answer(self, member: Member, result: Result<ClientUpdate, Stop>) {
         let Place { context, worked, answer, .. } = self;
         let Member { seat, state, shard, .. } = member;
         let samples = shard.len();
@@ -164,7 +165,12 @@ pub(crate) fn seal_all(
 }
 
 /// Makes an Up ready to travel.
-fn seal(world: &World, place: &Place, member: &Member, learnt: Learning) -> Result<Done, Stop> {
+fn seal(
+    world: &World,
+    place: &Place,
+    member: &Member,
+    learnt: Learning,
+) -> Result<ClientUpdate, Stop> {
     // The client's own model is the one without noise and lies.
     let (context, seat) = (&*place.context, &member.seat);
     let own = world.rules.compares(context).then(|| learnt.up.clone());
@@ -220,7 +226,7 @@ fn seal(world: &World, place: &Place, member: &Member, learnt: Learning) -> Resu
         true => 0,
         false => method.state_bytes(&member.state).unwrap_or(0),
     };
-    Ok(Done { up: sent, forged, metrics, kept })
+    Ok(ClientUpdate { up: sent, forged, metrics, kept })
 }
 
 /// The upload as the server may see it.

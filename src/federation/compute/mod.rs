@@ -20,6 +20,6 @@ pub(super) use policy_steps::{
     BeginRequest, ClosingRequest, EndRequest, Restart, RoundAggregate, ServerState, StepRequest,
 };
 pub(super) use result_source::{
-    ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate,
+    ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining,
 };
 pub(super) use supplier::Supplier;

@@ -19,16 +19,16 @@ use crate::wire::Body;
 /// Result of a participant's training that was not computed.
 pub(in crate::federation) struct SuppliedTraining {
     pub samples: usize,
-    pub result: Result<SuppliedUpdate, Failure>,
+    pub result: Result<ClientUpdate, Failure>,
 }
 
 /// Update of a participant, and the upload that carries it.
-pub(in crate::federation) struct SuppliedUpdate {
+pub(crate) struct ClientUpdate {
     pub up: SentUp,
     /// The forgery of a malicious client.
     pub forged: Option<String>,
     pub metrics: BTreeMap<String, Figure>,
-    /// Bytes the client keeps from then on.
+    /// Bytes the client keeps from now on.
     pub kept: u64,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Frame, RecordedRun};
 use crate::federation::bias::Comparison;
 use crate::federation::compute::{
-    ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, SuppliedUpdate,
+    ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining,
 };
 use crate::federation::error::FederationError;
 use crate::federation::event::FrameBytes;
@@ -144,7 +144,7 @@ impl ResultSource for RecordedRun {
                 .map(|r| r.0.clone()),
         };
         let (forged, metrics) = (past.forged.clone(), learnt.metrics.clone());
-        let result = Ok(SuppliedUpdate { up, forged, metrics, kept: learnt.kept });
+        let result = Ok(ClientUpdate { up, forged, metrics, kept: learnt.kept });
         Ok(SuppliedTraining { samples: learnt.samples as usize, result })
     }
 
