@@ -22,6 +22,7 @@ use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
 /// What a fold came to.
+#[derive(Default)]
 pub struct Outcome {
     /// The merged part; `None` where nothing arrived.
     pub part: Option<Part>,

@@ -4,6 +4,7 @@
 //! [`Supplier`] of results is. Workers compute them; a [recorded run](super::RecordedRun) and
 //! [layouts alone](super::dry_run()) know them without computing and are [sources](ResultSource) of results.
 
+mod client_update;
 mod computation;
 mod model_tests;
 mod opening;
@@ -12,6 +13,7 @@ mod policy_steps;
 mod result_source;
 mod supplier;
 
+pub(super) use client_update::ClientUpdate;
 pub(super) use computation::{Computation, answered};
 pub(super) use model_tests::{ComparisonRequest, ModelTest, OwnModel};
 pub(super) use opening::{OpeningRequest, RoundOpening};
@@ -19,7 +21,5 @@ pub(super) use policy_holder::{PolicyHolder, PolicyStep};
 pub(super) use policy_steps::{
     BeginRequest, ClosingRequest, EndRequest, Restart, RoundAggregate, ServerState, StepRequest,
 };
-pub(super) use result_source::{
-    ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining,
-};
+pub(super) use result_source::{ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining};
 pub(super) use supplier::Supplier;

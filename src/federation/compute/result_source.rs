@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::client_update::ClientUpdate;
 use crate::federation::bias::Comparison;
 use crate::federation::error::FederationError;
 use crate::federation::figure::{Digest, Figure};
 use crate::federation::fold::Refusal;
-use crate::federation::frames::{SentDown, SentUp};
+use crate::federation::frames::SentDown;
 use crate::federation::privacy::Masking;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::federation::world::World;
@@ -20,16 +21,6 @@ use crate::wire::Body;
 pub(in crate::federation) struct SuppliedTraining {
     pub samples: usize,
     pub result: Result<ClientUpdate, Failure>,
-}
-
-/// Update of a participant, and the upload that carries it.
-pub(crate) struct ClientUpdate {
-    pub up: SentUp,
-    /// The forgery of a malicious client.
-    pub forged: Option<String>,
-    pub metrics: BTreeMap<String, Figure>,
-    /// Bytes the client keeps from now on.
-    pub kept: u64,
 }
 
 /// Result of closing a round.

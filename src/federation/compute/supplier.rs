@@ -86,7 +86,7 @@ impl Supplier {
     ) -> Computation<Result<Outcome, String>> {
         if let Some(source) = self.source() {
             let refused = source.refused(round);
-            return Computation::Known(Ok(Outcome { part: None, refused, broken: None }));
+            return Computation::Known(Ok(Outcome { refused, ..Outcome::default() }));
         }
         let result = async move { folded.await.map_err(|_| "a worker is gone".to_string()) };
         Computation::Posted { jobs: Vec::new(), result: Box::pin(result) }

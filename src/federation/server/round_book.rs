@@ -144,11 +144,6 @@ impl RoundBook {
         self.aggregate = Some(aggregate);
     }
 
-    /// Keeps an empty result of the open round's fold.
-    pub fn keep_no_aggregate(&mut self) {
-        self.aggregate = Some(Outcome { part: None, refused: Vec::new(), broken: None });
-    }
-
     /// Takes the result of the open round's fold.
     pub fn take_aggregate(&mut self) -> Option<Outcome> {
         self.aggregate.take()

@@ -9,6 +9,7 @@ use super::{ServerMachine, tell_result};
 use crate::federation::effect::Effect;
 use crate::federation::event::Event;
 use crate::federation::faults::Restart;
+use crate::federation::fold::Outcome;
 use crate::federation::queue::Class;
 use crate::federation::server::messages::{Loss, ToServer};
 use crate::federation::server::round_book::LostUploads;
@@ -47,7 +48,7 @@ impl ServerMachine {
     /// The server is back: the round closes without an update.
     pub(super) fn restarted(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         self.down = false;
-        self.book.keep_no_aggregate();
+        self.book.keep_aggregate(Outcome::default());
         self.close(now, effects);
     }
 }
