@@ -41,7 +41,7 @@ use crate::policy::{ClientState, Lab, Method, ModelFacts, PolicyError, WireForm}
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// When rows are made orthogonal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Orthogonal {
     /// The rows of a task as it starts.
     ///
@@ -51,10 +51,8 @@ pub enum Orthogonal {
     Once,
 }
 
-impl Choice for Orthogonal {}
-
 /// Whose components are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Ownership {
     /// A task's; all clients that learn it train and average them.
     #[default]
@@ -64,8 +62,6 @@ pub enum Ownership {
     /// For `tasks.arrival = "powder"`; Fed-CODAP as Powder's release has it.
     Slot,
 }
-
-impl Choice for Ownership {}
 
 /// The `[method]` table of CODA-Prompt.
 #[derive(Clone, Debug, PartialEq)]

@@ -32,7 +32,7 @@ use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which outputs remembered samples are held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Columns {
     /// Those of all classes that a message carries.
     All,
@@ -42,18 +42,14 @@ pub enum Columns {
     Stored,
 }
 
-impl Choice for Columns {}
-
 /// When logits are noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum NotedAt {
     /// At the step in which a sample is stored.
     Stream,
     /// After a client's last round of a task, in evaluation mode.
     End,
 }
-
-impl Choice for NotedAt {}
 
 /// The `[method]` table of DER++.
 #[derive(Clone, Debug, PartialEq)]

@@ -32,7 +32,7 @@ use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// What the contrastive continual loss compares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum C2lForm {
     /// Squared distances of features, in a hinge.
     #[default]
@@ -44,8 +44,6 @@ pub enum C2lForm {
     /// Nothing.
     Off,
 }
-
-impl Choice for C2lForm {}
 
 /// The contrastive continual loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -34,7 +34,7 @@ use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// By which learning rates a client's way is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rates {
     /// As many steps as the average client takes, at the rate of the first round.
     ///
@@ -43,8 +43,6 @@ pub enum Rates {
     /// Those of the client's own steps.
     Used,
 }
-
-impl Choice for Rates {}
 
 /// The `[method]` table of FedDC.
 #[derive(Clone, Debug, PartialEq)]

@@ -47,7 +47,7 @@ use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 const TEMPERATURE: f64 = 2.0;
 
 /// Which outputs of the teachers are distilled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OwnTeacher {
     /// Those of all classes seen.
     ///
@@ -61,18 +61,14 @@ pub enum OwnTeacher {
     Old,
 }
 
-impl Choice for OwnTeacher {}
-
 /// Whose old model is the first teacher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum FirstTeacher {
     /// The client's own, which it keeps.
     Own,
     /// The server's at the end of the task before (stateless).
     Server,
 }
-
-impl Choice for FirstTeacher {}
 
 /// The `[method]` table of FedLwF-2T.
 #[derive(Clone, Debug, PartialEq)]

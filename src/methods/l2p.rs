@@ -34,7 +34,7 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 const LARGEST_POOL: u32 = 1_000;
 
 /// The positions of prompt tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum PromptPlace {
     /// All prompts carry the position of CLS.
     #[value(name = "cls_copy")]
@@ -44,8 +44,6 @@ pub enum PromptPlace {
     /// Random offsets put first, so that CLS carries the first of them: HGP's code.
     Misordered,
 }
-
-impl Choice for PromptPlace {}
 
 /// The `[method]` table of L2P.
 #[derive(Clone, Debug, PartialEq)]

@@ -35,7 +35,7 @@ use crate::policy::{PolicyError, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which columns are distilled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Columns {
     /// Those of earlier tasks.
     Old,
@@ -44,8 +44,6 @@ pub enum Columns {
     /// As in the code of HGP's benchmark.
     Current,
 }
-
-impl Choice for Columns {}
 
 /// The `[method]` table of LwF.
 #[derive(Clone, Debug, PartialEq)]

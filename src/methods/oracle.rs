@@ -20,15 +20,13 @@ use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Who has the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Site {
     /// One site has all of it, and sends nothing (FedHAF's Oracle).
     Central,
     /// Every client keeps its own (MFCL's Oracle).
     Clients,
 }
-
-impl Choice for Site {}
 
 /// The `[method]` table of the oracle.
 #[derive(Clone, Debug, PartialEq)]

@@ -42,7 +42,7 @@ pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {
 pub(super) const STATE: &str = "server: all prompts and the head; client: nothing";
 
 /// Whether messages carry all prompts or those of the tasks so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum PoolForm {
     /// All from the first round on.
     #[default]
@@ -50,8 +50,6 @@ pub enum PoolForm {
     /// Those of the tasks so far.
     Growing,
 }
-
-impl Choice for PoolForm {}
 
 /// What every such method has in its `[method]` table.
 #[derive(Clone, Debug, PartialEq)]

@@ -31,7 +31,7 @@ use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// How a client renews its variate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Renewal {
     /// The gradient of its whole loss at the model received.
     ///
@@ -44,8 +44,6 @@ pub enum Renewal {
     #[value(name = "II")]
     Way,
 }
-
-impl Choice for Renewal {}
 
 /// The `[method]` table of SCAFFOLD.
 #[derive(Clone, Debug, PartialEq)]

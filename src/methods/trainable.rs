@@ -23,7 +23,7 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::Kind;
 
 /// What trains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Train {
     /// Every parameter of the backbone, and the head.
     All,
@@ -40,8 +40,6 @@ pub enum Train {
     /// FedHAF's module and head on frozen features.
     Module,
 }
-
-impl Choice for Train {}
 
 /// Keys of what trains and how clients are averaged, in the `[method]` tables of FedAvg and of the methods upon it.
 #[derive(Clone, Debug, PartialEq)]

@@ -369,10 +369,11 @@ impl<C: AveragingMethod> Method for Base<C> {
         lab: &Lab,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let (view, all) = (facts.view, &*self.parameters);
-        if is_closing(facts.phase) || self.cut(view, Direction::Down).only_trained {
+        let down = self.cut(view, Direction::Down);
+        if is_closing(facts.phase) || down.only_trained {
             return Ok(None);
         }
-        let received = self.cut(view, Direction::Down).padded(all, &sent.parameters);
+        let received = down.padded(all, &sent.parameters);
         let whole = self.cut(view, Direction::Up).put(all, &received, &own.parameters)?;
         let (parts, model, task) = (self.parts(), &*self.model, view.task.index());
         let own = match parts.answer {

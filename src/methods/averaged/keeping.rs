@@ -13,7 +13,7 @@ use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 pub(in crate::methods) const RATES: &str = "rates";
 
 /// What becomes of remembered vectors as a task starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Reset {
     /// They are zero again.
     ///
@@ -23,8 +23,6 @@ pub enum Reset {
     Keep,
 }
 
-impl Choice for Reset {}
-
 impl Reset {
     /// The key of a method that remembers vectors.
     pub(in crate::methods) fn param(doc: &'static str) -> Param<Reset> {
@@ -33,15 +31,13 @@ impl Reset {
 }
 
 /// Who keeps what is known of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Keeper {
     /// The client itself.
     Client,
     /// The server, of all clients; clients keep nothing.
     Server,
 }
-
-impl Choice for Keeper {}
 
 impl Keeper {
     /// The key of a method that knows vectors of every client.

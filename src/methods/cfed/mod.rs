@@ -56,15 +56,13 @@ use crate::wire::{
 const SURROGATE: &str = "surrogate";
 
 /// Where a reviewer has its shard of auxiliary samples from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Surrogate {
     /// It holds it from the start.
     Held,
     /// The server sends it.
     Sent,
 }
-
-impl Choice for Surrogate {}
 
 /// The `[method]` table of CFed.
 #[derive(Clone, Debug, PartialEq)]

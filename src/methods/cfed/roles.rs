@@ -14,15 +14,13 @@ use crate::scenario::reader::Choice;
 pub const REVIEWER: Role = Role(1);
 
 /// How a share of the clients becomes a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rounding {
     /// Down: of two clients none reviews.
     Down,
     /// Up.
     Up,
 }
-
-impl Choice for Rounding {}
 
 impl Rounding {
     /// That share of so many clients.
@@ -34,15 +32,13 @@ impl Rounding {
 }
 
 /// Whether a client may have both roles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Drawn {
     /// Reviewers are drawn whoever learns: a client may do both, and then counts twice.
     Independently,
     /// Reviewers are drawn among those who do not learn.
     Apart,
 }
-
-impl Choice for Drawn {}
 
 /// How a cohort is divided from the second task on.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -41,7 +41,7 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use clap::ValueEnum;
 
 /// Who turns steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Project {
     /// Clients and server.
     Both,
@@ -50,8 +50,6 @@ pub enum Project {
     /// The server alone (GradMA-S).
     Server,
 }
-
-impl Choice for Project {}
 
 /// The `[method]` table of GradMA.
 #[derive(Clone, Debug, PartialEq)]

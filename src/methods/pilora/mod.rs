@@ -52,7 +52,7 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::Section;
 
 /// Which prototypes compete in the loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Compete {
     /// Those of all classes of the run.
     ///
@@ -63,8 +63,6 @@ pub enum Compete {
     /// Those of the task's classes.
     Current,
 }
-
-impl Choice for Compete {}
 
 impl Compete {
     fn rows(self, view: &TaskView, classes: usize) -> Range<usize> {
@@ -77,7 +75,7 @@ impl Compete {
 }
 
 /// Through which pairs a sample passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Forward {
     /// Those of all tasks so far, added.
     Sum,
@@ -85,18 +83,14 @@ pub enum Forward {
     Current,
 }
 
-impl Choice for Forward {}
-
 /// What becomes of the prototype of a class of which nobody reports a feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unreported {
     /// It stays.
     Keep,
     /// It is the plain mean of the clients'.
     Mean,
 }
-
-impl Choice for Unreported {}
 
 /// The `[method]` table of PILoRA.
 #[derive(Clone, Debug, PartialEq)]

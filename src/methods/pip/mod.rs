@@ -42,15 +42,13 @@ use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 use crate::wire::WireError;
 
 /// By which expert features for prototypes are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Features {
     /// The one whose key is nearest, as in answers (code of HGP's benchmark).
     Matched,
     /// The task's own, as in training (the release).
     Trained,
 }
-
-impl Choice for Features {}
 
 /// The `[method]` table of PIP.
 #[derive(Clone, Debug, PartialEq)]
