@@ -12,8 +12,8 @@
 
 use super::HeadForm;
 use super::averaged::Weights;
+use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
-use super::registry::MethodEntry;
 use crate::model::HeadKind;
 use crate::scenario::reader::{Param, TableReader, defaults};
 

@@ -22,9 +22,9 @@ use super::class_statistics::{
     CovarianceForm, DescribesClasses, Descriptions, KeptFor, Omega, Prototypes, Rebalance,
     RebalanceLoss, Rebalancing, Spread,
 };
+use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use super::parts::{AveragingMethod, Parts, ServerUpdate};
-use super::registry::MethodEntry;
 use crate::model::{HeadKind, ParameterSet};
 use crate::policy::{Figures, ModelFacts, PolicyError, RoundContext, Service, Veto};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};

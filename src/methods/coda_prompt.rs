@@ -27,10 +27,11 @@ use clap::ValueEnum;
 
 use super::HeadForm;
 use super::averaged::{Base, Begun, Cut, Direction, Memory, Needs, Parameters, Weights};
+use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::powder::{Powder, PowderConfig};
 use super::prompted::{self, PoolForm, Prompted};
-use super::registry::{MethodEntry, Recipe};
+use super::recipe::Recipe;
 use crate::data::TaskView;
 use crate::learning::Prompting;
 use crate::learning::prompting::{ComponentPart, Components};

@@ -20,12 +20,12 @@ use std::ops::Range;
 use clap::ValueEnum;
 
 use super::averaged::{Client, Learnt, Needs, OldLogits, one_by_one};
+use super::entry::MethodEntry;
 use super::er::remembering;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload,
 };
-use super::registry::MethodEntry;
 use super::replay::{Buffer, Memory, Replay, Terms, learn, note_again};
 use crate::data::TaskView;
 use crate::policy::PolicyError;

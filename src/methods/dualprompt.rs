@@ -20,9 +20,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::averaged::{Begun, Cut, Direction, Memory, Needs, Parameters};
+use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
-use super::registry::MethodEntry;
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
 use crate::learning::prompting::{

@@ -11,9 +11,9 @@
 //! part in the moments of batch norms.
 
 use super::averaged::{Client, Learnt, Needs, one_by_one};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};
-use super::registry::MethodEntry;
 use super::replay::{Buffer, Memory, Replay, Terms, learn};
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Param, TableReader, defaults};

@@ -24,9 +24,9 @@ use clap::ValueEnum;
 
 use super::averaged::{Begun, Client, CrossEntropy, Objective};
 use super::coda_prompt::{self, CodaPrompt, Orthogonal};
+use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
 use super::prompted::{self, Prompted};
-use super::registry::MethodEntry;
 use crate::learning::Classifier;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};

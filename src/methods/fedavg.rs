@@ -12,8 +12,8 @@
 //! `old_logits = "keep"`, uniform weights and clipping at 1 it is HePCo's lower bound FedAvg-FT. Clients keep nothing
 //! between rounds.
 
+use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, Parts};
-use super::registry::MethodEntry;
 pub use super::trainable::{Train, Trainable};
 
 /// The `[method]` table of FedAvg: what trains and how clients are averaged, and nothing more.

@@ -25,9 +25,9 @@ use super::averaged::{
     CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Pass, Proximal, Reset, Slopes,
     Variates, Vectors, Way, Weights, fitted, with_variates, zeros_like,
 };
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, Parts};
-use super::registry::MethodEntry;
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
 use crate::policy::PolicyError;

@@ -26,12 +26,12 @@ use clap::ValueEnum;
 use super::averaged::{
     Client, Learnt, Needs, Objective, OldLogits, Pass, first_of, one_by_one, previous,
 };
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PreviousModel,
     TrainedRows, Workload,
 };
-use super::registry::MethodEntry;
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};

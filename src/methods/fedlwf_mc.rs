@@ -12,11 +12,11 @@
 use candle_core::Tensor;
 
 use super::averaged::{Client, Objective, OldLogits, Pass, Weights, first_of, previous};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, LocalUpdate, Parts, PreviousModel, TrainedRows, Workload,
 };
-use super::registry::MethodEntry;
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::TeacherNorms;

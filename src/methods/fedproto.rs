@@ -17,11 +17,11 @@ use candle_core::Tensor;
 
 use super::averaged::{Client, Closing, Objective, Pass, Weights, first_of};
 use super::class_statistics::{DescribesClasses, Descriptions, MeanPrototypes, flag_bytes};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, Parts, ServerUpdate, TaskStart,
 };
-use super::registry::MethodEntry;
 use crate::learning::losses::{ClassPrototypes, ProtoDistance};
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;

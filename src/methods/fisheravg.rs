@@ -12,10 +12,10 @@
 //! then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it the Fisher.
 
 use super::averaged::{Client, Trained, Weights, sample_count};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{local_fisher, read_form};
 use super::parts::{Adaptation, AveragingMethod, ClientContext, Parts, UploadExtras};
-use super::registry::MethodEntry;
 use crate::learning::fisher::FisherForm;
 use crate::model::{ParameterSet, is_buffer};
 use crate::policy::{ModelFacts, Place, PolicyError, SketchFacts};

@@ -6,9 +6,9 @@
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
 use super::averaged::{Client, Learnt, Needs, Trained, one_by_one};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
-use super::registry::MethodEntry;
 use crate::learning::{Classifier, Moments, OptimiserState, train_with};
 use crate::policy::{ClientState, PolicyError, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};

@@ -18,9 +18,9 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{Begun, Direction, Needs, Parameters};
+use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
-use super::registry::MethodEntry;
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
 use crate::learning::prompting::{KEYS, POOL, SelectedPrompts};

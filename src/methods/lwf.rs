@@ -22,11 +22,11 @@ use clap::ValueEnum;
 
 use super::HeadForm;
 use super::averaged::{Client, Objective, Pass, first_of, previous};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, LocalUpdate, Parts, PreviousModel, TrainedRows, Workload,
 };
-use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};

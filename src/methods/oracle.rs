@@ -10,10 +10,10 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::averaged::{Client, Learnt, Needs, OldLogits, one_by_one};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, Workload};
-use super::registry::MethodEntry;
 use crate::data::Shard;
 use crate::policy::{PolicyError, Service, Veto};
 use crate::quantity::TaskId;

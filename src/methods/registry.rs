@@ -14,160 +14,17 @@
 
 mod chosen;
 mod entries;
-mod family;
 
 use std::sync::Arc;
 
 use self::chosen::{Chosen, Upon};
-pub use self::family::Family;
 
-use super::Needs;
-use super::averaged::Base;
-use super::parts::AveragingMethod;
+use super::entry::MethodEntry;
+use super::first_method::{NO_FIRST, first_name, first_rounds};
+use super::recipe::Recipe;
 use crate::policy::{Method, ModelFacts};
-use crate::scenario::reader::{KeyDoc, Param, TableReader, defaults, describe, nearest};
+use crate::scenario::reader::{TableReader, nearest};
 use crate::scenario::{ChosenMethod, MethodCatalogue, MethodSection, ScenarioError};
-
-/// A method with its settings read, to be built for a model.
-pub trait Recipe: Send + Sync {
-    /// The method for a model of these dimensions.
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method>;
-
-    /// What it asks of a scenario.
-    fn needs(&self) -> Vec<Needs> {
-        Vec::new()
-    }
-
-    /// The method whose features it learns upon, where it has one.
-    fn first(&self) -> Option<&dyn Recipe> {
-        None
-    }
-}
-
-/// A method that averages parameters, with its settings read.
-struct Averages<C>(C);
-
-impl<C: AveragingMethod> Recipe for Averages<C> {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
-        Arc::new(Base::new(self.0.clone(), facts))
-    }
-
-    fn needs(&self) -> Vec<Needs> {
-        self.0.parts().needs()
-    }
-}
-
-/// A method without needs.
-impl<F: Fn(&ModelFacts) -> Arc<dyn Method> + Send + Sync> Recipe for F {
-    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
-        self(facts)
-    }
-}
-
-/// In `[method.first]`: features as the backbone has them.
-const NO_FIRST: &str = "none";
-
-/// What adapts the features of a kind of backbone in the first task, unless a scenario says otherwise:
-/// whatever comes from scratch has to be trained.
-fn first_on(backbone: &str) -> &'static str {
-    match backbone {
-        "vit" => "adapter",
-        "resnet18" => "fedavg",
-        _ => NO_FIRST,
-    }
-}
-
-/// Names the first of two methods, in `[method.first]`.
-fn first_name(backbone: &str) -> Param<String> {
-    let doc = "the method of the first task, with its own keys beside this one; the features it leaves \
-               never change again. By default adapter on a transformer, fedavg on a residual network; \
-               `none`: the backbone's";
-    let name = Param::new("name", first_on(backbone).to_owned(), doc);
-    name.source("STSA: adapters, or the whole of a ResNet")
-}
-
-fn first_rounds() -> Param<u32> {
-    Param::unset("rounds", "its rounds, where not `federation.rounds`").at_least(1.0)
-}
-
-/// Reads the settings of a method from its `[method]` table.
-pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send + Sync>;
-
-/// One method of the registry.
-#[derive(Clone)]
-pub struct MethodEntry {
-    /// What a scenario calls it.
-    pub name: &'static str,
-    /// Which list it stands in; none of those that programs add.
-    pub family: Option<Family>,
-    /// The idea, in a sentence or two.
-    pub idea: &'static str,
-    /// The paper.
-    pub source: &'static str,
-    /// What server and clients keep.
-    pub state: &'static str,
-    /// Largest global gradient norm where `client.clip` is not set.
-    pub clip: Option<f64>,
-    /// Whether it can learn upon the frozen features of another method (`[method.first]`).
-    pub upon_features: bool,
-    /// Reads its settings.
-    pub read: ReadRecipe,
-}
-
-impl MethodEntry {
-    /// A method of this name, whose settings are read so; the texts are to be filled in.
-    pub fn of<R: Recipe + 'static>(
-        name: &'static str,
-        read: impl Fn(&mut TableReader<'_>) -> R + Send + Sync + 'static,
-    ) -> MethodEntry {
-        MethodEntry {
-            name,
-            family: None,
-            idea: "",
-            source: "",
-            state: "",
-            clip: None,
-            upon_features: false,
-            read: Arc::new(move |table| Box::new(read(table))),
-        }
-    }
-
-    /// A method that averages parameters.
-    pub fn averaging<C: AveragingMethod>(
-        name: &'static str,
-        read: fn(&mut TableReader<'_>) -> C,
-    ) -> MethodEntry {
-        MethodEntry::of(name, move |table| Averages(read(table)))
-    }
-
-    /// The same in the list of a family.
-    pub fn of_family(self, family: Family) -> MethodEntry {
-        MethodEntry { family: Some(family), ..self }
-    }
-
-    /// The year of its paper, where its source names one.
-    pub fn year(&self) -> Option<u16> {
-        family::year(self.source)
-    }
-
-    /// What it asks of a scenario, with its defaults.
-    pub fn needs(&self) -> Vec<Needs> {
-        defaults(|table| (self.read)(table)).needs()
-    }
-
-    /// The keys of its `[method]` table, with defaults and sources.
-    pub fn params(&self) -> Vec<KeyDoc> {
-        describe(|table| {
-            (self.read)(table);
-            if self.upon_features {
-                table.table("first", |first| {
-                    first.get(&first_name("vit"));
-                    first.optional(&first_rounds());
-                });
-            }
-        })
-    }
-}
 
 /// A name that no method has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

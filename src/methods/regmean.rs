@@ -15,11 +15,11 @@
 //! products and matrices as uploads arrive and keeps no upload.
 
 use super::averaged::{Client, Closing, Direction, Trained, sample_count};
+use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, Parts, ServerUpdate, TransformUpload, UploadExtras,
 };
-use super::registry::MethodEntry;
 use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answers, values_of};
 use crate::learning::Classifier;
 use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};

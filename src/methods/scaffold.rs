@@ -22,9 +22,9 @@ use super::averaged::{
     CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Reset, Slopes, Variates, Vectors,
     Way, fitted, with_variates,
 };
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, Parts};
-use super::registry::MethodEntry;
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::policy::PolicyError;

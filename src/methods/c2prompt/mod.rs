@@ -74,8 +74,9 @@ pub use state::{Compensation, Prompts};
 
 use self::messages::{closed, histogram, opened, tagged};
 use super::Needs;
+use super::entry::MethodEntry;
 use super::powder::{Powder, PowderServer};
-use super::registry::{MethodEntry, Recipe};
+use super::recipe::Recipe;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientState, CohortRule, Failure, Lab, Layout, Member, Message, MessageKind, Method,

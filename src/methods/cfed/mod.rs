@@ -34,12 +34,12 @@ pub use self::roles::{Division, Drawn, REVIEWER, Rounding};
 use super::averaged::{
     Client, Closing, Learnt, Needs, OldLogits, Trained, Weights, one_by_one, previous,
 };
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
     PlainDownload, PreviousModel, ServerUpdate, TrainedRows, Workload,
 };
-use super::registry::MethodEntry;
 use crate::learning::TrainingPlan;
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;

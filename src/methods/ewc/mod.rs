@@ -31,13 +31,13 @@ use self::importance::{fisher_places, fisher_section, fisher_sketch};
 pub use self::own::OwnImportance;
 use self::penalty::Anchored;
 use super::averaged::{Client, Closing, Learnt, Needs, Objective, SAMPLES, previous, sample_count};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{local_fisher, read_form};
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining,
     LocalUpdate, Parts, PreviousModel, ServerUpdate,
 };
-use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::learning::fisher::FisherForm;

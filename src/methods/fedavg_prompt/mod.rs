@@ -19,9 +19,9 @@ pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 
 use super::HeadForm;
 use super::averaged::{Averaging, Memory, Needs, Parameters, Weights};
+use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
-use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
 use crate::model::{HeadKind, LinearHead, ParameterSet};

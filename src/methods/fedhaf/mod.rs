@@ -45,12 +45,12 @@ use super::HeadForm;
 use super::averaged::{
     Averaging, Client, Learnt, Needs, Parameters, Trained, Weights, one_by_one, previous,
 };
+use super::entry::MethodEntry;
 use super::held::HeldSamples;
 use super::parts::{
     Adaptation, AveragingMethod, LocalTraining, LocalUpdate, Parts, PreviousModel, TrainedRows,
     Workload,
 };
-use super::registry::MethodEntry;
 use crate::data::Shard;
 use crate::learning::Herding;
 use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet};

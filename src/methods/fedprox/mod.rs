@@ -14,9 +14,9 @@ pub use self::objective::Prox;
 
 use self::objective::Pulled;
 use super::averaged::{Client, Objective};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts};
-use super::registry::MethodEntry;
 use crate::learning::Classifier;
 use crate::model::Parameter;
 use crate::policy::PolicyError;

@@ -73,13 +73,13 @@ pub use self::schedule::RateSchedule;
 pub use self::signal::Signal;
 pub use self::state::Learned;
 use super::averaged::{self, Client, Closing, Learnt, Needs, Trained, one_by_one, sample_count};
+use super::entry::MethodEntry;
 use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
     PlainDownload, PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
 };
-use super::registry::MethodEntry;
 use crate::learning::gradient_matching::LeNet;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{

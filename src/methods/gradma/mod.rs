@@ -26,12 +26,12 @@ use std::collections::BTreeSet;
 use self::client::Turned;
 use self::memory::{Answered, Remembered};
 use super::averaged::{Client, Closing, Keeper, Learnt, Needs, Objective, Reset};
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, ServerUpdate,
     TaskStart, Workload,
 };
-use super::registry::MethodEntry;
 use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;
 use crate::numerics::cone::Program;

@@ -30,9 +30,9 @@ pub use memory::Memory;
 
 use self::consolidation::{Consolidation, Local, Previous, Settings};
 use super::averaged::{Client, Closing, Trained};
+use super::entry::MethodEntry;
 use super::fedavg_prompt::FedAvgPrompt;
 use super::parts::{AveragingMethod, ClientContext, Parts, ServerUpdate, TaskStart, UploadExtras};
-use super::registry::MethodEntry;
 use crate::learning::with_head_rows;
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;

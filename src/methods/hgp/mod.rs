@@ -24,10 +24,10 @@ pub use config::{Hgp, Learns, PromptInit};
 
 use super::averaged::{Averaging, Closing, Needs, Parameters, Weights};
 use super::class_statistics::{DescribesClasses, Descriptions, Prototypes, Spread};
+use super::entry::MethodEntry;
 use super::parts::{
     Adaptation, AveragingMethod, LocalUpdate, Parts, ServerUpdate, TrainingSettings, Workload,
 };
-use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;

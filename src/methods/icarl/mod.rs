@@ -35,13 +35,13 @@ pub use self::state::Exemplars;
 use super::averaged::{
     Client, Closing, Learnt, Needs, Objective, Trained, first_of, one_by_one, previous,
 };
+use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
     Answer, AveragingMethod, ClientContext, FinalExchange, LocalTraining, LocalUpdate, Parts,
     PreviousModel, TrainedRows, Workload,
 };
-use super::registry::MethodEntry;
 use crate::data::{Shard, TaskView};
 use crate::learning::Classifier;
 use crate::learning::exemplars::Quota;

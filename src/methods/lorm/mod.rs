@@ -30,10 +30,10 @@ use std::sync::Arc;
 pub use self::config::{Factors, Lorm};
 use self::memory::{EARLIER, Tasks, by_task, stacked};
 use super::averaged::{Averaging, Direction, Needs, Parameters};
+use super::entry::MethodEntry;
 use super::parts::{
     Adaptation, Answer, AveragingMethod, DownloadExtras, LocalUpdate, Parts, RowQuery, Workload,
 };
-use super::registry::MethodEntry;
 use crate::learning::Classifier;
 use crate::model::{Factor, HeadKind, ParameterSet, is_lora};
 use crate::numerics::streams::StreamKey;

@@ -35,12 +35,12 @@ use super::averaged::{
     sample_count,
 };
 use super::class_statistics::{ClassMean, described, fields};
+use super::entry::MethodEntry;
 use super::low_rank::LowRank;
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, RowQuery,
     UploadExtras,
 };
-use super::registry::MethodEntry;
 use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::model::{

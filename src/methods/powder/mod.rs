@@ -67,8 +67,9 @@ pub use similarity::{Attention, Likeness, most_similar};
 pub use table::{Slot, SlotKey, SlotTable};
 
 use super::Needs;
+use super::entry::MethodEntry;
 use super::prompted::NEEDS_BLOCKS;
-use super::registry::{MethodEntry, Recipe};
+use super::recipe::Recipe;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{

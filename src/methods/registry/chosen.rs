@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Recipe;
 use crate::data::TaskView;
+use crate::methods::recipe::Recipe;
 use crate::methods::{Carried, Needs, Uses, services};
 use crate::policy::{Method, ModelFacts, Period, Staged};
 use crate::quantity::TaskId;

@@ -1,7 +1,9 @@
 //! The methods of fedcast, as the registry lists them.
 
-use super::Family::{Adapters, Averaging, Bounds, Distillation, Prompts, Rehearsal, Statistics};
-use super::MethodEntry;
+use crate::methods::Family::{
+    Adapters, Averaging, Bounds, Distillation, Prompts, Rehearsal, Statistics,
+};
+use crate::methods::entry::MethodEntry;
 use crate::methods::{
     adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
     fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedproto, fedprox, fisheravg, glfc, gradma,

@@ -39,9 +39,6 @@ const NO_ROOMS: [&str; 2] = ["golden", "guide"];
 /// Files of a circle at most.
 const CIRCLE: usize = 5;
 
-/// Larger circles: one of their files, and how many files they have at most. This list only becomes shorter.
-const LARGER_CIRCLES: [(&str, usize); 1] = [("methods/registry.rs", 62)];
-
 static LIBRARY: LazyLock<Modules> =
     LazyLock::new(|| read_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")));
 
@@ -62,13 +59,9 @@ fn upward(graph: &Graph) -> Vec<String> {
     upward.map(|(from, to)| format!("{from} imports from {to}")).collect()
 }
 
-/// Circles that are larger than they may be, as lines of text.
-fn large(graph: &Graph, known: &[(&str, usize)]) -> Vec<String> {
-    let most = |circle: &BTreeSet<&str>| {
-        let known = known.iter().filter(|(file, _)| circle.contains(file));
-        known.map(|(_, most)| *most).max().unwrap_or(CIRCLE)
-    };
-    let large = circles(graph).into_iter().filter(|circle| circle.len() > most(circle));
+/// Circles of too many files, as lines of text.
+fn large(graph: &Graph) -> Vec<String> {
+    let large = circles(graph).into_iter().filter(|circle| circle.len() > CIRCLE);
     large.map(|circle| format!("{} files need each other: {circle:?}", circle.len())).collect()
 }
 
@@ -90,19 +83,8 @@ fn rooms_are_on_one_floor_each() {
 }
 
 #[test]
-fn no_large_circle_of_files_is_new() {
-    assert_eq!(large(&graph(&LIBRARY, false), &LARGER_CIRCLES), [""; 0]);
-}
-
-/// A circle that became small has no place in the list any more.
-#[test]
-fn listed_circles_are_still_large() {
-    let graph = graph(&LIBRARY, false);
-    let all = circles(&graph);
-    for (file, most) in LARGER_CIRCLES {
-        let found = all.iter().find(|circle| circle.contains(file)).map_or(1, BTreeSet::len);
-        assert!((CIRCLE + 1..=most).contains(&found), "{file}: {found} files, {most} are listed");
-    }
+fn circles_of_files_are_small() {
+    assert_eq!(large(&graph(&LIBRARY, false)), [""; 0]);
 }
 
 #[test]
@@ -154,10 +136,8 @@ fn circles_are_found_through_other_files() {
         let files: Vec<_> = files.iter().map(|(file, text)| (&**file, &**text)).collect();
         graph(&sources(&files), false)
     };
-    assert_eq!(large(&ring(CIRCLE), &[]).len(), 0);
-    assert_eq!(large(&ring(CIRCLE + 1), &[]).len(), 1);
-    assert_eq!(large(&ring(CIRCLE + 1), &[("data/f3.rs", CIRCLE + 1)]).len(), 0);
-    assert_eq!(large(&ring(CIRCLE + 2), &[("data/f3.rs", CIRCLE + 1)]).len(), 1);
+    assert_eq!(large(&ring(CIRCLE)).len(), 0);
+    assert_eq!(large(&ring(CIRCLE + 1)).len(), 1);
     // Tests may need what is above them.
     let above = "#[cfg(test)] mod tests { use crate::data::Data; } pub struct Part;";
     let files = [

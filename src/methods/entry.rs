@@ -1,0 +1,89 @@
+//! Entry of a method in the registry: its name, texts and keys.
+
+use std::sync::Arc;
+
+use super::Needs;
+use super::family::{self, Family};
+use super::first_method::{first_name, first_rounds};
+use super::parts::AveragingMethod;
+use super::recipe::{Averages, Recipe};
+use crate::scenario::reader::{KeyDoc, TableReader, defaults, describe};
+
+/// Reads the settings of a method from its `[method]` table.
+pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send + Sync>;
+
+/// One method of the registry.
+#[derive(Clone)]
+pub struct MethodEntry {
+    /// What a scenario calls it.
+    pub name: &'static str,
+    /// Which list it stands in; none of those that programs add.
+    pub family: Option<Family>,
+    /// The idea, in a sentence or two.
+    pub idea: &'static str,
+    /// The paper.
+    pub source: &'static str,
+    /// What server and clients keep.
+    pub state: &'static str,
+    /// Largest global gradient norm where `client.clip` is not set.
+    pub clip: Option<f64>,
+    /// Whether it can learn upon the frozen features of another method (`[method.first]`).
+    pub upon_features: bool,
+    /// Reads its settings.
+    pub read: ReadRecipe,
+}
+
+impl MethodEntry {
+    /// A method of this name, whose settings are read so; the texts are to be filled in.
+    pub fn of<R: Recipe + 'static>(
+        name: &'static str,
+        read: impl Fn(&mut TableReader<'_>) -> R + Send + Sync + 'static,
+    ) -> MethodEntry {
+        MethodEntry {
+            name,
+            family: None,
+            idea: "",
+            source: "",
+            state: "",
+            clip: None,
+            upon_features: false,
+            read: Arc::new(move |table| Box::new(read(table))),
+        }
+    }
+
+    /// A method that averages parameters.
+    pub fn averaging<C: AveragingMethod>(
+        name: &'static str,
+        read: fn(&mut TableReader<'_>) -> C,
+    ) -> MethodEntry {
+        MethodEntry::of(name, move |table| Averages(read(table)))
+    }
+
+    /// The same in the list of a family.
+    pub fn of_family(self, family: Family) -> MethodEntry {
+        MethodEntry { family: Some(family), ..self }
+    }
+
+    /// The year of its paper, where its source names one.
+    pub fn year(&self) -> Option<u16> {
+        family::year(self.source)
+    }
+
+    /// What it asks of a scenario, with its defaults.
+    pub fn needs(&self) -> Vec<Needs> {
+        defaults(|table| (self.read)(table)).needs()
+    }
+
+    /// The keys of its `[method]` table, with defaults and sources.
+    pub fn params(&self) -> Vec<KeyDoc> {
+        describe(|table| {
+            (self.read)(table);
+            if self.upon_features {
+                table.table("first", |first| {
+                    first.get(&first_name("vit"));
+                    first.optional(&first_rounds());
+                });
+            }
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! Methods with their settings read.
+
+use std::sync::Arc;
+
+use super::Needs;
+use super::averaged::Base;
+use super::parts::AveragingMethod;
+use crate::policy::{Method, ModelFacts};
+
+/// A method with its settings read, to be built for a model.
+pub trait Recipe: Send + Sync {
+    /// The method for a model of these dimensions.
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method>;
+
+    /// What it asks of a scenario.
+    fn needs(&self) -> Vec<Needs> {
+        Vec::new()
+    }
+
+    /// The method whose features it learns upon, where it has one.
+    fn first(&self) -> Option<&dyn Recipe> {
+        None
+    }
+}
+
+/// A method that averages parameters, with its settings read.
+pub(super) struct Averages<C>(pub C);
+
+impl<C: AveragingMethod> Recipe for Averages<C> {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        Arc::new(Base::new(self.0.clone(), facts))
+    }
+
+    fn needs(&self) -> Vec<Needs> {
+        self.0.parts().needs()
+    }
+}
+
+/// A method without needs.
+impl<F: Fn(&ModelFacts) -> Arc<dyn Method> + Send + Sync> Recipe for F {
+    fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
+        self(facts)
+    }
+}
