@@ -26,7 +26,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Base, Begun, Cut, Direction, Memory, Needs, Parameters, Weights};
+use super::averaged::{Base, Begun, Cut, Direction, Memory, Parameters, Requirement, Weights};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::powder::{Powder, PowderConfig};
@@ -35,10 +35,12 @@ use super::recipe::Recipe;
 use crate::data::TaskView;
 use crate::learning::Prompting;
 use crate::learning::prompting::{ComponentPart, Components};
+use crate::model::backbone_config;
 use crate::model::{Parameter, ParameterSet, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, Lab, Method, ModelFacts, PolicyError, WireForm};
+use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// When rows are made orthogonal.
@@ -265,10 +267,25 @@ impl Adaptation for CodaPrompt {
     }
 
     /// Every task needs a component, and rows of a vector space can only be so many and orthogonal.
-    fn needs(&self) -> Vec<Needs> {
-        let (key, count) = ("method.pool", self.pool);
-        let each = Needs::EachTask { key, count, what: "components" };
-        vec![prompted::NEEDS_BLOCKS, each, Needs::Orthogonal { key, count, what: "keys" }]
+    fn requirements(&self) -> Vec<Requirement> {
+        let (key, pool) = ("method.pool", self.pool);
+        let each = Requirement::new(move |scenario| {
+            let tasks = scenario.tasks.count();
+            (pool < tasks).then(|| {
+                let message = format!("{pool} components do not suffice for {tasks} tasks");
+                let help = format!("set `{key}` to at least {tasks}");
+                RequirementError::new(key, message, "too few", help)
+            })
+        });
+        let orthogonal = Requirement::new(move |scenario| {
+            let dim = backbone_config(scenario).dim();
+            (pool as usize > dim).then(|| {
+                let message = format!("{pool} keys of width {dim} cannot be orthogonal");
+                let help = format!("set `{key}` to at most {dim}");
+                RequirementError::new(key, message, "too many", help)
+            })
+        });
+        vec![prompted::blocks(), each, orthogonal]
     }
 
     fn rows(&self, query: &RowQuery<'_>) -> Cut {
@@ -339,16 +356,16 @@ impl Recipe for CodaPrompt {
         }
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         match self.ownership {
-            Ownership::Task => self.parts().needs(),
+            Ownership::Task => self.parts().requirements(),
             Ownership::Slot => vec![
-                prompted::NEEDS_BLOCKS,
-                Needs::SlotsOfTheirOwn {
-                    key: "method.ownership",
-                    why: "a slot is a task of one client, and tasks that all clients share have no owner",
-                    otherwise: "set `ownership = \"task\"`",
-                },
+                prompted::blocks(),
+                Requirement::own_slots(
+                    "method.ownership",
+                    "a slot is a task of one client, and tasks that all clients share have no owner",
+                    "set `ownership = \"task\"`",
+                ),
             ],
         }
     }

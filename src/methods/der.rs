@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use clap::ValueEnum;
 
-use super::averaged::{Client, Learnt, Needs, OldLogits, one_by_one};
+use super::averaged::{Client, Learnt, OldLogits, Requirement, one_by_one};
 use super::entry::MethodEntry;
 use super::er::remembering;
 use super::fedavg::FedAvg;
@@ -154,7 +154,7 @@ impl LocalUpdate<Memory> for Der {
         load.passes() * (1.0 + more)
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         remembering(self.buffer)
     }
 }

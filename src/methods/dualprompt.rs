@@ -19,7 +19,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::averaged::{Begun, Cut, Direction, Memory, Needs, Parameters};
+use super::averaged::{Begun, Cut, Direction, Memory, Parameters, Requirement};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
@@ -28,9 +28,11 @@ use crate::learning::Prompting;
 use crate::learning::prompting::{
     EXPERT_KEYS, Expert, ExpertLayout, Experts, expert_name, general_name,
 };
+use crate::model::backbone_config;
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
+use crate::scenario::RequirementError;
 use crate::scenario::reader::{Param, TableReader, defaults};
 
 /// The `[method]` table of DualPrompt.
@@ -158,10 +160,18 @@ impl Adaptation for DualPrompt {
     }
 
     /// Experts need blocks behind the general prefixes.
-    fn needs(&self) -> Vec<Needs> {
-        let (key, taken) = ("method.g_blocks", self.g_blocks);
-        let behind = Needs::BlocksBehind { key, taken, by: "general prefixes", rest: "experts" };
-        vec![prompted::NEEDS_BLOCKS, behind]
+    fn requirements(&self) -> Vec<Requirement> {
+        let taken = self.g_blocks as usize;
+        let behind = Requirement::new(move |scenario| {
+            let depth = backbone_config(scenario).vit().map_or(0, |vit| vit.depth);
+            (depth > 0 && taken >= depth).then(|| {
+                let message = format!("general prefixes fill all {depth} blocks of the backbone");
+                let help = format!("give them at most {}", depth.saturating_sub(1));
+                let label = "no block is left for experts";
+                RequirementError::new("method.g_blocks", message, label, help)
+            })
+        });
+        vec![prompted::blocks(), behind]
     }
 
     /// Lean messages carry one expert, and lean downloads the head rows of its task alone.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Needs;
+use super::Requirement;
 use super::family::{self, Family};
 use super::first_method::{first_name, first_rounds};
 use super::parts::AveragingMethod;
@@ -69,9 +69,9 @@ impl MethodEntry {
         family::year(self.source)
     }
 
-    /// What it asks of a scenario, with its defaults.
-    pub fn needs(&self) -> Vec<Needs> {
-        defaults(|table| (self.read)(table)).needs()
+    /// Returns requirements of the method with its defaults.
+    pub fn requirements(&self) -> Vec<Requirement> {
+        defaults(|table| (self.read)(table)).requirements()
     }
 
     /// The keys of its `[method]` table, with defaults and sources.

@@ -10,7 +10,7 @@
 //! comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay takes
 //! part in the moments of batch norms.
 
-use super::averaged::{Client, Learnt, Needs, one_by_one};
+use super::averaged::{Client, Learnt, Requirement, one_by_one};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};
@@ -45,12 +45,10 @@ impl Er {
 }
 
 /// Clients that remember must come back.
-pub(super) fn remembering(buffer: Buffer) -> Vec<Needs> {
-    let returning = Needs::ReturningClients {
-        why: "clients learn again from samples they remember, and fresh clients remember none",
-        otherwise: Some("`method.buffer = 0`"),
-    };
-    (buffer.size > 0).then_some(returning).into_iter().collect()
+pub(super) fn remembering(buffer: Buffer) -> Vec<Requirement> {
+    let why = "clients learn again from samples they remember, and fresh clients remember none";
+    let returning = || Requirement::returning_clients(why, Some("`method.buffer = 0`"));
+    (buffer.size > 0).then(returning).into_iter().collect()
 }
 
 impl AveragingMethod for Er {
@@ -88,7 +86,7 @@ impl LocalUpdate<Memory> for Er {
         load.passes() * (1.0 + draw as f64 / batch.max(1) as f64)
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         remembering(self.buffer)
     }
 }

@@ -22,8 +22,8 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::averaged::{
-    CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Pass, Proximal, Reset, Slopes,
-    Variates, Vectors, Way, Weights, fitted, with_variates, zeros_like,
+    CONTROL, Closing, ControlVariates, Keeper, Objective, Pass, Proximal, Requirement, Reset,
+    Slopes, Variates, Vectors, Way, Weights, fitted, with_variates, zeros_like,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -110,11 +110,11 @@ impl ControlVariates for FedDc {
         (self.reset, self.variates)
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         let why = "a client drifts over its rounds, and fresh clients have none behind them";
         vec![
-            Needs::ReturningClients { why, otherwise: None },
-            Needs::PlainSgd { what: "FedDC reads gradients", otherwise: None, decay: None },
+            Requirement::returning_clients(why, None),
+            Requirement::plain_sgd("FedDC reads gradients", None, None),
         ]
     }
 

@@ -24,7 +24,7 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{
-    Client, Learnt, Needs, Objective, OldLogits, Pass, first_of, one_by_one, previous,
+    Client, Learnt, Objective, OldLogits, Pass, Requirement, first_of, one_by_one, previous,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -246,13 +246,11 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
     }
 
     /// A client that has a teacher of its own must come back.
-    fn needs(&self) -> Vec<Needs> {
-        let returning = Needs::ReturningClients {
-            why: "clients learn from a model of their own, and fresh clients have none",
-            otherwise: Some("`method.first_teacher = \"server\"`"),
-        };
+    fn requirements(&self) -> Vec<Requirement> {
+        let why = "clients learn from a model of their own, and fresh clients have none";
+        let instead = Some("`method.first_teacher = \"server\"`");
         let own = self.beta > 0.0 && self.first_teacher == FirstTeacher::Own;
-        own.then_some(returning).into_iter().collect()
+        own.then(|| Requirement::returning_clients(why, instead)).into_iter().collect()
     }
 
     fn vetoes(&self) -> Vec<Veto> {

@@ -5,13 +5,14 @@
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
-use super::averaged::{Client, Learnt, Needs, Trained, one_by_one};
+use super::averaged::{Client, Learnt, Requirement, Trained, one_by_one};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
 use crate::learning::{Classifier, Moments, OptimiserState, train_with};
 use crate::policy::{ClientState, PolicyError, Service, Veto};
 use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::{RequirementError, Scenario};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// The `[method]` table of Joint.
@@ -122,18 +123,12 @@ impl LocalUpdate<JointState> for Joint {
     }
 
     /// One site, one task, which is asked again and again.
-    fn needs(&self) -> Vec<Needs> {
-        let what = "joint training";
+    fn requirements(&self) -> Vec<Requirement> {
+        let (what, instead) = ("joint training", "use \"fedavg\" for several sites and one task");
         vec![
-            Needs::OneSite { what, otherwise: "use \"fedavg\" for several sites and one task" },
-            Needs::OneTask {
-                what,
-                otherwise: "use \"fedavg\" with one client for one site and many tasks",
-            },
-            Needs::ReturningClients {
-                why: "joint training has one site that stays",
-                otherwise: None,
-            },
+            Requirement::one_site(what, instead),
+            Requirement::new(has_one_task).summarized("one task: tasks.count = 1"),
+            Requirement::returning_clients("joint training has one site that stays", None),
         ]
     }
 
@@ -143,6 +138,17 @@ impl LocalUpdate<JointState> for Joint {
             "joint training is one site, and nobody aggregates its uploads",
         )
     }
+}
+
+/// Refuses several tasks.
+fn has_one_task(scenario: &Scenario) -> Option<RequirementError> {
+    let count = scenario.tasks.count();
+    (count != 1).then(|| {
+        let message = format!("joint training sees all classes at once, not in {count} tasks");
+        let help =
+            "set `tasks.count = 1`, or use \"fedavg\" with one client for one site and many tasks";
+        RequirementError::new("tasks.count", message, "must be 1", help)
+    })
 }
 
 /// Its line in the registry.

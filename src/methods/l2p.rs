@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{Begun, Direction, Needs, Parameters};
+use super::averaged::{Begun, Direction, Parameters, Requirement};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
@@ -28,6 +28,7 @@ use crate::model::{ParameterSet, Pooling, PromptPosition};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
+use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Most prompts a pool may have.
@@ -148,8 +149,16 @@ impl Adaptation for L2p {
     }
 
     /// Prompts need blocks, and a selection prompts to choose from.
-    fn needs(&self) -> Vec<Needs> {
-        vec![prompted::NEEDS_BLOCKS, Needs::Choice { top: self.top, pool: self.pool }]
+    fn requirements(&self) -> Vec<Requirement> {
+        let (top, pool) = (self.top, self.pool);
+        let selection = Requirement::new(move |_| {
+            (top > pool).then(|| {
+                let message = format!("{top} prompts cannot be chosen from a pool of {pool}");
+                let help = format!("choose at most {pool}, or set a larger `method.pool`");
+                RequirementError::new("method.top", message, "more than there are", help)
+            })
+        });
+        vec![prompted::blocks(), selection]
     }
 
     /// Keys that nothing pulls need no way back.

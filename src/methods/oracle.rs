@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{Client, Learnt, Needs, OldLogits, one_by_one};
+use super::averaged::{Client, Learnt, OldLogits, Requirement, one_by_one};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;
@@ -90,15 +90,11 @@ impl LocalUpdate<HeldSamples> for Oracle {
     }
 
     /// One site is one client, and whoever keeps everything must come back.
-    fn needs(&self) -> Vec<Needs> {
-        let (what, otherwise) = ("a central oracle", "`method.site = \"clients\"`");
-        let one_site = Needs::OneSite { what, otherwise };
-        let returning = Needs::ReturningClients {
-            why: "an oracle keeps all data it has held, and fresh clients never come back",
-            otherwise: None,
-        };
-        let one_site = (self.site == Site::Central).then_some(one_site);
-        one_site.into_iter().chain([returning]).collect()
+    fn requirements(&self) -> Vec<Requirement> {
+        let one_site = || Requirement::one_site("a central oracle", "`method.site = \"clients\"`");
+        let why = "an oracle keeps all data it has held, and fresh clients never come back";
+        let one_site = (self.site == Site::Central).then(one_site);
+        one_site.into_iter().chain([Requirement::returning_clients(why, None)]).collect()
     }
 
     fn vetoes(&self) -> Vec<Veto> {

@@ -16,7 +16,7 @@ use clap::ValueEnum;
 pub(super) use draws::{shares, uniform_parameter};
 
 use super::HeadForm;
-use super::averaged::{Averaging, Memory, Needs, Parameters, Rows, Weights};
+use super::averaged::{Averaging, Memory, Parameters, Requirement, Rows, Weights};
 use super::parts::{Adaptation, LocalUpdate, Parts, TrainingSettings, Workload};
 use crate::learning::QueryView;
 use crate::model::{HeadKind, HeadStart, ParameterSet};
@@ -24,11 +24,11 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, ModelFacts};
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
-/// Prompts need blocks to live in.
-pub(super) const NEEDS_BLOCKS: Needs = Needs::Blocks {
-    what: "a prompt",
-    instead: "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`",
-};
+/// Requires blocks that prompts live in.
+pub(super) fn blocks() -> Requirement {
+    let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
+    Requirement::blocks("a prompt", instead)
+}
 
 /// Refuses a prefix prompt of which keys and values would not get as many rows.
 pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {

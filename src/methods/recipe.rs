@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Needs;
+use super::Requirement;
 use super::averaged::Base;
 use super::parts::AveragingMethod;
 use crate::policy::{Method, ModelFacts};
@@ -12,8 +12,8 @@ pub trait Recipe: Send + Sync {
     /// The method for a model of these dimensions.
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method>;
 
-    /// What it asks of a scenario.
-    fn needs(&self) -> Vec<Needs> {
+    /// Returns requirements on a scenario.
+    fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 
@@ -31,12 +31,12 @@ impl<C: AveragingMethod> Recipe for Averages<C> {
         Arc::new(Base::new(self.0.clone(), facts))
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        self.0.parts().needs()
+    fn requirements(&self) -> Vec<Requirement> {
+        self.0.parts().requirements()
     }
 }
 
-/// A method without needs.
+/// A method without requirements.
 impl<F: Fn(&ModelFacts) -> Arc<dyn Method> + Send + Sync> Recipe for F {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         self(facts)

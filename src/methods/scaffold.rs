@@ -19,8 +19,8 @@
 use clap::ValueEnum;
 
 use super::averaged::{
-    CONTROL, Closing, ControlVariates, Keeper, Needs, Objective, Reset, Slopes, Variates, Vectors,
-    Way, fitted, with_variates,
+    CONTROL, Closing, ControlVariates, Keeper, Objective, Requirement, Reset, Slopes, Variates,
+    Vectors, Way, fitted, with_variates,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -118,19 +118,15 @@ impl ControlVariates for Scaffold {
         (self.reset, self.variates)
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = vec![Needs::ReturningClients {
-            why: "a client's variate is of its last round, and fresh clients have none",
-            otherwise: None,
-        }];
+    fn requirements(&self) -> Vec<Requirement> {
+        let why = "a client's variate is of its last round, and fresh clients have none";
+        let mut requirements = vec![Requirement::returning_clients(why, None)];
         if self.option == Renewal::Way {
-            needs.push(Needs::PlainSgd {
-                what: "option II of SCAFFOLD reads gradients",
-                otherwise: Some("`method.option = \"I\"`"),
-                decay: None,
-            });
+            let instead = Some("`method.option = \"I\"`");
+            let plain = "option II of SCAFFOLD reads gradients";
+            requirements.push(Requirement::plain_sgd(plain, instead, None));
         }
-        needs
+        requirements
     }
 
     fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::backbone_config;
 use crate::policy::{Method, ModelFacts, Service, WireForm, refusal, upload_layouts};
-use crate::scenario::{Close, Complaint, FaultKind, Scenario};
+use crate::scenario::{Close, FaultKind, RequirementError, Scenario};
 
 /// Facts that are enough to ask a method about its layouts: what folds how depends on no number of classes.
 pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
@@ -96,13 +96,13 @@ pub(super) fn wanted(scenario: &Scenario) -> bool {
 }
 
 /// Everything a scenario asks for that its method, built of [`facts`], does not allow.
-pub(super) fn complaints(
+pub(super) fn violations(
     scenario: &Scenario,
     method: &dyn Method,
     facts: &ModelFacts,
-) -> Vec<Complaint> {
+) -> Vec<RequirementError> {
     let name = &scenario.method.name;
-    let mut complaints = Vec::new();
+    let mut violations = Vec::new();
     for wish in wishes(scenario) {
         let message = wish.refused.replace("{}", name);
         let (message, label) = match refusal(method, facts, wish.service) {
@@ -113,18 +113,18 @@ pub(super) fn complaints(
             None => continue,
         };
         let help = format!("{}, or choose a method {}", wish.help, wish.instead);
-        complaints.push(Complaint { key: wish.key, message, label: label.to_owned(), help });
+        violations.push(RequirementError { key: wish.key, message, label: label.to_owned(), help });
     }
-    complaints.extend(noise_complaints(scenario, method, facts));
-    complaints
+    violations.extend(noise_violations(scenario, method, facts));
+    violations
 }
 
 /// Noise on something that no upload holds.
-fn noise_complaints(
+fn noise_violations(
     scenario: &Scenario,
     method: &dyn Method,
     facts: &ModelFacts,
-) -> Vec<Complaint> {
+) -> Vec<RequirementError> {
     let Some(noise) = &scenario.privacy.noise else { return Vec::new() };
     let mut names = BTreeSet::new();
     for layout in upload_layouts(method, facts) {
@@ -135,13 +135,13 @@ fn noise_complaints(
     }
     let unknown = noise.on.iter().filter(|word| !names.contains(*word));
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    let complaint = |word: &String| Complaint {
+    let violation = |word: &String| RequirementError {
         key: "privacy.noise.on",
         message: format!("no upload of `{}` holds `{word}`", scenario.method.name),
         label: "nothing to add noise to".to_owned(),
         help: format!("there are {}", known.join(", ")),
     };
-    unknown.map(complaint).collect()
+    unknown.map(violation).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Averaging, Cut, Memory, Needs, OldLogits, Parameters, Weights};
+use super::averaged::{Averaging, Cut, Memory, OldLogits, Parameters, Requirement, Weights};
 use super::low_rank::{ALL_BLOCKS, LowRank};
 use super::parts::{Adaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::prompt_has_halves;
@@ -236,16 +236,16 @@ impl Adaptation for Trainable {
     }
 
     /// Prompts, pairs and adapters need blocks to live in, and training everything a backbone that can be trained.
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         let instead = "`method.train = \"head\"`";
         match self.train {
-            Train::Prompt => vec![Needs::Blocks { what: "a prefix prompt", instead }],
-            Train::Lora => vec![Needs::Blocks { what: "a LoRA", instead }],
+            Train::Prompt => vec![Requirement::blocks("a prefix prompt", instead)],
+            Train::Lora => vec![Requirement::blocks("a LoRA", instead)],
             Train::Adapter => {
                 let instead = "train the whole network with `method.name = \"fedavg\"`";
-                vec![Needs::Blocks { what: "an adapter", instead }]
+                vec![Requirement::blocks("an adapter", instead)]
             }
-            Train::All => vec![Needs::TrainableBackbone { instead }],
+            Train::All => vec![Requirement::trainable_backbone(instead)],
             Train::Head | Train::Module => Vec::new(),
         }
     }

@@ -24,8 +24,8 @@ pub trait MethodCatalogue {
 
 /// A method with its settings, as a scenario chose it. The registry that read it builds it.
 pub trait ChosenMethod: Any + Send + Sync {
-    /// What it cannot work with elsewhere in the scenario. Asked once everything else is right.
-    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint>;
+    /// Returns requirements that the scenario violates. Asked once everything else is right.
+    fn violations(&self, scenario: &Scenario) -> Vec<RequirementError>;
 
     /// What it never looks at. Asked of scenarios that are right.
     fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
@@ -34,9 +34,9 @@ pub trait ChosenMethod: Any + Send + Sync {
     }
 }
 
-/// Something in a scenario that a method cannot work with.
+/// Requirement of a method that a scenario violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct RequirementError {
     /// The key it is about, for example `federation.clients`.
     pub key: &'static str,
     /// What is wrong.
@@ -45,6 +45,19 @@ pub struct Complaint {
     pub label: String,
     /// What to do.
     pub help: String,
+}
+
+impl RequirementError {
+    /// Says what is wrong at a key, in a few words at the caret, and what to do.
+    pub fn new(
+        key: &'static str,
+        message: impl Into<String>,
+        label: impl Into<String>,
+        help: impl Into<String>,
+    ) -> RequirementError {
+        let (message, label, help) = (message.into(), label.into(), help.into());
+        RequirementError { key, message, label, help }
+    }
 }
 
 /// A key that a scenario has and that changes nothing of its run, or not everywhere.
@@ -79,7 +92,7 @@ impl MethodCatalogue for AnyMethod {
 }
 
 impl ChosenMethod for AnyMethod {
-    fn complaints(&self, _: &Scenario) -> Vec<Complaint> {
+    fn violations(&self, _: &Scenario) -> Vec<RequirementError> {
         Vec::new()
     }
 }

@@ -8,9 +8,9 @@ use super::given::GivenFolder;
 use super::reader::{self, Diagnostic, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
-    Complaint, DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection,
-    Ignored, LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection,
-    PartitionSection, Preset, PrivacySection, RecordSection, RoundSection, SCHEMA, Scenario,
+    DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection, Ignored,
+    LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection,
+    Preset, PrivacySection, RecordSection, RequirementError, RoundSection, SCHEMA, Scenario,
     ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
 };
 use crate::fetch::Name;
@@ -314,7 +314,8 @@ fn read(
     }
     if report.is_clean() {
         scenario.check(&root, &mut report);
-        for Complaint { key, message, label, help } in scenario.method.complaints(&scenario) {
+        for RequirementError { key, message, label, help } in scenario.method.violations(&scenario)
+        {
             report.fault(Fault::new(root.nearest(key), message, label).help(help));
         }
     }

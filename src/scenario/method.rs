@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::reader::{self, TableReader};
 use super::{
-    BackboneSection, ChosenMethod, Complaint, Ignored, MethodCatalogue, Scenario, ScenarioError,
+    BackboneSection, ChosenMethod, Ignored, MethodCatalogue, RequirementError, Scenario,
+    ScenarioError,
 };
 
 /// What is learnt, and how.
@@ -58,8 +59,8 @@ impl MethodSection {
     }
 
     /// What the method cannot work with elsewhere in the scenario.
-    pub(super) fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
-        self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.complaints(scenario))
+    pub(super) fn violations(&self, scenario: &Scenario) -> Vec<RequirementError> {
+        self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.violations(scenario))
     }
 
     /// What of the scenario that it is in the method never looks at; nothing for a section made by a program.

@@ -91,7 +91,7 @@ pub use backbone::{
     ExtractorSection, Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
-pub use catalogue::{AnyMethod, ChosenMethod, Complaint, Ignored, MethodCatalogue};
+pub use catalogue::{AnyMethod, ChosenMethod, Ignored, MethodCatalogue, RequirementError};
 pub use changes::{Changed, Changes, Origin, Written};
 pub use check::MOST_FAULTS;
 pub use checkpoint::{Cadence, CheckpointSection};

@@ -436,5 +436,5 @@ fn the_gradient_of_the_whole_loss_costs_a_pass() {
     };
     assert_eq!((work(Renewal::Way), work(Renewal::Gradient)), (200.0, 250.0));
     let method = Scaffold { option: Renewal::Gradient, ..Scaffold::default() };
-    assert!(method.parts().needs().len() < Scaffold::default().parts().needs().len());
+    assert!(method.parts().requirements().len() < Scaffold::default().parts().requirements().len());
 }

@@ -19,7 +19,7 @@ pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str,
     let reference = Reference::default();
     let Some(method) = build(registry, entry, &reference) else { return Vec::new() };
     let mut told: Vec<(&'static str, String)> = Vec::new();
-    let needs = entry.needs().into_iter().filter_map(|need| need.words());
+    let needs = entry.requirements().into_iter().filter_map(|one| one.summary);
     told.extend(needs.map(|words| ("needs", words)));
     if told.is_empty() {
         told.push(("needs", "any backbone".to_owned()));

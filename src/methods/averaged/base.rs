@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cut::Cut;
 use super::previous::previous_sketch;
 use super::server::BaseServer;
-use super::{Client, Direction, Needs, Parameters};
+use super::{Client, Direction, Parameters};
 use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
@@ -267,10 +267,8 @@ fn weight_tensors(
 
 impl<C: AveragingMethod> Method for Base<C> {
     fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        for need in self.parts().needs() {
-            if let Needs::Blocks { what, .. } = need {
-                lab.backbone.config().blocks_for(what)?;
-            }
+        for subject in self.parts().requirements().iter().filter_map(|one| one.in_blocks) {
+            lab.backbone.config().blocks_for(subject)?;
         }
         Ok(Box::new(BaseServer::new(self.clone(), lab, init)?))
     }

@@ -31,7 +31,7 @@ mod training;
 mod variates;
 mod vectors;
 
-pub use super::needs::Needs;
+pub use super::requirement::Requirement;
 pub use base::Base;
 pub(in crate::methods) use base::is_closing;
 pub(in crate::methods) use beside::{Beside, Sums, fitted, zeros_like};

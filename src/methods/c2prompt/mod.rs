@@ -73,7 +73,7 @@ pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 
 use self::messages::{closed, histogram, opened, tagged};
-use super::Needs;
+use super::Requirement;
 use super::entry::MethodEntry;
 use super::powder::{Powder, PowderServer};
 use super::recipe::Recipe;
@@ -251,13 +251,11 @@ impl Recipe for C2PromptConfig {
     }
 
     /// Tokens need blocks to live in; clients that keep compensation prompts must come back.
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.powder.needs();
-        needs.push(Needs::ReturningClients {
-            why: "clients keep compensation prompts, and fresh ones have none",
-            otherwise: None,
-        });
-        needs
+    fn requirements(&self) -> Vec<Requirement> {
+        let mut requirements = self.powder.requirements();
+        let why = "clients keep compensation prompts, and fresh ones have none";
+        requirements.push(Requirement::returning_clients(why, None));
+        requirements
     }
 }
 

@@ -22,6 +22,7 @@
 
 mod distillation;
 mod memory;
+mod requirements;
 mod roles;
 
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use self::distillation::{Student, ask, ask_in_turn, samples_of_nobody};
 pub use self::memory::Asked;
 pub use self::roles::{Division, Drawn, REVIEWER, Rounding};
 use super::averaged::{
-    Client, Closing, Learnt, Needs, OldLogits, Trained, Weights, one_by_one, previous,
+    Client, Closing, Learnt, OldLogits, Requirement, Trained, Weights, one_by_one, previous,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -235,13 +236,8 @@ impl LocalUpdate<()> for Cfed {
         }
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        let auxiliary = Needs::Auxiliary {
-            why: "reviewers distil on samples that belong to nobody",
-            otherwise: "`method.reviewers = 0`",
-            sent: self.sends_shards(),
-        };
-        self.reviews().then_some(auxiliary).into_iter().collect()
+    fn requirements(&self) -> Vec<Requirement> {
+        self.reviews().then(|| requirements::auxiliary(self.sends_shards())).into_iter().collect()
     }
 
     fn vetoes(&self) -> Vec<Veto> {
@@ -308,9 +304,8 @@ impl ServerUpdate<Asked> for Cfed {
         shard * (f64::from(self.server_epochs) + 1.0 / 3.0)
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        let auxiliary = Needs::AuxiliaryOfServer { otherwise: "`method.server_distils = false`" };
-        self.server_distils.then_some(auxiliary).into_iter().collect()
+    fn requirements(&self) -> Vec<Requirement> {
+        self.server_distils.then(requirements::auxiliary_of_server).into_iter().collect()
     }
 }
 

@@ -30,7 +30,9 @@ pub use self::importance::Importance;
 use self::importance::{fisher_places, fisher_section, fisher_sketch};
 pub use self::own::OwnImportance;
 use self::penalty::Anchored;
-use super::averaged::{Client, Closing, Learnt, Needs, Objective, SAMPLES, previous, sample_count};
+use super::averaged::{
+    Client, Closing, Learnt, Objective, Requirement, SAMPLES, previous, sample_count,
+};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{local_fisher, read_form};
@@ -268,13 +270,13 @@ impl LocalUpdate<OwnImportance> for Ewc {
         Ok(Box::new(Anchored::new(network, anchors, self.strength())))
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         match self.site {
             Site::Server => Vec::new(),
-            Site::Client => vec![Needs::ReturningClients {
-                why: "clients are held by a model of their own, and fresh clients have none",
-                otherwise: Some("`method.site = \"server\"`"),
-            }],
+            Site::Client => vec![Requirement::returning_clients(
+                "clients are held by a model of their own, and fresh clients have none",
+                Some("`method.site = \"server\"`"),
+            )],
         }
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 
 use super::HeadForm;
-use super::averaged::{Averaging, Memory, Needs, Parameters, Weights};
+use super::averaged::{Averaging, Memory, Parameters, Requirement, Weights};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
@@ -109,9 +109,9 @@ impl Adaptation for FedAvgPrompt {
     }
 
     /// Pools need blocks to live in.
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         let instead = "use `method.name = \"fedavg\"`";
-        vec![Needs::Blocks { what: "a pool of prompts", instead }]
+        vec![Requirement::blocks("a pool of prompts", instead)]
     }
 
     fn prompting(

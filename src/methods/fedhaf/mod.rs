@@ -43,7 +43,7 @@ use self::features::Model;
 use self::stages::Stage;
 use super::HeadForm;
 use super::averaged::{
-    Averaging, Client, Learnt, Needs, Parameters, Trained, Weights, one_by_one, previous,
+    Averaging, Client, Learnt, Parameters, Requirement, Trained, Weights, one_by_one, previous,
 };
 use super::entry::MethodEntry;
 use super::held::HeldSamples;
@@ -306,12 +306,10 @@ impl LocalUpdate<HeldSamples> for FedHaf {
     }
 
     /// Exemplars are kept by clients that come back.
-    fn needs(&self) -> Vec<Needs> {
-        let returning = Needs::ReturningClients {
-            why: "FedHAF's clients keep exemplars, and fresh clients never come back",
-            otherwise: Some("`method.retention = 0.0`"),
-        };
-        (self.retention > 0.0).then_some(returning).into_iter().collect()
+    fn requirements(&self) -> Vec<Requirement> {
+        let why = "FedHAF's clients keep exemplars, and fresh clients never come back";
+        let returning = || Requirement::returning_clients(why, Some("`method.retention = 0.0`"));
+        (self.retention > 0.0).then(returning).into_iter().collect()
     }
 
     fn vetoes(&self) -> Vec<Veto> {

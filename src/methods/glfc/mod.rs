@@ -55,6 +55,7 @@ mod head_rows;
 mod objective;
 mod outputs;
 mod proxy;
+mod requirements;
 mod schedule;
 mod signal;
 mod state;
@@ -72,7 +73,9 @@ use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, trace};
 pub use self::schedule::RateSchedule;
 pub use self::signal::Signal;
 pub use self::state::Learned;
-use super::averaged::{self, Client, Closing, Learnt, Needs, Trained, one_by_one, sample_count};
+use super::averaged::{
+    self, Client, Closing, Learnt, Requirement, Trained, one_by_one, sample_count,
+};
 use super::entry::MethodEntry;
 use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
@@ -150,30 +153,26 @@ impl LocalUpdate<Learned> for Glfc {
         every_round + chosen + gradients
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = vec![Needs::ReturningClients {
-            why: "clients keep exemplars and what they have learned, and fresh clients never come \
-                  back",
-            otherwise: None,
-        }];
+    fn requirements(&self) -> Vec<Requirement> {
+        let mut all = vec![Requirement::returning_clients(
+            "clients keep exemplars and what they have learned, and fresh clients never come back",
+            None,
+        )];
         if self.has_proxy() {
-            needs.push(Needs::Images {
-                what: "a proxy server",
-                otherwise: "`method.old_model = \"task-end\"`",
-            });
+            all.push(requirements::images());
         }
         if self.rows == HeadRows::Last {
-            needs.push(Needs::SlotsOfTheirOwn {
-                key: "method.rows",
-                why: "of tasks that all clients share the last one's rows would be all that is left \
-                      of a round",
-                otherwise: "set `rows = \"mean\"`",
-            });
+            all.push(Requirement::own_slots(
+                "method.rows",
+                "of tasks that all clients share the last one's rows would be all that is left of a \
+                 round",
+                "set `rows = \"mean\"`",
+            ));
         }
         if self.lr_schedule != RateSchedule::Client {
-            needs.push(Needs::ConstantRate { key: "method.lr_schedule", otherwise: "\"client\"" });
+            all.push(Requirement::new(requirements::has_one_schedule));
         }
-        needs
+        all
     }
 
     /// An old model of the server's is of one task, and so is what a jump of the entropy would mean.

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use self::client::Turned;
 use self::memory::{Answered, Remembered};
-use super::averaged::{Client, Closing, Keeper, Learnt, Needs, Objective, Reset};
+use super::averaged::{Client, Closing, Keeper, Learnt, Objective, Requirement, Reset};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
@@ -174,13 +174,10 @@ impl LocalUpdate<()> for GradMa {
         3.0 * passes + model.passes(steps.saturating_sub(1) as f64 * program as f64)
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        let plain = Needs::PlainSgd {
-            what: "GradMA turns gradients",
-            otherwise: Some("`method.project = \"server\"`"),
-            decay: Some("`method.decay`"),
-        };
-        self.at_clients().then_some(plain).into_iter().collect()
+    fn requirements(&self) -> Vec<Requirement> {
+        let (instead, decay) = (Some("`method.project = \"server\"`"), Some("`method.decay`"));
+        let plain = || Requirement::plain_sgd("GradMA turns gradients", instead, decay);
+        self.at_clients().then(plain).into_iter().collect()
     }
 }
 

@@ -22,7 +22,7 @@ mod config;
 
 pub use config::{Hgp, Learns, PromptInit};
 
-use super::averaged::{Averaging, Closing, Needs, Parameters, Weights};
+use super::averaged::{Averaging, Closing, Parameters, Requirement, Weights};
 use super::class_statistics::{DescribesClasses, Descriptions, Prototypes, Spread};
 use super::entry::MethodEntry;
 use super::parts::{
@@ -74,11 +74,11 @@ impl Adaptation for Hgp {
     }
 
     /// A prompt needs blocks to live in, and training everything a backbone that can be trained.
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         let instead = "`method.train = \"head\"`";
         match self.train {
-            Learns::Prompt => vec![Needs::Blocks { what: "the prompt of HGP", instead }],
-            Learns::All => vec![Needs::TrainableBackbone { instead }],
+            Learns::Prompt => vec![Requirement::blocks("the prompt of HGP", instead)],
+            Learns::All => vec![Requirement::trainable_backbone(instead)],
             Learns::Head => Vec::new(),
         }
     }

@@ -33,7 +33,7 @@ use self::objective::Distilled;
 pub use self::objective::{IcarlLoss, Reduction};
 pub use self::state::Exemplars;
 use super::averaged::{
-    Client, Closing, Learnt, Needs, Objective, Trained, first_of, one_by_one, previous,
+    Client, Closing, Learnt, Objective, Requirement, Trained, first_of, one_by_one, previous,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -253,13 +253,13 @@ impl LocalUpdate<Exemplars> for Icarl {
         load.with_teachers(1, load.passes_over(samples + exemplars))
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         match self.budget {
             0 => Vec::new(),
-            _ => vec![Needs::ReturningClients {
-                why: "clients keep exemplars, and fresh clients never come back",
-                otherwise: Some("`method.budget = 0`"),
-            }],
+            _ => vec![Requirement::returning_clients(
+                "clients keep exemplars, and fresh clients never come back",
+                Some("`method.budget = 0`"),
+            )],
         }
     }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub use self::config::{Factors, Lorm};
 use self::memory::{EARLIER, Tasks, by_task, stacked};
-use super::averaged::{Averaging, Direction, Needs, Parameters};
+use super::averaged::{Averaging, Direction, Parameters, Requirement};
 use super::entry::MethodEntry;
 use super::parts::{
     Adaptation, Answer, AveragingMethod, DownloadExtras, LocalUpdate, Parts, RowQuery, Workload,
@@ -131,9 +131,9 @@ impl Adaptation for Lorm {
         }
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
-        vec![Needs::Blocks { what: "a LoRA", instead }]
+        vec![Requirement::blocks("a LoRA", instead)]
     }
 
     fn vetoes(&self) -> Vec<Veto> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView};
-use crate::methods::averaged::{Cut, Direction, Needs, Parameters};
+use crate::methods::averaged::{Cut, Direction, Parameters, Requirement};
 use crate::methods::head_form::HeadForm;
 use crate::model::{Norms, ParameterSet};
 use crate::numerics::streams::StreamKey;
@@ -103,8 +103,8 @@ pub trait Adaptation {
         Ok(Arc::new(Classifier::frozen_with(&lab.backbone, theta, prompting)?))
     }
 
-    /// Returns what such parameters ask of a scenario.
-    fn needs(&self) -> Vec<Needs> {
+    /// Returns requirements on a scenario.
+    fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 

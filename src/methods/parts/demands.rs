@@ -1,16 +1,16 @@
 //! Requirements and restrictions of all parts of a method.
 
 use super::Parts;
-use crate::methods::averaged::{Memory, Needs};
+use crate::methods::averaged::{Memory, Requirement};
 use crate::policy::{ClientState, Veto};
 
 impl<S: ClientState, M: Memory> Parts<'_, S, M> {
-    /// Returns what the parts ask of a scenario.
-    pub fn needs(&self) -> Vec<Needs> {
-        let mut needs = self.adaptation.needs();
-        needs.extend(self.local.needs());
-        needs.extend(self.server.needs());
-        needs
+    /// Returns requirements of the parts on a scenario.
+    pub fn requirements(&self) -> Vec<Requirement> {
+        let mut requirements = self.adaptation.requirements();
+        requirements.extend(self.local.requirements());
+        requirements.extend(self.server.requirements());
+        requirements
     }
 
     /// Returns services that the layouts would allow and a part cannot bear; the reason that counts is the first.

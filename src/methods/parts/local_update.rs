@@ -2,7 +2,7 @@
 
 use super::{ClientContext, LocalTraining, Workload};
 use crate::learning::Classifier;
-use crate::methods::averaged::{Client, CrossEntropy, Learnt, Needs, Objective};
+use crate::methods::averaged::{Client, CrossEntropy, Learnt, Objective, Requirement};
 use crate::policy::{PolicyError, Veto};
 
 /// Training of a pack of clients (ClientUpdate of McMahan et al. 2017).
@@ -43,8 +43,8 @@ pub trait LocalUpdate<S> {
         load.passes()
     }
 
-    /// Returns what such training asks of a scenario.
-    fn needs(&self) -> Vec<Needs> {
+    /// Returns requirements on a scenario.
+    fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 

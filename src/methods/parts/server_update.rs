@@ -1,6 +1,6 @@
 //! Step of the server after the mean.
 
-use crate::methods::averaged::{Closing, Needs};
+use crate::methods::averaged::{Closing, Requirement};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Figures, Holdings, Lab, ModelFacts, Period, PolicyError, RoundContext, Veto};
@@ -64,8 +64,8 @@ pub trait ServerUpdate<M> {
         None
     }
 
-    /// Returns what the step asks of a scenario.
-    fn needs(&self) -> Vec<Needs> {
+    /// Returns requirements on a scenario.
+    fn requirements(&self) -> Vec<Requirement> {
         Vec::new()
     }
 

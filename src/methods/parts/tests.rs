@@ -6,7 +6,7 @@ use super::*;
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
-use crate::methods::averaged::{Client, Direction, Needs, Trained};
+use crate::methods::averaged::{Client, Direction, Requirement, Trained};
 use crate::methods::trainable::{Train, Trainable};
 use crate::model::{BackboneConfig, Norms, PixelShape};
 use crate::policy::{
@@ -37,8 +37,8 @@ impl LocalUpdate<()> for Demanding {
         10.0 * load.samples as f64
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        vec![Needs::Choice { top: 1, pool: 2 }]
+    fn requirements(&self) -> Vec<Requirement> {
+        vec![Requirement::new(|_| None).summarized("for training")]
     }
 
     fn vetoes(&self) -> Vec<Veto> {
@@ -97,7 +97,8 @@ fn demands_and_costs_of_all_parts_count() {
     let seat = &one_seat_each(&round.period, &[ClientId(0)])[0];
     let load = Workload { model, seat, round, samples: 4, plan };
     assert_eq!((plain.work(&load), parts.work(&load)), (12.0, 42.0));
-    assert_eq!(parts.needs(), [Needs::Choice { top: 1, pool: 2 }]);
+    let required: Vec<_> = parts.requirements().into_iter().map(|one| one.summary).collect();
+    assert_eq!(required, [Some("for training".to_owned())]);
     let reasons: Vec<_> = parts.vetoes().iter().map(|veto| (veto.service, veto.why)).collect();
     let training = (Service::Mixed, "for a reason of training");
     assert_eq!(reasons, [training, (Service::Secure, "for a reason of uploads")]);

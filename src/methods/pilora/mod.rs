@@ -31,7 +31,7 @@ use clap::ValueEnum;
 use self::objective::{Met, OfPrototypes};
 use super::HeadForm;
 use super::averaged::{
-    Averaging, Begun, Client, Cut, Direction, Learnt, Needs, Parameters, Trained, Weights,
+    Averaging, Begun, Client, Cut, Direction, Learnt, Parameters, Requirement, Trained, Weights,
     sample_count,
 };
 use super::class_statistics::{ClassMean, described, fields};
@@ -251,9 +251,9 @@ impl Adaptation for PiLora {
         Ok(Arc::new(Classifier::frozen(&lab.backbone, &self.passing(theta, task))?))
     }
 
-    fn needs(&self) -> Vec<Needs> {
+    fn requirements(&self) -> Vec<Requirement> {
         let instead = "train the head alone with `method.name = \"fedavg\"` and `train = \"head\"`";
-        vec![Needs::Blocks { what: "a LoRA", instead }]
+        vec![Requirement::blocks("a LoRA", instead)]
     }
 }
 

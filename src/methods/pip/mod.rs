@@ -31,7 +31,7 @@ pub use self::injection::Injection;
 use self::injection::{Injecting, Source};
 use self::prototypes::heard;
 pub use self::prototypes::{Gaussian, Merge, Prototypes, Weighing};
-use super::averaged::{Client, CrossEntropy, Needs, Objective};
+use super::averaged::{Client, CrossEntropy, Objective, Requirement};
 use super::dualprompt::DualPrompt;
 use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
@@ -39,6 +39,7 @@ use super::prompted;
 use crate::learning::Classifier;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::{RequirementError, Scenario, WireForm};
 use crate::wire::WireError;
 
 /// By which expert features for prototypes are made.
@@ -141,13 +142,21 @@ impl LocalUpdate<()> for Pip {
         prompted::work(load, 0.0)
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        let whole = Needs::WholeMessages {
-            why: "a client that was sent one expert cannot find the nearest",
-            otherwise: "`method.features = \"trained\"`",
+    fn requirements(&self) -> Vec<Requirement> {
+        let whole = || {
+            Requirement::new(has_whole_messages).summarized("whole messages: wire.form = \"full\"")
         };
-        (self.features == Features::Matched).then_some(whole).into_iter().collect()
+        (self.features == Features::Matched).then(whole).into_iter().collect()
     }
+}
+
+/// Refuses messages of one expert.
+fn has_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
+    (scenario.wire.form == WireForm::Lean).then(|| {
+        let message = "a client that was sent one expert cannot find the nearest";
+        let help = "set `wire.form = \"full\"`, or `method.features = \"trained\"`";
+        RequirementError::new("wire.form", message, "it is sent what it trains", help)
+    })
 }
 
 /// Its line in the registry.

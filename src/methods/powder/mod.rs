@@ -66,9 +66,9 @@ pub use shape::{SlotForm, SlotShape};
 pub use similarity::{Attention, Likeness, most_similar};
 pub use table::{Slot, SlotKey, SlotTable};
 
-use super::Needs;
+use super::Requirement;
 use super::entry::MethodEntry;
-use super::prompted::NEEDS_BLOCKS;
+use super::prompted::blocks;
 use super::recipe::Recipe;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
@@ -240,25 +240,25 @@ impl Recipe for PowderConfig {
     }
 
     /// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
-    fn needs(&self) -> Vec<Needs> {
-        let mut needs = vec![NEEDS_BLOCKS];
+    fn requirements(&self) -> Vec<Requirement> {
+        let mut requirements = vec![blocks()];
         if self.similarity == Similarity::Server {
-            needs.push(Needs::SlotsOfTheirOwn {
-                key: "method.similarity",
-                why: "the server finds the images of a slot by its head rows, and of tasks that all \
-                      clients share it does not know who has which",
-                otherwise: "set `similarity = \"clients\"`",
-            });
+            requirements.push(Requirement::own_slots(
+                "method.similarity",
+                "the server finds the images of a slot by its head rows, and of tasks that all \
+                 clients share it does not know who has which",
+                "set `similarity = \"clients\"`",
+            ));
         }
         if self.downlink == Downlink::Table {
-            needs.push(Needs::SlotsOfTheirOwn {
-                key: "method.downlink",
-                why: "a table has a place for every slot, and tasks that all clients share leave it \
-                      open how many there will be",
-                otherwise: "set `downlink = \"needed\"`",
-            });
+            requirements.push(Requirement::own_slots(
+                "method.downlink",
+                "a table has a place for every slot, and tasks that all clients share leave it open \
+                 how many there will be",
+                "set `downlink = \"needed\"`",
+            ));
         }
-        needs
+        requirements
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::methods::recipe::Recipe;
-use crate::methods::{Carried, Needs, Uses, services};
+use crate::methods::{Carried, Requirement, Uses, services};
 use crate::policy::{Method, ModelFacts, Period, Staged};
 use crate::quantity::TaskId;
-use crate::scenario::{ChosenMethod, Complaint, Ignored, Scenario};
+use crate::scenario::{ChosenMethod, Ignored, RequirementError, Scenario};
 
 /// A method upon the features of another, with the settings of both.
 pub(super) struct Upon {
@@ -24,8 +24,8 @@ impl Recipe for Upon {
         Arc::new(staged.with_rounds(self.rounds))
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        self.then.needs()
+    fn requirements(&self) -> Vec<Requirement> {
+        self.then.requirements()
     }
 
     fn first(&self) -> Option<&dyn Recipe> {
@@ -37,14 +37,14 @@ impl Recipe for Upon {
 pub(super) struct Chosen(pub Box<dyn Recipe>);
 
 impl ChosenMethod for Chosen {
-    fn complaints(&self, scenario: &Scenario) -> Vec<Complaint> {
-        let mut complaints = needed(&*self.0, scenario);
-        complaints.extend(check_units(&*self.0, scenario));
-        if complaints.is_empty() && services::wanted(scenario) {
+    fn violations(&self, scenario: &Scenario) -> Vec<RequirementError> {
+        let mut violations = violations_of(&*self.0, scenario);
+        violations.extend(check_units(&*self.0, scenario));
+        if violations.is_empty() && services::wanted(scenario) {
             let facts = services::facts(scenario);
-            complaints = services::complaints(scenario, &*self.0.build(&facts), &facts);
+            violations = services::violations(scenario, &*self.0.build(&facts), &facts);
         }
-        complaints
+        violations
     }
 
     fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
@@ -64,17 +64,17 @@ impl ChosenMethod for Chosen {
 
 /// What of a scenario its method, or the first of two, cannot work with. The first is asked about the scenario as if it
 /// were the only one.
-fn needed(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<Complaint> {
-    let needs = recipe.needs().into_iter();
-    let mut complaints: Vec<Complaint> = needs.flat_map(|need| need.complaints(scenario)).collect();
+fn violations_of(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<RequirementError> {
+    let mut violations: Vec<RequirementError> =
+        recipe.requirements().iter().flat_map(|one| one.violations(scenario)).collect();
     if let (Some(first), Some(method)) = (recipe.first(), scenario.method.first()) {
-        complaints.extend(needed(first, &Scenario { method, ..scenario.clone() }));
+        violations.extend(violations_of(first, &Scenario { method, ..scenario.clone() }));
     }
-    complaints
+    violations
 }
 
 /// Units act in phases that the method has.
-fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<Complaint> {
+fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementError> {
     if scenario.federation.units.count < 2 {
         return None;
     }
@@ -90,7 +90,7 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<Complaint> {
     let named = &scenario.federation.units.phases;
     let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
     let known: Vec<&str> = known.into_iter().collect();
-    Some(Complaint {
+    Some(RequirementError {
         key: "federation.units.phases",
         message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
         label: "no units there".into(),

@@ -50,7 +50,7 @@ pub use head::RidgeHead;
 
 use self::features::collect;
 use self::server::StsaServer;
-use super::Needs;
+use super::Requirement;
 use super::entry::MethodEntry;
 use super::recipe::Recipe;
 use crate::numerics::projection::Projection;
@@ -181,12 +181,10 @@ impl Recipe for StsaConfig {
         Arc::new(Stsa::new(*self, facts))
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        vec![Needs::ReturningClients {
-            why: "statistics are asked of every client that holds data of a task, and a fresh population has no \
-                  end of them",
-            otherwise: None,
-        }]
+    fn requirements(&self) -> Vec<Requirement> {
+        let why = "statistics are asked of every client that holds data of a task, and a fresh population has no \
+                   end of them";
+        vec![Requirement::returning_clients(why, None)]
     }
 }
 

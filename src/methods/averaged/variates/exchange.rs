@@ -5,8 +5,8 @@ use super::renewal::{renew, renew_clients, sent_names};
 use super::{CONTROL, ControlVariates, Variates};
 use crate::learning::Classifier;
 use crate::methods::averaged::{
-    Beside, Client, Closing, Direction, Keeper, Learnt, Needs, Objective, Reset, Trained, Vectors,
-    zeros_like,
+    Beside, Client, Closing, Direction, Keeper, Learnt, Objective, Requirement, Reset, Trained,
+    Vectors, zeros_like,
 };
 use crate::methods::parts::{
     ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts, ServerUpdate, SharedModel,
@@ -74,8 +74,8 @@ impl<M: ControlVariates> LocalUpdate<Vectors> for M {
         load.passes() + further
     }
 
-    fn needs(&self) -> Vec<Needs> {
-        ControlVariates::needs(self)
+    fn requirements(&self) -> Vec<Requirement> {
+        ControlVariates::requirements(self)
     }
 }
 

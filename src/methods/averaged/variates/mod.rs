@@ -20,7 +20,9 @@ pub(in crate::methods) use exchange::with_variates;
 pub(in crate::methods) use renewal::renew;
 pub(in crate::methods) use renewal::way_of;
 
-use super::{Beside, Client, Closing, Direction, Keeper, Needs, Objective, Reset, Vectors, fitted};
+use super::{
+    Beside, Client, Closing, Direction, Keeper, Objective, Requirement, Reset, Vectors, fitted,
+};
 use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::methods::parts::{AveragingMethod, ClientContext, SharedModel};
@@ -41,8 +43,8 @@ pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     /// What becomes of vectors as a task starts, and who keeps those of clients.
     fn keeping(&self) -> (Reset, Keeper);
 
-    /// What it asks of a scenario.
-    fn needs(&self) -> Vec<Needs>;
+    /// Returns requirements on a scenario.
+    fn requirements(&self) -> Vec<Requirement>;
 
     /// Those [vectors](ControlVariates::SENT), in their order, from the server's variate and the client's own.
     fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet>;

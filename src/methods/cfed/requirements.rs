@@ -1,0 +1,39 @@
+//! Requirements of CFed: samples that belong to no client.
+
+use crate::methods::averaged::Requirement;
+use crate::scenario::{DataSource, RequirementError, Scenario};
+
+/// Requires auxiliary samples for reviewers; `are_sent` where their shards travel, so that all images must be of one size.
+pub(super) fn auxiliary(are_sent: bool) -> Requirement {
+    let instead = "`method.reviewers = 0`";
+    let violation = move |scenario: &Scenario| {
+        let Some(section) = &scenario.data.auxiliary else {
+            let help = format!("add `[data.auxiliary]` with `share = 0.1`, or set {instead}");
+            let message = "reviewers distil on samples that belong to nobody";
+            return Some(RequirementError::new("data.auxiliary", message, "there are none", help));
+        };
+        let data = section.as_data(&scenario.data).unwrap_or_else(|| scenario.data.clone());
+        let are_unsized = are_sent && (!data.is_square() || data.source == DataSource::Play);
+        are_unsized.then(|| {
+            let message = "only images of one size can be sent";
+            let help = "set `method.surrogate = \"held\"`, or a square `data.store`";
+            RequirementError::new("method.surrogate", message, "each has its own size", help)
+        })
+    };
+    Requirement::new(violation)
+        .summarized(format!("samples that belong to no client: [data.auxiliary] (or {instead})"))
+}
+
+/// Requires a shard of auxiliary samples for the server.
+pub(super) fn auxiliary_of_server() -> Requirement {
+    let violation = |scenario: &Scenario| {
+        let has_shard = scenario.data.auxiliary.as_ref().is_some_and(|section| section.server);
+        (!has_shard).then(|| {
+            let message = "the server distils on samples that belong to nobody, and has none";
+            let help = "set `data.auxiliary.server = true`, or `method.server_distils = false`";
+            RequirementError::new("data.auxiliary.server", message, "no shard for the server", help)
+        })
+    };
+    Requirement::new(violation)
+        .summarized("such samples at the server: data.auxiliary.server = true")
+}

@@ -1,0 +1,28 @@
+//! Requirements of GLFC.
+
+use crate::methods::averaged::Requirement;
+use crate::scenario::{DataSource, EpochSchedule, RequirementError, Scenario};
+
+/// Requires images, which a proxy server looks at.
+pub(super) fn images() -> Requirement {
+    let instead = "`method.old_model = \"task-end\"`";
+    let violation = move |scenario: &Scenario| {
+        let is_other = matches!(scenario.data.source, DataSource::Play | DataSource::Table);
+        is_other.then(|| {
+            let message = "a proxy server looks at images";
+            let help = format!("set {instead}");
+            RequirementError::new("method.old_model", message, "these data are none", help)
+        })
+    };
+    Requirement::new(violation).summarized(format!("images, not text (or {instead})"))
+}
+
+/// Refuses a rate that `[client]` changes from epoch to epoch beside a schedule of the method's own.
+pub(super) fn has_one_schedule(scenario: &Scenario) -> Option<RequirementError> {
+    (scenario.client.epoch_schedule != EpochSchedule::Constant).then(|| {
+        let message = "`method.lr_schedule` is a schedule of its own";
+        let help =
+            "set `client.epoch_schedule = \"constant\"`, or `method.lr_schedule = \"client\"`";
+        RequirementError::new("client.epoch_schedule", message, "two schedules for one rate", help)
+    })
+}

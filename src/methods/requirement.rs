@@ -1,0 +1,293 @@
+//! Requirements of methods on a scenario, checked before anything is loaded.
+//!
+//! A method makes its own with [`Requirement::new`]; those that several methods have are functions here.
+
+use crate::scenario::{
+    Leftover, OptimiserSection, PartitionKind, Population, RequirementError, Scenario,
+};
+
+/// Violations of a requirement by a scenario.
+type Check = Box<dyn Fn(&Scenario) -> Vec<RequirementError> + Send + Sync>;
+
+/// Requirement of a method on a scenario.
+pub struct Requirement {
+    /// Requirement in words; `None` where it is a matter of numbers that a scenario chooses.
+    pub summary: Option<String>,
+    /// Thing that lives in the blocks of a vision transformer, if that is required.
+    pub in_blocks: Option<&'static str>,
+    check: Check,
+}
+
+impl Requirement {
+    /// Makes a requirement of a function that returns its violation by a scenario.
+    pub fn new(
+        violation: impl Fn(&Scenario) -> Option<RequirementError> + Send + Sync + 'static,
+    ) -> Requirement {
+        let check: Check = Box::new(move |scenario| violation(scenario).into_iter().collect());
+        Requirement { summary: None, in_blocks: None, check }
+    }
+
+    /// Adds the requirement in words.
+    pub fn summarized(self, summary: impl Into<String>) -> Requirement {
+        Requirement { summary: Some(summary.into()), ..self }
+    }
+
+    /// Returns violations by a scenario.
+    pub fn violations(&self, scenario: &Scenario) -> Vec<RequirementError> {
+        (self.check)(scenario)
+    }
+
+    /// Requires a vision transformer: the subject, such as "a prompt", lives in its blocks.
+    pub fn blocks(subject: &'static str, instead: &'static str) -> Requirement {
+        let violation = move |scenario: &Scenario| {
+            scenario.backbone.vit().is_none().then(|| {
+                let message = format!("{subject} lives in the blocks of a vision transformer");
+                let label = format!("\"{}\" has none", scenario.backbone.kind());
+                let help = format!("set `backbone.kind = \"vit\"`, or {instead}");
+                RequirementError::new("backbone.kind", message, label, help)
+            })
+        };
+        let summary = format!("a vision transformer: {subject} lives in its blocks (or {instead})");
+        Requirement { in_blocks: Some(subject), ..Requirement::new(violation).summarized(summary) }
+    }
+
+    /// Requires a backbone that can be trained.
+    pub fn trainable_backbone(instead: &'static str) -> Requirement {
+        let violation = move |scenario: &Scenario| {
+            scenario.backbone.is_frozen_only().then(|| {
+                let kind = scenario.backbone.kind();
+                let message =
+                    format!("the backbone \"{kind}\" gives features and cannot be trained");
+                let help = format!("set {instead}, or choose \"vit\" or \"resnet18\"");
+                RequirementError::new("backbone.kind", message, "frozen only", help)
+            })
+        };
+        let summary = format!("a backbone that can be trained, vit or resnet18 (or {instead})");
+        Requirement::new(violation).summarized(summary)
+    }
+
+    /// Requires plain gradient steps of clients: a client's way is then the sum of its gradients times their rates.
+    ///
+    /// The subject is a sentence such as "FedDC reads gradients"; `decay` is what to set in place of a weight decay of the
+    /// optimizer, where that is wrong.
+    pub fn plain_sgd(
+        subject: &'static str,
+        instead: Option<&'static str>,
+        decay: Option<&'static str>,
+    ) -> Requirement {
+        let check: Check =
+            Box::new(move |scenario| optimizer_violations(scenario, subject, instead, decay));
+        let summary = Some(format!("plain SGD: {subject} from its steps"));
+        Requirement { summary, in_blocks: None, check }
+    }
+
+    /// Requires clients that come back.
+    pub fn returning_clients(reason: &'static str, instead: Option<&'static str>) -> Requirement {
+        let violation = move |scenario: &Scenario| {
+            (scenario.participation.population == Population::Fresh).then(|| {
+                let help = alternatives("`participation.population = \"fixed\"`", instead);
+                let key = "participation.population";
+                RequirementError::new(key, reason, "nobody comes back", help)
+            })
+        };
+        let summary = "clients that come back: participation.population = \"fixed\"";
+        Requirement::new(violation).summarized(summary)
+    }
+
+    /// Requires tasks of clients' own; `key` asks for them.
+    pub fn own_slots(
+        key: &'static str,
+        reason: &'static str,
+        instead: &'static str,
+    ) -> Requirement {
+        let violation = move |scenario: &Scenario| {
+            (!scenario.tasks.arrival.has_slots()).then(|| {
+                let help = format!("{instead}, or `tasks.arrival = \"powder\"`");
+                RequirementError::new(key, reason, "for `tasks.arrival = \"powder\"`", help)
+            })
+        };
+        Requirement::new(violation).summarized("tasks of clients' own: tasks.arrival = \"powder\"")
+    }
+
+    /// Requires all data at one site.
+    pub fn one_site(subject: &'static str, instead: &'static str) -> Requirement {
+        let several = move |scenario: &Scenario| {
+            let clients = scenario.federation.clients;
+            (clients != 1).then(|| {
+                let message = format!("{subject} has one site, not {clients}");
+                let help = format!("set `federation.clients = 1`, or {instead}");
+                RequirementError::new("federation.clients", message, "must be 1", help)
+            })
+        };
+        let check: Check = Box::new(move |scenario| {
+            several(scenario).into_iter().chain(single_owner(scenario)).collect()
+        });
+        let summary = Some("one site: federation.clients = 1".to_owned());
+        Requirement { summary, in_blocks: None, check }
+    }
+}
+
+/// Returns advice to set one thing or another.
+fn alternatives(what: &str, instead: Option<&str>) -> String {
+    match instead {
+        Some(instead) => format!("set {what}, or {instead}"),
+        None => format!("set {what}"),
+    }
+}
+
+/// Refuses an optimizer that does more than a gradient step.
+fn optimizer_violations(
+    scenario: &Scenario,
+    subject: &str,
+    instead: Option<&str>,
+    decay: Option<&str>,
+) -> Vec<RequirementError> {
+    let error = |key, label: &str, help: String| {
+        RequirementError::new(key, format!("{subject} from steps of plain SGD"), label, help)
+    };
+    let mut violations = Vec::new();
+    match scenario.client.optimiser {
+        OptimiserSection::Adamw { .. } => violations.push(error(
+            "client.optimiser.kind",
+            "steps of Adam are no gradients",
+            alternatives("`client.optimiser = { kind = \"sgd\", lr = ... }`", instead),
+        )),
+        OptimiserSection::Sgd { momentum, weight_decay, .. } => {
+            if momentum > 0.0 {
+                violations.push(error(
+                    "client.optimiser.momentum",
+                    "a gradient would count several times",
+                    alternatives("`client.optimiser.momentum = 0`", instead),
+                ));
+            }
+            if let (true, Some(decay)) = (weight_decay > 0.0, decay) {
+                violations.push(error(
+                    "client.optimiser.weight_decay",
+                    "decays behind the method's back",
+                    format!("set `client.optimiser.weight_decay = 0` and {decay}"),
+                ));
+            }
+        }
+    }
+    violations
+}
+
+/// Refuses one site that would hold the samples of a single owner.
+fn single_owner(scenario: &Scenario) -> Option<RequirementError> {
+    let PartitionKind::Natural { rest } = scenario.partition.kind else { return None };
+    (rest == Leftover::Drop).then(|| {
+        let message = "one site has all data, and a natural partition gives it those of one owner";
+        let help = "set `partition.rest = \"merge\"`, or `partition.kind = \"iid\"`";
+        RequirementError::new("partition.kind", message, "the others are left out", help)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::Requirement;
+    use crate::methods::Registry;
+    use crate::scenario::{Leftover, PartitionKind, Scenario};
+
+    /// What is told of five tasks of digits with this method; nothing where all is well.
+    fn told(method: &str) -> String {
+        let text = format!(
+            "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
+             partition = {{ kind = \"iid\" }}\nmethod = {{ {method} }}\nfederation.clients = 4\n"
+        );
+        let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
+        loaded.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_each_other_are_told_with_the_way_out() {
+        let refused = [
+            ("name = \"l2p\", top = 6, pool = 5", "6 prompts cannot be chosen from a pool of 5"),
+            ("name = \"l2p\", pool = 4", "choose at most 4, or set a larger `method.pool`"),
+            ("name = \"dualprompt\", g_blocks = 99", "no block is left for experts"),
+            ("name = \"coda-prompt\", pool = 4", "4 components do not suffice for 5 tasks"),
+            ("name = \"fed-cprompt\", pool = 4", "set `method.pool` to at least 5"),
+            ("name = \"coda-prompt\", pool = 65", "65 keys of width 64 cannot be orthogonal"),
+        ];
+        for (method, why) in refused {
+            let told = told(method);
+            assert!(told.contains(why), "{method}: {told}");
+        }
+        for method in ["name = \"l2p\", pool = 5", "name = \"coda-prompt\", pool = 64"] {
+            assert_eq!(told(method), "", "{method}");
+        }
+    }
+
+    /// Steps of Adam, momentum, and a decay that comes behind a projection; and how to do without each.
+    #[test]
+    fn what_reads_gradients_needs_plain_sgd() {
+        let of = |method: &str, optimiser: &str| {
+            let kind = if optimiser.is_empty() { "adamw" } else { "sgd" };
+            told(&format!(
+                "name = {method}, train = \"head\" }}\n\
+                 client.optimiser = {{ kind = \"{kind}\", lr = 0.1{optimiser}"
+            ))
+        };
+        let (plain, momentum, decay) =
+            (", momentum = 0.0", ", momentum = 0.9", ", weight_decay = 0.1");
+        for name in ["\"scaffold\"", "\"feddc\"", "\"gradma\""] {
+            let adam = of(name, "");
+            assert!(adam.contains("set `client.optimiser = { kind = \"sgd\""), "{name}: {adam}");
+            let moved = of(name, momentum);
+            assert!(moved.contains("set `client.optimiser.momentum = 0`"), "{name}: {moved}");
+            assert_eq!(of(name, plain), "", "{name}");
+        }
+        let other = of("\"scaffold\"", "");
+        assert!(other.contains("or `method.option = \"I\"`"), "{other}");
+        assert_eq!(of("\"scaffold\", option = \"I\"", ""), "");
+        assert_eq!(of("\"gradma\", project = \"server\"", ""), "");
+        assert_eq!(of("\"scaffold\"", decay), "");
+        let decayed = of("\"gradma\"", decay);
+        assert!(decayed.contains("weight_decay = 0` and `method.decay`"), "{decayed}");
+        let both = of("\"scaffold\", option = \"I\", variates = \"server\"", "");
+        assert!(both.contains("cannot compute the gradient"), "{both}");
+        let fresh = "name = \"feddc\" }\nparticipation = { population = \"fresh\"";
+        assert!(told(fresh).contains("fresh clients have none behind them"), "{}", told(fresh));
+    }
+
+    #[test]
+    fn fresh_clients_have_no_teacher_of_their_own() {
+        let of = |more: &str| {
+            told(&format!(
+                "name = \"fedlwf-2t\"{more} }}\nparticipation = {{ population = \"fresh\""
+            ))
+        };
+        let own = of("");
+        assert!(own.contains("fresh clients have none"), "{own}");
+        assert!(own.contains("or `method.first_teacher = \"server\"`"), "{own}");
+        for else_taught in [", first_teacher = \"server\"", ", beta = 0.0"] {
+            assert!(!of(else_taught).contains("fresh clients have none"), "{else_taught}");
+        }
+    }
+
+    /// Only what a natural partition drops is missing at one site.
+    #[test]
+    fn one_site_wants_the_samples_of_all_owners() {
+        let text = "schema = 1\ndata.source = \"digits\"\ntasks.count = 1\n\
+                    partition.kind = \"iid\"\nmethod.name = \"joint\"\nfederation.clients = 1\n";
+        let loaded = Scenario::from_toml(text, "s", Path::new("."), &[], &Registry::builtin());
+        let mut scenario = loaded.unwrap().scenario;
+        let site = Requirement::one_site("joint training", "another way");
+        let mut told = |kind: PartitionKind| -> Vec<&str> {
+            scenario.partition.kind = kind;
+            site.violations(&scenario).into_iter().map(|violation| violation.key).collect()
+        };
+        assert_eq!(told(PartitionKind::Natural { rest: Leftover::Drop }), ["partition.kind"]);
+        assert!(told(PartitionKind::Natural { rest: Leftover::Merge }).is_empty());
+        assert!(told(PartitionKind::Iid).is_empty());
+    }
+
+    #[test]
+    fn what_lives_in_blocks_needs_a_transformer() {
+        for name in ["l2p", "dualprompt", "coda-prompt", "fed-cprompt", "adapter"] {
+            let told = told(&format!("name = \"{name}\" }}\nbackbone = {{ kind = \"pixels\""));
+            assert!(told.contains("lives in the blocks of a vision transformer"), "{name}: {told}");
+        }
+    }
+}
