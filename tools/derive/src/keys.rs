@@ -7,7 +7,7 @@ mod structure;
 mod tests;
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Error, Expr, FnArg, Ident, LitStr, Result, Token, parenthesized};
 
@@ -28,6 +28,8 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
 struct Table {
     /// Arguments of `read` behind the table.
     given: Punctuated<FnArg, Token![,]>,
+    /// Name of the function, `read` if not given.
+    function: Option<Ident>,
     /// Reports what contradicts; sees `section`, `table` and the arguments.
     check: Option<Expr>,
     /// Key that chooses a variant.
@@ -43,7 +45,7 @@ struct Table {
 impl Table {
     fn read(input: &DeriveInput) -> Result<Table> {
         let mut table = Table::default();
-        let known = ["given", "check", "tag", "default", "example", "source"];
+        let known = ["given", "function", "check", "tag", "default", "example", "source"];
         attributes::read(&input.attrs, "keys", &known, |entry, meta| {
             match entry {
                 "given" => {
@@ -51,6 +53,7 @@ impl Table {
                     parenthesized!(content in meta.input);
                     table.given = Punctuated::parse_terminated(&content)?;
                 }
+                "function" => table.function = Some(meta.value()?.parse()?),
                 "check" => table.check = Some(meta.value()?.parse()?),
                 "tag" => table.tag = Some(meta.value()?.parse()?),
                 "default" => table.default = Some(meta.value()?.parse()?),
@@ -66,6 +69,7 @@ impl Table {
     /// Writes `read` around statements that end with the value.
     fn function(&self, input: &DeriveInput, body: &TokenStream, has_default: bool) -> TokenStream {
         let (name, given) = (&input.ident, &self.given);
+        let read = self.function.clone().unwrap_or_else(|| format_ident!("read"));
         let value = match &self.check {
             Some(check) => quote! {
                 let section = { #body };
@@ -78,7 +82,7 @@ impl Table {
             quote! {
                 impl Default for #name {
                     fn default() -> Self {
-                        crate::scenario::reader::defaults(Self::read)
+                        crate::scenario::reader::defaults(Self::#read)
                     }
                 }
             }
@@ -86,7 +90,7 @@ impl Table {
         quote! {
             impl #name {
                 /// Reads the keys of its table.
-                pub(crate) fn read(table: &mut crate::scenario::reader::TableReader<'_>, #given) -> Self {
+                pub(crate) fn #read(table: &mut crate::scenario::reader::TableReader<'_>, #given) -> Self {
                     #value
                 }
             }

@@ -49,10 +49,11 @@ pub fn derive_choice(input: TokenStream) -> TokenStream {
 /// | `flatten` | keys in the same table, read by `read` of the field's type |
 /// | `read = word_or_number(table)` | read by hand |
 /// | `value = Vec::new()` | no key |
+/// | `when = train` | condition of the key; without it the field has its default |
 /// | `first` | read, and so listed, before the fields above it, whose expressions then see it |
 ///
-/// `#[keys(given(preset: Preset))]` adds arguments to `read`; `#[keys(check = section.check(table))]` is an expression for what
-/// contradicts in the value, `section`.
+/// `#[keys(given(preset: Preset))]` adds arguments to `read`, which `#[keys(function = read_preset)]` names otherwise;
+/// `#[keys(check = section.check(table))]` is an expression for what contradicts in the value, `section`.
 ///
 /// Of an enum `#[keys(tag = "kind", default = Constant)]` names the key that chooses the variant (`example` where it must be
 /// written); the documentation of the enum is the text of that key, that of a variant the meaning of its word, and fields

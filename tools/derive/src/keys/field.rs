@@ -6,9 +6,9 @@ use syn::{Error, Expr, Field, FieldsNamed, GenericArgument, LitStr, PathArgument
 
 use crate::{attributes, doc};
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "default", "example", "at_least", "above", "at_most", "below", "source", "name", "table",
-    "flatten", "read", "value", "first",
+    "flatten", "read", "value", "first", "when",
 ];
 
 /// A field with the entries of its `#[key(...)]`.
@@ -30,6 +30,8 @@ pub struct Key<'a> {
     value: Option<Expr>,
     /// Read before the others.
     first: bool,
+    /// Condition of the key; without it the field has the default.
+    when: Option<Expr>,
 }
 
 /// Reads the attributes of all fields.
@@ -60,6 +62,7 @@ impl<'a> Key<'a> {
             read: None,
             value: None,
             first: false,
+            when: None,
         };
         attributes::read(&field.attrs, "key", &KNOWN, |entry, meta| {
             match entry {
@@ -75,6 +78,7 @@ impl<'a> Key<'a> {
                 "read" => key.read = Some(meta.value()?.parse()?),
                 "value" => key.value = Some(meta.value()?.parse()?),
                 "first" => key.first = true,
+                "when" => key.when = Some(meta.value()?.parse()?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -127,6 +131,10 @@ impl<'a> Key<'a> {
             let message = format!("the key `{name}` needs a doc comment: its meaning");
             return Err(Error::new_spanned(self.field, message));
         }
+        if self.when.is_some() && self.is_required() {
+            let message = format!("the key `{name}` is required, not so `when` something holds");
+            return Err(Error::new_spanned(self.field, message));
+        }
         let (param, get) = match (&self.default, &self.example, inner) {
             (Some(default), None, _) => (
                 quote!(crate::scenario::reader::Param::<#of>::new(#name, #default, #doc)),
@@ -148,7 +156,14 @@ impl<'a> Key<'a> {
             }
         };
         let calls = &self.calls;
-        Ok(quote!(table.#get(&#param #(#calls)*)))
+        let read = quote!(table.#get(&#param #(#calls)*));
+        Ok(match &self.when {
+            Some(when) => {
+                let otherwise = self.default.as_ref().map_or(quote!(None), |value| quote!(#value));
+                quote!(if #when { #read } else { #otherwise })
+            }
+            None => read,
+        })
     }
 }
 

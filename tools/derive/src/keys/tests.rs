@@ -59,6 +59,27 @@ fn required_keys_leave_no_default() {
 }
 
 #[test]
+fn conditional_keys_have_their_default_otherwise() {
+    let section = parse_quote! {
+        #[keys(given(module: bool), function = read_for)]
+        struct Section {
+            /// A share.
+            #[key(default = 0.5, when = module)]
+            share: f64,
+            /// A bound.
+            #[key(when = share > 0.0)]
+            bound: Option<f64>,
+        }
+    };
+    let written = derive(&section).unwrap().to_string();
+    let signature = "fn read_for (table : & mut crate :: scenario :: reader :: TableReader < '_ > , module : bool)";
+    assert!(written.contains(signature), "{written}");
+    assert!(written.contains("if module { table . get (") && written.contains("} else { 0.5 }"));
+    assert!(written.contains("if share > 0.0 { table . optional ("), "{written}");
+    assert!(written.contains("} else { None }") && !written.contains("Default"), "{written}");
+}
+
+#[test]
 fn words_choose_a_variant_and_refuse_keys_of_others() {
     let rule = parse_quote! {
         /// The step rule.
