@@ -15,27 +15,40 @@ use super::averaged::Weights;
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use crate::model::HeadKind;
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::{Keys, TableReader};
 
 /// FedAvg of adapters and a cosine head, with the defaults of STSA.
 pub fn adapters() -> FedAvg {
-    defaults(read)
+    AdapterKeys::default().into()
+}
+
+/// The keys of the `[method]` table.
+#[derive(Keys)]
+struct AdapterKeys {
+    /// Width between the two layers of an adapter.
+    #[key(default = 64, at_least = 1.0, at_most = 65_536.0, source = "STSA")]
+    bottleneck: u32,
+    /// Fraction of hidden entries dropped in training.
+    #[key(default = 0.1, at_least = 0.0, below = 1.0, source = "STSA")]
+    dropout: f64,
+    /// Weight of a client in the mean.
+    #[key(default = Weights::Uniform, source = "the public code of STSA: plain mean")]
+    weights: Weights,
+    /// Head rows in messages.
+    #[key(default = HeadForm::Growing, source = "STSA: the classes of its one task")]
+    head: HeadForm,
+}
+
+impl From<AdapterKeys> for FedAvg {
+    fn from(AdapterKeys { bottleneck, dropout, weights, head }: AdapterKeys) -> FedAvg {
+        let (train, classifier) = (Train::Adapter, HeadKind::Cosine);
+        FedAvg { train, classifier, bottleneck, dropout, weights, head, ..FedAvg::default() }
+    }
 }
 
 /// Reads the keys of a `[method]` table.
 pub fn read(table: &mut TableReader<'_>) -> FedAvg {
-    let dropout = Param::new("dropout", 0.1, "share of hidden entries dropped in training");
-    let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
-    let head = Param::new("head", HeadForm::Growing, "head rows in messages");
-    FedAvg {
-        train: Train::Adapter,
-        classifier: HeadKind::Cosine,
-        bottleneck: table.get(&FedAvg::bottleneck("width between an adapter's two layers")),
-        dropout: table.get(&dropout.source("STSA").at_least(0.0).below(1.0)),
-        weights: table.get(&weights.source("the public code of STSA: plain mean")),
-        head: table.get(&head.source("STSA: the classes of its one task")),
-        ..FedAvg::default()
-    }
+    AdapterKeys::read(table).into()
 }
 
 /// Its line in the registry.

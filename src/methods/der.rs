@@ -29,9 +29,9 @@ use super::parts::{
 use super::replay::{Buffer, Memory, Replay, Terms, learn, note_again};
 use crate::data::TaskView;
 use crate::policy::PolicyError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
-/// Which outputs remembered samples are held to.
+/// Outputs that remembered samples are held to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Columns {
     /// Those of all classes that a message carries.
@@ -42,7 +42,7 @@ pub enum Columns {
     Stored,
 }
 
-/// When logits are noted.
+/// Time at which logits are noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum NotedAt {
     /// At the step in which a sample is stored.
@@ -52,45 +52,29 @@ pub enum NotedAt {
 }
 
 /// The `[method]` table of DER++.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Der {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// What a client remembers.
+    /// Samples that a client remembers.
+    #[key(flatten)]
     pub buffer: Buffer,
     /// Weight of stored logits.
+    #[key(default = 0.5, at_least = 0.0, at_most = 1e6, source = "fed-mammoth")]
     pub alpha: f64,
     /// Weight of the labels of remembered samples.
+    #[key(default = 0.5, at_least = 0.0, at_most = 1e6, source = "fed-mammoth")]
     pub beta: f64,
-    /// Which outputs are compared.
+    /// Outputs of remembered samples that are compared with stored logits.
+    #[key(default = Columns::Stored, source = "all: Buzzega et al.; seen: fed-mammoth")]
     pub columns: Columns,
-    /// When they are noted.
+    /// Time at which the logits of a sample are stored.
+    #[key(default = NotedAt::Stream, source = "Buzzega et al.")]
     pub logits: NotedAt,
 }
 
-impl Default for Der {
-    fn default() -> Self {
-        defaults(Der::read)
-    }
-}
-
 impl Der {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Der {
-        let weight =
-            |name, doc| Param::new(name, 0.5, doc).source("fed-mammoth").at_least(0.0).at_most(1e6);
-        let columns = Param::new("columns", Columns::Stored, "outputs that are compared");
-        let logits = Param::new("logits", NotedAt::Stream, "when logits are noted");
-        Der {
-            fedavg: FedAvg::read(table),
-            buffer: Buffer::read(table),
-            alpha: table.get(&weight("alpha", "weight of stored logits")),
-            beta: table.get(&weight("beta", "weight of the labels of remembered samples")),
-            columns: table.get(&columns.source("all: Buzzega et al.; seen: fed-mammoth")),
-            logits: table.get(&logits.source("Buzzega et al.")),
-        }
-    }
-
     fn terms(&self, rows: Range<usize>, view: &TaskView) -> Terms {
         let old = match self.columns {
             Columns::All => rows,

@@ -16,32 +16,20 @@ use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};
 use super::replay::{Buffer, Memory, Replay, Terms, learn};
 use crate::policy::PolicyError;
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::Keys;
 
 /// The `[method]` table of ER.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Er {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// What a client remembers.
+    /// Samples that a client remembers.
+    #[key(flatten)]
     pub buffer: Buffer,
-    /// Whether new and remembered samples are one batch with one mean.
+    /// One batch and one mean of new and remembered samples, in place of a term for each.
+    #[key(default = true)]
     pub joint: bool,
-}
-
-impl Default for Er {
-    fn default() -> Self {
-        defaults(Er::read)
-    }
-}
-
-impl Er {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Er {
-        let joint = "one batch and one mean of new and remembered samples, not a term each";
-        let (fedavg, buffer) = (FedAvg::read(table), Buffer::read(table));
-        Er { fedavg, buffer, joint: table.get(&Param::new("joint", true, joint)) }
-    }
 }
 
 /// Clients that remember must come back.

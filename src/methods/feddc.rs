@@ -22,18 +22,19 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::averaged::{
-    CONTROL, Closing, ControlVariates, Keeper, Objective, Pass, Proximal, Requirement, Reset,
-    Slopes, Variates, Vectors, Way, Weights, fitted, with_variates, zeros_like,
+    CONTROL, Closing, ControlVariates, Objective, Pass, Proximal, Requirement, Slopes, Variates,
+    VectorKeeping, Vectors, Way, fitted, with_variates, zeros_like,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, Parts};
+use super::trainable::TrainableKeys;
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
 use crate::policy::PolicyError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
-/// By which learning rates a client's way is divided.
+/// Learning rates by which a client's way is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rates {
     /// As many steps as the average client takes, at the rate of the first round.
@@ -45,40 +46,20 @@ pub enum Rates {
 }
 
 /// The `[method]` table of FedDC.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedDc {
-    /// What trains and how.
+    /// Parameters that train, and their plain mean.
+    #[key(read = FedAvg::read_keys(table, TrainableKeys::FEDAVG.always_uniform()))]
     pub fedavg: FedAvg,
-    /// Strength of the pull.
+    /// Weight of the proximal term, for a client of mean size.
+    #[key(default = 0.01, at_least = 0.0, source = "public code, CIFAR")]
     pub alpha: f64,
-    /// `K eta`.
+    /// Learning rates in a client's variate (`K eta`).
+    #[key(default = Rates::First, source = "public code")]
     pub rates: Rates,
-    /// What becomes of drifts and variates as a task starts.
-    pub reset: Reset,
-    /// Who keeps those of clients.
-    pub variates: Keeper,
-}
-
-impl Default for FedDc {
-    fn default() -> Self {
-        defaults(FedDc::read)
-    }
-}
-
-impl FedDc {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedDc {
-        let alpha =
-            Param::new("alpha", 0.01, "weight of the proximal term, for a client of mean size");
-        let rates = Param::new("rates", Rates::First, "learning rates in a client's variate");
-        FedDc {
-            fedavg: FedAvg { weights: Weights::Uniform, ..FedAvg::unweighted(table) },
-            alpha: table.get(&alpha.source("public code, CIFAR").at_least(0.0)),
-            rates: table.get(&rates.source("public code")),
-            reset: table.get(&Reset::param("what becomes of drifts and variates as a task starts")),
-            variates: table.get(&Keeper::param("who keeps the drifts and variates of clients")),
-        }
-    }
+    /// For how long drifts and variates are kept, and by whom.
+    #[key(flatten)]
+    pub keeping: VectorKeeping,
 }
 
 /// `h_m`, and its mean over all clients.
@@ -106,8 +87,8 @@ impl ControlVariates for FedDc {
     const VECTORS: &'static [&'static str] = &[CONTROL, DRIFT];
     const SENT: &'static [&'static str] = &[CONTROL, DRIFT, OWN];
 
-    fn keeping(&self) -> (Reset, Keeper) {
-        (self.reset, self.variates)
+    fn keeping(&self) -> VectorKeeping {
+        self.keeping
     }
 
     fn requirements(&self) -> Vec<Requirement> {

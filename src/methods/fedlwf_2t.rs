@@ -24,7 +24,7 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{
-    Client, Learnt, Objective, OldLogits, Pass, Requirement, first_of, one_by_one, previous,
+    Client, Learnt, Objective, Pass, Requirement, first_of, one_by_one, previous,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -40,13 +40,13 @@ use crate::policy::{
     ClientState, Lab, PolicyError, Service, Veto, parameter_sections, parameters_of,
 };
 use crate::quantity::TaskId;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 use crate::wire::{Body, MetaReader, MetaWriter, WireError};
 
 /// The temperature of both distillations.
 const TEMPERATURE: f64 = 2.0;
 
-/// Which outputs of the teachers are distilled.
+/// Outputs of the teachers that are distilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OwnTeacher {
     /// Those of all classes seen.
@@ -61,7 +61,7 @@ pub enum OwnTeacher {
     Old,
 }
 
-/// Whose old model is the first teacher.
+/// Old model that is the first teacher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum FirstTeacher {
     /// The client's own, which it keeps.
@@ -71,61 +71,41 @@ pub enum FirstTeacher {
 }
 
 /// The `[method]` table of FedLwF-2T.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.check(table))]
 pub struct FedLwf2t {
-    /// What trains and how; all outputs seen train.
+    /// Parameters that train, and their mean; all outputs seen train.
+    ///
+    /// `old_logits` are the outputs that compete in the cross-entropy.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Which outputs compete in the cross-entropy.
-    pub compete: OldLogits,
-    /// `a`: weight of the cross-entropy.
+    /// Weight of the cross-entropy (`a`).
+    #[key(default = 0.33, at_least = 0.0, at_most = 1e6, source = "public code of FedCIL")]
     pub alpha: f64,
-    /// `b`: weight of the old model.
+    /// Weight of the old model (`b`).
+    #[key(default = 0.33, at_least = 0.0, at_most = 1e6, source = "public code of FedCIL")]
     pub beta: f64,
-    /// `c`: weight of the received model; what the others leave of 1 where it is not given.
+    /// Weight of the received model (`c`); what the others leave of 1 if not given.
+    #[key(at_least = 0.0, at_most = 1e6)]
     pub gamma: Option<f64>,
-    /// By which moments the teachers normalise.
+    /// Moments by which teachers with batch norms normalize.
+    #[key(default = TeacherNorms::Student, source = "FedHAF says nothing of them")]
     pub teacher_norms: TeacherNorms,
-    /// Whose old model that is.
+    /// Old model that is the first teacher.
+    #[key(default = FirstTeacher::Own)]
     pub first_teacher: FirstTeacher,
-    /// Which outputs are distilled.
+    /// Outputs of the teachers that are distilled.
+    #[key(default = OwnTeacher::Seen)]
     pub own_teacher: OwnTeacher,
 }
 
-impl Default for FedLwf2t {
-    fn default() -> Self {
-        defaults(FedLwf2t::read)
-    }
-}
-
 impl FedLwf2t {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedLwf2t {
-        let weight = |name, doc| {
-            Param::new(name, 0.33, doc).source("public code of FedCIL").at_least(0.0).at_most(1e6)
-        };
-        let gamma = "weight of the received model; what the others leave of 1 if not given";
-        let gamma = Param::unset("gamma", gamma).at_least(0.0).at_most(1e6);
-        let moments = "moments of teachers with batch norms";
-        let teacher_norms = Param::new("teacher_norms", TeacherNorms::Student, moments);
-        let first = Param::new("first_teacher", FirstTeacher::Own, "whose old model teaches");
-        let own = Param::new("own_teacher", OwnTeacher::Seen, "outputs that are distilled");
-        let fedavg = FedAvg::read(table);
-        let config = FedLwf2t {
-            compete: fedavg.old_logits,
-            fedavg: FedAvg { old_logits: OldLogits::Keep, ..fedavg },
-            alpha: table.get(&weight("alpha", "weight of the cross-entropy")),
-            beta: table.get(&weight("beta", "weight of the old model")),
-            gamma: table.optional(&gamma),
-            teacher_norms: table.get(&teacher_norms.source("FedHAF says nothing of them")),
-            first_teacher: table.get(&first),
-            own_teacher: table.get(&own),
-        };
-        if config.gamma.is_none() && config.alpha + config.beta > 1.0 + 1e-9 {
+    fn check(&self, table: &mut TableReader<'_>) {
+        if self.gamma.is_none() && self.alpha + self.beta > 1.0 + 1e-9 {
             let message = "`alpha` and `beta` leave less than nothing for the server's model";
             let help = "give the weight of that model as `gamma`, or lower one of the two";
             table.reject("beta", message, "more than 1 together", help);
         }
-        config
     }
 }
 
@@ -199,7 +179,7 @@ impl AveragingMethod for FedLwf2t {
     fn parts(&self) -> Parts<'_, OwnModels, ()> {
         let trains = match self.own_teacher {
             OwnTeacher::All => TrainedRows::Carried,
-            OwnTeacher::Seen | OwnTeacher::Old => TrainedRows::Usual,
+            OwnTeacher::Seen | OwnTeacher::Old => TrainedRows::Seen,
         };
         let previous_model = self.is_taught_by_server().then(PreviousModel::default);
         Parts { trains, local: self, previous_model, ..self.fedavg.base() }
@@ -217,7 +197,7 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         let view = Arc::clone(&member.seat.view);
         let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
         let lessons = self.lessons(member, &view, context.lab)?;
-        Ok(Box::new(Taught { share, columns: self.compete.rows(&view), lessons }))
+        Ok(Box::new(Taught { share, columns: self.fedavg.old_logits.rows(&view), lessons }))
     }
 
     fn client_update(

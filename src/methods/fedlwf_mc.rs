@@ -11,49 +11,35 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{Client, Objective, OldLogits, Pass, Weights, first_of, previous};
+use super::averaged::{Client, Objective, Pass, first_of, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, LocalUpdate, Parts, PreviousModel, TrainedRows, Workload,
 };
+use super::trainable::TrainableKeys;
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::TeacherNorms;
 use crate::policy::{PolicyError, Service, Veto};
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::Keys;
 
 /// The `[method]` table of FedLwF.MC.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedLwfMc {
-    /// What trains and how.
+    /// Parameters that train, and their mean; all classes seen compete.
+    #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
-    /// What is made of the classes of a sample.
+    /// Reduction of the losses of a sample's classes.
+    #[key(default = ClassReduction::Mean, source = "public code of HePCo; iCaRL has sum")]
     pub class_reduction: ClassReduction,
-    /// By which moments the teacher normalises.
+    /// Moments by which a teacher with batch norms normalizes.
+    #[key(default = TeacherNorms::Running, source = previous::NORMS_SOURCE)]
     pub teacher_norms: TeacherNorms,
 }
 
-impl Default for FedLwfMc {
-    fn default() -> Self {
-        defaults(FedLwfMc::read)
-    }
-}
-
-impl FedLwfMc {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedLwfMc {
-        let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
-        let weights = table.get(&weights.source("public code of HePCo"));
-        let fedavg = FedAvg { weights, old_logits: OldLogits::Keep, ..FedAvg::learning(table) };
-        let fedavg = fedavg.in_messages(table);
-        let classes = "what is made of the losses of a sample's classes";
-        let classes = Param::new("class_reduction", ClassReduction::Mean, classes)
-            .source("public code of HePCo; iCaRL has sum");
-        let class_reduction = table.get(&classes);
-        FedLwfMc { fedavg, class_reduction, teacher_norms: table.get(&previous::norms()) }
-    }
-}
+const FEDAVG_KEYS: TrainableKeys =
+    TrainableKeys::FEDAVG.uniform("public code of HePCo").over_all_seen();
 
 impl AveragingMethod for FedLwfMc {
     type State = ();

@@ -15,55 +15,41 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{Client, Closing, Objective, Pass, Weights, first_of};
+use super::averaged::{Client, Closing, Objective, Pass, first_of};
 use super::class_statistics::{DescribesClasses, Descriptions, MeanPrototypes, flag_bytes};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, Parts, ServerUpdate, TaskStart,
 };
+use super::trainable::TrainableKeys;
 use crate::learning::losses::{ClassPrototypes, ProtoDistance};
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
 use crate::policy::{
     Figures, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, Veto,
 };
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::Keys;
 use crate::wire::Section;
 
+/// Origin of the defaults.
+const CODE: &str = "the code of HGP's benchmark";
+
 /// The `[method]` table of FedProto.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedProto {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(read = FedAvg::read_keys(table, TrainableKeys::FEDAVG.uniform(CODE)))]
     pub fedavg: FedAvg,
-    /// `lambda`, the strength of the pull.
+    /// Weight of the term that draws features to prototypes (`lambda`).
+    #[key(default = 0.1, at_least = 0.0, source = CODE)]
     pub weight: f64,
-    /// How far a class mean is from its prototype.
+    /// Distance of a class mean from its prototype.
+    #[key(default = ProtoDistance::MeanSquare, source = CODE)]
     pub distance: ProtoDistance,
 }
 
-impl Default for FedProto {
-    fn default() -> Self {
-        defaults(FedProto::read)
-    }
-}
-
 impl FedProto {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedProto {
-        let code = "the code of HGP's benchmark";
-        let fedavg = FedAvg::read_weighing(table, Weights::Uniform, code);
-        let weight =
-            Param::new("weight", 0.1, "weight of the term that draws features to prototypes");
-        let distance = ProtoDistance::MeanSquare;
-        let distance = Param::new("distance", distance, "of a class mean from its prototype");
-        FedProto {
-            fedavg,
-            weight: table.get(&weight.source(code).at_least(0.0)),
-            distance: table.get(&distance.source(code)),
-        }
-    }
-
     /// Whether prototypes travel: nobody uses them where nothing pulls.
     fn pulls(&self) -> bool {
         self.weight > 0.0

@@ -14,38 +14,29 @@
 use super::averaged::{Client, Trained, Weights, sample_count};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
-use super::local_fisher::{local_fisher, read_form};
+use super::local_fisher::{FORM_SOURCE, local_fisher};
 use super::parts::{Adaptation, AveragingMethod, ClientContext, Parts, UploadExtras};
 use crate::learning::fisher::FisherForm;
 use crate::model::{ParameterSet, is_buffer};
 use crate::policy::{ModelFacts, Place, PolicyError, SketchFacts};
-use crate::scenario::reader::{TableReader, defaults};
+use crate::scenario::reader::Keys;
 use crate::wire::Section;
 
 /// What the names of Fisher tensors begin with.
 pub const FISHER: &str = "fisher/";
 
 /// The `[method]` table of FisherAVG.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FisherAvg {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Which squared gradients weigh.
+    /// Squared gradients that make the Fisher information.
+    #[key(default = FisherForm::Truth, source = FORM_SOURCE)]
     pub fisher: FisherForm,
 }
 
-impl Default for FisherAvg {
-    fn default() -> Self {
-        defaults(FisherAvg::read)
-    }
-}
-
 impl FisherAvg {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FisherAvg {
-        FisherAvg { fedavg: FedAvg::read(table), fisher: read_form(table) }
-    }
-
     /// Whether anything is averaged by samples.
     fn counts(&self, model: &ModelFacts) -> bool {
         self.fedavg.parameters(model).iter().any(|parameter| is_buffer(&parameter.name))

@@ -9,33 +9,22 @@ use super::averaged::{Client, Learnt, Requirement, Trained, one_by_one};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
+use super::trainable::TrainableKeys;
 use crate::learning::{Classifier, Moments, OptimiserState, train_with};
 use crate::policy::{ClientState, PolicyError, Service, Veto};
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::Keys;
 use crate::scenario::{RequirementError, Scenario};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// The `[method]` table of Joint.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Joint {
-    /// What trains and how.
+    /// Parameters that train.
+    #[key(read = FedAvg::read_keys(table, TrainableKeys::ALONE))]
     pub fedavg: FedAvg,
-    /// Whether one optimiser lasts for the whole run.
+    /// One optimizer for the whole run.
+    #[key(default = true)]
     pub keep_optimiser: bool,
-}
-
-impl Default for Joint {
-    fn default() -> Self {
-        defaults(Joint::read)
-    }
-}
-
-impl Joint {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Joint {
-        let keep = Param::new("keep_optimiser", true, "one optimiser for the whole run");
-        Joint { fedavg: FedAvg::learning(table), keep_optimiser: table.get(&keep) }
-    }
 }
 
 /// The optimiser between rounds; `None` before the first.

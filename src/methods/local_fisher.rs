@@ -6,14 +6,10 @@ use crate::data::Shard;
 use crate::learning::fisher::{Diagonal, FisherForm, FisherPass};
 use crate::model::ParameterSet;
 use crate::policy::{Lab, PolicyError};
-use crate::scenario::reader::{Param, TableReader};
 
-/// The key `fisher`.
-pub(super) fn read_form(table: &mut TableReader<'_>) -> FisherForm {
-    let doc = "which squared gradients make the Fisher information";
-    let form = Param::new("fisher", FisherForm::Truth, doc);
-    table.get(&form.source("fed-mammoth; Matena and Raffel define the expectation over labels"))
-}
+/// Source of the form that they have by default.
+pub(super) const FORM_SOURCE: &str =
+    "fed-mammoth; Matena and Raffel define the expectation over labels";
 
 /// Of a model with these parameters, whose head rows `rows` compete, on the samples of a shard as statistics passes see
 /// them.

@@ -32,9 +32,9 @@ use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::{TeacherNorms, ops};
 use crate::policy::{PolicyError, Service, Veto};
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// Which columns are distilled.
+/// Columns that are distilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Columns {
     /// Those of earlier tasks.
@@ -46,54 +46,35 @@ pub enum Columns {
 }
 
 /// The `[method]` table of LwF.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.check(table))]
 pub struct Lwf {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Which columns are distilled.
+    /// Columns that are distilled.
+    #[key(default = Columns::Old, source = "Li and Hoiem; the code of HGP's benchmark has current")]
     pub columns: Columns,
-    /// `alpha`, the weight of the distillation.
+    /// Weight of the distillation (`alpha`).
+    #[key(default = 0.5, at_least = 0.0, source = "HGP's benchmark; STSA and TARGET have 3")]
     pub weight: f64,
-    /// `T`.
+    /// Temperature of the distillation (`T`).
+    #[key(default = 2.0, above = 0.0, source = "Li and Hoiem")]
     pub temperature: f64,
-    /// How answers are compared.
+    /// Distance between the answers of teacher and client.
+    #[key(default = Distillation::CrossEntropy, source = "Li and Hoiem; kl has the same gradient")]
     pub form: Distillation,
-    /// By which moments the teacher normalises.
+    /// Moments by which a teacher with batch norms normalizes.
+    #[key(default = TeacherNorms::Running, source = previous::NORMS_SOURCE)]
     pub teacher_norms: TeacherNorms,
 }
 
-impl Default for Lwf {
-    fn default() -> Self {
-        defaults(Lwf::read)
-    }
-}
-
 impl Lwf {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Lwf {
-        let fedavg = FedAvg::read(table);
-        let columns = Param::new("columns", Columns::Old, "columns that are distilled")
-            .source("Li and Hoiem; the code of HGP's benchmark has current");
-        let weight = Param::new("weight", 0.5, "weight of the distillation")
-            .source("HGP's benchmark; STSA and TARGET have 3")
-            .at_least(0.0);
-        let temperature = Param::new("temperature", 2.0, "temperature of the distillation")
-            .source("Li and Hoiem")
-            .above(0.0);
-        let form = Param::new("form", Distillation::CrossEntropy, "how answers are compared");
-        let columns = table.get(&columns);
-        if columns == Columns::Current && fedavg.head == HeadForm::Growing {
+    fn check(&self, table: &mut TableReader<'_>) {
+        if self.columns == Columns::Current && self.fedavg.head == HeadForm::Growing {
             let message = "the teacher has no rows of the current task to be distilled";
             let help = "set `head = \"fixed\"`, or `columns = \"old\"`";
             table.reject("columns", message, "not with `head = \"growing\"`", help);
-        }
-        Lwf {
-            fedavg,
-            columns,
-            weight: table.get(&weight),
-            temperature: table.get(&temperature),
-            form: table.get(&form.source("Li and Hoiem; kl has the same gradient")),
-            teacher_norms: table.get(&previous::norms()),
         }
     }
 

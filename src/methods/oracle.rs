@@ -9,17 +9,18 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{Client, Learnt, OldLogits, Requirement, one_by_one};
+use super::averaged::{Client, Learnt, Requirement, one_by_one};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, Workload};
+use super::trainable::TrainableKeys;
 use crate::data::Shard;
 use crate::policy::{PolicyError, Service, Veto};
 use crate::quantity::TaskId;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
-/// Who has the data.
+/// Holder of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Site {
     /// One site has all of it, and sends nothing (FedHAF's Oracle).
@@ -29,29 +30,18 @@ pub enum Site {
 }
 
 /// The `[method]` table of the oracle.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Oracle {
-    /// What trains and how.
+    /// Parameters that train; all classes seen compete.
+    #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
-    /// Who has the data.
+    /// Holder of the data.
+    #[key(default = Site::Central)]
     pub site: Site,
 }
 
-impl Default for Oracle {
-    fn default() -> Self {
-        defaults(Oracle::read)
-    }
-}
-
-impl Oracle {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Oracle {
-        let site = Param::new("site", Site::Central, "who has the data");
-        let fedavg = FedAvg::learning(table).upon_module(table);
-        let fedavg = FedAvg { old_logits: OldLogits::Keep, ..fedavg };
-        Oracle { fedavg, site: table.get(&site) }
-    }
-}
+const FEDAVG_KEYS: TrainableKeys =
+    TrainableKeys { module: true, ..TrainableKeys::ALONE.over_all_seen() };
 
 impl AveragingMethod for Oracle {
     type State = HeldSamples;

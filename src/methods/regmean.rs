@@ -27,42 +27,35 @@ use crate::policy::{
     Figures, Holdings, Layout, Message, ModelFacts, Place, PolicyError, RoundContext, Service,
     SketchFacts, Veto,
 };
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::{Keys, TableReader};
 use crate::wire::{Kind, Section};
 
+/// Origin of the factors on off-diagonals.
+const GAMMAS: &str = "HGP's tables for CIFAR-100; 0.1 for its other data sets";
+
 /// The `[method]` table of RegMean.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.check(table))]
 pub struct RegMean {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// What is sent of inputs.
+    /// Moments of inputs in uploads.
+    #[key(read = InputStatistics::read(table, (0.5, 0.5), GAMMAS))]
     pub statistics: InputStatistics,
-    /// What happens where nobody has inputs.
+    /// Weights of directions without inputs.
+    #[key(default = Unseen::Zero, source = "the public code: a pseudo-inverse")]
     pub unseen: Unseen,
 }
 
-impl Default for RegMean {
-    fn default() -> Self {
-        defaults(RegMean::read)
-    }
-}
-
 impl RegMean {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> RegMean {
-        let fedavg = FedAvg::read(table);
-        if fedavg.train == Train::Module || fedavg.classifier != HeadKind::Linear {
-            let key = if fedavg.train == Train::Module { "train" } else { "classifier" };
+    fn check(&self, table: &mut TableReader<'_>) {
+        let has_module = self.fedavg.train == Train::Module;
+        if has_module || self.fedavg.classifier != HeadKind::Linear {
+            let key = if has_module { "train" } else { "classifier" };
             let message =
                 "the regression mean solves least squares for a linear head upon features";
             table.reject(key, message, "no linear head", "set a linear classifier and no module");
-        }
-        let source = "HGP's tables for CIFAR-100; 0.1 for its other data sets";
-        let unseen = Param::new("unseen", Unseen::Zero, "what gets a direction without inputs");
-        RegMean {
-            fedavg,
-            statistics: InputStatistics::read(table, (0.5, 0.5), source),
-            unseen: table.get(&unseen.source("the public code: a pseudo-inverse")),
         }
     }
 

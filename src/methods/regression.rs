@@ -20,7 +20,7 @@ use crate::numerics::regression_mean::{Moments, regression_mean};
 use crate::numerics::streams::Domain;
 use crate::numerics::symmetric::{Symmetric, packed_len};
 use crate::policy::{Folded, Lab, Layout, Message, ModelFacts, Place, PolicyError, Stale};
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, WireError};
 
 /// Of the moments that travel, as f32: what an eigenvalue of their sum is known to, in parts of the trace.
@@ -84,36 +84,22 @@ impl Layer {
     }
 }
 
-/// How moments are made and travel.
-#[derive(Clone, Debug, PartialEq)]
+/// Moments of inputs: how they are made, and how they travel.
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(given((backbone, head): (f64, f64), source: &'static str))]
 pub struct InputStatistics {
-    /// Factor on off-diagonals of layers below the head; 0 leaves the diagonal alone.
+    /// Factor on off-diagonal moments of layers below the head; 0 keeps the diagonal alone.
+    #[key(default = backbone, at_least = 0.0, at_most = 1.0, source = source)]
     pub gamma_backbone: f64,
-    /// Of the head's.
+    /// Factor on off-diagonal moments of the head's inputs; 0 keeps the diagonal alone.
+    #[key(default = head, at_least = 0.0, at_most = 1.0, source = source)]
     pub gamma_head: f64,
-    /// Whether matrices travel as lower triangles.
+    /// Lower triangles of second moments in uploads, in place of whole matrices.
+    #[key(default = false, source = "the public code: all of the matrix")]
     pub symmetric: bool,
 }
 
 impl InputStatistics {
-    /// Reads its keys, with these defaults of the two factors.
-    pub(super) fn read(
-        table: &mut TableReader<'_>,
-        (backbone, head): (f64, f64),
-        source: &'static str,
-    ) -> InputStatistics {
-        let backbone =
-            Param::new("gamma_backbone", backbone, "off-diagonal moments below the head");
-        let head = Param::new("gamma_head", head, "off-diagonal moments of the head's inputs");
-        let symmetric =
-            Param::new("symmetric", false, "send the lower triangle of second moments only");
-        InputStatistics {
-            gamma_backbone: table.get(&backbone.source(source).at_least(0.0).at_most(1.0)),
-            gamma_head: table.get(&head.source(source).at_least(0.0).at_most(1.0)),
-            symmetric: table.get(&symmetric.source("the public code: all of the matrix")),
-        }
-    }
-
     fn gamma(&self, layer: &Layer) -> f64 {
         if layer.is_head() { self.gamma_head } else { self.gamma_backbone }
     }

@@ -19,8 +19,8 @@
 use clap::ValueEnum;
 
 use super::averaged::{
-    CONTROL, Closing, ControlVariates, Keeper, Objective, Requirement, Reset, Slopes, Variates,
-    Vectors, Way, fitted, with_variates,
+    CONTROL, Closing, ControlVariates, Keeper, Objective, Requirement, Slopes, Variates,
+    VectorKeeping, Vectors, Way, fitted, with_variates,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -28,9 +28,9 @@ use super::parts::{AveragingMethod, Parts};
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::policy::PolicyError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// How a client renews its variate.
+/// Rule by which a client renews its variate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Renewal {
     /// The gradient of its whole loss at the model received.
@@ -46,44 +46,30 @@ pub enum Renewal {
 }
 
 /// The `[method]` table of SCAFFOLD.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.check(table))]
 pub struct Scaffold {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// How variates are renewed.
+    /// Renewal of a client's variate.
+    #[key(default = Renewal::Way, source = "Karimireddy et al.")]
     pub option: Renewal,
-    /// `eta_g`.
+    /// Step of the server along the mean (`eta_g`).
+    #[key(default = 1.0, above = 0.0, source = "Karimireddy et al.")]
     pub server_lr: f64,
-    /// What becomes of variates as a task starts.
-    pub reset: Reset,
-    /// Who keeps those of clients.
-    pub variates: Keeper,
-}
-
-impl Default for Scaffold {
-    fn default() -> Self {
-        defaults(Scaffold::read)
-    }
+    /// For how long variates are kept, and by whom.
+    #[key(flatten)]
+    pub keeping: VectorKeeping,
 }
 
 impl Scaffold {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Scaffold {
-        let option = Param::new("option", Renewal::Way, "how a client renews its variate");
-        let server_lr = Param::new("server_lr", 1.0, "step of the server along the mean");
-        let config = Scaffold {
-            fedavg: FedAvg::read(table),
-            option: table.get(&option.source("Karimireddy et al.")),
-            server_lr: table.get(&server_lr.source("Karimireddy et al.").above(0.0)),
-            reset: table.get(&Reset::param("what becomes of variates as a task starts")),
-            variates: table.get(&Keeper::param("who keeps the variates of clients")),
-        };
-        if (config.option, config.variates) == (Renewal::Gradient, Keeper::Server) {
+    fn check(&self, table: &mut TableReader<'_>) {
+        if (self.option, self.keeping.keeper) == (Renewal::Gradient, Keeper::Server) {
             let message = "a server cannot compute the gradient of a client's loss";
             let help = "set `method.option = \"II\"`, or `method.variates = \"client\"`";
             table.reject("variates", message, "not with option I", help);
         }
-        config
     }
 }
 
@@ -95,7 +81,7 @@ fn correction(control: &ParameterSet, own: &Vectors) -> ParameterSet {
     control.zipped(&fitted(own.get(CONTROL), control), |c, own| c - own)
 }
 
-/// The same where either of client and server keeps variates.
+/// The correction of a client whose variate it or the server keeps.
 fn correction_of(known: &Variates<'_>) -> ParameterSet {
     let sent = known.sent.get(CORRECTION).cloned();
     sent.unwrap_or_else(|| correction(&known.control, &known.own))
@@ -114,8 +100,8 @@ impl ControlVariates for Scaffold {
     const VECTORS: &'static [&'static str] = &[CONTROL];
     const SENT: &'static [&'static str] = &[CORRECTION];
 
-    fn keeping(&self) -> (Reset, Keeper) {
-        (self.reset, self.variates)
+    fn keeping(&self) -> VectorKeeping {
+        self.keeping
     }
 
     fn requirements(&self) -> Vec<Requirement> {
@@ -167,12 +153,7 @@ impl ControlVariates for Scaffold {
         closing: &Closing<'_>,
         theta: &mut ParameterSet,
     ) -> Vec<(&'static str, f64)> {
-        if self.server_lr != 1.0 {
-            let (mean, step) = (theta.clone(), self.server_lr);
-            let along = |[before, mean]: [f64; 2]| before + step * (mean - before);
-            let (up, rows) = (closing.beside(), 0..closing.model.classes);
-            *theta = up.renewed(&mean, &rows, [closing.before, &mean], |_| along);
-        }
+        closing.step_along(self.server_lr, theta);
         Vec::new()
     }
 }

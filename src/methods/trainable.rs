@@ -5,8 +5,11 @@
 //! the mean of products is not the product of means. On plain pixels, which have no parameters, all there is is the head:
 //! logistic regression.
 
+mod keys;
+
 use clap::ValueEnum;
 
+pub(crate) use self::keys::TrainableKeys;
 use super::HeadForm;
 use super::averaged::{Averaging, Cut, Memory, OldLogits, Parameters, Requirement, Weights};
 use super::low_rank::{ALL_BLOCKS, LowRank};
@@ -19,7 +22,7 @@ use crate::model::{
 };
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, Lab, ModelFacts, PolicyError, Service, Veto, kind_of};
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
 use crate::wire::Kind;
 
 /// What trains.
@@ -42,34 +45,64 @@ pub enum Train {
 }
 
 /// Keys of what trains and how clients are averaged, in the `[method]` tables of FedAvg and of the methods upon it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(given(keys: TrainableKeys), function = read_keys, check = prompt_has_halves(table, section.prompt_len))]
 pub struct Trainable {
-    /// What trains.
-    pub train: Train,
-    /// How much a client counts.
+    /// Weight of a client in the mean.
+    #[key(read = keys.weights.read(table, "weights", doc))]
     pub weights: Weights,
-    /// What the loss does with the logits of earlier tasks.
+    /// Use of the logits of earlier tasks in the loss.
+    #[key(read = keys.old_logits.read(table, "old_logits", doc))]
     pub old_logits: OldLogits,
-    /// Which classifier stands upon the features.
+    /// Parameters that train.
+    #[key(default = Train::All)]
+    pub train: Train,
+    /// Classifier upon the features.
+    #[key(default = HeadKind::Linear, source = "linear; STSA's first stage has cosine")]
     pub classifier: HeadKind,
-    /// How a linear head starts.
+    /// Start values of a linear head.
+    #[key(default = HeadStart::Uniform, source = "PyTorch; the public code of HGP has timm's normal")]
     pub head_init: HeadStart,
-    /// Which head rows messages carry.
-    pub head: HeadForm,
     /// Factor on the learning rate of everything but the head.
+    #[key(
+        default = 1.0,
+        at_least = 0.0,
+        source = "1; the public code of HGP has 0.01 as its `slow learner`"
+    )]
     pub backbone_lr: f64,
-    /// Rows of the prompt in a block, for [`Train::Prompt`].
+    /// Rows of the prompt in a block, if `train = "prompt"`.
+    #[key(default = 200, at_least = 2.0, source = "HGP")]
     pub prompt_len: u32,
-    /// Blocks with a prompt, for [`Train::Prompt`].
+    /// Blocks with a prompt, if `train = "prompt"`.
+    #[key(default = 5, at_least = 1.0, at_most = 99.0, source = "HGP")]
     pub n_blocks: u32,
-    /// Pairs, for [`Train::Lora`].
+    /// Low-rank pairs, if `train = "lora"`.
+    #[key(read = read_lora(table))]
     pub lora: LowRank,
-    /// Width between an adapter's two layers, for [`Train::Adapter`].
+    /// Width between the two layers of an adapter, if `train = "adapter"`.
+    #[key(default = 64, at_least = 1.0, at_most = 65_536.0, source = "STSA")]
     pub bottleneck: u32,
-    /// Moments of the module's batch norms after the first task, for [`Train::Module`].
+    /// Head rows in messages.
+    #[key(read = keys.head.read(table, "head", doc))]
+    pub head: HeadForm,
+    /// Moments of the module's batch norms after the first task, if `train = "module"`.
+    #[key(default = Norms::Batch, when = keys.module, source = "not in FedHAF's paper")]
     pub norms: Norms,
-    /// Share of entries dropped in training, for [`Train::Module`] and [`Train::Adapter`].
+    /// Fraction of entries dropped in training, if `train` is "module" or "adapter".
+    #[key(
+        default = 0.0,
+        when = keys.module,
+        at_least = 0.0,
+        below = 1.0,
+        source = "not in FedHAF's paper; 0.1 in STSA's adapters"
+    )]
     pub dropout: f64,
+}
+
+fn read_lora(table: &mut TableReader<'_>) -> LowRank {
+    let usual = LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: ALL_BLOCKS };
+    let names = ["lora_rank", "lora_at", "lora_blocks"];
+    LowRank::read(table, names, usual, "Hu et al. 2022: queries and values")
 }
 
 impl Default for Trainable {
@@ -79,90 +112,9 @@ impl Default for Trainable {
 }
 
 impl Trainable {
-    /// Reads the keys of a `[method]` table.
+    /// Reads the keys that FedAvg has.
     pub fn read(table: &mut TableReader<'_>) -> Trainable {
-        Trainable::read_weighing(table, Weights::BySamples, "McMahan et al., algorithm 1")
-    }
-
-    /// The same for methods whose source weighs clients so.
-    pub(in crate::methods) fn read_weighing(
-        table: &mut TableReader<'_>,
-        weights: Weights,
-        source: &'static str,
-    ) -> Trainable {
-        let weights = Param::new("weights", weights, "how much a client counts").source(source);
-        let weights = table.get(&weights);
-        Trainable { weights, ..Trainable::unweighted(table) }
-    }
-
-    /// The keys of methods that weigh clients in one way only.
-    pub(in crate::methods) fn unweighted(table: &mut TableReader<'_>) -> Trainable {
-        let old_logits =
-            Param::new("old_logits", OldLogits::Mask, "logits of earlier tasks in the loss");
-        let old_logits = table.get(&old_logits.source("HGP; HePCo's FedAvg-FT has keep"));
-        Trainable { old_logits, ..Trainable::learning(table) }.in_messages(table)
-    }
-
-    /// With the keys that say what messages carry, and how a module trains.
-    pub(in crate::methods) fn in_messages(self, table: &mut TableReader<'_>) -> Trainable {
-        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        Trainable { head: table.get(&head), ..self }.upon_module(table)
-    }
-
-    /// The keys that say what trains and how; what concerns a federation stays at its default.
-    pub(in crate::methods) fn learning(table: &mut TableReader<'_>) -> Trainable {
-        let train = table.get(&Param::new("train", Train::All, "what trains"));
-        let classifier = Param::new("classifier", HeadKind::Linear, "the head upon the features");
-        let head_init = Param::new("head_init", HeadStart::Uniform, "how a linear head starts");
-        let backbone_lr =
-            Param::new("backbone_lr", 1.0, "factor on the learning rate below the head")
-                .source("1; the public code of HGP has 0.01 as its `slow learner`")
-                .at_least(0.0);
-        let prompt_len = Param::new("prompt_len", 200, "rows of a prompt if `train = \"prompt\"`")
-            .source("HGP")
-            .at_least(2.0);
-        let n_blocks = Param::new("n_blocks", 5, "prompted blocks if `train = \"prompt\"`")
-            .source("HGP")
-            .at_least(1.0)
-            .at_most(99.0);
-        let lora = LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: ALL_BLOCKS };
-        let of_adapters = "width between an adapter's two layers if `train = \"adapter\"`";
-        let of_lora = ["lora_rank", "lora_at", "lora_blocks"];
-        let config = Trainable {
-            train,
-            weights: Weights::BySamples,
-            old_logits: OldLogits::Mask,
-            classifier: table.get(&classifier.source("linear; STSA's first stage has cosine")),
-            head_init: table
-                .get(&head_init.source("PyTorch; the public code of HGP has timm's normal")),
-            head: HeadForm::Fixed,
-            backbone_lr: table.get(&backbone_lr),
-            prompt_len: table.get(&prompt_len),
-            n_blocks: table.get(&n_blocks),
-            lora: LowRank::read(table, of_lora, lora, "Hu et al. 2022: queries and values"),
-            bottleneck: table.get(&Trainable::bottleneck(of_adapters)),
-            norms: Norms::Batch,
-            dropout: 0.0,
-        };
-        prompt_has_halves(table, config.prompt_len);
-        config
-    }
-
-    /// The width of adapters.
-    pub(in crate::methods) fn bottleneck(doc: &'static str) -> Param<u32> {
-        Param::new("bottleneck", 64, doc).source("STSA").at_least(1.0).at_most(65_536.0)
-    }
-
-    /// With the keys that say how FedHAF's module trains; its baselines have them to be like it.
-    pub(in crate::methods) fn upon_module(self, table: &mut TableReader<'_>) -> Trainable {
-        let norms = "moments in the module after the first task if `train = \"module\"`";
-        let norms = Param::new("norms", Norms::Batch, norms).source("not in FedHAF's paper");
-        let dropout =
-            "share of entries dropped in training if `train` is \"module\" or \"adapter\"";
-        let dropout = Param::new("dropout", 0.0, dropout)
-            .source("not in FedHAF's paper; 0.1 in STSA's adapters");
-        let dropout = dropout.at_least(0.0).below(1.0);
-        Trainable { norms: table.get(&norms), dropout: table.get(&dropout), ..self }
+        Trainable::read_keys(table, TrainableKeys::FEDAVG)
     }
 
     fn prompt(&self, model: &ModelFacts) -> PromptShape {

@@ -35,15 +35,13 @@ fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn Metho
 
 /// Two teachers that answer for all classes seen, where this trains.
 fn two_teachers_upon(train: Train, alpha: f64, beta: f64) -> Arc<dyn Method> {
-    let (fedavg, compete) = (base(train), OldLogits::Keep);
-    built(FedLwf2t { fedavg, compete, alpha, beta, ..FedLwf2t::default() }, &facts())
+    built(FedLwf2t { fedavg: base(train), alpha, beta, ..FedLwf2t::default() }, &facts())
 }
 
 const TRAINED: [Train; 3] = [Train::Head, Train::All, Train::Module];
 
 fn taught_by(first_teacher: FirstTeacher, method: FedLwf2t) -> Arc<dyn Method> {
-    let (fedavg, compete) = (base(Train::Head), OldLogits::Keep);
-    built(FedLwf2t { fedavg, compete, first_teacher, ..method }, &facts())
+    built(FedLwf2t { fedavg: base(Train::Head), first_teacher, ..method }, &facts())
 }
 
 fn oracle(site: Site) -> Arc<dyn Method> {
@@ -270,9 +268,7 @@ fn teachers_upon_a_module_normalise_as_the_student() {
     let ends = |norms, teacher_norms| {
         let (alpha, beta, gamma) = (0.0, 0.0, Some(1.0));
         let fedavg = upon_module(norms, 0.0);
-        let compete = OldLogits::Keep;
-        let method =
-            FedLwf2t { fedavg, compete, alpha, beta, gamma, teacher_norms, ..Default::default() };
+        let method = FedLwf2t { fedavg, alpha, beta, gamma, teacher_norms, ..Default::default() };
         last_exchange(&run(built(method, &facts()), 2, 1, &sgd()), 0).map(learnt)
     };
     for norms in [Norms::Batch, Norms::Settled] {
@@ -289,7 +285,7 @@ fn teachers_upon_a_module_normalise_as_the_student() {
 fn baselines_upon_the_module_have_its_norms_and_dropout() {
     let all = |norms, dropout| -> [Arc<dyn Method>; 4] {
         let fedavg = || upon_module(norms, dropout);
-        let two = FedLwf2t { fedavg: fedavg(), compete: OldLogits::Keep, ..FedLwf2t::default() };
+        let two = FedLwf2t { fedavg: fedavg(), ..FedLwf2t::default() };
         [
             built(fedavg(), &facts()),
             built(FedProx { fedavg: fedavg(), ..FedProx::default() }, &facts()),

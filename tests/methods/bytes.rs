@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::adapters;
-use fedcast::methods::averaged::Keeper;
+use fedcast::methods::averaged::{Keeper, VectorKeeping};
 use fedcast::methods::ccvr::Ccvr;
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::ewc::Ewc;
@@ -253,12 +253,13 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
         let sketch = method(model);
         (payload(&sketch.down), payload(&sketch.up))
     };
-    let of = |variates: Keeper| {
+    let of = |keeper: Keeper| {
+        let keeping = VectorKeeping { keeper, ..VectorKeeping::default() };
         let scaffold = move |model: &ModelFacts| {
-            on_model(model, 1, Scaffold { variates, ..Scaffold::default() })
+            on_model(model, 1, Scaffold { keeping, ..Scaffold::default() })
         };
         let feddc =
-            move |model: &ModelFacts| on_model(model, 1, FedDc { variates, ..FedDc::default() });
+            move |model: &ModelFacts| on_model(model, 1, FedDc { keeping, ..FedDc::default() });
         (scaffold, feddc)
     };
     let gradma = |model: &ModelFacts| on_model(model, 1, GradMa::default());
@@ -284,10 +285,11 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
     };
     assert_eq!(held(built(Scaffold::default(), &vit)), (2, 1));
     assert_eq!(held(built(FedDc::default(), &vit)), (3, 2));
-    let keeper = Scaffold { variates: Keeper::Server, ..Scaffold::default() };
-    assert_eq!(held(built(keeper, &vit)), (102, 0));
-    let keeper = FedDc { variates: Keeper::Server, ..FedDc::default() };
-    assert_eq!(held(built(keeper, &vit)), (203, 0));
+    let keeping = VectorKeeping { keeper: Keeper::Server, ..VectorKeeping::default() };
+    let by_server = Scaffold { keeping, ..Scaffold::default() };
+    assert_eq!(held(built(by_server, &vit)), (102, 0));
+    let by_server = FedDc { keeping, ..FedDc::default() };
+    assert_eq!(held(built(by_server, &vit)), (203, 0));
     assert_eq!(held(built(GradMa { memory: 30, ..GradMa::default() }, &vit)), (32, 0));
     assert_eq!(held(built(GradMa { memory: 300, ..GradMa::default() }, &vit)), (102, 0));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::Shard;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{Base, Keeper, OldLogits, Reset, Vectors, Weights};
+use fedcast::methods::averaged::{Base, Keeper, OldLogits, Reset, VectorKeeping, Vectors, Weights};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::feddc::{FedDc, Rates};
 use fedcast::methods::fedprox::{FedProx, Prox};
@@ -85,7 +85,7 @@ fn the_first_round_of_scaffold_is_fedavg() {
             (Renewal::Way, Keeper::Server),
         ] {
             let change = |method: &mut Scaffold| {
-                (method.option, method.variates) = (option, variates);
+                (method.option, method.keeping.keeper) = (option, variates);
             };
             assert_eq!(of(scaffold(train, change), 1), fedavg(1), "{train:?} {option:?}");
             if train == Train::Head {
@@ -149,10 +149,10 @@ fn the_server_knows_the_mean_of_all_clients() {
     let of = |variates: Keeper| {
         let server = variates == Keeper::Server;
         let first = scaffold(Train::Module, |method| {
-            (method.variates, method.reset) = (variates, Reset::Keep);
+            (method.keeping.keeper, method.keeping.reset) = (variates, Reset::Keep);
         });
         let other = feddc(Train::Module, |method| {
-            (method.variates, method.reset) = (variates, Reset::Keep);
+            (method.keeping.keeper, method.keeping.reset) = (variates, Reset::Keep);
         });
         [tell(first, &["control"], server), tell(other, &["control", "drift"], server)]
     };
@@ -217,14 +217,14 @@ fn a_task_starts_as_it_is_told() {
     };
     for reset in [Reset::Task, Reset::Keep] {
         let zero = [
-            told(scaffold(Train::Head, |method| method.reset = reset)),
-            told(feddc(Train::Head, |method| method.reset = reset)),
+            told(scaffold(Train::Head, |method| method.keeping.reset = reset)),
+            told(feddc(Train::Head, |method| method.keeping.reset = reset)),
         ]
         .map(|set| set.iter().all(|value| *value == 0.0));
         assert_eq!(zero, [reset == Reset::Task; 2]);
     }
     let growing = |method: &mut Scaffold| {
-        (method.reset, method.fedavg.head) = (Reset::Keep, HeadForm::Growing);
+        (method.keeping.reset, method.fedavg.head) = (Reset::Keep, HeadForm::Growing);
     };
     let run = run(scaffold(Train::Head, growing), 2, 2, &sgd());
     let of_task = |task: usize| {
@@ -241,11 +241,12 @@ fn a_task_starts_as_it_is_told() {
 fn rows_of_other_tasks_stay() {
     let of = |old_logits: OldLogits, reset: Reset| -> [Arc<dyn Method>; 3] {
         let fedavg = FedAvg { old_logits, ..base(Train::Head) };
-        let scaffold = |variates| {
-            let fedavg = fedavg.clone();
-            built(Scaffold { fedavg, reset, variates, ..Scaffold::default() }, &facts())
+        let scaffold = |keeper| {
+            let (fedavg, keeping) = (fedavg.clone(), VectorKeeping { reset, keeper });
+            built(Scaffold { fedavg, keeping, ..Scaffold::default() }, &facts())
         };
-        let feddc = FedDc { fedavg: fedavg.clone(), reset, ..FedDc::default() };
+        let keeping = VectorKeeping { reset, ..FedDc::default().keeping };
+        let feddc = FedDc { fedavg: fedavg.clone(), keeping, ..FedDc::default() };
         [scaffold(Keeper::Client), scaffold(Keeper::Server), built(feddc, &facts())]
     };
     for reset in [Reset::Task, Reset::Keep] {
@@ -269,14 +270,15 @@ fn rows_of_other_tasks_stay() {
 /// Lean messages and heads that grow change no number.
 #[test]
 fn lean_and_growing_messages_change_no_model() {
-    let scaffold = |head: HeadForm, variates: Keeper, facts: &ModelFacts| {
+    let scaffold = |head: HeadForm, keeper: Keeper, facts: &ModelFacts| {
         let fedavg = FedAvg { head, ..base(Train::Head) };
-        let reset = Reset::Keep;
-        built(Scaffold { fedavg, variates, reset, ..Scaffold::default() }, facts)
+        let keeping = VectorKeeping { reset: Reset::Keep, keeper };
+        built(Scaffold { fedavg, keeping, ..Scaffold::default() }, facts)
     };
-    let feddc = |head: HeadForm, variates: Keeper, facts: &ModelFacts| {
+    let feddc = |head: HeadForm, keeper: Keeper, facts: &ModelFacts| {
         let fedavg = FedAvg { head, ..base(Train::Head) };
-        built(FedDc { fedavg, variates, reset: Reset::Keep, ..FedDc::default() }, facts)
+        let keeping = VectorKeeping { reset: Reset::Keep, keeper };
+        built(FedDc { fedavg, keeping, ..FedDc::default() }, facts)
     };
     for drifts in [false, true] {
         for variates in [Keeper::Client, Keeper::Server] {
@@ -303,8 +305,8 @@ fn lean_and_growing_messages_change_no_model() {
 fn what_is_remembered_survives() {
     for variates in [Keeper::Client, Keeper::Server] {
         for method in [
-            scaffold(Train::Head, |method| method.variates = variates),
-            feddc(Train::Head, |method| method.variates = variates),
+            scaffold(Train::Head, |method| method.keeping.keeper = variates),
+            feddc(Train::Head, |method| method.keeping.keeper = variates),
         ] {
             let run = run(Arc::clone(&method), 2, 2, &sgd());
             let saved = run.server.save();
@@ -330,7 +332,7 @@ fn what_is_remembered_survives() {
 #[test]
 fn a_lost_upload_parts_a_client_from_its_server() {
     let after_a_loss = |variates: Keeper| {
-        let method = scaffold(Train::Head, |method| method.variates = variates);
+        let method = scaffold(Train::Head, |method| method.keeping.keeper = variates);
         let run = engine(Arc::clone(&method), 1);
         let mut server = run.server;
         let lab = fedcast::policy::Lab { training: sgd(), ..run.lab };
@@ -418,7 +420,7 @@ fn uneven_clients_meet_at_the_optimum_of_all() {
     let corrected = [
         apart(scaffold(Train::Head, |_| ())),
         apart(scaffold(Train::Head, |method| method.option = Renewal::Gradient)),
-        apart(scaffold(Train::Head, |method| method.variates = Keeper::Server)),
+        apart(scaffold(Train::Head, |method| method.keeping.keeper = Keeper::Server)),
         apart(feddc(Train::Head, |method| (method.alpha, method.rates) = (0.1, Rates::Used))),
     ];
     for (place, apart) in corrected.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::fisher::FisherForm;
-use fedcast::methods::averaged::Keeper;
+use fedcast::methods::averaged::{Keeper, VectorKeeping};
 use fedcast::methods::class_statistics::CovarianceForm;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::feddc::FedDc;
@@ -137,8 +137,8 @@ fn packable() -> Vec<Arc<dyn Method>> {
     ];
     let fedavg = || FedAvg { train: Train::Prompt, prompt_len: 6, ..FedAvg::default() };
     let scaffold = Scaffold { fedavg: fedavg(), ..Scaffold::default() };
-    let feddc =
-        FedDc { fedavg: fedavg(), variates: Keeper::Server, alpha: 0.3, ..FedDc::default() };
+    let keeping = VectorKeeping { keeper: Keeper::Server, ..VectorKeeping::default() };
+    let feddc = FedDc { fedavg: fedavg(), keeping, alpha: 0.3, ..FedDc::default() };
     let controlled = [built(scaffold, &facts()), built(feddc, &facts())];
     let others = others.into_iter().chain(controlled).chain(crate::prompts::packable());
     others.chain(beside_teachers()).collect()

@@ -27,6 +27,15 @@ impl Closing<'_> {
         Beside::of(&self.shared, self.model, &self.round.period.view, Direction::Up)
     }
 
+    /// Moves the mean to `before + step (mean - before)`.
+    pub(in crate::methods) fn step_along(&self, step: f64, mean: &mut ParameterSet) {
+        if step != 1.0 {
+            let along = |[before, mean]: [f64; 2]| before + step * (mean - before);
+            let rows = 0..self.model.classes;
+            *mean = self.beside().renewed(mean, &rows, [self.before, mean], |_| along);
+        }
+    }
+
     /// The part of one client in a mean over all there are.
     pub(in crate::methods) fn share(&self) -> f64 {
         1.0 / self.model.clients.max(1) as f64

@@ -1,4 +1,4 @@
-//! Settings of methods that remember vectors: for how long, and who does.
+//! Keys of methods that remember vectors: for how long, and who does.
 
 use clap::ValueEnum;
 
@@ -6,7 +6,7 @@ use super::{Beside, Direction, Trained, sample_count};
 use crate::methods::parts::SharedModel;
 use crate::model::is_buffer;
 use crate::policy::{Holdings, ModelFacts, Place, SketchFacts, Stale, vector_tensors};
-use crate::scenario::reader::{Choice, Param};
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 
 /// The sum of a client's learning rates, in an Up.
@@ -24,10 +24,8 @@ pub enum Reset {
 }
 
 impl Reset {
-    /// The key of a method that remembers vectors.
-    pub(in crate::methods) fn param(doc: &'static str) -> Param<Reset> {
-        Param::new("reset", Reset::Task, doc).source("no source: the paper has one task")
-    }
+    /// Source of the default.
+    pub(in crate::methods) const SOURCE: &str = "no source: the paper has one task";
 }
 
 /// Who keeps what is known of a client.
@@ -39,13 +37,18 @@ pub enum Keeper {
     Server,
 }
 
-impl Keeper {
-    /// The key of a method that knows vectors of every client.
-    pub(in crate::methods) fn param(doc: &'static str) -> Param<Keeper> {
-        Param::new("variates", Keeper::Client, doc)
-            .source("the paper; the server in public code of FL-bench")
-    }
+/// Keys of a method that knows vectors of every client.
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
+pub struct VectorKeeping {
+    /// Vectors of earlier tasks as a task starts.
+    #[key(default = Reset::Task, source = Reset::SOURCE)]
+    pub reset: Reset,
+    /// Keeper of the vectors of clients.
+    #[key(name = "variates", default = Keeper::Client, source = "the paper; the server in public code of FL-bench")]
+    pub keeper: Keeper,
+}
 
+impl Keeper {
     /// What an Up holds beside parameters: the change of this vector, to be added up, or, for a server that finds it by
     /// itself, the sum of the client's learning rates.
     pub(in crate::methods) fn places(

@@ -38,7 +38,7 @@ pub(in crate::methods) use beside::{Beside, Sums, fitted, zeros_like};
 pub use closing::Closing;
 pub use cut::{Cut, Direction};
 pub(in crate::methods) use keeping::RATES;
-pub use keeping::{Keeper, Reset};
+pub use keeping::{Keeper, Reset, VectorKeeping};
 pub use memory::{Begun, Memory};
 pub use objective::{CrossEntropy, Objective, Pass};
 pub use parameters::{Parameter, Parameters, Rows};

@@ -12,7 +12,6 @@ use crate::policy::{
     Asset, AssetSketch, Message, PolicyError, parameter_sections, parameter_sketches, parameters_of,
 };
 use crate::quantity::TaskId;
-use crate::scenario::reader::Param;
 use crate::wire::{Body, BodySketch, Kind, MetaReader, MetaWriter, WireError};
 
 /// Name of the asset.
@@ -22,12 +21,8 @@ const PREVIOUS: &str = "previous";
 pub(in crate::methods) const STATE: &str =
     "server: the parameters, and those at the end of the task before; client: nothing";
 
-/// The key that says by which moments it normalises.
-pub(in crate::methods) fn norms() -> Param<TeacherNorms> {
-    let norms = "moments of a teacher with batch norms";
-    let norms = Param::new("teacher_norms", TeacherNorms::Running, norms);
-    norms.source("teachers are in evaluation mode")
-}
+/// Source of the moments by which it normalizes by default.
+pub(in crate::methods) const NORMS_SOURCE: &str = "teachers are in evaluation mode";
 
 /// The model at the end of `task` as an asset.
 pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> Arc<Asset> {

@@ -31,16 +31,16 @@ use clap::ValueEnum;
 
 use self::distillation::{Student, ask, ask_in_turn, samples_of_nobody};
 pub use self::memory::Asked;
+use self::roles::RELEASE;
 pub use self::roles::{Division, Drawn, REVIEWER, Rounding};
-use super::averaged::{
-    Client, Closing, Learnt, OldLogits, Requirement, Trained, Weights, one_by_one, previous,
-};
+use super::averaged::{Client, Closing, Learnt, Requirement, Trained, one_by_one, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
     PlainDownload, PreviousModel, ServerUpdate, TrainedRows, Workload,
 };
+use super::trainable::TrainableKeys;
 use crate::learning::TrainingPlan;
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
@@ -48,7 +48,7 @@ use crate::policy::{
     Asset, AssetSketch, Figures, Lab, ModelFacts, PolicyError, RoundContext, Seat, Service,
     SketchFacts, Veto,
 };
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{
     Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, Values,
 };
@@ -56,7 +56,7 @@ use crate::wire::{
 /// Name of a shard that is sent.
 const SURROGATE: &str = "surrogate";
 
-/// Where a reviewer has its shard of auxiliary samples from.
+/// Origin of a reviewer's shard of auxiliary samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Surrogate {
     /// It holds it from the start.
@@ -66,69 +66,34 @@ pub enum Surrogate {
 }
 
 /// The `[method]` table of CFed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Cfed {
-    /// What trains and how.
+    /// Parameters that train, and their mean; all classes seen compete.
+    #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
-    /// Who does what.
+    /// Division of a cohort.
+    #[key(flatten)]
     pub division: Division,
-    /// Where reviewers have their samples from.
+    /// Origin of a reviewer's auxiliary samples.
+    #[key(default = Surrogate::Held, source = RELEASE)]
     pub surrogate: Surrogate,
-    /// `T`.
+    /// Temperature of the distillation (`T`).
+    #[key(default = 2.0, above = 0.0, source = RELEASE)]
     pub temperature: f64,
     /// Weight of the distillation.
+    #[key(default = 0.1, above = 0.0, source = RELEASE)]
     pub review_weight: f64,
-    /// Whether the server distils.
+    /// Distillation at the server, on a shard of its own.
+    #[key(default = false, source = "the release; true in the paper")]
     pub server_distils: bool,
-    /// Its passes over its shard.
+    /// Passes of the server over its shard.
+    #[key(default = 5, at_least = 1.0, source = RELEASE)]
     pub server_epochs: u32,
 }
 
-impl Default for Cfed {
-    fn default() -> Self {
-        defaults(Cfed::read)
-    }
-}
+const FEDAVG_KEYS: TrainableKeys = TrainableKeys::FEDAVG.uniform(RELEASE).over_all_seen();
 
 impl Cfed {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Cfed {
-        let weights = Param::new("weights", Weights::Uniform, "how much a model counts");
-        let weights = table.get(&weights.source("the release"));
-        let fedavg = FedAvg { weights, old_logits: OldLogits::Keep, ..FedAvg::learning(table) };
-        let fedavg = fedavg.in_messages(table);
-        let share = |name, share: f64, doc| {
-            Param::new(name, share, doc).source("the release").at_least(0.0).at_most(1.0)
-        };
-        let learners = share("learners", 0.6, "of the clients drawn, those that learn");
-        let reviewers = share("reviewers", 0.4, "of the clients drawn, those that review");
-        let rounding = Param::new("rounding", Rounding::Down, "how shares become numbers");
-        let drawn = Param::new("drawn", Drawn::Independently, "whether a client may do both");
-        let surrogate = Param::new("surrogate", Surrogate::Held, "where reviewers' samples are");
-        let temperature = Param::new("temperature", 2.0, "temperature of the distillation");
-        let weight = Param::new("review_weight", 0.1, "weight of the distillation");
-        let distils = Param::new("server_distils", false, "the server distils on its own shard");
-        let epochs = Param::new("server_epochs", 5, "passes of the server over its shard");
-        let learners = table.get(&learners);
-        let reviewers = table.get(&reviewers);
-        let drawn = table.get(&drawn.source("the release"));
-        if drawn == Drawn::Apart && learners + reviewers > 1.0 + 1e-9 {
-            let message = "more clients would learn and review than there are";
-            let help = "let both shares add up to one, or set `drawn = \"independently\"`";
-            table.reject("reviewers", message, "too many", help);
-        }
-        let rounding = table.get(&rounding.source("the release"));
-        Cfed {
-            fedavg,
-            division: Division { learners, reviewers, rounding, drawn },
-            surrogate: table.get(&surrogate.source("the release")),
-            temperature: table.get(&temperature.source("the release").above(0.0)),
-            review_weight: table.get(&weight.source("the release").above(0.0)),
-            server_distils: table.get(&distils.source("the release; true in the paper")),
-            server_epochs: table.get(&epochs.source("the release").at_least(1.0)),
-        }
-    }
-
     fn reviews(&self) -> bool {
         self.division.reviewers > 0.0
     }

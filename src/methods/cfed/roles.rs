@@ -8,12 +8,15 @@ use crate::numerics::share::{ceil, floor};
 use crate::numerics::streams::Domain;
 use crate::policy::{Role, RoundContext, Seat, one_seat_each};
 use crate::quantity::{ClientId, SeatId};
-use crate::scenario::reader::Choice;
+use crate::scenario::reader::{Choice, Keys, TableReader};
+
+/// Origin of most defaults.
+pub(super) const RELEASE: &str = "the release";
 
 /// A client that reviews; one that learns has the role 0.
 pub const REVIEWER: Role = Role(1);
 
-/// How a share of the clients becomes a number.
+/// Rounding of a fraction of the clients to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rounding {
     /// Down: of two clients none reviews.
@@ -31,7 +34,7 @@ impl Rounding {
     }
 }
 
-/// Whether a client may have both roles.
+/// Draw of reviewers: independent of learners, or apart from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Drawn {
     /// Reviewers are drawn whoever learns: a client may do both, and then counts twice.
@@ -40,15 +43,22 @@ pub enum Drawn {
     Apart,
 }
 
-/// How a cohort is divided from the second task on.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Division of a cohort into learners and reviewers, from the second task on.
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
+#[keys(check = section.check(table))]
 pub struct Division {
-    /// Of the clients drawn, those that learn.
+    /// Fraction of a round's clients that learn.
+    #[key(default = 0.6, at_least = 0.0, at_most = 1.0, source = RELEASE)]
     pub learners: f64,
-    /// Of the clients drawn, those that review.
+    /// Fraction of a round's clients that review.
+    #[key(default = 0.4, at_least = 0.0, at_most = 1.0, source = RELEASE)]
     pub reviewers: f64,
-    pub rounding: Rounding,
+    /// Draw of reviewers, independent of learners or apart from them.
+    #[key(default = Drawn::Independently, source = RELEASE)]
     pub drawn: Drawn,
+    /// Rounding of these fractions to numbers of clients.
+    #[key(default = Rounding::Down, source = RELEASE)]
+    pub rounding: Rounding,
 }
 
 impl Roles for Division {
@@ -77,6 +87,14 @@ impl Roles for Division {
 }
 
 impl Division {
+    fn check(&self, table: &mut TableReader<'_>) {
+        if self.drawn == Drawn::Apart && self.learners + self.reviewers > 1.0 + 1e-9 {
+            let message = "more clients would learn and review than there are";
+            let help = "let both shares add up to one, or set `drawn = \"independently\"`";
+            table.reject("reviewers", message, "too many", help);
+        }
+    }
+
     /// Places in the cohort, ascending.
     fn places(
         &self,

@@ -35,7 +35,7 @@ use super::averaged::{
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
-use super::local_fisher::{local_fisher, read_form};
+use super::local_fisher::{FORM_SOURCE, local_fisher};
 use super::parts::{
     Adaptation, AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining,
     LocalUpdate, Parts, PreviousModel, ServerUpdate,
@@ -47,10 +47,10 @@ use crate::model::ParameterSet;
 use crate::policy::{
     Asset, AssetSketch, Figures, Lab, Period, Place, PolicyError, Seat, SketchFacts, Stale,
 };
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Kind, NamedTensor, Section};
 
-/// Who keeps what the penalty needs.
+/// Keeper of the earlier model and its Fisher information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Site {
     /// The server, for all clients.
@@ -60,56 +60,35 @@ pub enum Site {
 }
 
 /// The `[method]` table of EWC.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Ewc {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
     /// Strength of the penalty.
+    #[key(default = 1.0, at_least = 0.0, source = "fed-mammoth; STSA's code has 1000 and half")]
     pub lambda: f64,
-    /// Whether half of it counts.
+    /// Half of `lambda` in the penalty, as in the code of TARGET and STSA.
+    #[key(default = false)]
     pub half: bool,
-    /// What is left of the Fisher of earlier tasks after one more.
+    /// Factor on the Fisher information of earlier tasks after every task.
+    #[key(default = 0.9, at_least = 0.0, at_most = 1.0, source = "fed-mammoth")]
     pub decay: f64,
-    /// Which squared gradients make it.
+    /// Squared gradients that make the Fisher information.
+    #[key(default = FisherForm::Truth, source = FORM_SOURCE)]
     pub fisher: FisherForm,
-    /// Its largest number, after division by samples.
+    /// Largest number of a Fisher information, per sample or batch.
+    #[key(at_least = 0.0, source = "1e-4 in STSA's code")]
     pub fisher_clip: Option<f64>,
-    /// Whether the exchange after training takes the place of the last round.
+    /// Exchange of the Fisher information in place of a task's last round, not after it.
+    #[key(default = true, source = "fed-mammoth")]
     pub skip_last_round: bool,
-    /// Who keeps anchor and Fisher.
+    /// Keeper of the earlier model and its Fisher information.
+    #[key(default = Site::Server)]
     pub site: Site,
 }
 
-impl Default for Ewc {
-    fn default() -> Self {
-        defaults(Ewc::read)
-    }
-}
-
 impl Ewc {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Ewc {
-        let lambda = Param::new("lambda", 1.0, "strength of the penalty").at_least(0.0);
-        let half = Param::new("half", false, "half of `lambda`, as in the code of TARGET and STSA");
-        let decay = "what is left of the Fisher of earlier tasks after one more";
-        let decay =
-            Param::new("decay", 0.9, decay).source("fed-mammoth").at_least(0.0).at_most(1.0);
-        let clip = Param::unset("fisher_clip", "largest number of a Fisher, per sample or batch");
-        let skip = "end a task with the Fisher in place of its last round, not after it";
-        let skip = Param::new("skip_last_round", true, skip);
-        let site = Param::new("site", Site::Server, "who keeps the earlier model and its Fisher");
-        Ewc {
-            fedavg: FedAvg::read(table),
-            lambda: table.get(&lambda.source("fed-mammoth; STSA's code has 1000 and half")),
-            half: table.get(&half),
-            decay: table.get(&decay),
-            fisher: read_form(table),
-            fisher_clip: table.optional(&clip.source("1e-4 in STSA's code").at_least(0.0)),
-            skip_last_round: table.get(&skip.source("fed-mammoth")),
-            site: table.get(&site),
-        }
-    }
-
     fn at_server(&self) -> bool {
         self.site == Site::Server
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::golden::Golden;
 use crate::learning::{OptimiserConfig, TrainingPlan};
 use crate::methods::averaged::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
-use crate::methods::averaged::{Client, Trained, renew};
+use crate::methods::averaged::{Client, Keeper, Reset, Trained, renew};
 use crate::methods::fedavg::Train;
 use crate::methods::scaffold::tests::{golden_clients, golden_cohorts, golden_steps};
 use crate::quantity::ClientId;
@@ -16,7 +16,7 @@ fn feddc(change: impl Fn(&mut FedDc)) -> FedDc {
 }
 
 fn after(world: &World<FedDc>, member: &mut Client<'_, Vectors>, trained: &mut Trained) {
-    if world.base.method.variates == Keeper::Client {
+    if world.base.method.keeping.keeper == Keeper::Client {
         let parts = world.base.parts();
         let context = parts.context(world.facts(), &world.lab);
         renew(&world.base.method, &context, member, (trained, None)).unwrap();
@@ -25,7 +25,7 @@ fn after(world: &World<FedDc>, member: &mut Client<'_, Vectors>, trained: &mut T
 
 /// What is known of a client.
 fn known(world: &World<FedDc>, name: &str, client: usize) -> Vec<f64> {
-    let set = match world.base.method.variates {
+    let set = match world.base.method.keeping.keeper {
         Keeper::Client => world.state(client).get(name).map(flat),
         Keeper::Server => {
             let of_client = Vectors::of_client(name, ClientId(client as u32));
@@ -49,7 +49,7 @@ fn golden_control_variates_of_feddc() {
         [("plain", None, 0.0), ("clip", Some(golden.f64("feddc.max_norm")[0]), 0.01)]
     {
         for variates in [Keeper::Client, Keeper::Server] {
-            let method = feddc(|method| (method.alpha, method.variates) = (alpha, variates));
+            let method = feddc(|method| (method.alpha, method.keeping.keeper) = (alpha, variates));
             let mut world = World::new(method, golden_clients(&golden), &golden.f64("w0"));
             let (mut w, mut theta) = (world.model(), Vec::new());
             let [mut g, mut hbar] = [(); 2].map(|()| vec![0.0; SIZE]);
@@ -100,7 +100,7 @@ fn uneven_quadratics_end_where_nobody_drifts() {
         (Keeper::Client, Rates::Used, vec![vec![0, 1], vec![2], vec![1, 2], vec![0]]),
     ] {
         let method = feddc(|method| {
-            (method.variates, method.rates, method.alpha) = (variates, rates, 0.5);
+            (method.keeping.keeper, method.rates, method.alpha) = (variates, rates, 0.5);
         });
         let whole = cohorts.len() == 1;
         let mut world = World::new(method, uneven(), &[0.0; SIZE]);

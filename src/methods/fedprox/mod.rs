@@ -12,50 +12,23 @@ mod objective;
 
 pub use self::objective::Prox;
 
-use self::objective::Pulled;
-use super::averaged::{Client, Objective};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
-use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts};
-use crate::learning::Classifier;
-use crate::model::Parameter;
-use crate::policy::PolicyError;
-use crate::scenario::reader::{Param, TableReader, defaults};
+use super::parts::{AveragingMethod, Parts};
+use crate::scenario::reader::Keys;
 
 /// The `[method]` table of FedProx.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedProx {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Strength of the pull.
+    /// Weight of the proximal term, which keeps weights near those that were received.
+    #[key(default = 0.01, at_least = 0.0, source = "public code of HePCo and MFCL")]
     pub mu: f64,
-    /// Its form.
+    /// Form of the proximal term.
+    #[key(default = Prox::Squared, source = "Li et al. 2020")]
     pub prox: Prox,
-}
-
-impl Default for FedProx {
-    fn default() -> Self {
-        defaults(FedProx::read)
-    }
-}
-
-impl FedProx {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedProx {
-        let mu = Param::new(
-            "mu",
-            0.01,
-            "weight of the proximal term, which keeps weights near those that were received",
-        )
-        .source("public code of HePCo and MFCL")
-        .at_least(0.0);
-        let prox = Param::new("prox", Prox::Squared, "form of the proximal term");
-        FedProx {
-            fedavg: FedAvg::read(table),
-            mu: table.get(&mu),
-            prox: table.get(&prox.source("Li et al. 2020")),
-        }
-    }
 }
 
 impl AveragingMethod for FedProx {
@@ -64,23 +37,6 @@ impl AveragingMethod for FedProx {
 
     fn parts(&self) -> Parts<'_, (), ()> {
         Parts { local: self, ..self.fedavg.base() }
-    }
-}
-
-impl LocalUpdate<()> for FedProx {
-    fn objective(
-        &self,
-        _context: &ClientContext<'_>,
-        _pack: &[Client<'_, ()>],
-        network: &Classifier,
-    ) -> Result<Box<dyn Objective>, PolicyError> {
-        let anchors = network.variables().iter().map(|(_, variable)| Parameter::of(variable));
-        let anchors = anchors.collect::<Result<_, _>>()?;
-        Ok(Box::new(Pulled { mu: self.mu, prox: self.prox, anchors }))
-    }
-
-    fn max_pack(&self, _usual: usize) -> usize {
-        1
     }
 }
 

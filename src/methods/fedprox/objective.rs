@@ -5,13 +5,16 @@ use std::sync::Arc;
 use candle_core::{Tensor, Var};
 use clap::ValueEnum;
 
-use crate::learning::LearningError;
+use super::FedProx;
 use crate::learning::losses::{closed_form, proximal};
-use crate::methods::averaged::{Objective, Pass};
+use crate::learning::{Classifier, LearningError};
+use crate::methods::averaged::{Client, Objective, Pass};
+use crate::methods::parts::{ClientContext, LocalUpdate};
 use crate::model::Parameter;
+use crate::policy::PolicyError;
 use crate::scenario::reader::Choice;
 
-/// What pulls a client back.
+/// Form of the proximal term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Prox {
     /// mu/2 times the sum of squares.
@@ -22,12 +25,29 @@ pub enum Prox {
     Norm,
 }
 
+impl LocalUpdate<()> for FedProx {
+    fn objective(
+        &self,
+        _context: &ClientContext<'_>,
+        _pack: &[Client<'_, ()>],
+        network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let anchors = network.variables().iter().map(|(_, variable)| Parameter::of(variable));
+        let anchors = anchors.collect::<Result<_, _>>()?;
+        Ok(Box::new(Pulled { mu: self.mu, prox: self.prox, anchors }))
+    }
+
+    fn max_pack(&self, _usual: usize) -> usize {
+        1
+    }
+}
+
 /// The cross-entropy with a pull towards what was received.
-pub(super) struct Pulled {
-    pub mu: f64,
-    pub prox: Prox,
+struct Pulled {
+    mu: f64,
+    prox: Prox,
     /// Of every variable.
-    pub anchors: Vec<Parameter>,
+    anchors: Vec<Parameter>,
 }
 
 impl Objective for Pulled {

@@ -10,9 +10,8 @@ use super::outputs::Outputs;
 use super::proxy::{Augment, Proxy, Scale};
 use super::schedule::RateSchedule;
 use super::signal::Signal;
-use crate::methods::averaged::{OldLogits, Weights};
 use crate::methods::fedavg::FedAvg;
-use crate::methods::head_form::HeadForm;
+use crate::methods::trainable::TrainableKeys;
 use crate::scenario::reader::{Choice, Param, TableReader, defaults};
 
 /// Which model's answers are held.
@@ -128,12 +127,8 @@ impl Glfc {
 
     /// The keys of both; terms are still to be read.
     fn learning(table: &mut TableReader<'_>, release: &'static str) -> Glfc {
-        let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
-        let head = Param::new("head", HeadForm::Growing, "head rows in messages");
-        let weights = table.get(&weights.source(release));
-        let fedavg = FedAvg { weights, old_logits: OldLogits::Keep, ..FedAvg::learning(table) };
-        let head = table.get(&head.source(release));
-        let fedavg = FedAvg { head, ..fedavg }.upon_module(table);
+        let keys = TrainableKeys::FEDAVG.uniform(release).over_all_seen().growing(release);
+        let fedavg = FedAvg::read_keys(table, keys);
         let budget = Param::new("budget", 2_000, "exemplars of a client, of all classes together");
         let repeats = Param::new("repeats", true, "a sample may be an exemplar several times");
         let signal = Param::new("signal", Signal::Task, "what begins a task for a client");

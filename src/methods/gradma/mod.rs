@@ -36,11 +36,11 @@ use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;
 use crate::numerics::cone::Program;
 use crate::policy::{Figures, Holdings, Lab, ModelFacts, PolicyError, RoundContext, Service, Veto};
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
 use clap::ValueEnum;
 
-/// Who turns steps.
+/// Sides that turn steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Project {
     /// Clients and server.
@@ -51,66 +51,48 @@ pub enum Project {
     Server,
 }
 
+/// Origin of most defaults.
+const CODE: &str = "public code, CIFAR-10";
+
 /// The `[method]` table of GradMA.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct GradMa {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Who turns steps.
+    /// Sides that turn steps: clients, server, or both.
+    #[key(default = Project::Both, source = "Luo et al.")]
     pub project: Project,
-    /// `K`: batches of a round, where not whole epochs.
+    /// Batches of a round (`K`), in place of `client.epochs` over the shard; the paper has 5.
+    #[key(at_least = 1.0)]
     pub steps: Option<u32>,
-    /// `rho_l`.
+    /// Margin of a client's step within its cone (`rho_l`).
+    #[key(default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub client_margin: f64,
-    /// `rho_g`.
+    /// Margin of the server's step within its cone (`rho_g`).
+    #[key(default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub server_margin: f64,
-    /// `gamma_g`.
+    /// Step of the server (`gamma_g`).
+    #[key(default = 1.0, above = 0.0, source = CODE)]
     pub server_lr: f64,
-    /// `beta_1`.
+    /// Part of the server's last step in the next one (`beta_1`).
+    #[key(default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub momentum: f64,
-    /// `beta_2`.
+    /// Factor on remembered updates after every round (`beta_2`).
+    #[key(default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub memory_decay: f64,
-    /// `M`.
+    /// Number of clients that the server remembers (`M`).
+    #[key(default = 100, at_least = 1.0, source = CODE)]
     pub memory: u32,
     /// Weight decay of all but biases.
+    #[key(default = 0.0, at_least = 0.0, source = CODE)]
     pub decay: f64,
-    /// What becomes of memory and momentum as a task starts.
+    /// Memory and momentum at the start of a task.
+    #[key(default = Reset::Task, source = Reset::SOURCE)]
     pub reset: Reset,
 }
 
-impl Default for GradMa {
-    fn default() -> Self {
-        defaults(GradMa::read)
-    }
-}
-
 impl GradMa {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> GradMa {
-        let code = "public code, CIFAR-10";
-        let project = Param::new("project", Project::Both, "who turns steps");
-        let steps = "batches of a round, where not `client.epochs` over the shard; the paper has 5";
-        let steps = Param::unset("steps", steps).at_least(1.0);
-        let margin = |key, doc| Param::new(key, 0.0, doc).source(code).at_least(0.0).at_most(1.0);
-        let server_lr = Param::new("server_lr", 1.0, "step of the server").source(code).above(0.0);
-        let part = |key, doc| Param::new(key, 0.5, doc).source(code).at_least(0.0).at_most(1.0);
-        let memory = Param::new("memory", 100, "clients that the server remembers").source(code);
-        let decay = Param::new("decay", 0.0, "weight decay of all but biases").source(code);
-        GradMa {
-            fedavg: FedAvg::read(table),
-            project: table.get(&project.source("Luo et al.")),
-            steps: table.optional(&steps),
-            client_margin: table.get(&margin("client_margin", "how far within a client's cone")),
-            server_margin: table.get(&margin("server_margin", "how far within the server's cone")),
-            server_lr: table.get(&server_lr),
-            momentum: table.get(&part("momentum", "what is left of the server's last step")),
-            memory_decay: table.get(&part("memory_decay", "what is left of updates every round")),
-            memory: table.get(&memory.at_least(1.0)),
-            decay: table.get(&decay.at_least(0.0)),
-            reset: table.get(&Reset::param("what becomes of memory and momentum as a task starts")),
-        }
-    }
-
     fn at_clients(&self) -> bool {
         self.project != Project::Server
     }

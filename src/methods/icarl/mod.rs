@@ -51,10 +51,10 @@ use crate::numerics::streams::Domain;
 use crate::policy::{
     Figures, Lab, ModelFacts, Place, PolicyError, Predictor, Service, SketchFacts, Stale, Veto,
 };
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section};
 
-/// What answers.
+/// Classifier that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Answers {
     /// The nearest mean of exemplars.
@@ -63,7 +63,7 @@ pub enum Answers {
     Head,
 }
 
-/// Which samples of earlier tasks a client keeps.
+/// Samples of earlier tasks that a client keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Keeps {
     /// The first of every class in herding order, under the budget.
@@ -75,60 +75,41 @@ pub enum Keeps {
 }
 
 /// The `[method]` table of iCaRL.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Icarl {
-    /// What trains and how; all classes seen train.
+    /// Parameters that train, and their mean; all classes seen train.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Exemplars of a client, of all classes.
+    /// Exemplars of a client, of all classes together.
+    #[key(default = 2_000, at_most = 1e7, source = "Rebuffi et al.")]
     pub budget: u32,
-    /// How it is dealt.
+    /// Rounding of a class's part of the budget.
+    #[key(default = Quota::Floor, source = "floor: the paper; ceil: both releases")]
     pub quota: Quota,
-    /// What is kept.
+    /// Samples of earlier tasks that a client keeps.
+    #[key(default = Keeps::Herding)]
     pub keep: Keeps,
-    /// The loss.
+    /// Loss of a client.
+    #[key(default = IcarlLoss::Sigmoid)]
     pub loss: IcarlLoss,
-    /// How the sigmoid loss is taken together.
+    /// Reduction of the sigmoid loss over outputs and samples.
+    #[key(
+        default = Reduction::Sum,
+        source = "the paper; a rate of 2.0, as in the releases, belongs to their mean"
+    )]
     pub bce: Reduction,
-    /// What answers.
+    /// Classifier that answers.
+    #[key(default = Answers::NearestMean)]
     pub classifier: Answers,
-    /// Whether mirror images count in means.
+    /// Mirror images of exemplars in the means of classes.
+    #[key(default = true, source = "the releases of iCaRL")]
     pub flips: bool,
-    /// Who answers for a class without exemplars.
+    /// Answer for a class without exemplars.
+    #[key(default = Absent::Head, source = "not in the paper")]
     pub absent: Absent,
 }
 
-impl Default for Icarl {
-    fn default() -> Self {
-        defaults(Icarl::read)
-    }
-}
-
 impl Icarl {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Icarl {
-        let budget = Param::new("budget", 2_000, "exemplars of a client, of all classes together");
-        let quota = Param::new("quota", Quota::Floor, "rounding of a class's part of the budget");
-        let keep = Param::new("keep", Keeps::Herding, "which earlier samples are kept");
-        let loss = Param::new("loss", IcarlLoss::Sigmoid, "what is minimised");
-        let bce = Param::new("bce", Reduction::Sum, "how the sigmoid loss is taken together");
-        let bce = bce.source("the paper; a rate of 2.0, as in the releases, belongs to their mean");
-        let answers = Param::new("answers", Answers::NearestMean, "what answers");
-        let flips = Param::new("flips", true, "mirror images of exemplars count in means");
-        let absent =
-            Param::new("absent", Absent::Head, "who answers for a class without exemplars");
-        Icarl {
-            fedavg: FedAvg::read(table),
-            budget: table.get(&budget.source("Rebuffi et al.").at_most(1e7)),
-            quota: table.get(&quota.source("floor: the paper; ceil: both releases")),
-            keep: table.get(&keep),
-            loss: table.get(&loss),
-            bce: table.get(&bce),
-            classifier: table.get(&answers),
-            flips: table.get(&flips.source("the releases of iCaRL")),
-            absent: table.get(&absent.source("not in the paper")),
-        }
-    }
-
     fn has_means(&self) -> bool {
         self.classifier == Answers::NearestMean
     }

@@ -17,39 +17,28 @@ use crate::learning::{Classifier, LearningError};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Lab, PolicyError};
-use crate::scenario::reader::{Param, TableReader};
+use crate::scenario::reader::Keys;
 
 /// Draws of a step begin here among the steps of a client's stream; before are those of the reservoir.
 const DRAWS: u64 = 1 << 40;
 /// Epochs of the augmentation of draws begin here.
 const EPOCHS: u64 = 1 << 20;
 
-/// What a client remembers and how much of it a step takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Samples that a client remembers, and how many of them a step draws.
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct Buffer {
-    /// Samples of a client at most.
+    /// Largest number of samples that a client remembers.
+    #[key(name = "buffer", default = 200, at_most = 1e6, source = "fed-mammoth")]
     pub size: u32,
-    /// Samples drawn in a step; as many as a batch has where not given.
+    /// Samples drawn in a step; as many as the batch has if not given.
+    #[key(at_least = 1.0)]
     pub draw: Option<u32>,
-    /// Whether remembered samples count in the weight of an upload.
+    /// Count remembered samples in the weight of an upload, too.
+    #[key(name = "count_buffer", default = false, source = "no release says it")]
     pub counts: bool,
 }
 
 impl Buffer {
-    /// Reads its keys.
-    pub fn read(table: &mut TableReader<'_>) -> Buffer {
-        let size = Param::new("buffer", 200, "samples that a client remembers at most");
-        let draw =
-            Param::unset("draw", "samples drawn in a step; as many as the batch if not given");
-        let counts = "count remembered samples in the weight of an upload, too";
-        let counts = Param::new("count_buffer", false, counts);
-        Buffer {
-            size: table.get(&size.source("fed-mammoth").at_most(1e6)),
-            draw: table.optional(&draw.at_least(1.0)),
-            counts: table.get(&counts.source("no release says it")),
-        }
-    }
-
     /// Samples that a step with a batch of so many draws, of so many remembered.
     pub fn drawn(&self, batch: usize, remembered: usize) -> usize {
         self.draw.map_or(batch, |draw| draw as usize).min(remembered)

@@ -29,7 +29,7 @@ fn after(world: &World<Scaffold>, member: &mut Client<'_, Vectors>, trained: &mu
         };
         member.received.iter().map(one).collect()
     });
-    if method.variates == Keeper::Client {
+    if method.keeping.keeper == Keeper::Client {
         let parts = method.parts();
         let context = parts.context(world.facts(), &world.lab);
         renew(method, &context, member, (trained, gradient)).unwrap();
@@ -84,7 +84,7 @@ fn golden_control_variates_of_scaffold() {
             }
             let method = scaffold(|method| {
                 (method.option, method.server_lr) = (option, server_lr);
-                (method.fedavg.weights, method.variates) = (weights, variates);
+                (method.fedavg.weights, method.keeping.keeper) = (weights, variates);
             });
             let mut world = World::new(method, golden_clients(&golden), &golden.f64("w0"));
             world.lab.training.clip = None;
@@ -127,7 +127,7 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
         (Keeper::Client, vec![vec![0, 1], vec![2], vec![1, 2], vec![0]]),
     ] {
         let mut world =
-            World::new(scaffold(|method| method.variates = variates), uneven(), &[0.0; SIZE]);
+            World::new(scaffold(|method| method.keeping.keeper = variates), uneven(), &[0.0; SIZE]);
         world.lab.training.optimiser = OptimiserConfig::sgd(0.1);
         world.lab.training.clip = None;
         let step = Step { rate: 0.05, noise: vec![0.0; SIZE] };

@@ -6,7 +6,7 @@ use super::{CONTROL, ControlVariates, Variates};
 use crate::learning::Classifier;
 use crate::methods::averaged::{
     Beside, Client, Closing, Direction, Keeper, Learnt, Objective, Requirement, Reset, Trained,
-    Vectors, zeros_like,
+    VectorKeeping, Vectors, zeros_like,
 };
 use crate::methods::parts::{
     ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts, ServerUpdate, SharedModel,
@@ -23,7 +23,7 @@ pub(in crate::methods) fn with_variates<'m, M: ControlVariates>(
     method: &'m M,
     base: Parts<'m, Vectors, Vectors>,
 ) -> Parts<'m, Vectors, Vectors> {
-    let at_server = method.keeping().1 == Keeper::Server;
+    let at_server = method.keeping().keeper == Keeper::Server;
     Parts {
         local: method,
         upload: method,
@@ -55,7 +55,8 @@ impl<M: ControlVariates> LocalUpdate<Vectors> for M {
         training: &LocalTraining<'_, Vectors>,
         pack: &mut [Client<'_, Vectors>],
     ) -> Result<Learnt, PolicyError> {
-        let (context, (reset, keeper)) = (&training.context, self.keeping());
+        let VectorKeeping { reset, keeper } = self.keeping();
+        let context = &training.context;
         pack.iter_mut().for_each(|member| member.state.begin(member.seat.view.task, reset));
         let mut learnt = training.train(pack)?;
         for (member, trained) in pack.iter_mut().zip(&mut learnt) {
@@ -81,7 +82,7 @@ impl<M: ControlVariates> LocalUpdate<Vectors> for M {
 
 impl<M: ControlVariates> UploadExtras<Vectors> for M {
     fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
-        self.keeping().1.places(&shared(self), facts, CONTROL)
+        self.keeping().keeper.places(&shared(self), facts, CONTROL)
     }
 
     fn sections(
@@ -90,7 +91,7 @@ impl<M: ControlVariates> UploadExtras<Vectors> for M {
         _member: &Client<'_, Vectors>,
         trained: &Trained,
     ) -> Result<Vec<Section>, PolicyError> {
-        Ok(vec![self.keeping().1.section(trained, CONTROL)?])
+        Ok(vec![self.keeping().keeper.section(trained, CONTROL)?])
     }
 }
 
@@ -101,7 +102,7 @@ impl<M: ControlVariates> DownloadExtras<Vectors> for M {
     }
 
     fn is_personal(&self) -> bool {
-        self.keeping().1 == Keeper::Server
+        self.keeping().keeper == Keeper::Server
     }
 
     fn personal_sections(
@@ -112,7 +113,7 @@ impl<M: ControlVariates> DownloadExtras<Vectors> for M {
     ) -> Result<Vec<Section>, PolicyError> {
         let down = Beside::of(&shared(self), model, &seat.view, Direction::Down);
         let control = memory.get(CONTROL).cloned().unwrap_or_default();
-        let sets = match self.keeping().1 {
+        let sets = match self.keeping().keeper {
             Keeper::Client => vec![control],
             Keeper::Server => self.sent(&control, &memory.all_of_client(M::VECTORS, seat.client)),
         };
@@ -126,7 +127,7 @@ impl<M: ControlVariates> DownloadExtras<Vectors> for M {
 
 impl<M: ControlVariates> ServerUpdate<Vectors> for M {
     fn begin_task(&self, _: TaskStart<'_>, memory: &mut Vectors, theta: &mut ParameterSet) {
-        if self.keeping().0 == Reset::Task || memory.get(CONTROL).is_none() {
+        if self.keeping().reset == Reset::Task || memory.get(CONTROL).is_none() {
             memory.clear();
             M::VECTORS.iter().for_each(|name| memory.set(*name, zeros_like(theta)));
         }
@@ -141,7 +142,7 @@ impl<M: ControlVariates> ServerUpdate<Vectors> for M {
     ) -> Result<Figures, PolicyError> {
         let up = closing.beside();
         let mut control = memory.take_like(CONTROL, closing.before);
-        let changes = match self.keeping().1 {
+        let changes = match self.keeping().keeper {
             Keeper::Client => up.sums(CONTROL, &closing.folded)?,
             Keeper::Server => renew_clients(self, memory, &control, &closing)?,
         };
@@ -154,6 +155,6 @@ impl<M: ControlVariates> ServerUpdate<Vectors> for M {
 
     fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
         let vectors = M::VECTORS.len() as u64;
-        Some(self.keeping().1.holdings(&shared(self), model, (vectors, vectors)))
+        Some(self.keeping().keeper.holdings(&shared(self), model, (vectors, vectors)))
     }
 }

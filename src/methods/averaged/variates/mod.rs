@@ -21,7 +21,8 @@ pub(in crate::methods) use renewal::renew;
 pub(in crate::methods) use renewal::way_of;
 
 use super::{
-    Beside, Client, Closing, Direction, Keeper, Objective, Requirement, Reset, Vectors, fitted,
+    Beside, Client, Closing, Direction, Keeper, Objective, Requirement, VectorKeeping, Vectors,
+    fitted,
 };
 use crate::data::TaskView;
 use crate::learning::Classifier;
@@ -40,8 +41,8 @@ pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     /// Names of the vectors that a client is sent by a server that keeps its own.
     const SENT: &'static [&'static str];
 
-    /// What becomes of vectors as a task starts, and who keeps those of clients.
-    fn keeping(&self) -> (Reset, Keeper);
+    /// Returns the keys that say for how long vectors are kept, and by whom.
+    fn keeping(&self) -> VectorKeeping;
 
     /// Returns requirements on a scenario.
     fn requirements(&self) -> Vec<Requirement>;
@@ -122,7 +123,7 @@ impl<'a> Variates<'a> {
     ) -> Result<Variates<'a>, PolicyError> {
         let (view, from) = (&*member.seat.view, member.received.clone());
         let sent = renewal::sent_vectors(method, (&shared, model), view, member.down)?;
-        let own = match method.keeping().1 {
+        let own = match method.keeping().keeper {
             Keeper::Client => member.state.clone(),
             Keeper::Server => method.own_among(&sent),
         };

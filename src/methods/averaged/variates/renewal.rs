@@ -24,7 +24,7 @@ pub(super) fn sent_vectors<M: ControlVariates>(
 
 /// The names of those vectors.
 pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static str] {
-    match method.keeping().1 {
+    match method.keeping().keeper {
         Keeper::Client => &[CONTROL],
         Keeper::Server => M::SENT,
     }

@@ -1,0 +1,92 @@
+//! Keys of [`Trainable`](super::Trainable) that a method has, and defaults that follow its source.
+
+use crate::methods::HeadForm;
+use crate::methods::averaged::{OldLogits, Weights};
+use crate::scenario::reader::{Param, Readable, TableReader};
+
+/// Setting that a scenario may choose, or that the method fixes.
+#[derive(Clone, Copy, Debug)]
+pub enum Setting<T> {
+    /// A key.
+    Key {
+        /// Value where the key is not written.
+        default: T,
+        /// Origin of the default.
+        source: Option<&'static str>,
+    },
+    /// No key: the method always has this value.
+    Fixed(T),
+}
+
+impl<T: Readable + Clone> Setting<T> {
+    /// Reads the key of this name, if it is one.
+    pub fn read(self, table: &mut TableReader<'_>, name: &'static str, doc: &'static str) -> T {
+        let (param, source) = match self {
+            Setting::Fixed(value) => return value,
+            Setting::Key { default, source } => (Param::new(name, default, doc), source),
+        };
+        match source {
+            Some(source) => table.get(&param.source(source)),
+            None => table.get(&param),
+        }
+    }
+}
+
+/// Keys that a method upon FedAvg has of those of [`Trainable`](super::Trainable), where methods differ.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrainableKeys {
+    /// `weights`.
+    pub weights: Setting<Weights>,
+    /// `old_logits`.
+    pub old_logits: Setting<OldLogits>,
+    /// `head`.
+    pub head: Setting<HeadForm>,
+    /// Whether `norms` and `dropout` are keys.
+    pub module: bool,
+}
+
+impl TrainableKeys {
+    /// FedAvg's: all of them.
+    pub const FEDAVG: TrainableKeys = TrainableKeys {
+        weights: Setting::Key {
+            default: Weights::BySamples,
+            source: Some("McMahan et al., algorithm 1"),
+        },
+        old_logits: Setting::Key {
+            default: OldLogits::Mask,
+            source: Some("HGP; HePCo's FedAvg-FT has keep"),
+        },
+        head: Setting::Key { default: HeadForm::Fixed, source: None },
+        module: true,
+    };
+
+    /// Those of a site that trains alone: nothing is averaged or sent.
+    pub const ALONE: TrainableKeys = TrainableKeys {
+        weights: Setting::Fixed(Weights::BySamples),
+        old_logits: Setting::Fixed(OldLogits::Mask),
+        head: Setting::Fixed(HeadForm::Fixed),
+        module: false,
+    };
+
+    /// With plain means of clients by default, as this source has it.
+    pub const fn uniform(self, source: &'static str) -> TrainableKeys {
+        let weights = Setting::Key { default: Weights::Uniform, source: Some(source) };
+        TrainableKeys { weights, ..self }
+    }
+
+    /// With plain means of clients, always.
+    pub const fn always_uniform(self) -> TrainableKeys {
+        TrainableKeys { weights: Setting::Fixed(Weights::Uniform), ..self }
+    }
+
+    /// With head rows of the classes seen so far in messages by default, as this source has it.
+    pub const fn growing(self, source: &'static str) -> TrainableKeys {
+        let head = Setting::Key { default: HeadForm::Growing, source: Some(source) };
+        TrainableKeys { head, ..self }
+    }
+
+    /// With a loss in which all classes seen always compete.
+    pub const fn over_all_seen(self) -> TrainableKeys {
+        TrainableKeys { old_logits: Setting::Fixed(OldLogits::Keep), ..self }
+    }
+}
