@@ -54,7 +54,7 @@ impl MethodEntry {
     /// A method that averages parameters.
     pub fn averaging<C: AveragingMethod>(
         name: &'static str,
-        read: fn(&mut TableReader<'_>) -> C,
+        read: impl Fn(&mut TableReader<'_>) -> C + Send + Sync + 'static,
     ) -> MethodEntry {
         MethodEntry::of(name, move |table| Averages(read(table)))
     }

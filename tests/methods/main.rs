@@ -1,4 +1,4 @@
-//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG, EWC,
+//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG, EWC, optimizers of servers,
 //! rehearsal, GLFC, LGA, CFed, PIP, Powder and C2Prompt keep every invariant of their method cards, on a tiny network; the interface of policies carries more.
 //! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
 //! beside their code.)
@@ -35,6 +35,7 @@ mod prompts;
 mod refusals;
 mod regression;
 mod rehearsal;
+mod server_optimizers;
 mod staged;
 mod stsa;
 mod toy_methods;

@@ -15,9 +15,11 @@ use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::er::Er;
 use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};
 use fedcast::methods::fedavg::{FedAvg, Train};
+use fedcast::methods::fedavgm::FedAvgM;
 use fedcast::methods::fedhaf::{FedHaf, Stages};
 use fedcast::methods::fedlwf_2t::FedLwf2t;
 use fedcast::methods::fedlwf_mc::FedLwfMc;
+use fedcast::methods::fedopt::{FedOpt, ServerOptimizer};
 use fedcast::methods::fedproto::FedProto;
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::methods::glfc::{Exemplars, Glfc, OldModel, Outputs, Proxy, Signal};
@@ -301,6 +303,25 @@ fn gradma_solves_programs_on_both_sides() {
     assert_eq!(server(&clients, 2, 2), 0.0);
     let at_server = gradma(|method| method.project = Project::Server);
     near(client(&at_server, &round(&at_server, 0, 0, 0), 40), 80.0);
+}
+
+#[test]
+fn servers_with_an_optimizer_step_number_by_number() {
+    let fedavg = || FedAvg { train: Train::Head, ..FedAvg::default() };
+    let avgm = |nesterov| FedAvgM { fedavg: fedavg(), nesterov, ..FedAvgM::default() };
+    let opt = |optimizer| FedOpt { fedavg: fedavg(), ..FedOpt::with(optimizer) };
+    let numbers = facts().classes * (DIM + 1);
+    for (method, multiplications) in [
+        (built(avgm(false), &facts()), 2),
+        (built(avgm(true), &facts()), 3),
+        (built(opt(ServerOptimizer::Adagrad), &facts()), 6),
+        (built(opt(ServerOptimizer::Yogi), &facts()), 7),
+        (built(opt(ServerOptimizer::Adam), &facts()), 8),
+    ] {
+        let first = round(&method, 0, 0, 0);
+        near(server_passes(&method, &first, 3), passes(multiplications * numbers));
+        near(client(&method, &first, 40), 80.0);
+    }
 }
 
 /// Width of the inputs and of the outputs of the four layers of a block.

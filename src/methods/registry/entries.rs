@@ -4,10 +4,12 @@ use crate::methods::Family::{
     Adapters, Averaging, Bounds, Distillation, Prompts, Rehearsal, Statistics,
 };
 use crate::methods::entry::MethodEntry;
+use crate::methods::fedopt::ServerOptimizer;
 use crate::methods::{
     adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
-    fedavg_prompt, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedproto, fedprox, fisheravg, glfc, gradma,
-    hepco, hgp, icarl, joint, l2p, lorm, lwf, oracle, pilora, pip, powder, regmean, scaffold, stsa,
+    fedavg_prompt, fedavgm, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedopt, fedproto, fedprox,
+    fisheravg, glfc, gradma, hepco, hgp, icarl, joint, l2p, lorm, lwf, oracle, pilora, pip, powder,
+    regmean, scaffold, stsa,
 };
 
 /// All of them, in the order in which they are shown.
@@ -36,6 +38,10 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fed_cprompt::entry().of_family(Prompts),
         powder::entry().of_family(Prompts),
         c2prompt::entry().of_family(Prompts),
+        fedavgm::entry().of_family(Averaging),
+        fedopt::entry(ServerOptimizer::Adagrad).of_family(Averaging),
+        fedopt::entry(ServerOptimizer::Adam).of_family(Averaging),
+        fedopt::entry(ServerOptimizer::Yogi).of_family(Averaging),
         scaffold::entry().of_family(Averaging),
         feddc::entry().of_family(Averaging),
         gradma::entry().of_family(Averaging),

@@ -85,6 +85,15 @@ fn methods_that_remember_vectors() {
     goes_on(&sgd("name = \"gradma\", memory = 2"));
 }
 
+/// Moments that last, and those that a server forgets as a task starts: one that goes on within a task keeps them.
+#[test]
+fn optimizers_of_servers() {
+    let method = |method: &str| with(&format!("{method}, train = \"head\""), THREE);
+    goes_on(&method("name = \"fedavgm\""));
+    goes_on(&method("name = \"fedadam\", reset = \"keep\", initial_v = \"tau-squared\""));
+    goes_on(&method("name = \"fedyogi\", server_lr = 0.1"));
+}
+
 #[test]
 fn adapter() {
     goes_on(&with("name = \"adapter\"", THREE));

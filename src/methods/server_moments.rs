@@ -1,0 +1,159 @@
+//! Optimizers of a server (FedOpt, Reddi et al., ICLR 2021): the mean difference of a round is a direction, and moments of it
+//! are remembered, number by number.
+//!
+//! ```text
+//! d = sum_m n_m (theta_m - theta) / sum_m n_m                    FedAvg's step: the negative gradient of an optimizer
+//! moments <- rule(d, moments);  theta <- theta + step            (FedAvgM, FedOpt)
+//! ```
+//! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a momentum
+//! that outlives its task would go on moving rows of classes that nobody trains any more.
+
+use super::averaged::{Closing, Keeper, Memory, Parameter, Rows};
+use super::parts::SharedModel;
+use crate::model::{self, ParameterSet, is_buffer};
+use crate::policy::{Holdings, ModelFacts, parameters_of, vector_section, vectors_of};
+use crate::quantity::TaskId;
+use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+
+/// Names of moments among what a server saves.
+const NAMES: [&str; 2] = ["first_moment", "second_moment"];
+
+/// Memory of a server: the first `N` moments of mean differences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerMoments<const N: usize> {
+    /// Latest task that was begun.
+    task: Option<TaskId>,
+    /// Rounds that the moments are of.
+    rounds: u64,
+    moments: [ParameterSet; N],
+}
+
+/// Step of one number.
+pub(super) struct MomentStep<const N: usize> {
+    /// Its moments after the round.
+    pub moments: [f64; N],
+    /// Distance from its value before the round.
+    pub length: f64,
+}
+
+impl<const N: usize> Default for ServerMoments<N> {
+    fn default() -> Self {
+        let moments = std::array::from_fn(|_| ParameterSet::new());
+        ServerMoments { task: None, rounds: 0, moments }
+    }
+}
+
+impl<const N: usize> ServerMoments<N> {
+    /// Returns the number of rounds that the moments are of.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// Returns a moment of all parameters, of order 0 to `N - 1`; empty before the first round.
+    pub fn of_order(&self, order: usize) -> &ParameterSet {
+        &self.moments[order]
+    }
+
+    /// Forgets all rounds.
+    pub(super) fn clear(&mut self) {
+        *self = ServerMoments { task: self.task, ..ServerMoments::default() };
+    }
+
+    /// Replaces the mean by a step from the parameters before it. `rule` makes the step of a number from its mean difference
+    /// and its moments, which are `initial` before the first round. Without any weight nothing happens.
+    pub(super) fn step(
+        &mut self,
+        closing: &Closing<'_>,
+        theta: &mut ParameterSet,
+        initial: [f64; N],
+        rule: impl Fn(f64, [f64; N]) -> MomentStep<N>,
+    ) {
+        let means = &closing.folded.means;
+        if means.values().all(|mean| mean.weight() <= 0.0) {
+            return;
+        }
+        self.rounds += 1;
+        for parameter in closing.shared.adaptation.parameters(closing.model).iter() {
+            let name = parameter.name.as_str();
+            let mean = means.values().find_map(|mean| Some((mean.sum(name)?, mean.weight())));
+            let (Some(before), Some(mean), Some((sums, weight))) =
+                (closing.before.get(name), theta.get(name), mean)
+            else {
+                continue;
+            };
+            if is_buffer(name) || weight <= 0.0 {
+                continue;
+            }
+            let (shape, mut values) = (before.shape.clone(), mean.values.to_vec());
+            let mut moments = self.numbers(name, values.len(), initial);
+            for at in moved(parameter, before.width(), sums) {
+                let old = std::array::from_fn(|order| f64::from(moments[order][at]));
+                let step = rule(sums[at] / weight, old);
+                values[at] = (f64::from(before.values[at]) + step.length) as f32;
+                moments.iter_mut().zip(step.moments).for_each(|(all, new)| all[at] = new as f32);
+            }
+            for (set, values) in self.moments.iter_mut().zip(moments) {
+                set.insert(name, model::Parameter { shape: shape.clone(), values: values.into() });
+            }
+            theta.insert(name, model::Parameter { shape, values: values.into() });
+        }
+    }
+
+    /// The moments of a parameter of so many numbers; new rows begin as the first did.
+    fn numbers(&self, name: &str, count: usize, initial: [f64; N]) -> [Vec<f32>; N] {
+        std::array::from_fn(|order| {
+            let known = self.moments[order].get(name).map(|known| known.values.to_vec());
+            let mut numbers = known.unwrap_or_default();
+            numbers.resize(count, initial[order] as f32);
+            numbers
+        })
+    }
+}
+
+/// Indices of the numbers of a parameter that step: all, but of a head only those of rows that some client moved.
+fn moved(parameter: &Parameter, width: usize, sums: &[f64]) -> impl Iterator<Item = usize> {
+    let row = match parameter.rows {
+        Rows::Shared => sums.len(),
+        Rows::Class | Rows::Task => width,
+    };
+    let (is_shared, row) = (parameter.rows == Rows::Shared, row.max(1));
+    let steps = move |sums: &[f64]| is_shared || sums.iter().any(|sum| *sum != 0.0);
+    let rows = sums.chunks(row).enumerate().filter(move |(_, sums)| steps(sums));
+    rows.flat_map(move |(at, sums)| at * row..at * row + sums.len())
+}
+
+/// Returns what a server holds with so many moments; clients hold nothing.
+pub(super) fn holdings(shared: &SharedModel<'_>, model: &ModelFacts, moments: u64) -> Holdings {
+    Keeper::Client.holdings(shared, model, (moments, 0))
+}
+
+/// A server that was loaded within a task has begun it before.
+impl<const N: usize> Memory for ServerMoments<N> {
+    fn save_into(&self, body: &mut Body) {
+        let mut meta = MetaWriter::new();
+        meta.u64(self.task.map_or(0, |task| u64::from(task.0) + 1)).u64(self.rounds);
+        body.meta = meta.finish();
+        let known = NAMES.iter().zip(&self.moments).filter(|(_, set)| !set.is_empty());
+        body.sections.extend(known.map(|(name, set)| vector_section(name, set)));
+    }
+
+    fn load_from(saved: &Body) -> Result<(Self, ParameterSet), WireError> {
+        let mut meta = MetaReader::new(&saved.meta);
+        let (task, rounds) = (meta.u64()?, meta.u64()?);
+        meta.finish()?;
+        let mut moments = std::array::from_fn(|_| ParameterSet::new());
+        for (name, set) in NAMES.iter().zip(&mut moments) {
+            *set = vectors_of(&saved.sections, name)?;
+        }
+        let task = task.checked_sub(1).map(|task| TaskId(task as u16));
+        Ok((ServerMoments { task, rounds, moments }, parameters_of(saved)?))
+    }
+
+    fn begins(&mut self, task: usize) -> bool {
+        let task = TaskId(task as u16);
+        self.task.replace(task) != Some(task)
+    }
+}
+
+#[cfg(test)]
+pub(in crate::methods) mod tests;
