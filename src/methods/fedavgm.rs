@@ -19,7 +19,7 @@ use crate::scenario::reader::Keys;
 /// The `[method]` table of FedAvgM.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedAvgM {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Step of the server along the velocity, `eta`.
@@ -41,7 +41,7 @@ pub struct FedAvgM {
     #[key(default = false, source = "the release of Reddi et al.")]
     pub nesterov: bool,
     /// Velocity as a task starts.
-    #[key(default = Reset::Task, source = "no source: the paper has one task")]
+    #[key(default = Reset::Task, source = Reset::SOURCE)]
     pub reset: Reset,
 }
 

@@ -37,7 +37,7 @@ use crate::scenario::reader::{Keys, defaults};
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(optimizer: ServerOptimizer))]
 pub struct FedOpt {
-    /// What trains and how.
+    /// Parameters that train, and their mean.
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Step of the server, `eta`.
@@ -56,7 +56,7 @@ pub struct FedOpt {
     #[key(default = InitialMoment::Zero, source = "the release; algorithm 2 has at least tau-squared")]
     pub initial_v: InitialMoment,
     /// Moments as a task starts.
-    #[key(default = Reset::Task, source = "no source: the paper has one task")]
+    #[key(default = Reset::Task, source = Reset::SOURCE)]
     pub reset: Reset,
 }
 
