@@ -34,10 +34,16 @@ struct Table {
     check: Option<Expr>,
     /// Key that chooses a variant.
     tag: Option<LitStr>,
-    /// Variant that is chosen where the key is not written.
-    default: Option<Ident>,
+    /// Variant that is chosen where the key is not written, or an expression for its word.
+    default: Option<Expr>,
     /// Variant that an error proposes; then the key must be written.
     example: Option<Ident>,
+    /// Value of an enum whose key cannot be read; then no other key is judged.
+    unreadable: Option<Expr>,
+    /// Keys beside the fields that mean nothing with some variants.
+    others: Punctuated<LitStr, Token![,]>,
+    /// Some key must be written, although no field says so: there is no `Default`.
+    required: bool,
     /// Where the default comes from.
     source: Option<Expr>,
 }
@@ -45,7 +51,18 @@ struct Table {
 impl Table {
     fn read(input: &DeriveInput) -> Result<Table> {
         let mut table = Table::default();
-        let known = ["given", "function", "check", "tag", "default", "example", "source"];
+        let known = [
+            "given",
+            "function",
+            "check",
+            "tag",
+            "default",
+            "example",
+            "unreadable",
+            "others",
+            "source",
+            "required",
+        ];
         attributes::read(&input.attrs, "keys", &known, |entry, meta| {
             match entry {
                 "given" => {
@@ -58,7 +75,14 @@ impl Table {
                 "tag" => table.tag = Some(meta.value()?.parse()?),
                 "default" => table.default = Some(meta.value()?.parse()?),
                 "example" => table.example = Some(meta.value()?.parse()?),
+                "unreadable" => table.unreadable = Some(meta.value()?.parse()?),
+                "others" => {
+                    let content;
+                    parenthesized!(content in meta.input);
+                    table.others = Punctuated::parse_terminated(&content)?;
+                }
                 "source" => table.source = Some(meta.value()?.parse()?),
+                "required" => table.required = true,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -78,7 +102,7 @@ impl Table {
             },
             None => body.clone(),
         };
-        let default = (has_default && given.is_empty()).then(|| {
+        let default = (has_default && !self.required && given.is_empty()).then(|| {
             quote! {
                 impl Default for #name {
                     fn default() -> Self {

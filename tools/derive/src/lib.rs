@@ -42,22 +42,25 @@ pub fn derive_choice(input: TokenStream) -> TokenStream {
 /// |---|---|
 /// | `default = 0.1` | value where the key is not written; without it the field is an `Option` |
 /// | `example = 0.1` | the key must be written; an error proposes this |
-/// | `at_least`, `above`, `at_most`, `below` | bounds |
+/// | `when = kind.is_drawn()` | condition of the key; without it the field, an `Option`, is `None`, or another has its default |
+/// | `at_least`, `above`, `at_most`, `below`, `or_infinite` | bounds |
 /// | `source = "HGP"` | where the default comes from |
-/// | `name = "use"` | the key, where it is no name of a field |
+/// | `name = "use"` | the key, where it is no name of a field; or an expression |
 /// | `table` | keys in a table of this name, read by `read` of the field's type |
 /// | `flatten` | keys in the same table, read by `read` of the field's type |
 /// | `read = word_or_number(table)` | read by hand |
 /// | `value = Vec::new()` | no key |
-/// | `when = train` | condition of the key; without it the field has its default |
 /// | `first` | read, and so listed, before the fields above it, whose expressions then see it |
 ///
 /// `#[keys(given(preset: Preset))]` adds arguments to `read`, which `#[keys(function = read_preset)]` names otherwise;
-/// `#[keys(check = section.check(table))]` is an expression for what contradicts in the value, `section`.
+/// `#[keys(check = section.check(table))]` is an expression for what contradicts in the value, `section`. `#[keys(required)]`
+/// leaves out `Default` where a flattened table has a key that must be written.
 ///
 /// Of an enum `#[keys(tag = "kind", default = Constant)]` names the key that chooses the variant (`example` where it must be
 /// written); the documentation of the enum is the text of that key, that of a variant the meaning of its word, and fields
-/// are keys as above. The word is called `…Word`.
+/// are keys as above. The word is called `…Word`; `default` may be an expression of that type. `unreadable = Iid` is the value
+/// after an error in the word itself, when no other key is judged; `others("rest")` are keys that the variants read by
+/// other means, so that with another variant an error says why they mean nothing.
 #[proc_macro_derive(Keys, attributes(keys, key))]
 pub fn derive_keys(input: TokenStream) -> TokenStream {
     written(keys::derive(&parse_macro_input!(input)))

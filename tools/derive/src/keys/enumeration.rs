@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Attribute, DataEnum, DeriveInput, Error, Fields, Result, Variant};
+use syn::{Attribute, DataEnum, DeriveInput, Error, Expr, Fields, Result, Variant, parse_quote};
 
 use super::Table;
 use super::field::{Key, keys, read};
@@ -17,7 +17,15 @@ pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<Tok
     let words = format_ident!("{}Word", input.ident);
     let meaning = doc::meaning(&input.attrs);
     let param = match (&table.default, &table.example) {
-        (Some(default), None) => quote!(new(#tag, #words::#default, #meaning)),
+        (Some(default), None) => {
+            let word = match default {
+                Expr::Path(variant) if variant.path.get_ident().is_some() => {
+                    quote!(#words::#variant)
+                }
+                word => quote!(#word),
+            };
+            quote!(new(#tag, #word, #meaning))
+        }
         (None, Some(example)) => quote!(required(#tag, #words::#example, #meaning)),
         _ => {
             let message = format!(
@@ -31,9 +39,10 @@ pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<Tok
     let variants = data.variants.iter().map(Choosable::new).collect::<Result<Vec<_>>>()?;
     let word_variants = variants.iter().map(Choosable::word);
     let arms = variants.iter().map(|variant| variant.arm(&words)).collect::<Result<Vec<_>>>()?;
-    let mut names = Vec::new();
+    let mut names: Vec<Expr> = table.others.iter().map(|name| parse_quote!(#name)).collect();
     for key in variants.iter().flat_map(|variant| &variant.keys).filter(|key| key.is_key()) {
-        if !names.contains(&key.name) {
+        let is_new = |known: &Expr| quote!(#known).to_string() != key.word();
+        if names.iter().all(is_new) {
             names.push(key.name.clone());
         }
     }
@@ -41,11 +50,29 @@ pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<Tok
     let foreign = (!names.is_empty()).then(|| {
         quote!(table.foreign(&[#(#names),*], &format!(#beside, crate::scenario::reader::Choice::word(&word)));)
     });
-    let body = quote! {
-        let word: #words = table.get(&crate::scenario::reader::Param::#param #source);
+    let param = quote!(crate::scenario::reader::Param::#param #source);
+    let chosen = quote! {
         let read = match word { #(#arms),* };
         #foreign
         read
+    };
+    let body = match &table.unreadable {
+        Some(unreadable) => quote! {
+            match table.require(&#param) {
+                Some(word) => {
+                    let word: #words = word;
+                    #chosen
+                }
+                None => {
+                    table.accept_rest();
+                    #unreadable
+                }
+            }
+        },
+        None => quote! {
+            let word: #words = table.get(&#param);
+            #chosen
+        },
     };
     let function = table.function(input, &body, table.example.is_none());
     Ok(quote! {

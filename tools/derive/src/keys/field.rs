@@ -2,22 +2,39 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Error, Expr, Field, FieldsNamed, GenericArgument, LitStr, PathArguments, Result, Type};
+use syn::{
+    Error, Expr, Field, FieldsNamed, GenericArgument, PathArguments, Result, Type, parse_quote,
+};
 
 use crate::{attributes, doc};
 
-const KNOWN: [&str; 14] = [
-    "default", "example", "at_least", "above", "at_most", "below", "source", "name", "table",
-    "flatten", "read", "value", "first", "when",
+const KNOWN: [&str; 15] = [
+    "default",
+    "example",
+    "when",
+    "at_least",
+    "above",
+    "at_most",
+    "below",
+    "or_infinite",
+    "source",
+    "name",
+    "table",
+    "flatten",
+    "read",
+    "value",
+    "first",
 ];
 
 /// A field with the entries of its `#[key(...)]`.
 pub struct Key<'a> {
     field: &'a Field,
-    /// Key in a file.
-    pub name: String,
+    /// Key in a file; mostly a literal.
+    pub name: Expr,
     default: Option<Expr>,
     example: Option<Expr>,
+    /// Condition of the key; without it the field is `None` or has the default.
+    when: Option<Expr>,
     /// Calls on the description: bounds and source.
     calls: Vec<TokenStream>,
     /// Keys are read from a table of this name.
@@ -30,8 +47,6 @@ pub struct Key<'a> {
     value: Option<Expr>,
     /// Read before the others.
     first: bool,
-    /// Condition of the key; without it the field has the default.
-    when: Option<Expr>,
 }
 
 /// Reads the attributes of all fields.
@@ -51,18 +66,19 @@ pub fn read(keys: &[Key<'_>], of: &TokenStream) -> Result<TokenStream> {
 impl<'a> Key<'a> {
     /// Reads the attributes of a field.
     fn new(field: &'a Field) -> Result<Key<'a>> {
+        let name = attributes::name(field);
         let mut key = Key {
             field,
-            name: attributes::name(field),
+            name: parse_quote!(#name),
             default: None,
             example: None,
+            when: None,
             calls: Vec::new(),
             table: false,
             flatten: false,
             read: None,
             value: None,
             first: false,
-            when: None,
         };
         attributes::read(&field.attrs, "key", &KNOWN, |entry, meta| {
             match entry {
@@ -72,13 +88,14 @@ impl<'a> Key<'a> {
                     let (call, value) = (meta.path.clone(), meta.value()?.parse::<Expr>()?);
                     key.calls.push(quote!(.#call(#value)));
                 }
-                "name" => key.name = meta.value()?.parse::<LitStr>()?.value(),
+                "when" => key.when = Some(meta.value()?.parse()?),
+                "or_infinite" => key.calls.push(quote!(.or_infinite())),
+                "name" => key.name = meta.value()?.parse()?,
                 "table" => key.table = true,
                 "flatten" => key.flatten = true,
                 "read" => key.read = Some(meta.value()?.parse()?),
                 "value" => key.value = Some(meta.value()?.parse()?),
                 "first" => key.first = true,
-                "when" => key.when = Some(meta.value()?.parse()?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -88,7 +105,13 @@ impl<'a> Key<'a> {
 
     /// Returns true if the key must be written.
     pub fn is_required(&self) -> bool {
-        self.example.is_some()
+        self.example.is_some() && self.when.is_none()
+    }
+
+    /// Returns the key as it stands in code, to compare it.
+    pub fn word(&self) -> String {
+        let name = &self.name;
+        quote!(#name).to_string()
     }
 
     /// Returns true if the field is one key of the table.
@@ -128,41 +151,52 @@ impl<'a> Key<'a> {
         }
         let doc = doc::meaning(&self.field.attrs);
         if doc.is_empty() {
+            let name = attributes::name(self.field);
             let message = format!("the key `{name}` needs a doc comment: its meaning");
             return Err(Error::new_spanned(self.field, message));
         }
-        if self.when.is_some() && self.is_required() {
-            let message = format!("the key `{name}` is required, not so `when` something holds");
-            return Err(Error::new_spanned(self.field, message));
-        }
-        let (param, get) = match (&self.default, &self.example, inner) {
-            (Some(default), None, _) => (
-                quote!(crate::scenario::reader::Param::<#of>::new(#name, #default, #doc)),
-                quote!(get),
-            ),
-            (None, Some(example), _) => (
-                quote!(crate::scenario::reader::Param::<#of>::required(#name, #example, #doc)),
-                quote!(get),
-            ),
-            (None, None, Some(inner)) => (
-                quote!(crate::scenario::reader::Param::<#inner>::unset(#name, #doc)),
-                quote!(optional),
-            ),
+        // A key that exists on a condition is of the type inside its `Option`.
+        let of = match (&self.when, inner) {
+            (Some(_), Some(inner)) => inner,
+            (Some(when), None) if self.default.is_none() => {
+                let name = attributes::name(self.field);
+                let message = format!(
+                    "the key `{name}` with `when` must be the field of an `Option` or have a default"
+                );
+                return Err(Error::new_spanned(when, message));
+            }
+            _ => of,
+        };
+        let calls = &self.calls;
+        let read = match (&self.default, &self.example, inner) {
+            (Some(default), None, _) => {
+                let param = quote!(crate::scenario::reader::Param::<#of>::new);
+                quote!(table.get(&#param(#name, #default, #doc) #(#calls)*))
+            }
+            (None, Some(example), _) => {
+                let param = quote!(crate::scenario::reader::Param::<#of>::required);
+                quote!(table.get(&#param(#name, #example, #doc) #(#calls)*))
+            }
+            (None, None, Some(inner)) => {
+                let param = quote!(crate::scenario::reader::Param::<#inner>::unset);
+                let read = quote!(table.optional(&#param(#name, #doc) #(#calls)*));
+                return Ok(match &self.when {
+                    Some(when) => quote!(if #when { #read } else { None }),
+                    None => read,
+                });
+            }
             _ => {
+                let name = attributes::name(self.field);
                 let message = format!(
                     "the key `{name}` needs `#[key(default = ...)]`, or `example = ...` where it must be written"
                 );
                 return Err(Error::new_spanned(self.field, message));
             }
         };
-        let calls = &self.calls;
-        let read = quote!(table.#get(&#param #(#calls)*));
-        Ok(match &self.when {
-            Some(when) => {
-                let otherwise = self.default.as_ref().map_or(quote!(None), |value| quote!(#value));
-                quote!(if #when { #read } else { #otherwise })
-            }
-            None => read,
+        Ok(match (&self.when, inner, &self.default) {
+            (Some(when), None, Some(default)) => quote!(if #when { #read } else { #default }),
+            (Some(when), ..) => quote!(if #when { Some(#read) } else { None }),
+            (None, ..) => read,
         })
     }
 }

@@ -80,6 +80,24 @@ fn conditional_keys_have_their_default_otherwise() {
 }
 
 #[test]
+fn names_and_defaults_may_be_given() {
+    let pairs = parse_quote! {
+        #[keys(given(names: [&'static str; 2], usual: Pairs), check = section.check(table))]
+        struct Pairs {
+            /// Rank of a pair.
+            #[key(name = names[1], default = usual.rank)]
+            rank: u32,
+        }
+    };
+    let written = derive(&pairs).unwrap().to_string();
+    let given = quote!(names: [&'static str; 2], usual: Pairs).to_string();
+    assert!(written.contains(&given), "{written}");
+    assert!(written.contains("new (names [1] , usual . rank , \"rank of a pair\")"), "{written}");
+    assert!(written.contains("; section . check (table) ; section"), "{written}");
+    assert!(!written.contains("Default"), "{written}");
+}
+
+#[test]
 fn words_choose_a_variant_and_refuse_keys_of_others() {
     let rule = parse_quote! {
         /// The step rule.
@@ -109,6 +127,66 @@ fn words_choose_a_variant_and_refuse_keys_of_others() {
     assert!(written.contains(&words.to_string()), "{written}");
     assert!(written.contains("new (\"kind\" , RuleWord :: Sgd , \"the step rule\")"), "{written}");
     assert!(written.contains("table . foreign (& [\"eps\"]"), "{written}");
+}
+
+#[test]
+fn keys_on_a_condition_are_options() {
+    let section = parse_quote! {
+        #[keys(required)]
+        struct Section {
+            /// Share that is enough.
+            #[key(when = closes, default = 0.8, or_infinite)]
+            quorum: Option<f64>,
+            /// Seconds.
+            #[key(when = closes)]
+            deadline_s: Option<f64>,
+        }
+    };
+    let written = derive(&section).unwrap().to_string();
+    let quorum = quote! {
+        let quorum: Option<f64> = if closes {
+            Some(table.get(&crate::scenario::reader::Param::<f64>::new("quorum", 0.8, "share that is enough").or_infinite()))
+        } else {
+            None
+        };
+    };
+    assert!(written.contains(&quorum.to_string()), "{written}");
+    let deadline = quote! {
+        let deadline_s: Option<f64> = if closes {
+            table.optional(&crate::scenario::reader::Param::<f64>::unset("deadline_s", "seconds"))
+        } else {
+            None
+        };
+    };
+    assert!(written.contains(&deadline.to_string()), "{written}");
+    assert!(!written.contains("Default"), "{written}");
+}
+
+#[test]
+fn a_word_that_cannot_be_read_leaves_other_keys_alone() {
+    let rule = parse_quote! {
+        /// The rule.
+        #[keys(tag = "kind", example = Even, unreadable = Rule::Even, others("least"))]
+        enum Rule {
+            /// All alike.
+            Even,
+        }
+    };
+    let written = derive(&rule).unwrap().to_string();
+    let fallback = quote!(None => { table.accept_rest(); Rule::Even });
+    assert!(written.contains(&fallback.to_string()), "{written}");
+    assert!(written.contains("table . foreign (& [\"least\"]"), "{written}");
+    let implied = parse_quote! {
+        /// The rule.
+        #[keys(tag = "kind", default = RuleWord::implied(table))]
+        enum Rule {
+            /// All alike.
+            Even,
+        }
+    };
+    let written = derive(&implied).unwrap().to_string();
+    let param = quote!(new("kind", RuleWord::implied(table), "the rule"));
+    assert!(written.contains(&param.to_string()), "{written}");
 }
 
 #[test]
@@ -164,4 +242,12 @@ fn errors_name_the_key_or_the_entry() {
         ))
         .contains("need names")
     );
+    let always = parse_quote!(
+        struct S {
+            /** A share. */
+            #[key(when = drawn, example = 0.5)]
+            share: f64,
+        }
+    );
+    assert!(refused(always).contains("must be the field of an `Option`"));
 }
