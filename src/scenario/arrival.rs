@@ -188,6 +188,7 @@ pub(super) fn lines(text: &str, clients: u32, tasks: u32) -> Result<Vec<ArrivalL
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::{AnyMethod, Scenario};
 
     #[test]
     fn lines_name_clients_from_0_and_tasks_from_2() {
@@ -202,5 +203,20 @@ mod tests {
         }
         assert!(read("client,task\n0,2").unwrap_err().contains("time_s"));
         assert!(read("client,task,time_s\n").unwrap_err().contains("no arrivals"));
+    }
+
+    #[test]
+    fn hash_counts_the_lines_of_a_file_and_not_its_folder() {
+        let at = |time: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let lines = format!("client,task,time_s\n0,2,{time}\n");
+            std::fs::write(folder.path().join("arrivals.csv"), lines).unwrap();
+            let text = "schema = 1\ndata.source = \"digits\"\npartition.kind = \"iid\"\nmethod.name = \"fedavg\"\n\
+                        [tasks]\ncount = 2\narrival = \"per-client\"\nfile = \"arrivals.csv\"";
+            let read = Scenario::from_toml(text, "example", folder.path(), &[], &AnyMethod);
+            read.unwrap().scenario.hash()
+        };
+        assert_eq!(at("5"), at("5"));
+        assert_ne!(at("5"), at("6"));
     }
 }

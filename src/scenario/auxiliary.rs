@@ -157,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn hash_counts_no_folder_of_another_set() {
+        let at = |path: &str| {
+            let data = format!(
+                "source = \"digits\"\nauxiliary = {{ source = \"cifar100\", path = \"{path}\" }}"
+            );
+            read(&data, "").unwrap().hash()
+        };
+        assert_eq!(at("/one/cifar"), at("/two/cifar"));
+        assert_ne!(at("/one/cifar"), at("/one/other"));
+        assert_ne!(at("hf:datasets/a/set"), at("hf:datasets/b/set"));
+    }
+
+    #[test]
     fn rows_go_with_rows_of_their_width() {
         let own = "source = \"table\"\npath = \"own\"\nwidth = 8\ninput = \"x\"\nnominal = { classes = 4, train = 8, test = 4 }";
         let data =

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    AvailabilityPattern, CachePlace, ExpectedSection, Models, OwnedSample, PartitionKind, Scenario,
-    ShapeSection, SplitSection, Workers,
+    ArrivalChoice, AvailabilityPattern, CachePlace, ExpectedSection, Models, OwnedSample,
+    PartitionKind, Scenario, ShapeSection, SplitSection, Workers,
 };
 use crate::fetch::Name;
 
@@ -21,7 +21,7 @@ impl Scenario {
     ///
     /// In it is everything but: formatting and comments, `name`, `devices.workers`,
     /// `record.histograms`, `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.direct`, `[expected]`, whether features are kept in memory or in which folder, the folders of
-    /// `data.path`, of its lists, `backbone.weights` and `backbone.vocabulary` (their last component counts, of a name all of it; a run's manifest has
+    /// `data.path`, of its lists, `data.auxiliary.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts, of a name all of it; a run's manifest has
     /// digests of what lies there), and the names of CSV files
     /// (their values count).
     pub fn hash(&self) -> String {
@@ -40,7 +40,10 @@ impl Scenario {
         content.record.confusion = false;
         content.record.models = Models::None;
         content.expected = ExpectedSection::default();
-        content.data.path = content.data.path.as_deref().map(last);
+        let auxiliary = content.data.auxiliary.as_mut().and_then(|section| section.path.as_mut());
+        for path in content.data.path.iter_mut().chain(auxiliary) {
+            *path = last(path);
+        }
         let lists = content.data.split.iter_mut().flat_map(SplitSection::files_mut);
         lists.for_each(|(_, path)| *path = last(path));
         for (_, path) in content.backbone.files_mut() {
@@ -51,6 +54,10 @@ impl Scenario {
             &mut content.availability.pattern
         {
             let lines: String = transitions.iter().map(|line| format!("{line:?}\n")).collect();
+            *file = PathBuf::from(blake3::hash(lines.as_bytes()).to_hex().as_str());
+        }
+        if let ArrivalChoice::File { file, lines } = &mut content.tasks.arrival {
+            let lines: String = lines.iter().map(|line| format!("{line:?}\n")).collect();
             *file = PathBuf::from(blake3::hash(lines.as_bytes()).to_hex().as_str());
         }
         if let PartitionKind::File { file, lines, .. } = &mut content.partition.kind {
