@@ -5,25 +5,35 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// Unless it is said.
 const LIMIT_MB: u32 = 1000;
 
 /// Whether and where the outputs of the frozen backbone are kept.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(check = section.refuse_unused(table))]
 pub struct CacheSection {
-    /// Where they are kept. Default `memory`. On a CPU no choice changes a bit of a run.
+    /// Place of the outputs of the frozen backbone, if no augmentation is drawn.
+    ///
+    /// On a CPU no choice changes a bit of a run.
+    #[key(default = CachePlace::Memory)]
     pub features: CachePlace,
-    /// The folder of the files; required with `file`. Absolute in memory; relative to the scenario
-    /// file on disk.
+    /// Folder of the files, relative to this file.
+    ///
+    /// Required with `file`. Absolute in memory.
+    #[key(read = features.read_folder(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// Largest size in MB (10^6 bytes) of what is kept of one split, in memory or on disk; of more,
-    /// nothing is kept. Default 1000.
+    /// Largest size in MB of what is kept of one split.
+    ///
+    /// 10^6 bytes, in memory or on disk; of more, nothing is kept.
+    #[key(default = LIMIT_MB, at_least = 1.0)]
     pub limit_mb: u32,
-    /// Whether streams of tokens below the first adapted block are kept, too, where they fit the limit:
-    /// one takes `4 x tokens x width` bytes per sample. Default true.
+    /// Keep token streams below the first adapted block: 4 x tokens x width bytes each.
+    ///
+    /// Where they fit the limit.
+    #[key(default = features != CachePlace::Off)]
     pub tokens: bool,
 }
 
@@ -39,12 +49,10 @@ pub enum CachePlace {
     Off,
 }
 
-impl CacheSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> CacheSection {
-        let features = "where outputs of the frozen backbone are kept, if no augmentation is drawn";
-        let features = table.get(&Param::new("features", CachePlace::Memory, features));
-        let folder = Param::<PathBuf>::unset("folder", "of the files, relative to this file");
-        let folder = match features {
+impl CachePlace {
+    fn read_folder(self, table: &mut TableReader<'_>, doc: &'static str) -> Option<PathBuf> {
+        let folder = Param::<PathBuf>::unset("folder", doc);
+        match self {
             CachePlace::File => {
                 let folder = table.optional(&folder);
                 if folder.is_none() && !table.given("folder") {
@@ -74,28 +82,20 @@ impl CacheSection {
                 table.foreign(&["folder"], "features = \"off\"");
                 None
             }
-        };
-        let limit = Param::new("limit_mb", LIMIT_MB, "largest size of what is kept of one split");
-        let tokens =
-            "keep token streams below the first adapted block: 4 x tokens x width bytes each";
-        let off = features == CachePlace::Off;
-        let tokens = Param::new("tokens", !off, tokens);
-        let limit_mb = table.get(&limit.at_least(1.0));
-        let tokens = table.get(&tokens);
-        // An effective scenario has the values that they have where nothing is kept: those are taken back.
-        for (name, asked) in [("limit_mb", limit_mb != LIMIT_MB), ("tokens", tokens)] {
+        }
+    }
+}
+
+impl CacheSection {
+    /// An effective scenario has the values that they have where nothing is kept: those are taken back.
+    fn refuse_unused(&self, table: &mut TableReader<'_>) {
+        let off = self.features == CachePlace::Off;
+        for (name, asked) in [("limit_mb", self.limit_mb != LIMIT_MB), ("tokens", self.tokens)] {
             if off && asked {
                 let message = format!("`cache.{name}` has no meaning with `features = \"off\"`");
                 let help = "remove this line, or change `features`";
                 table.reject(name, &message, "no effect here", help);
             }
         }
-        CacheSection { features, folder, limit_mb, tokens }
-    }
-}
-
-impl Default for CacheSection {
-    fn default() -> Self {
-        defaults(Self::read)
     }
 }

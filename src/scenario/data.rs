@@ -17,7 +17,7 @@ pub use held_out::{Evaluated, HeldOut};
 pub use orientation::Orientation;
 pub use source::DataSource;
 
-use super::reader::{Choice, Param, TableReader};
+use super::reader::{Choice, Keys, Param, TableReader};
 use super::{
     AuxiliarySection, FolderLayout, SplitSection, StoredSize, TestShare, TextSection,
     TransformSection,
@@ -92,12 +92,16 @@ pub struct DataSection {
 }
 
 /// Sizes of a data set as published: numbers to plan with, spread evenly over classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct NominalSizes {
+    /// Classes of the data set.
+    #[key(example = 200, at_least = 1.0)]
     pub classes: u32,
     /// Training samples of all classes together.
+    #[key(example = 24_000, at_least = 1.0)]
     pub train: u32,
     /// Test samples of all classes together.
+    #[key(example = 6_000, at_least = 1.0)]
     pub test: u32,
 }
 
@@ -333,19 +337,6 @@ impl DataSection {
                 ))
             }),
             text,
-        }
-    }
-}
-
-impl NominalSizes {
-    fn read(table: &mut TableReader<'_>) -> NominalSizes {
-        let classes = Param::required("classes", 200, "classes of the data set");
-        let train = Param::required("train", 24_000, "training samples of all classes together");
-        let test = Param::required("test", 6_000, "test samples of all classes together");
-        NominalSizes {
-            classes: table.get(&classes.at_least(1.0)),
-            train: table.get(&train.at_least(1.0)),
-            test: table.get(&test.at_least(1.0)),
         }
     }
 }

@@ -4,26 +4,41 @@ use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use super::device_name::{self, Compute, DeviceName};
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader};
 
 /// What computes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(check = device_name::check(table, &section.names))]
 pub struct DevicesSection {
-    /// What computes: `["cpu"]`, or GPUs such as `["cuda:0", "cuda:1"]`. Numbers on GPUs equal
-    /// those on a CPU within a tolerance; events are the same. Default `["cpu"]`.
+    /// Devices that compute.
+    ///
+    /// `["cpu"]`, or GPUs such as `["cuda:0", "cuda:1"]`. Numbers on GPUs equal those on a CPU within a tolerance; events
+    /// are the same.
+    #[key(name = "use", default = vec![DeviceName::Cpu])]
     #[serde(rename = "use")]
     pub names: Vec<DeviceName>,
-    /// Type of activations and frozen weights on GPUs; whatever trains is `f32` everywhere. On a CPU `bf16` rounds the
+    /// Type of activations, or of products.
+    ///
+    /// Of activations and frozen weights on GPUs; whatever trains is `f32` everywhere. On a CPU `bf16` rounds the
     /// factors of the products of a `vit` alone: faster where the CPU has AVX512-BF16, slower elsewhere, and the
     /// same bits. Default `auto`: `f32` on a CPU, `bf16` on GPUs.
+    #[key(default = Compute::Auto)]
     pub compute: Compute,
-    /// Threads that train and evaluate, on GPUs so many for each. Changes no result on a CPU.
-    /// Default `auto`: one per core, two per GPU.
+    /// Threads that compute.
+    ///
+    /// On GPUs so many for each. Changes no result on a CPU. Default `auto`: one per core, two per GPU.
+    #[key(read = Workers::read(table, doc))]
     pub workers: Workers,
-    /// Clients of a round that one worker trains in one forward and backward pass, where the method
-    /// can. On a CPU it changes no result. Default `auto`: one on a CPU, by memory on a GPU.
+    /// Clients of a round that one worker trains together.
+    ///
+    /// In one forward and backward pass, where the method can. On a CPU it changes no result. Default `auto`: one on a
+    /// CPU, by memory on a GPU.
+    #[key(read = Pack::read(table, doc))]
     pub pack: Pack,
-    /// Samples of a step of evaluation. Changes the last bits of numbers. Default 64.
+    /// Samples of a step of evaluation.
+    ///
+    /// Changes the last bits of numbers.
+    #[key(default = 64, at_least = 1.0)]
     pub evaluation_batch: u32,
 }
 
@@ -77,41 +92,22 @@ enum PackWord {
     Auto,
 }
 
-impl DevicesSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> DevicesSection {
-        let names = table.get(&Param::new("use", vec![DeviceName::Cpu], "what computes"));
-        let compute =
-            table.get(&Param::new("compute", Compute::Auto, "type of activations, or of products"));
-        device_name::check(table, &names);
-        let at_least_1 = |name, default, doc| Param::<u32>::new(name, default, doc).at_least(1.0);
-        let doc = "threads that compute";
-        let workers = match table.given_string("workers") || !table.given("workers") {
-            true => {
-                let WorkersWord::Auto = table.get(&Param::new("workers", WorkersWord::Auto, doc));
-                Workers::Auto
-            }
-            false => Workers::Count(table.get(&at_least_1("workers", 1, doc).at_most(4096.0))),
-        };
-        let doc = "clients that one worker trains together";
-        let pack = match table.given_string("pack") || !table.given("pack") {
-            true => {
-                let PackWord::Auto = table.get(&Param::new("pack", PackWord::Auto, doc));
-                Pack::Auto
-            }
-            false => Pack::Count(table.get(&at_least_1("pack", 1, doc).at_most(4096.0))),
-        };
-        DevicesSection {
-            names,
-            compute,
-            workers,
-            pack,
-            evaluation_batch: table.get(&at_least_1("evaluation_batch", 64, "samples of a step")),
+impl Workers {
+    fn read(table: &mut TableReader<'_>, doc: &'static str) -> Workers {
+        if table.given_string("workers") || !table.given("workers") {
+            let WorkersWord::Auto = table.get(&Param::new("workers", WorkersWord::Auto, doc));
+            return Workers::Auto;
         }
+        Workers::Count(table.get(&Param::new("workers", 1, doc).at_least(1.0).at_most(4096.0)))
     }
 }
 
-impl Default for DevicesSection {
-    fn default() -> Self {
-        defaults(Self::read)
+impl Pack {
+    fn read(table: &mut TableReader<'_>, doc: &'static str) -> Pack {
+        if table.given_string("pack") || !table.given("pack") {
+            let PackWord::Auto = table.get(&Param::new("pack", PackWord::Auto, doc));
+            return Pack::Auto;
+        }
+        Pack::Count(table.get(&Param::new("pack", 1, doc).at_least(1.0).at_most(4096.0)))
     }
 }

@@ -55,48 +55,62 @@ pub struct FaultSection {
     pub rounds: Vec<u32>,
 }
 
-/// What happens.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// Fault of a client or of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[keys(tag = "kind", example = Crash, others("factor", "deviation", "clients", "share"))]
 pub enum FaultKind {
     /// The client crashes.
-    Crash { when: CrashTime },
+    Crash {
+        /// Time at which the client crashes.
+        #[key(default = CrashTime::Before)]
+        when: CrashTime,
+    },
     /// Its messages are lost.
     Lose {
-        /// Which way.
+        /// Direction of its message.
+        #[key(default = Direction::Up)]
         direction: Direction,
     },
     /// Its message arrives twice.
     Duplicate {
-        /// Which way.
+        /// Direction of its message.
+        #[key(default = Direction::Up)]
         direction: Direction,
     },
     /// A bit of its message flips.
     Corrupt {
-        /// Which way.
+        /// Direction of its message.
+        #[key(default = Direction::Up)]
         direction: Direction,
     },
     /// It sends what no method can use.
     BadUpdate {
-        /// What is wrong with it.
+        /// Flaw of its update.
+        #[key(example = Spoilage::NotANumber)]
         how: Spoilage,
     },
-    /// It sends something else than it learnt, which looks as good.
+    /// It sends something else than it learnt.
+    ///
+    /// That looks as good.
     Malicious {
         /// What it makes of its update.
+        #[key(flatten)]
         #[serde(flatten)]
         how: Forgery,
     },
     /// The server is lost while a round is open.
     ServerRestart {
-        /// How long after the opening. Default 0.
+        /// Seconds from the opening of the round to the loss.
+        #[key(default = 0.0, at_least = 0.0, at_most = 1e9)]
         after_s: f64,
-        /// How long it is away. Default 60.
+        /// Seconds from the loss until the server is back.
+        #[key(default = 60.0, at_least = 0.0, at_most = 1e9)]
         downtime_s: f64,
     },
 }
 
-/// What it makes of its update.
+/// Forgery of its update.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "how", rename_all = "kebab-case")]
 #[keys(tag = "how", example = Scaled)]
@@ -147,25 +161,6 @@ pub enum Spoilage {
     WrongShape,
 }
 
-/// The words of the key that says which.
-#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Kind {
-    /// The client crashes.
-    Crash,
-    /// Its messages are lost.
-    Lose,
-    /// Its message arrives twice.
-    Duplicate,
-    /// A bit of its message flips.
-    Corrupt,
-    /// It sends what no method can use.
-    BadUpdate,
-    /// It sends something else than it learnt.
-    Malicious,
-    /// The server is lost while a round is open.
-    ServerRestart,
-}
-
 impl FaultSection {
     /// The entries of a preset.
     pub fn of(preset: Preset) -> Vec<FaultSection> {
@@ -180,56 +175,20 @@ impl FaultSection {
     }
 
     pub(super) fn read(table: &mut TableReader<'_>) -> FaultSection {
-        let kind: Kind = table.get(&Param::required("kind", Kind::Crash, "what happens"));
-        let direction = Param::new("direction", Direction::Up, "of its message");
-        let kind_read = match kind {
-            Kind::Crash => {
-                let when = Param::new("when", CrashTime::Before, "when the client crashes");
-                FaultKind::Crash { when: table.get(&when) }
-            }
-            Kind::Lose => FaultKind::Lose { direction: table.get(&direction) },
-            Kind::Duplicate => FaultKind::Duplicate { direction: table.get(&direction) },
-            Kind::Corrupt => FaultKind::Corrupt { direction: table.get(&direction) },
-            Kind::BadUpdate => {
-                let how = Param::required("how", Spoilage::NotANumber, "what is wrong with it");
-                FaultKind::BadUpdate { how: table.get(&how) }
-            }
-            Kind::Malicious => FaultKind::Malicious { how: Forgery::read(table) },
-            Kind::ServerRestart => FaultSection::restart(table),
-        };
+        let kind = FaultKind::read(table);
         let (clients, share) = match kind {
-            Kind::ServerRestart => (Vec::new(), None),
+            FaultKind::ServerRestart { .. } => (Vec::new(), None),
             _ => FaultSection::whom(table),
         };
-        let others = [
-            "when",
-            "direction",
-            "how",
-            "factor",
-            "deviation",
-            "after_s",
-            "downtime_s",
-            "clients",
-            "share",
-        ];
-        table.foreign(&others, &format!("kind = \"{}\"", kind.word()));
         let rate = Param::new("rate", 1.0, "probability per client and round, or per round");
         let rounds: Param<Vec<u32>> = Param::new("rounds", Vec::new(), "only these, from 1");
         FaultSection {
-            kind: kind_read,
+            kind,
             share,
             rate: table.get(&rate.above(0.0).at_most(1.0)),
             clients,
             rounds: table.get(&rounds.at_least(1.0)),
         }
-    }
-
-    fn restart(table: &mut TableReader<'_>) -> FaultKind {
-        let seconds =
-            |name, default, doc| Param::new(name, default, doc).at_least(0.0).at_most(1e9);
-        let after = seconds("after_s", 0.0, "from the opening of the round to the loss");
-        let downtime = seconds("downtime_s", 60.0, "from the loss until the server is back");
-        FaultKind::ServerRestart { after_s: table.get(&after), downtime_s: table.get(&downtime) }
     }
 
     /// Named clients, or a share of all.

@@ -3,42 +3,71 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, TableReader, defaults};
 use crate::numerics::share::{least_share_of, share_of};
 
 /// Who is asked in a round.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(given(over_selection: f64))]
 pub struct ParticipationSection {
     /// How many. Default `all`; with `fraction` or `count` given, that.
+    #[key(flatten)]
     #[serde(flatten)]
     pub participants: Participants,
-    /// So many times more clients are asked than `fraction` or `count` say, for rounds that close
-    /// with the first. Default 1; 1.3 with the preset `production` (FedScale).
+    /// Clients sampled for each that is wanted, in rounds that close with the first.
+    ///
+    /// Default 1; 1.3 with the preset `production`.
+    #[key(
+        when = participants != Participants::All,
+        default = over_selection,
+        at_least = 1.0,
+        at_most = 1e6,
+        source = "FedScale"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_selection: Option<f64>,
-    /// How often they are drawn. Default `round`.
+    /// Time for which a cohort is drawn.
+    #[key(default = Unit::Round)]
     pub unit: Unit,
-    /// Whether clients come back. Default `fixed`.
+    /// Rule for clients that were sampled before.
+    #[key(default = Population::Fixed)]
     pub population: Population,
 }
 
-/// How many clients are asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+/// Clients sampled in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[keys(tag = "kind", default = ParticipantsWord::implied(table), others("over_selection"))]
 pub enum Participants {
     /// Every client.
-    #[default]
     All,
-    /// A share of them, rounded down, at least one.
+    /// A share of them, by `fraction`.
+    ///
+    /// Rounded down, at least one.
     Fraction {
-        /// In `(0, 1]`.
+        /// Share of clients, for `fraction`.
+        #[key(example = 0.1, above = 0.0, at_most = 1.0)]
         fraction: f64,
     },
-    /// So many, at most every client.
+    /// So many, by `count`.
+    ///
+    /// At most every client.
     Count {
-        /// At least 1.
+        /// Clients, for `count`.
+        #[key(example = 10, at_least = 1.0)]
         count: u32,
     },
+}
+
+impl ParticipantsWord {
+    /// Word that a number implies where none is written.
+    fn implied(table: &TableReader<'_>) -> ParticipantsWord {
+        match (table.given("fraction"), table.given("count")) {
+            (true, _) => ParticipantsWord::Fraction,
+            (false, true) => ParticipantsWord::Count,
+            (false, false) => ParticipantsWord::All,
+        }
+    }
 }
 
 impl Participants {
@@ -76,54 +105,7 @@ pub enum Population {
     Fresh,
 }
 
-/// [`Participants`] without its number.
-#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Kind {
-    /// Every client.
-    All,
-    /// A share of them, by `fraction`.
-    Fraction,
-    /// So many, by `count`.
-    Count,
-}
-
 impl ParticipationSection {
-    /// `over_selection` is its default.
-    pub(super) fn read(table: &mut TableReader<'_>, over_selection: f64) -> ParticipationSection {
-        let implied = match (table.given("fraction"), table.given("count")) {
-            (true, _) => Kind::Fraction,
-            (false, true) => Kind::Count,
-            (false, false) => Kind::All,
-        };
-        let kind: Kind = table.get(&Param::new("kind", implied, "how many are sampled"));
-        let fraction = || Param::required("fraction", 0.1, "share of clients, for `fraction`");
-        let count = || Param::required("count", 10, "clients, for `count`");
-        let participants = match kind {
-            Kind::All => Participants::All,
-            Kind::Fraction => {
-                Participants::Fraction { fraction: table.get(&fraction().above(0.0).at_most(1.0)) }
-            }
-            Kind::Count => Participants::Count { count: table.get(&count().at_least(1.0)) },
-        };
-        let over = Param::new("over_selection", over_selection, "sampled for each that is wanted");
-        let over = over.at_least(1.0).at_most(1e6).source("FedScale");
-        let over_selection = (kind != Kind::All).then(|| table.get(&over));
-        table.foreign(
-            &["fraction", "count", "over_selection"],
-            &format!("kind = \"{}\"", kind.word()),
-        );
-        ParticipationSection {
-            participants,
-            over_selection,
-            unit: table.get(&Param::new("unit", Unit::Round, "how often they are drawn")),
-            population: table.get(&Param::new(
-                "population",
-                Population::Fixed,
-                "whether clients come back",
-            )),
-        }
-    }
-
     /// Returns how many times more clients are asked than are wanted; at least 1.
     pub fn over_selection(&self) -> f64 {
         self.over_selection.unwrap_or(1.0).max(1.0)

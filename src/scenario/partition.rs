@@ -12,94 +12,158 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
-use super::reader::{Choice, Param, TableReader};
+use super::reader::{Choice, Keys};
 
 /// Who holds which samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(required)]
 pub struct PartitionSection {
     /// The rule. Required.
+    #[key(flatten)]
     #[serde(flatten)]
     pub kind: PartitionKind,
-    /// Samples every client must have in every task; otherwise the task is drawn again. Of a natural partition and of
-    /// one from a file, samples of all tasks together; with less there is no run. Default 6, of a file 1.
+    /// Samples that every client has of every task.
+    ///
+    /// Otherwise the task is drawn again. Of a natural partition and of one from a file, samples of all tasks together;
+    /// with less there is no run.
+    #[key(default = kind.usual_samples(), source = "public code of HGP")]
     pub min_samples: u32,
-    /// Draws before giving up. Default 9999.
+    /// Draws before giving up.
+    #[key(default = 9_999, at_least = 1.0, source = "public code of HGP")]
     pub attempts: u32,
-    /// Samples of a client's shard where `participation.population = "fresh"`. Required there.
+    /// Shard size of a fresh population.
+    ///
+    /// Where `participation.population = "fresh"`; required there.
+    #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples_per_client: Option<u32>,
 }
 
-/// The rule of a partition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Rule by which clients hold samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[keys(tag = "kind", example = Dirichlet, unreadable = PartitionKind::Iid)]
 pub enum PartitionKind {
+    /// Distribution-based label imbalance, by `beta`.
+    ///
     /// Per class, client shares from `Dirichlet(beta)`; every sample drawn on its own.
     Dirichlet {
-        /// Concentration: small is uneven. Required.
+        /// Concentration; small is uneven.
+        #[key(example = 0.5, at_least = 1e-6)]
         beta: f64,
     },
-    /// As `dirichlet`, but a client that holds its even share gets nothing of further classes.
+    /// Dirichlet up to an even share of the task (STSA, LANDER).
+    ///
+    /// A client that holds its even share gets nothing of further classes.
     Capped {
-        /// Concentration: small is uneven. Required.
+        /// Concentration; small is uneven.
+        #[key(example = 0.5, at_least = 1e-6)]
         beta: f64,
     },
-    /// Every client has as many samples, in proportions of its own from `Dirichlet(alpha)`.
+    /// Equal sizes, proportions of every client by `alpha` (MFCL, FedHAF).
+    ///
+    /// Every client has proportions of its own from `Dirichlet(alpha)`.
     Lda {
-        /// Concentration: small is uneven. Default 1.
+        /// Concentration; small is uneven.
+        #[key(
+            default = 1.0,
+            at_least = 1e-6,
+            source = "public code of MFCL; FedHAF does not state it"
+        )]
         alpha: f64,
     },
-    /// As the data say: every client is somebody in it, such as a speaker of a play, those who hold most first.
+    /// Every client is somebody in the data (a speaker, a user, a folder), those who hold most first.
     Natural {
-        /// What becomes of those that are no client, because there are more of them. Default `drop`.
+        /// Rule for speakers who are no client.
+        ///
+        /// There are more of them than clients.
+        #[key(default = Leftover::Drop)]
         rest: Leftover,
     },
-    /// As a file says.
+    /// A CSV file says who holds which sample.
     File {
-        /// A CSV file with columns `sample` and `client`. Required.
+        /// CSV file with columns sample and client, relative to this file.
+        #[key(example = PathBuf::from("clients.csv"))]
         file: PathBuf,
-        /// What becomes of training samples that it does not name. Default `refuse`.
+        /// Rule for training samples that the file does not name.
+        #[key(default = Unlisted::Refuse)]
         unlisted: Unlisted,
         /// What it says; in a file of a scenario only its name stands.
+        #[key(value = Arc::default())]
         #[serde(skip)]
         lines: Arc<[OwnedSample]>,
     },
     /// Shuffled and dealt evenly.
     Iid,
-    /// Every client draws so many classes of the task; a class is shared evenly by its holders.
+    /// Every client draws `classes_per_client` classes.
+    ///
+    /// A class is shared evenly by its holders.
     Quantity {
-        /// Classes a client draws. Required.
+        /// Classes that a client draws.
+        #[key(example = 2, at_least = 1.0)]
         classes_per_client: u32,
     },
-    /// As `dirichlet`, after every client has reserved a few samples (for many clients).
+    /// Dirichlet, after a few reserved samples per client.
+    ///
+    /// For many clients.
     Extended {
-        /// Concentration of the samples not reserved. Required.
+        /// Concentration; small is uneven.
+        ///
+        /// Of the samples not reserved.
+        #[key(example = 0.5, at_least = 1e-6)]
         beta: f64,
-        /// Samples reserved per client. Default 7.
+        /// Samples reserved per client and task.
+        #[key(default = 7, at_least = 1.0, source = "public code of HGP")]
         picks: u32,
-        /// Concentration of the classes of reserved samples. Default 0.05.
+        /// Concentration of the classes of reserved samples.
+        #[key(default = 0.05, at_least = 1e-6, source = "public code of HGP")]
         picks_beta: f64,
     },
-    /// HePCo's: every client of a fresh population draws a share of the task's classes and of
-    /// each a share of its samples, on its own; shards may overlap.
+    /// Every fresh client a share of the classes, of each a share.
+    ///
+    /// HePCo's: drawn client by client; shards may overlap.
     Ratios {
-        /// Gamma: share of each held class. Default 0.1.
+        /// Share of each held class (gamma).
+        #[key(default = 0.1, above = 0.0, at_most = 1.0, source = "HePCo")]
         split: f64,
-        /// Kappa: share of the task's classes that a client holds. Default 0.6.
+        /// Share of the task's classes that a client holds (kappa).
+        #[key(default = 0.6, above = 0.0, at_most = 1.0, source = "HePCo")]
         category: f64,
-        /// Beta: size of the last held class relative to the first; 1 is balanced. Default 1.
+        /// Size of the last held class against the first (beta).
+        ///
+        /// 1 is balanced.
+        #[key(default = 1.0, above = 0.0, at_most = 1.0, source = "HePCo")]
         imbalance: f64,
-        /// Whether `imbalance` applies to the label counts that clients report and not to what they hold, but for
-        /// classes of which they report none, as in three of the four long tails of HePCo's release. Default false.
+        /// Thinning of the label counts that clients report; a client that reports none of a class holds none.
+        ///
+        /// `imbalance` applies to the counts and not to what clients hold.
+        #[key(default = false, source = "three of the four long tails of HePCo's release")]
         counts_only: bool,
     },
-    /// Every client has consecutive slices of its own classes: for `tasks.arrival = "powder"`.
+    /// Consecutive parts of the classes of tasks of a client's own.
+    ///
+    /// For `tasks.arrival = "powder"`.
     Slices {
-        /// Share of a class's training images. Default 0.2.
+        /// Share of a class's training images.
+        #[key(default = 0.2, above = 0.0, at_most = 1.0, source = "Powder's release")]
         share: f64,
-        /// What the slice of a slot is counted by. Default `period`.
+        /// Count that chooses the slice of a slot.
+        #[key(
+            default = SliceBy::Period,
+            source = "Powder's release: the period on ImageNet-R, the slot on DomainNet"
+        )]
         by: SliceBy,
     },
+}
+
+impl PartitionKind {
+    /// Samples that a client must have, unless a scenario says otherwise: a file need give it one.
+    fn usual_samples(&self) -> u32 {
+        match self {
+            PartitionKind::File { .. } => 1,
+            _ => 6,
+        }
+    }
 }
 
 /// A line of a partition's file.
@@ -143,140 +207,6 @@ pub enum Leftover {
     Drop,
     /// One after the other, those who hold most first, they are added to the client that holds least.
     Merge,
-}
-
-/// [`PartitionKind`] without its numbers.
-#[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Kind {
-    /// Distribution-based label imbalance, by `beta`.
-    Dirichlet,
-    /// Dirichlet up to an even share of the task (STSA, LANDER).
-    Capped,
-    /// Equal sizes, proportions of every client by `alpha` (MFCL, FedHAF).
-    Lda,
-    /// Every client is somebody in the data (a speaker, a user, a folder), those who hold most first.
-    Natural,
-    /// A CSV file says who holds which sample.
-    File,
-    /// Shuffled and dealt evenly.
-    Iid,
-    /// Every client draws `classes_per_client` classes.
-    Quantity,
-    /// Dirichlet, after a few reserved samples per client.
-    Extended,
-    /// Every fresh client a share of the classes, of each a share.
-    Ratios,
-    /// Consecutive parts of the classes of tasks of a client's own.
-    Slices,
-}
-
-impl PartitionSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> PartitionSection {
-        let kind = Param::required("kind", Kind::Dirichlet, "who holds which samples");
-        let beta = || Param::required("beta", 0.5, "concentration; small is uneven").at_least(1e-6);
-        let kind = table.require(&kind);
-        let word = kind.map_or_else(|| "?".to_owned(), |kind: Kind| kind.word());
-        let kind = match kind {
-            None => {
-                // Nobody knows which keys belong to an unreadable kind.
-                table.accept_rest();
-                PartitionKind::Iid
-            }
-            Some(Kind::Dirichlet) => PartitionKind::Dirichlet { beta: table.get(&beta()) },
-            Some(Kind::Capped) => PartitionKind::Capped { beta: table.get(&beta()) },
-            Some(Kind::Lda) => {
-                let alpha = Param::new("alpha", 1.0, "concentration; small is uneven");
-                let alpha = alpha.source("public code of MFCL; FedHAF does not state it");
-                PartitionKind::Lda { alpha: table.get(&alpha.at_least(1e-6)) }
-            }
-            Some(Kind::Natural) => {
-                let rest = Param::new("rest", Leftover::Drop, "speakers who are no client");
-                PartitionKind::Natural { rest: table.get(&rest) }
-            }
-            Some(Kind::File) => {
-                let doc = "a CSV file with columns sample and client, relative to this file";
-                let file = Param::required("file", PathBuf::from("clients.csv"), doc);
-                let doc = "training samples that the file does not name";
-                let unlisted = Param::new("unlisted", Unlisted::Refuse, doc);
-                PartitionKind::File {
-                    file: table.get(&file),
-                    unlisted: table.get(&unlisted),
-                    lines: Arc::default(),
-                }
-            }
-            Some(Kind::Iid) => PartitionKind::Iid,
-            Some(Kind::Quantity) => {
-                let classes = Param::required("classes_per_client", 2, "classes a client draws");
-                PartitionKind::Quantity { classes_per_client: table.get(&classes.at_least(1.0)) }
-            }
-            Some(Kind::Extended) => {
-                let picks = Param::new("picks", 7, "samples reserved per client and task");
-                let picks_beta = Param::new("picks_beta", 0.05, "concentration of their classes");
-                PartitionKind::Extended {
-                    beta: table.get(&beta()),
-                    picks: table.get(&picks.source("public code of HGP").at_least(1.0)),
-                    picks_beta: table.get(&picks_beta.source("public code of HGP").at_least(1e-6)),
-                }
-            }
-            Some(Kind::Ratios) => ratios(table),
-            Some(Kind::Slices) => {
-                let share = Param::new("share", 0.2, "share of a class's training images");
-                let share = share.source("Powder's release").above(0.0).at_most(1.0);
-                let by =
-                    Param::new("by", SliceBy::Period, "what the slice of a slot is counted by");
-                let by =
-                    by.source("Powder's release: the period on ImageNet-R, the slot on DomainNet");
-                PartitionKind::Slices { share: table.get(&share), by: table.get(&by) }
-            }
-        };
-        let of_other_kinds = [
-            "alpha",
-            "rest",
-            "file",
-            "unlisted",
-            "beta",
-            "classes_per_client",
-            "picks",
-            "picks_beta",
-            "split",
-            "category",
-            "imbalance",
-            "counts_only",
-            "share",
-            "by",
-        ];
-        table.foreign(&of_other_kinds, &format!("kind = \"{word}\""));
-        let listed = matches!(kind, PartitionKind::File { .. });
-        let least = if listed { 1 } else { 6 };
-        let min_samples =
-            Param::new("min_samples", least, "samples every client has of every task");
-        let attempts = Param::new("attempts", 9_999, "draws before giving up").at_least(1.0);
-        let fresh = Param::unset("samples_per_client", "shard size of a fresh population");
-        PartitionSection {
-            kind,
-            min_samples: table.get(&min_samples.source("public code of HGP")),
-            attempts: table.get(&attempts.source("public code of HGP")),
-            samples_per_client: table.optional(&fresh.at_least(1.0)),
-        }
-    }
-}
-
-fn ratios(table: &mut TableReader<'_>) -> PartitionKind {
-    let share = |name: &'static str, default: f64, what: &'static str| {
-        Param::new(name, default, what).source("HePCo").above(0.0).at_most(1.0)
-    };
-    let counts_only = Param::new(
-        "counts_only",
-        false,
-        "thin out what clients report; who reports none of a class holds none",
-    );
-    PartitionKind::Ratios {
-        split: table.get(&share("split", 0.1, "share of each held class (gamma)")),
-        category: table.get(&share("category", 0.6, "share of the classes held (kappa)")),
-        imbalance: table.get(&share("imbalance", 1.0, "last held class against the first (beta)")),
-        counts_only: table
-            .get(&counts_only.source("three of the four long tails of HePCo's release")),
-    }
 }
 
 /// The lines of a partition's file for so many clients: every sample at most once, every client at least once.

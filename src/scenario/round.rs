@@ -25,35 +25,60 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::preset::Preset;
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader, defaults};
 
 /// When a round closes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(given(preset: Preset), check = section.refuse_others(table))]
 pub struct RoundSection {
-    /// What it waits for. Default `all`; `first` with the preset `production`.
+    /// Event that closes a round.
+    ///
+    /// Default `all`; `first` with the preset `production`.
+    #[key(first, default = if preset == Preset::Production { Close::First } else { Close::All })]
     pub close: Close,
-    /// Share of updates that are enough, for `quorum`.
+    /// Share of updates that are enough.
+    #[key(when = close == Close::Quorum, example = 0.8, above = 0.0, at_most = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quorum: Option<f64>,
-    /// Seconds on the simulated clock after which it waits no longer. Default: it does.
+    /// Seconds of virtual time after which a round waits no longer.
+    ///
+    /// Default: it does.
+    #[key(first, read = close.read_deadline(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_s: Option<f64>,
-    /// Share of updates without which it does not close at its deadline. Default 0.
+    /// Share of updates without which a round does not close at its deadline.
+    #[key(when = deadline_s.is_some(), default = 0.0, at_least = 0.0, at_most = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
-    /// Whether updates that certainly come too late are computed. Default `skip`.
+    /// Rule for updates that certainly come too late.
+    #[key(when = deadline_s.is_some() && staleness_power.is_none(), default = Stragglers::Skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stragglers: Option<Stragglers>,
-    /// Updates that make a new model, for `buffer`.
+    /// Updates that make a new model.
+    #[key(first, when = close == Close::Buffer, example = 10, at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<u32>,
-    /// What becomes of late updates. Default `drop`; with `buffer` they are folded.
+    /// Rule for updates that come after their round.
+    ///
+    /// With `buffer` they are folded.
+    #[key(first, when = !matches!(close, Close::All | Close::Buffer), default = LateUpdates::Drop)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<LateUpdates>,
-    /// How fast folded updates lose their weight. Default 0.5 (FedBuff).
+    /// Exponent of the weight of late updates, (1 + staleness)^-power.
+    #[key(
+        first,
+        when = close == Close::Buffer || late == Some(LateUpdates::Fold),
+        default = 0.5,
+        at_least = 0.0,
+        at_most = 10.0,
+        source = "FedBuff: Nguyen et al. 2022"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staleness_power: Option<f64>,
-    /// Aggregations after which they are thrown away. Default: never.
+    /// Aggregations after which late updates are thrown away.
+    ///
+    /// Default: never.
+    #[key(first, when = staleness_power.is_some())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_staleness: Option<u32>,
 }
@@ -94,59 +119,37 @@ pub enum Close {
     Buffer,
 }
 
+impl Close {
+    fn read_deadline(self, table: &mut TableReader<'_>, doc: &'static str) -> Option<f64> {
+        let bounded = |deadline: Param<f64>| deadline.above(0.0).at_most(1e9);
+        match self {
+            Close::All => None,
+            Close::Deadline => Some(table.get(&bounded(Param::required("deadline_s", 90.0, doc)))),
+            Close::Quorum | Close::First | Close::Buffer => {
+                table.optional(&bounded(Param::unset("deadline_s", doc)))
+            }
+        }
+    }
+}
+
 impl RoundSection {
     /// Whether late updates count.
     pub fn folds_late(&self) -> bool {
         self.staleness_power.is_some()
     }
 
-    pub(super) fn read(table: &mut TableReader<'_>, preset: Preset) -> RoundSection {
-        let close = if preset == Preset::Production { Close::First } else { Close::All };
-        let close: Close = table.get(&Param::new("close", close, "what a round waits for"));
-        let deadline = |p: Param<f64>| p.above(0.0).at_most(1e9);
-        let doc = "seconds after which it waits no longer";
-        let deadline_s = match close {
-            Close::All => None,
-            Close::Deadline => Some(table.get(&deadline(Param::required("deadline_s", 90.0, doc)))),
-            Close::Quorum | Close::First | Close::Buffer => {
-                table.optional(&deadline(Param::unset("deadline_s", doc)))
-            }
-        };
-        let quorum = Param::required("quorum", 0.8, "share of updates that are enough");
-        let least = Param::new("least", 0.0, "share of updates a deadline waits for");
-        let stragglers = Param::new("stragglers", Stragglers::Skip, "who certainly come too late");
-        let buffer = Param::required("buffer", 10, "updates that make a new model");
-        let late = Param::new("late", LateUpdates::Drop, "updates that come after their round");
-        let late = match close {
-            Close::All | Close::Buffer => None,
-            _ => Some(table.get(&late)),
-        };
-        let folds = close == Close::Buffer || late == Some(LateUpdates::Fold);
-        let power = Param::new("staleness_power", 0.5, "late updates weigh (1 + staleness)^-power")
-            .source("FedBuff: Nguyen et al. 2022");
-        let most = Param::unset("max_staleness", "aggregations after which they are thrown away");
-        let section = RoundSection {
-            close,
-            buffer: (close == Close::Buffer).then(|| table.get(&buffer.at_least(1.0))),
-            late,
-            staleness_power: folds.then(|| table.get(&power.at_least(0.0).at_most(10.0))),
-            max_staleness: if folds { table.optional(&most) } else { None },
-            quorum: (close == Close::Quorum).then(|| table.get(&quorum.above(0.0).at_most(1.0))),
-            deadline_s,
-            least: deadline_s.map(|_| table.get(&least.at_least(0.0).at_most(1.0))),
-            stragglers: deadline_s.filter(|_| !folds).map(|_| table.get(&stragglers)),
-        };
-        let beside = format!("close = \"{}\"", close.word());
-        if late.is_some() {
-            let late = if folds { "late = \"fold\"" } else { "late = \"drop\"" };
-            table.foreign(&["staleness_power", "max_staleness"], late);
-            if folds {
-                table.foreign(&["stragglers"], late);
+    /// Says of keys that were not read beside which key they mean nothing.
+    fn refuse_others(&self, table: &mut TableReader<'_>) {
+        if let Some(late) = self.late {
+            let late = format!("late = \"{}\"", late.word());
+            table.foreign(&["staleness_power", "max_staleness"], &late);
+            if self.folds_late() {
+                table.foreign(&["stragglers"], &late);
             }
         }
+        let beside = format!("close = \"{}\"", self.close.word());
         table.foreign(&["quorum", "deadline_s", "buffer", "late"], &beside);
         table.foreign(&["least", "stragglers", "staleness_power", "max_staleness"], &beside);
-        section
     }
 }
 

@@ -7,23 +7,31 @@ use serde::Serialize;
 
 use super::law::{Bound, LawSection};
 use super::preset::Preset;
-use super::reader::{Param, TableReader, defaults};
+use super::reader::{Keys, defaults};
 
 /// The compute model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(given(preset: Preset))]
 pub struct TimeSection {
-    /// Where the defaults below come from. Default: the scenario's `preset`.
+    /// Source of the defaults of the other keys; that of the scenario unless given.
+    #[key(default = preset)]
     pub preset: Preset,
-    /// Milliseconds of a forward and a backward pass of one sample on a client of slowness 1.
+    /// Milliseconds of a forward and a backward pass of one sample at slowness 1.
+    #[key(default = Usual::of(preset).ms_per_sample, at_least = 0.0, at_most = 1e9, source = "FedScale")]
     pub ms_per_sample: f64,
-    /// How many times longer a client takes; drawn once per client.
+    /// Factor on a client's time, drawn once per client.
+    #[key(read = LawSection::read(table, "slowness", &Usual::of(preset).slowness, Bound::Positive, doc))]
     pub slowness: LawSection,
-    /// The same, drawn for every client in every round.
+    /// Factor on a client's time, drawn per client and round.
+    #[key(read = LawSection::read(table, "jitter", &Usual::of(preset).jitter, Bound::Positive, doc))]
     pub jitter: LawSection,
-    /// Milliseconds before the first step; drawn once per client. Default 0.
+    /// Milliseconds before the first step, drawn once per client.
+    #[key(read = LawSection::read(table, "setup_ms", &LawSection::constant(0.0), Bound::AtLeastZero, doc))]
     pub setup_ms: LawSection,
-    /// How many times longer than a client of slowness 1 the server takes for what it computes itself. Default 1; beside
-    /// phones 0.026, a GPU of a data center (see [`preset`](super::preset)). 0: its work takes no time.
+    /// Factor on the time of a client of slowness 1 for work of the server itself; with phones 0.026; 0: no time.
+    ///
+    /// 0.026 is a GPU of a data center (see [`preset`](super::preset)).
+    #[key(default = Usual::of(preset).server_slowness, at_least = 0.0, at_most = 1e9, source = "Keras Applications")]
     pub server_slowness: f64,
 }
 
@@ -31,50 +39,45 @@ pub struct TimeSection {
 /// 32 on an A100 (Keras Applications), and a backward one twice as long, as FedScale counts phones.
 const BESIDE_PHONES: f64 = 0.026;
 
+/// Defaults of a preset.
+struct Usual {
+    ms_per_sample: f64,
+    slowness: LawSection,
+    jitter: LawSection,
+    server_slowness: f64,
+}
+
+impl Usual {
+    fn of(preset: Preset) -> Usual {
+        let phones = |slowness| Usual {
+            ms_per_sample: 13.6,
+            slowness,
+            jitter: LawSection::log_normal(1.0, 0.1),
+            server_slowness: BESIDE_PHONES,
+        };
+        match preset {
+            Preset::Ideal => Usual {
+                ms_per_sample: 0.0,
+                slowness: LawSection::constant(1.0),
+                jitter: LawSection::constant(1.0),
+                server_slowness: 1.0,
+            },
+            Preset::CrossSilo => Usual {
+                ms_per_sample: 1.0,
+                slowness: LawSection::log_normal(1.0, 0.1),
+                jitter: LawSection::log_normal(1.0, 0.02),
+                server_slowness: 1.0,
+            },
+            Preset::Mobile | Preset::Production => phones(LawSection::log_normal(1.0, 0.6)),
+            Preset::HeavyTail => phones(LawSection::pareto(1.0, 1.5, 60.0)),
+        }
+    }
+}
+
 impl TimeSection {
     /// The defaults of a preset.
     pub fn of(preset: Preset) -> TimeSection {
         defaults(|table| TimeSection::read(table, preset))
-    }
-
-    pub(super) fn read(table: &mut TableReader<'_>, preset: Preset) -> TimeSection {
-        let preset = table.get(&Param::new("preset", preset, "defaults of the rest"));
-        let one = LawSection::constant(1.0);
-        let server = match preset {
-            Preset::Ideal | Preset::CrossSilo => 1.0,
-            Preset::Mobile | Preset::HeavyTail | Preset::Production => BESIDE_PHONES,
-        };
-        let (ms, slowness, jitter) = match preset {
-            Preset::Ideal => (0.0, one.clone(), one),
-            Preset::CrossSilo => {
-                (1.0, LawSection::log_normal(1.0, 0.1), LawSection::log_normal(1.0, 0.02))
-            }
-            Preset::Mobile | Preset::Production => {
-                (13.6, LawSection::log_normal(1.0, 0.6), LawSection::log_normal(1.0, 0.1))
-            }
-            Preset::HeavyTail => {
-                (13.6, LawSection::pareto(1.0, 1.5, 60.0), LawSection::log_normal(1.0, 0.1))
-            }
-        };
-        let ms = Param::new("ms_per_sample", ms, "forward and backward, at slowness 1");
-        let (slow, jit) =
-            ("how many times longer a client takes", "the same, per client and round");
-        let doc = "how many times longer the server takes for work of its own; with phones 0.026; 0: no time";
-        let server = Param::new("server_slowness", server, doc).source("Keras Applications");
-        TimeSection {
-            preset,
-            ms_per_sample: table.get(&ms.at_least(0.0).at_most(1e9).source("FedScale")),
-            slowness: LawSection::read(table, "slowness", &slowness, Bound::Positive, slow),
-            jitter: LawSection::read(table, "jitter", &jitter, Bound::Positive, jit),
-            setup_ms: LawSection::read(
-                table,
-                "setup_ms",
-                &LawSection::constant(0.0),
-                Bound::AtLeastZero,
-                "milliseconds before the first step, per client",
-            ),
-            server_slowness: table.get(&server.at_least(0.0).at_most(1e9)),
-        }
     }
 }
 

@@ -3,36 +3,56 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Param, TableReader, defaults};
+use super::reader::{Choice, Keys, Param, TableReader, defaults};
 
 /// What is done to one image.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(given(train: Option<&TransformSection>), check = section.check(table, train))]
 pub struct TransformSection {
-    /// The shorter side becomes this many pixels. Default: unchanged.
+    /// Pixels of the shorter side, first.
+    #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize: Option<u32>,
-    /// Both sides become this many pixels, whatever the image's shape; in place of `resize`. Default: unchanged.
+    /// Pixels of both sides, for an image of any shape.
+    ///
+    /// In place of `resize`.
+    #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub squash: Option<u32>,
-    /// Which part is cut out. Default `none`.
+    /// Part that is cut out.
+    #[key(first, default = Crop::None)]
     pub crop: Crop,
-    /// Pixels of both sides of the cut; required with a crop.
+    /// Pixels of both sides of the crop.
+    ///
+    /// Required with one.
+    #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// Black pixels added at every border before a random crop. Default 0.
+    /// Black pixels around, before a random crop.
+    #[key(default = 0, at_most = 4096.0)]
     pub padding: u32,
-    /// Smallest and largest share of the area of a random resized crop. Default `[0.08, 1.0]`.
+    /// Smallest and largest share of the area, random-resized.
+    #[key(default = [0.08, 1.0], above = 0.0, at_most = 1.0, source = "torchvision")]
     pub scale: [f64; 2],
-    /// Smallest and largest width/height of a random resized crop. Default `[0.75, 1.3333333333333333]`.
+    /// Smallest and largest width/height, random-resized.
+    #[key(default = [0.75, 4.0 / 3.0], above = 0.0, at_most = 100.0, source = "torchvision")]
     pub ratio: [f64; 2],
-    /// Probability of mirroring left and right. Default 0.
+    /// Probability of mirroring left and right.
+    #[key(default = 0.0, at_least = 0.0, at_most = 1.0)]
     pub flip: f64,
     /// How far colours are moved, after the flip. Default: not at all.
+    #[key(table)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSection>,
-    /// How pixels are interpolated. Default `bicubic`; in `[data.test]` that of `[data.train]`.
+    /// Interpolation of pixels.
+    ///
+    /// In `[data.test]` that of `[data.train]`.
+    #[key(default = train.map_or(Kernel::Pillow, |train| train.interpolation))]
     pub interpolation: Kernel,
-    /// What is subtracted and divided by. Default `half`; in `[data.test]` that of `[data.train]`.
+    /// Preset of what is subtracted and divided by, or { mean, std }.
+    ///
+    /// In `[data.test]` that of `[data.train]`.
+    #[key(read = Normalise::read(table, train.map_or(&Normalise::Half, |train| &train.normalise), doc))]
     pub normalise: Normalise,
 }
 
@@ -52,13 +72,17 @@ pub enum Crop {
 
 /// torchvision's `ColorJitter`: a factor per property, uniform in `[max(0, 1 - x), 1 + x]`; which of them comes first is
 /// drawn, too. The hue is not moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
+#[keys(check = section.check(table))]
 pub struct JitterSection {
-    /// Towards black. Default 0: unchanged.
+    /// Distance towards black or brighter.
+    #[key(default = 0.0, at_least = 0.0, source = "torchvision")]
     pub brightness: f64,
-    /// Towards the mean grey of the image. Default 0.
+    /// Distance towards the mean grey of the image or away.
+    #[key(default = 0.0, at_least = 0.0, source = "torchvision")]
     pub contrast: f64,
-    /// Towards the grey image. Default 0.
+    /// Distance towards the grey image or away.
+    #[key(default = 0.0, at_least = 0.0, source = "torchvision")]
     pub saturation: f64,
 }
 
@@ -134,7 +158,7 @@ enum Preset {
 
 impl Normalise {
     /// `inherited` is what `[data.train]` says, for `[data.test]`.
-    fn read(table: &mut TableReader<'_>, inherited: &Normalise) -> Normalise {
+    fn read(table: &mut TableReader<'_>, inherited: &Normalise, doc: &'static str) -> Normalise {
         if table.given_table("normalise") {
             return table.table("normalise", Normalise::read_explicit);
         }
@@ -148,7 +172,7 @@ impl Normalise {
             Normalise::Cifar => Preset::Cifar,
             Normalise::Half | Normalise::Explicit { .. } => Preset::Half,
         };
-        match table.get(&Param::new("normalise", default, "a preset or { mean, std }")) {
+        match table.get(&Param::new("normalise", default, doc)) {
             Preset::None => Normalise::None,
             Preset::Half => Normalise::Half,
             Preset::Imagenet => Normalise::Imagenet,
@@ -185,14 +209,9 @@ impl Normalise {
 }
 
 impl JitterSection {
-    fn read(table: &mut TableReader<'_>) -> JitterSection {
-        let share = |name, doc| Param::new(name, 0.0, doc).source("torchvision").at_least(0.0);
-        let jitter = JitterSection {
-            brightness: table.get(&share("brightness", "how far, towards black or brighter")),
-            contrast: table.get(&share("contrast", "how far, towards the mean grey or away")),
-            saturation: table.get(&share("saturation", "how far, towards grey or away")),
-        };
-        if jitter == JitterSection::default() && !table.given("hue") {
+    fn check(&self, table: &mut TableReader<'_>) {
+        let moves = [self.brightness, self.contrast, self.saturation].iter().any(|far| *far > 0.0);
+        if !moves && !table.given("hue") {
             table.reject(
                 "brightness",
                 "this colour jitter changes nothing",
@@ -200,19 +219,14 @@ impl JitterSection {
                 "give `brightness`, `contrast` or `saturation`, or remove `jitter`",
             );
         }
-        jitter
     }
 }
 
 impl TransformSection {
-    /// `train` is `[data.train]` where this is `[data.test]`: what the network expects of
-    /// pixels does not change between the two unless the file says so.
-    pub(super) fn read(table: &mut TableReader<'_>, train: Option<&Self>) -> Self {
-        let crop: Crop = table.get(&Param::new("crop", Crop::None, "which part is cut out"));
-        let pixels = |name, doc| Param::<u32>::unset(name, doc).at_least(1.0).at_most(4096.0);
-        let resize = table.optional(&pixels("resize", "pixels of the shorter side, first"));
-        let squash = table.optional(&pixels("squash", "pixels of both sides, whatever the shape"));
-        if resize.is_some() && squash.is_some() {
+    /// `train` is `[data.train]` where this is `[data.test]`: what the network expects of pixels does not change between
+    /// the two unless the file says so.
+    fn check(&self, table: &mut TableReader<'_>, train: Option<&TransformSection>) {
+        if self.resize.is_some() && self.squash.is_some() {
             table.reject(
                 "squash",
                 "`resize` keeps the shape of an image and `squash` does not",
@@ -220,8 +234,7 @@ impl TransformSection {
                 "remove one of the two",
             );
         }
-        let size: Option<u32> = table.optional(&pixels("size", "pixels of both sides of the crop"));
-        match (crop, size) {
+        match (self.crop, self.size) {
             (Crop::None, Some(_)) => table.reject(
                 "size",
                 "`size` is the size of a crop, and there is none",
@@ -233,9 +246,7 @@ impl TransformSection {
             }
             _ => {}
         }
-        let padding = Param::new("padding", 0, "black pixels around, before a random crop");
-        let padding = table.get(&padding.at_most(4096.0));
-        if padding > 0 && crop != Crop::Random {
+        if self.padding > 0 && self.crop != Crop::Random {
             table.reject(
                 "padding",
                 "only a random crop is padded",
@@ -243,52 +254,24 @@ impl TransformSection {
                 "set `crop = \"random\"` or remove this line",
             );
         }
-        let scale = Param::new("scale", [0.08, 1.0], "share of the area, random-resized");
-        let ratio = Param::new("ratio", [0.75, 4.0 / 3.0], "width/height, random-resized");
-        let scale: [f64; 2] = table.get(&scale.source("torchvision").above(0.0).at_most(1.0));
-        let ratio: [f64; 2] = table.get(&ratio.source("torchvision").above(0.0).at_most(100.0));
-        for (name, [low, high]) in [("scale", scale), ("ratio", ratio)] {
+        for (name, [low, high]) in [("scale", self.scale), ("ratio", self.ratio)] {
             if low > high {
                 let message = format!("`{name}` must be [smallest, largest]");
                 table.reject(name, &message, "the first is larger", "exchange the two");
             }
         }
-        let flip = Param::new("flip", 0.0, "probability of mirroring").at_least(0.0).at_most(1.0);
-        let flip: f64 = table.get(&flip);
-        let jitter = table.optional_table("jitter", JitterSection::read);
-        if train.is_some() {
-            let random = [
-                ("crop", matches!(crop, Crop::RandomResized | Crop::Random)),
-                ("flip", flip > 0.0),
-                ("jitter", jitter.is_some()),
-            ];
-            for (name, _) in random.iter().filter(|(_, is_random)| *is_random) {
-                table.reject(
-                    name,
-                    "test images are not augmented: every evaluation must see the same pixels",
-                    "random",
-                    "use `crop = \"centre\"`, no flip and no jitter in [data.test]",
-                );
-            }
-        }
-        let kernel = train.map_or(Kernel::Pillow, |train| train.interpolation);
-        let inherited = train.map_or(Normalise::Half, |train| train.normalise.clone());
-        TransformSection {
-            resize,
-            squash,
-            crop,
-            size,
-            padding,
-            scale,
-            ratio,
-            flip,
-            jitter,
-            interpolation: table.get(&Param::new(
-                "interpolation",
-                kernel,
-                "how pixels are interpolated",
-            )),
-            normalise: Normalise::read(table, &inherited),
+        let random = [
+            ("crop", matches!(self.crop, Crop::RandomResized | Crop::Random)),
+            ("flip", self.flip > 0.0),
+            ("jitter", self.jitter.is_some()),
+        ];
+        for (name, _) in random.iter().filter(|(_, is_random)| train.is_some() && *is_random) {
+            table.reject(
+                name,
+                "test images are not augmented: every evaluation must see the same pixels",
+                "random",
+                "use `crop = \"centre\"`, no flip and no jitter in [data.test]",
+            );
         }
     }
 

@@ -2,18 +2,25 @@
 
 use super::axes::{Axis, Pick, read_picks};
 use crate::results::Metric;
-use crate::scenario::reader::{Param, TableReader};
+use crate::scenario::reader::{Keys, Param, TableReader};
 
 /// What is compared.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(given(axes: &[Axis], extras: &[String]))]
 pub struct Compare {
     /// What the others are compared with.
+    #[key(read = table.optional_table("against", |table| read_against(table, axes, extras)).flatten())]
     pub against: Option<Baseline>,
     /// Columns of the tables.
+    #[key(read = read_metrics(table, "metrics", &COLUMNS, doc))]
     pub metrics: Vec<Metric>,
-    /// A note stands under the tables wherever arms differ in one of these.
+    /// Metrics of which a note under the tables says where arms differ.
+    #[key(read = read_metrics(table, "warn_if_unequal", &["seats", "sample_passes"], doc))]
     pub warn_if_unequal: Vec<Metric>,
 }
+
+/// Columns of the tables unless a study names others.
+const COLUMNS: [&str; 5] = ["faa", "average_incremental", "forgetting", "bytes_up", "bytes_down"];
 
 /// The arm that others are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,18 +29,6 @@ pub enum Baseline {
     Arms(Vec<Pick>),
     /// An extra cell, by its label.
     Extra(String),
-}
-
-impl Compare {
-    pub(super) fn read(table: &mut TableReader<'_>, axes: &[Axis], extras: &[String]) -> Compare {
-        let against =
-            table.optional_table("against", |against| read_against(against, axes, extras));
-        let metrics = ["faa", "average_incremental", "forgetting", "bytes_up", "bytes_down"];
-        let metrics = read_metrics(table, "metrics", &metrics, "columns of the tables");
-        let doc = "noted under the tables where arms differ in it";
-        let unequal = read_metrics(table, "warn_if_unequal", &["seats", "sample_passes"], doc);
-        Compare { against: against.flatten(), metrics, warn_if_unequal: unequal }
-    }
 }
 
 fn read_against(table: &mut TableReader<'_>, axes: &[Axis], extras: &[String]) -> Option<Baseline> {

@@ -13,7 +13,7 @@ use super::run_section::RunSection;
 use super::seeds::Replicate;
 use super::wishes::ReportWishes;
 use crate::files::{self, Kind};
-use crate::scenario::reader::{Param, TableReader, explore, json_schema, read_document};
+use crate::scenario::reader::{Keys, Param, TableReader, explore, json_schema, read_document};
 use crate::scenario::{Changes, GivenFolder, Origin};
 
 /// The schema this program reads; a file says `schema = 1`.
@@ -43,11 +43,14 @@ pub struct Study {
 }
 
 /// A cell outside of the grid.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Keys)]
+#[keys(check = section.check(table))]
 pub struct Extra {
-    /// As folders and tables call it.
+    /// Label in tables and folders.
+    #[key(example = "all clients".to_owned())]
     pub label: String,
-    /// What it changes of the base.
+    /// Changes of the base.
+    #[key(default = Changes::default())]
     pub set: Changes,
 }
 
@@ -174,15 +177,11 @@ fn refuse_scenario(table: &mut TableReader<'_>, shown: &str) {
 }
 
 impl Extra {
-    fn read(table: &mut TableReader<'_>) -> Extra {
-        let label = Param::required("label", "all clients".to_owned(), "how tables call it");
-        let label = table.get(&label);
-        if label.trim().is_empty() {
+    fn check(&self, table: &mut TableReader<'_>) {
+        if self.label.trim().is_empty() {
             table.reject("label", "a label needs a letter", "empty", "write what is different");
         }
-        let set = table.get(&Param::new("set", Changes::default(), "what it changes of the base"));
-        refuse_seeds(table, "set", &set);
-        Extra { label, set }
+        refuse_seeds(table, "set", &self.set);
     }
 }
 

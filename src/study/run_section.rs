@@ -5,21 +5,37 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::selection::Shard;
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 
 /// How cells are run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct RunSection {
-    /// Processes at once; `None`: as many as there are cores.
+    /// Processes at once; each has cores / jobs workers.
+    ///
+    /// `None`: as many as there are cores.
+    #[key(read = read_jobs(table, doc))]
     pub jobs: Option<u32>,
+    /// Order in which cells are run.
+    #[key(default = Order::CheapFirst)]
     pub order: Order,
+    /// Rule for the other cells when one fails.
+    #[key(default = OnError::Continue)]
     pub on_error: OnError,
+    /// When a study stops by itself.
+    #[key(table)]
     pub limit: Limit,
-    /// Keep the features of frozen backbones in a folder of the study, for all cells.
+    /// Keep features of frozen backbones in a folder of the study.
+    ///
+    /// For all cells.
+    #[key(default = false)]
     pub share_features: bool,
-    /// Train every slot of a cell alone first, as `fedcast run --direct` does, where tasks are of a client's own.
+    /// Train every slot alone first, for forward transfer.
+    ///
+    /// As `fedcast run --direct` does, where tasks are of a client's own.
+    #[key(default = false)]
     pub direct: bool,
-    /// Which part of the cells this process runs.
+    /// Part of the cells that this process runs: "env" (SLURM), or k/n.
+    #[key(read = ShardChoice::read(table, doc))]
     pub shard: Option<ShardChoice>,
 }
 
@@ -42,11 +58,13 @@ pub enum OnError {
 }
 
 /// When a study stops by itself, resumable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Keys)]
 pub struct Limit {
-    /// After so long.
+    /// Wall time, such as "2h" or "90m".
+    #[key(read = read_wall(table, doc))]
     pub wall: Option<Duration>,
-    /// When its directory is so large, in bytes.
+    /// Size of the study's directory, such as "20GB".
+    #[key(read = read_disk(table, doc))]
     pub disk: Option<u64>,
 }
 
@@ -66,71 +84,48 @@ enum JobsWord {
     Auto,
 }
 
-impl RunSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> RunSection {
-        let doc = "processes at once; each has cores / jobs workers";
-        let jobs = match table.given_string("jobs") || !table.given("jobs") {
-            true => {
-                let JobsWord::Auto = table.get(&Param::new("jobs", JobsWord::Auto, doc));
-                None
-            }
-            false => {
-                Some(table.get(&Param::<u32>::new("jobs", 1, doc).at_least(1.0).at_most(1024.0)))
-            }
-        };
-        let order = table.get(&Param::new("order", Order::CheapFirst, "which cells come first"));
-        let on_error = "what happens when a cell fails";
-        let on_error = table.get(&Param::new("on_error", OnError::Continue, on_error));
-        let limit = table.table("limit", Limit::read);
-        let share = "keep features of frozen backbones in a folder of the study";
-        let share_features = table.get(&Param::new("share_features", false, share));
-        let direct = "train every slot alone first, for forward transfer";
-        let direct = table.get(&Param::new("direct", false, direct));
-        let shard = Param::<String>::unset("shard", "\"env\" (SLURM), or k/n");
-        let shard = table.optional(&shard).and_then(|word| match ShardChoice::parse(&word) {
+fn read_jobs(table: &mut TableReader<'_>, doc: &'static str) -> Option<u32> {
+    if table.given_string("jobs") || !table.given("jobs") {
+        let JobsWord::Auto = table.get(&Param::new("jobs", JobsWord::Auto, doc));
+        return None;
+    }
+    Some(table.get(&Param::new("jobs", 1, doc).at_least(1.0).at_most(1024.0)))
+}
+
+fn read_wall(table: &mut TableReader<'_>, doc: &'static str) -> Option<Duration> {
+    let text: String = table.optional(&Param::unset("wall", doc))?;
+    let read = text.parse::<jiff::SignedDuration>().ok();
+    let read = read.and_then(|time| Duration::try_from(time).ok()).filter(|time| !time.is_zero());
+    if read.is_none() {
+        let help = "write it as \"2h\", \"90m\" or \"45s\"";
+        table.reject("wall", &format!("`{text}` is not a time"), "not a time", help);
+    }
+    read
+}
+
+fn read_disk(table: &mut TableReader<'_>, doc: &'static str) -> Option<u64> {
+    let text: String = table.optional(&Param::unset("disk", doc))?;
+    let read = bytes(&text);
+    if read.is_none() {
+        let help = "write it as \"20GB\" or \"500MB\"";
+        table.reject("disk", &format!("`{text}` is not a size"), "not a size", help);
+    }
+    read
+}
+
+impl ShardChoice {
+    fn read(table: &mut TableReader<'_>, doc: &'static str) -> Option<ShardChoice> {
+        let word: String = table.optional(&Param::unset("shard", doc))?;
+        match ShardChoice::parse(&word) {
             Ok(choice) => Some(choice),
             Err(why) => {
                 let help = "write \"env\", or a part such as \"1/4\"";
                 table.reject("shard", &why, "no such part", help);
                 None
             }
-        });
-        RunSection { jobs, order, on_error, limit, share_features, direct, shard }
+        }
     }
-}
 
-impl Limit {
-    fn read(table: &mut TableReader<'_>) -> Limit {
-        let mut of = |name, doc| Some((name, table.optional(&Param::<String>::unset(name, doc))?));
-        let wall = of("wall", "wall time, such as \"2h\" or \"90m\"");
-        let disk = of("disk", "size of the study's directory, such as \"20GB\"");
-        let wall = wall.and_then(|(name, text)| {
-            let read = text.parse::<jiff::SignedDuration>().ok();
-            let read = read.and_then(|time| Duration::try_from(time).ok()).filter(|t| !t.is_zero());
-            if read.is_none() {
-                let message = format!("`{text}` is not a time");
-                table.reject(
-                    name,
-                    &message,
-                    "not a time",
-                    "write it as \"2h\", \"90m\" or \"45s\"",
-                );
-            }
-            read
-        });
-        let disk = disk.and_then(|(name, text)| {
-            let read = bytes(&text);
-            if read.is_none() {
-                let message = format!("`{text}` is not a size");
-                table.reject(name, &message, "not a size", "write it as \"20GB\" or \"500MB\"");
-            }
-            read
-        });
-        Limit { wall, disk }
-    }
-}
-
-impl ShardChoice {
     /// `env`, or `k/n`.
     ///
     /// # Errors

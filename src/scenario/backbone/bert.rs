@@ -95,11 +95,8 @@ impl BertSection {
 
     pub(super) fn read(table: &mut TableReader<'_>) -> BertSection {
         let weights = "\"random\", a file in Hugging Face's names, or `hf:OWNER/REPO`";
-        let weights: String = table.get(&Param::new("weights", "random".to_owned(), weights));
-        let (weights, default) = match weights.as_str() {
-            "random" => (StartWeights::Random, SMALL),
-            path => (StartWeights::File(PathBuf::from(path)), BASE),
-        };
+        let weights = StartWeights::read(table, weights);
+        let default = if weights.is_file() { BASE } else { SMALL };
         let vocabulary =
             Param::<PathBuf>::unset("vocabulary", "`vocab.txt` or `tokenizer.json` of the weights");
         let vocabulary = table.optional(&vocabulary);
@@ -119,7 +116,7 @@ impl BertSection {
             _ => {}
         }
         let pooling = Param::new("pooling", Pooling::Cls, "which hidden state is a feature");
-        let from_file = matches!(weights, StartWeights::File(_));
+        let from_file = weights.is_file();
         let section = BertSection {
             weights,
             vocabulary,

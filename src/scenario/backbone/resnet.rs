@@ -6,22 +6,27 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{ignore, part};
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 
 /// ResNet-18 for images of any size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct ResNetSection {
-    /// What it starts from. Default `random`.
+    /// "random", a file relative to this one, or `hf:OWNER/REPO`.
+    #[key(read = StartWeights::read(table, doc))]
     pub weights: StartWeights,
     /// Patterns of tensors in the file that may be left over. Default: none.
+    #[key(read = ignore::read(table, weights.is_file()))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
     /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    #[key(read = part::read(table, weights.is_file()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Channels of the first stage; a feature has eight times as many. Default 64.
+    /// Channels of the first stage, an eighth of a feature.
+    #[key(default = 64, at_least = 1.0, at_most = 1024.0, source = "He et al. 2016")]
     pub width: u32,
-    /// What stands in front of the first stage. Default `small`.
+    /// Layers in front of the first stage.
+    #[key(default = Stem::Small, source = "STSA's code: small for CIFAR-100, imagenet for Tiny-ImageNet")]
     #[serde(skip_serializing_if = "Stem::is_small")]
     pub stem: Stem,
 }
@@ -58,22 +63,17 @@ pub enum StartWeights {
     File(PathBuf),
 }
 
-impl ResNetSection {
-    pub(super) fn read(table: &mut TableReader<'_>) -> ResNetSection {
-        let weights = "\"random\", a file relative to this one, or `hf:OWNER/REPO`";
-        let weights: String = table.get(&Param::new("weights", "random".to_owned(), weights));
-        let weights = match weights.as_str() {
+impl StartWeights {
+    /// Reads the key `weights`.
+    pub(super) fn read(table: &mut TableReader<'_>, doc: &'static str) -> StartWeights {
+        match table.get(&Param::new("weights", "random".to_owned(), doc)).as_str() {
             "random" => StartWeights::Random,
             path => StartWeights::File(PathBuf::from(path)),
-        };
-        let width = Param::new("width", 64, "channels of the first stage, an eighth of a feature")
-            .source("He et al. 2016")
-            .at_least(1.0)
-            .at_most(1024.0);
-        let stem = Param::new("stem", Stem::Small, "what stands in front of the first stage")
-            .source("STSA's code: small for CIFAR-100, imagenet for Tiny-ImageNet");
-        let from_file = matches!(weights, StartWeights::File(_));
-        let (ignore, part) = (ignore::read(table, from_file), part::read(table, from_file));
-        ResNetSection { weights, ignore, part, width: table.get(&width), stem: table.get(&stem) }
+        }
+    }
+
+    /// Returns true if weights are read from a file.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, StartWeights::File(_))
     }
 }

@@ -6,35 +6,49 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{Activation, ignore, part};
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 
 /// Pixels of both sides of the input of the embedded transformer.
 pub const EMBEDDED_IMAGE: u32 = 8;
 
 /// The pretrained transformer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Keys)]
+#[keys(check = section.check(table))]
 pub struct VitSection {
-    /// Where its weights are. Default `embedded`.
+    /// "embedded", a file relative to this one, or `hf:OWNER/REPO`.
+    #[key(first, read = Weights::read(table, doc))]
     pub weights: Weights,
     /// Patterns of tensors in the file that may be left over. Default: none.
+    #[key(read = ignore::read(table, weights != Weights::Embedded))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
     /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    #[key(read = part::read(table, weights != Weights::Embedded))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Its shape; where a file is there, what its tensors tell. Stated, a run can be planned without
-    /// the file; with `embedded` it is known and must be left out.
+    /// Preset or { image, patch, dim, depth, heads }; else the file's own.
+    ///
+    /// Stated, a run can be planned without the file; with `embedded` it is known and must be left out.
+    #[key(first, read = weights.read_architecture(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Architecture>,
-    /// Pixels of both sides of its input where they differ from the architecture's; position
-    /// embeddings are interpolated.
+    /// Pixels of both sides of the input, if not the usual.
+    ///
+    /// Where they differ from the architecture's, position embeddings are interpolated.
+    #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<u32>,
-    /// Attention heads where they differ from the architecture's (not to be seen in weights).
+    /// Attention heads, if not the usual.
+    ///
+    /// Not to be seen in weights.
+    #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
-    /// Activation of its perceptrons (not to be seen in weights). Default `gelu`; with weights under a name that is
-    /// known for it, such as `openai/clip`, `quick-gelu`.
+    /// Activation of its perceptrons, as the model card says.
+    ///
+    /// Not to be seen in weights. Default `gelu`; with weights under a name that is known for it, such as `openai/clip`,
+    /// `quick-gelu`.
+    #[key(read = weights.read_activation(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
 }
@@ -68,21 +82,30 @@ pub enum Architecture {
 }
 
 /// The shape of a vision transformer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct VitShape {
     /// Pixels of both sides of the input it was trained on.
+    #[key(example = 224, at_least = 1.0, at_most = 65_536.0)]
     pub image: u32,
     /// Pixels of both sides of a patch.
+    #[key(example = 16, at_least = 1.0, at_most = 65_536.0)]
     pub patch: u32,
-    /// Colour channels. Default 3.
+    /// Color channels.
+    #[key(default = 3, at_least = 1.0)]
     pub channels: u32,
     /// Width.
+    #[key(first, example = 192, at_least = 1.0, at_most = 65_536.0)]
     pub dim: u32,
     /// Blocks.
+    #[key(example = 12, at_least = 1.0, at_most = 65_536.0)]
     pub depth: u32,
-    /// Attention heads; they divide the width.
+    /// Attention heads.
+    ///
+    /// They divide the width.
+    #[key(example = 3, at_least = 1.0, at_most = 65_536.0)]
     pub heads: u32,
-    /// Width of the hidden layer of a block's MLP. Default 4 x `dim`.
+    /// Hidden width of a block's perceptron, 4 x dim.
+    #[key(default = 4 * dim, at_least = 1.0)]
     pub mlp: u32,
 }
 
@@ -128,84 +151,73 @@ enum Preset {
     Base,
 }
 
+impl Weights {
+    fn read(table: &mut TableReader<'_>, doc: &'static str) -> Weights {
+        match table.get(&Param::new("weights", "embedded".to_owned(), doc)).as_str() {
+            "embedded" => Weights::Embedded,
+            path => Weights::File(PathBuf::from(path)),
+        }
+    }
+
+    fn read_architecture(
+        &self,
+        table: &mut TableReader<'_>,
+        doc: &'static str,
+    ) -> Option<Architecture> {
+        if *self == Weights::Embedded {
+            // Not asked for by `given`: an architecture of one's own is a key beside a file, and is looked for there.
+            if table.written().iter().any(|key| key == "architecture") {
+                refuse_embedded(table, "architecture");
+            }
+            // Known to the description and to "did you mean" all the same.
+            table.optional(&Param::<Preset>::unset("architecture", doc));
+            return None;
+        }
+        if table.given_table("architecture") {
+            return Some(Architecture::Table(table.table("architecture", VitShape::read)));
+        }
+        table.optional(&Param::unset("architecture", doc)).map(|preset| match preset {
+            Preset::Tiny => Architecture::VitTiny,
+            Preset::Small => Architecture::VitSmall,
+            Preset::Base => Architecture::VitBase,
+        })
+    }
+
+    fn read_activation(
+        &self,
+        table: &mut TableReader<'_>,
+        doc: &'static str,
+    ) -> Option<Activation> {
+        let usual = match self {
+            Weights::Embedded => Activation::Gelu,
+            Weights::File(path) => Activation::of_weights(&path.to_string_lossy()),
+        };
+        let activation = table.get(&Param::new("activation", usual, doc));
+        (usual != Activation::Gelu || activation != usual).then_some(activation)
+    }
+}
+
+fn refuse_embedded(table: &mut TableReader<'_>, key: &str) {
+    table.reject(
+        key,
+        "the embedded backbone has an architecture of its own",
+        "not for embedded weights",
+        "remove this line, or set `backbone.weights` to a file",
+    );
+}
+
 impl VitSection {
     /// Its keys, which no other kind has.
     pub(super) const KEYS: [&'static str; 5] =
         ["weights", "architecture", "resolution", "heads", "activation"];
 
-    pub(super) fn read(table: &mut TableReader<'_>) -> VitSection {
-        let weights = "\"embedded\", a file relative to this one, or `hf:OWNER/REPO`";
-        let weights: String = table.get(&Param::new("weights", "embedded".to_owned(), weights));
-        let weights = match weights.as_str() {
-            "embedded" => Weights::Embedded,
-            path => Weights::File(PathBuf::from(path)),
-        };
-        let architecture = match &weights {
-            Weights::Embedded => {
-                // Not asked for by `given`: an architecture of one's own is a key beside a file, and is looked for there.
-                if table.written().iter().any(|key| key == "architecture") {
-                    table.reject(
-                        "architecture",
-                        "the embedded backbone has an architecture of its own",
-                        "not for embedded weights",
-                        "remove this line, or set `backbone.weights` to a file",
-                    );
-                }
-                // Known to the description and to "did you mean" all the same.
-                table.optional(&Param::<Preset>::unset("architecture", "preset or table"));
-                None
-            }
-            Weights::File(_) if table.given_table("architecture") => {
-                Some(Architecture::Table(table.table("architecture", VitShape::read)))
-            }
-            Weights::File(_) => {
-                let preset = "a preset or { image, patch, dim, depth, heads }; else the file's own";
-                table.optional(&Param::unset("architecture", preset)).map(|preset| match preset {
-                    Preset::Tiny => Architecture::VitTiny,
-                    Preset::Small => Architecture::VitSmall,
-                    Preset::Base => Architecture::VitBase,
-                })
-            }
-        };
-        let resolution = Param::unset("resolution", "pixels of the input, if not the usual");
-        let heads = Param::unset("heads", "attention heads, if not the usual");
-        if weights == Weights::Embedded {
-            for key in ["resolution", "heads", "activation"] {
-                if !table.given(key) {
-                    continue;
-                }
-                table.reject(
-                    key,
-                    "the embedded backbone has an architecture of its own",
-                    "not for embedded weights",
-                    "remove this line, or set `backbone.weights` to a file",
-                );
-            }
-        }
-        let from_file = matches!(weights, Weights::File(_));
-        let (ignore, part) = (ignore::read(table, from_file), part::read(table, from_file));
-        let usual = match &weights {
-            Weights::Embedded => Activation::Gelu,
-            Weights::File(path) => Activation::of_weights(&path.to_string_lossy()),
-        };
-        let activation =
-            Param::new("activation", usual, "of its perceptrons, as the model card says");
-        let section = VitSection {
-            weights,
-            ignore,
-            part,
-            architecture,
-            resolution: table.optional(&resolution.at_least(1.0).at_most(4096.0)),
-            heads: table.optional(&heads.at_least(1.0)),
-            activation: Some(table.get(&activation))
-                .filter(|activation| usual != Activation::Gelu || *activation != usual),
-        };
-        section.check(table);
-        section
-    }
-
     /// Patches tile the input, heads divide the width.
     fn check(&self, table: &mut TableReader<'_>) {
+        for key in ["resolution", "heads", "activation"] {
+            if self.weights == Weights::Embedded && table.given(key) {
+                refuse_embedded(table, key);
+            }
+        }
         for (key, message, help) in self.misfits() {
             table.reject(key, &message, "does not fit", &help);
         }
@@ -246,23 +258,5 @@ impl VitSection {
             heads: self.heads.unwrap_or(shape.heads),
             ..shape
         })
-    }
-}
-
-impl VitShape {
-    fn read(table: &mut TableReader<'_>) -> VitShape {
-        let number = |name, example, doc| {
-            Param::<u32>::required(name, example, doc).at_least(1.0).at_most(65_536.0)
-        };
-        let dim = table.get(&number("dim", 192, "width"));
-        VitShape {
-            image: table.get(&number("image", 224, "pixels of the input it was trained on")),
-            patch: table.get(&number("patch", 16, "pixels of a patch")),
-            channels: table.get(&Param::new("channels", 3, "colour channels").at_least(1.0)),
-            dim,
-            depth: table.get(&number("depth", 12, "blocks")),
-            heads: table.get(&number("heads", 3, "attention heads")),
-            mlp: table.get(&Param::new("mlp", 4 * dim, "hidden width, 4 x dim").at_least(1.0)),
-        }
     }
 }

@@ -1,79 +1,60 @@
 //! `data.width`, `data.input`, `data.label` and `data.client`: which columns, arrays or folders hold what.
 
 use super::DataSource;
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// What `data.client` says of a folder: the folder above that of the class, `train/CLIENT/CLASS/*`.
 pub const ABOVE: &str = "folder";
 
 /// Which columns, arrays or folders hold what.
-#[derive(Default)]
+#[derive(Default, Keys)]
+#[keys(given(source: DataSource), check = section.check(table, source))]
 pub(in crate::scenario) struct Columns {
+    /// Numbers in a row.
+    #[key(when = source == DataSource::Table, example = 768, at_least = 1.0, at_most = 1e6)]
     pub width: Option<u32>,
+    /// Column or array of the images or rows.
+    #[key(when = input_of(source).is_some(), default = input_of(source).unwrap_or_default().to_owned())]
     pub input: Option<String>,
+    /// Column or array of the classes.
+    #[key(when = input.is_some(), default = LABEL.to_owned())]
     pub label: Option<String>,
+    /// Column or array that says whose a sample is; of a folder "folder", the one above the class.
+    #[key(when = input.is_some() || source == DataSource::Folder)]
     pub client: Option<String>,
 }
 
-/// The default names.
-const IMAGE: &str = "image";
-const FEATURES: &str = "features";
+/// Default name of what holds the classes.
 const LABEL: &str = "label";
+
+/// Default name of what holds the images or rows, where they have names.
+fn input_of(source: DataSource) -> Option<&'static str> {
+    match source {
+        DataSource::Table => Some("features"),
+        DataSource::Parquet => Some("image"),
+        _ => None,
+    }
+}
 
 impl Columns {
     /// Those of a source where nobody names any.
     pub fn of(source: DataSource) -> Columns {
-        let input = match source {
-            DataSource::Table => FEATURES,
-            DataSource::Parquet => IMAGE,
-            _ => return Columns::default(),
-        };
-        let name = |name: &str| Some(name.to_owned());
-        Columns { input: name(input), label: name(LABEL), ..Columns::default() }
+        let input = input_of(source).map(str::to_owned);
+        let label = input.is_some().then(|| LABEL.to_owned());
+        Columns { input, label, ..Columns::default() }
     }
 
-    /// Those of this source, as they are written.
-    pub fn read(table: &mut TableReader<'_>, source: DataSource) -> Columns {
+    fn check(&self, table: &mut TableReader<'_>, source: DataSource) {
         let beside = format!("source = \"{}\"", source.word());
-        let doc = "column or array of the images or rows";
-        let input = |default: &str| Param::new("input", default.to_owned(), doc);
-        let label = Param::new("label", LABEL.to_owned(), "column or array of the classes");
-        let client = "column or array that says whose a sample is; of a folder \"folder\", the one above the class";
-        let client = Param::unset("client", client);
-        let width = Param::required("width", 768, "numbers in a row");
-        match source {
-            DataSource::Table => Columns {
-                width: Some(table.get(&width.at_least(1.0).at_most(1e6))),
-                input: Some(table.get(&input(FEATURES))),
-                label: Some(table.get(&label)),
-                client: table.optional(&client),
-            },
-            DataSource::Parquet => {
-                table.foreign(&["width"], &beside);
-                Columns {
-                    width: None,
-                    input: Some(table.get(&input(IMAGE))),
-                    label: Some(table.get(&label)),
-                    client: table.optional(&client),
-                }
-            }
-            DataSource::Folder => {
-                table.foreign(&["width", "input", "label"], &beside);
-                let client: Option<String> = table.optional(&client);
-                if client.as_ref().is_some_and(|client| client != ABOVE) {
-                    table.reject(
-                        "client",
-                        "image files have no columns",
-                        "not a column",
-                        "write `client = \"folder\"`: the folder above that of the class, train/CLIENT/CLASS/*",
-                    );
-                }
-                Columns { client, ..Columns::default() }
-            }
-            _ => {
-                table.foreign(&["width", "input", "label", "client"], &beside);
-                Columns::default()
-            }
+        table.foreign(&["width", "input", "label", "client"], &beside);
+        let named = self.client.as_ref().is_some_and(|client| client != ABOVE);
+        if named && source == DataSource::Folder {
+            table.reject(
+                "client",
+                "image files have no columns",
+                "not a column",
+                "write `client = \"folder\"`: the folder above that of the class, train/CLIENT/CLASS/*",
+            );
         }
     }
 }
