@@ -27,9 +27,9 @@ use super::fedavg::{FedAvg, Train};
 use super::parts::{AveragingMethod, Parts, ServerUpdate};
 use crate::model::{HeadKind, ParameterSet};
 use crate::policy::{Figures, ModelFacts, PolicyError, RoundContext, Service, Veto};
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// What the server makes of the Gaussians of a class.
+/// Distribution that the server makes of the Gaussians of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ClassModel {
     /// One Gaussian, that of all samples together.
@@ -40,7 +40,7 @@ pub enum ClassModel {
     Mixture,
 }
 
-/// Which classes the head is calibrated over.
+/// Classes that the head is calibrated over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum CalibrationScope {
     /// Those of the current task, among themselves.
@@ -49,7 +49,7 @@ pub enum CalibrationScope {
     Seen,
 }
 
-/// After which rounds of a task the head is calibrated.
+/// Rounds of a task after which the head is calibrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Calibrated {
     /// Every one.
@@ -61,91 +61,98 @@ pub enum Calibrated {
 }
 
 /// The `[method]` table of CCVR.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.refuse_other_heads(table))]
 pub struct Ccvr {
-    /// What trains and how.
+    /// Parameters that train, and how clients are averaged.
+    #[key(flatten)]
     pub fedavg: FedAvg,
-    /// What Gaussians remember.
+    /// Form of the covariance that Gaussians of classes remember.
+    #[key(
+        default = CovarianceForm::Diagonal,
+        source = "the code of HGP's benchmark; full in the paper"
+    )]
     pub covariance: CovarianceForm,
-    /// What is drawn from.
+    /// Distribution of a class that features are drawn from.
+    #[key(default = ClassModel::Merged, source = "Luo et al.; code has mixture")]
     pub class_model: ClassModel,
-    /// What covariances are multiplied by before features are drawn.
+    /// Factor on covariances when features are drawn.
+    #[key(default = 1.0, source = "Luo et al.", above = 0.0)]
     pub cov_scale: f64,
-    /// Samples that a client must have of a class to describe it.
+    /// Samples of a class that make a client describe it; a single one gives a mean alone.
+    #[key(default = 2, source = "code; the paper's formula takes 1", at_least = 1.0)]
     pub min_samples: u32,
-    /// How long Gaussians of the current task are kept.
+    /// Time for which Gaussians of the current task are kept.
+    #[key(default = KeptFor::Round, source = CODE)]
     pub memory: KeptFor,
-    /// After which rounds the head is calibrated.
+    /// Rounds of a task after which the head is calibrated.
+    #[key(default = Calibrated::EveryRound, source = "code; once in the paper")]
     pub calibrated: Calibrated,
-    /// Over which classes, and how.
+    /// Calibration of the head.
+    #[key(read = Calibration::read(table).into())]
     pub calibration: Rebalancing,
 }
 
-impl Default for Ccvr {
-    fn default() -> Self {
-        defaults(Ccvr::read)
+/// Source of most defaults.
+const CODE: &str = "the code of HGP's benchmark";
+
+/// Keys of the calibration.
+#[derive(Keys)]
+struct Calibration {
+    /// Classes that the head is calibrated over.
+    #[key(default = CalibrationScope::Current, source = CODE)]
+    scope: CalibrationScope,
+    /// Epochs of calibration; 0 is none.
+    #[key(name = "calibration_epochs", default = 5, source = CODE, at_least = 0.0)]
+    epochs: u32,
+    /// Features drawn per class and epoch.
+    #[key(default = 256, source = CODE, at_least = 1.0)]
+    samples_per_class: u32,
+    /// Features per step of calibration.
+    #[key(name = "calibration_batch", default = 256, source = CODE, at_least = 1.0)]
+    batch: u32,
+    /// Learning rate of calibration at the start of its cosine.
+    #[key(name = "calibration_lr", default = 0.01, source = CODE, above = 0.0)]
+    lr: f64,
+    /// Momentum of the SGD that calibrates.
+    #[key(
+        name = "calibration_momentum",
+        default = 0.9,
+        source = CODE,
+        at_least = 0.0,
+        below = 1.0
+    )]
+    momentum: f64,
+    /// Loss that calibration minimizes.
+    #[key(name = "calibration_loss", default = RebalanceLoss::Normalised, source = CODE)]
+    loss: RebalanceLoss,
+    /// Temperature of the normalized logits.
+    #[key(default = 0.1, source = CODE, above = 0.0)]
+    tau: f64,
+}
+
+impl From<Calibration> for Rebalancing {
+    fn from(calibration: Calibration) -> Self {
+        let Calibration { scope, epochs, samples_per_class, batch, lr, momentum, loss, tau } =
+            calibration;
+        let over = match scope {
+            _ if epochs == 0 => Rebalance::None,
+            CalibrationScope::Current => Rebalance::Current,
+            CalibrationScope::Seen => Rebalance::Both,
+        };
+        let omega = Omega::Uniform;
+        Rebalancing { over, omega, samples_per_class, epochs, batch, lr, momentum, loss, tau }
     }
 }
 
 impl Ccvr {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Ccvr {
-        let (paper, code) = ("Luo et al.", "the code of HGP's benchmark");
-        let fedavg = FedAvg::read(table);
-        if fedavg.train == Train::Module || fedavg.classifier != HeadKind::Linear {
-            let key = if fedavg.train == Train::Module { "train" } else { "classifier" };
+    fn refuse_other_heads(&self, table: &mut TableReader<'_>) {
+        let module = self.fedavg.train == Train::Module;
+        if module || self.fedavg.classifier != HeadKind::Linear {
+            let key = if module { "train" } else { "classifier" };
             let message = "CCVR calibrates a linear head upon the features of the backbone";
             let help = "set `classifier = \"linear\"` and another `train` than \"module\"";
             table.reject(key, message, "no such head", help);
-        }
-        let covariance =
-            Param::new("covariance", CovarianceForm::Diagonal, "what Gaussians remember");
-        let class_model = Param::new("class_model", ClassModel::Merged, "what is drawn from");
-        let scale = Param::new("cov_scale", 1.0, "factor on covariances when drawing");
-        let least = "samples of a class that make a client describe it; one has a mean alone";
-        let least = Param::new("min_samples", 2, least).at_least(1.0);
-        let memory = Param::new("memory", KeptFor::Round, "how long Gaussians of a task are kept");
-        let calibrated =
-            Param::new("calibrated", Calibrated::EveryRound, "after which rounds of a task");
-        Ccvr {
-            fedavg,
-            covariance: table
-                .get(&covariance.source("the code of HGP's benchmark; full in the paper")),
-            class_model: table.get(&class_model.source("Luo et al.; code has mixture")),
-            cov_scale: table.get(&scale.source(paper).above(0.0)),
-            min_samples: table.get(&least.source("code; the paper's formula takes 1")),
-            memory: table.get(&memory.source(code)),
-            calibrated: table.get(&calibrated.source("code; once in the paper")),
-            calibration: Ccvr::read_calibration(table),
-        }
-    }
-
-    fn read_calibration(table: &mut TableReader<'_>) -> Rebalancing {
-        let code = "the code of HGP's benchmark";
-        let scope = CalibrationScope::Current;
-        let scope = Param::new("scope", scope, "classes the head is calibrated over").source(code);
-        let samples = Param::new("samples_per_class", 256, "features drawn per class and epoch");
-        let epochs = Param::new("calibration_epochs", 5, "epochs of calibration; 0 for none");
-        let batch = Param::new("calibration_batch", 256, "features per step of calibration");
-        let lr = Param::new("calibration_lr", 0.01, "learning rate at the start of the cosine");
-        let momentum = Param::new("calibration_momentum", 0.9, "momentum of the calibrating SGD");
-        let loss = Param::new("calibration_loss", RebalanceLoss::Normalised, "what it minimises");
-        let tau = Param::new("tau", 0.1, "temperature of the normalised logits");
-        let over = match table.get(&scope) {
-            CalibrationScope::Current => Rebalance::Current,
-            CalibrationScope::Seen => Rebalance::Both,
-        };
-        let epochs = table.get(&epochs.source(code).at_least(0.0));
-        Rebalancing {
-            over: if epochs == 0 { Rebalance::None } else { over },
-            omega: Omega::Uniform,
-            samples_per_class: table.get(&samples.source(code).at_least(1.0)),
-            epochs,
-            batch: table.get(&batch.source(code).at_least(1.0)),
-            lr: table.get(&lr.source(code).above(0.0)),
-            momentum: table.get(&momentum.source(code).at_least(0.0).below(1.0)),
-            loss: table.get(&loss.source(code)),
-            tau: table.get(&tau.source(code).above(0.0)),
         }
     }
 

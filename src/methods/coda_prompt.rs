@@ -41,9 +41,9 @@ use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, Lab, Method, ModelFacts, PolicyError, WireForm};
 use crate::scenario::RequirementError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// When rows are made orthogonal.
+/// Time at which rows are made orthogonal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Orthogonal {
     /// The rows of a task as it starts.
@@ -54,7 +54,7 @@ pub enum Orthogonal {
     Once,
 }
 
-/// Whose components are.
+/// Owner of components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Ownership {
     /// A task's; all clients that learn it train and average them.
@@ -67,36 +67,60 @@ pub enum Ownership {
 }
 
 /// The `[method]` table of CODA-Prompt.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.refuse_without_meaning(table))]
 pub struct CodaPrompt {
-    /// Components of all tasks together.
-    pub pool: u32,
-    /// Rows of a component in a block, half keys and half values.
-    pub prompt_len: u32,
-    /// The first block with a prompt.
-    pub first_block: u32,
-    /// Blocks with a prompt.
-    pub n_blocks: u32,
-    /// Weight of the orthogonality penalty.
-    pub mu: f64,
-    /// Whether attention passes a softmax over its entries.
-    pub attention_softmax: bool,
-    /// When rows are made orthogonal.
-    pub orthogonal: Orthogonal,
-    /// Which components a Down carries.
-    pub components: PoolForm,
-    /// Whose components are.
+    /// Owner of components.
+    #[key(default = Ownership::Task, source = "HGP, STSA; Powder's release has slot")]
     pub ownership: Ownership,
     /// Components of a slot in a block, where slots own them.
+    #[key(
+        default = SLOT_COMPONENTS,
+        source = "Powder's release",
+        at_least = 1.0,
+        at_most = 1000.0
+    )]
     pub slot_components: u32,
-    /// What it shares with other prompts.
+    /// Weight of the orthogonality penalty.
+    #[key(
+        default = 0.0,
+        source = "0 in the authors' release; 0.1 in the first version of the paper",
+        at_least = 0.0
+    )]
+    pub mu: f64,
+    /// Softmax of attention over its entries.
+    #[key(default = false, source = "CODA-Prompt; Fed-CPrompt has true")]
+    pub attention_softmax: bool,
+    /// Time at which rows are made orthogonal.
+    #[key(default = Orthogonal::Task, source = "CODA-Prompt; Fed-CPrompt has once")]
+    pub orthogonal: Orthogonal,
+    /// Sizes of components.
+    #[key(flatten)]
+    pub sizes: ComponentSizes,
+    /// Components that messages carry.
+    #[key(default = PoolForm::Fixed, source = "the public code of HGP")]
+    pub components: PoolForm,
+    /// Keys of all methods with prompts.
+    #[key(flatten)]
     pub prompted: Prompted,
 }
 
-impl Default for CodaPrompt {
-    fn default() -> Self {
-        defaults(CodaPrompt::read)
-    }
+/// Sizes of the components of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
+#[keys(check = prompted::prompt_has_halves(table, section.prompt_len))]
+pub struct ComponentSizes {
+    /// Components of all tasks together; each task has as many.
+    #[key(default = POOL, source = "CODA-Prompt", at_least = 1.0, at_most = 100_000.0)]
+    pub pool: u32,
+    /// Rows of a component in a block, half keys and half values.
+    #[key(default = 8, source = "CODA-Prompt", at_least = 2.0, at_most = 10_000.0)]
+    pub prompt_len: u32,
+    /// First block with a prompt, from 0.
+    #[key(default = 0, source = "CODA-Prompt", at_most = 99.0)]
+    pub first_block: u32,
+    /// Blocks with a prompt, at most as many as there are.
+    #[key(default = 5, source = "CODA-Prompt", at_least = 1.0, at_most = 99.0)]
+    pub n_blocks: u32,
 }
 
 /// Components of a slot in Powder's release.
@@ -106,43 +130,14 @@ const SLOT_COMPONENTS: u32 = 10;
 const POOL: u32 = 100;
 
 impl CodaPrompt {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> CodaPrompt {
-        let mu = Param::new("mu", 0.0, "weight of the orthogonality penalty");
-        let mu = mu.source("0 in the authors' release; 0.1 in the first version of the paper");
-        let softmax =
-            Param::new("attention_softmax", false, "attention passes a softmax over its entries");
-        let orthogonal =
-            Param::new("orthogonal", Orthogonal::Task, "when rows are made orthogonal");
-        let ownership = Param::new("ownership", Ownership::Task, "whose components are");
-        let ownership = table.get(&ownership.source("HGP, STSA; Powder's release has slot"));
-        let slot_components = "components of a slot in a block, where slots own them";
-        let slot_components = Param::new("slot_components", SLOT_COMPONENTS, slot_components)
-            .source("Powder's release")
-            .at_least(1.0)
-            .at_most(1000.0);
-        let slot_components = table.get(&slot_components);
-        let config = CodaPrompt {
-            ownership,
-            slot_components,
-            mu: table.get(&mu.at_least(0.0)),
-            attention_softmax: table.get(&softmax.source("CODA-Prompt; Fed-CPrompt has true")),
-            orthogonal: table.get(&orthogonal.source("CODA-Prompt; Fed-CPrompt has once")),
-            ..CodaPrompt::sizes(table)
-        };
-        let config = CodaPrompt { prompted: Prompted::read(table), ..config };
-        config.keys_without_meaning(table);
-        config
-    }
-
     /// Refuses what says something about averaging where nothing is averaged, and about slots where none own anything.
     /// Defaults say nothing: a scenario with all of them written out is the same scenario.
-    fn keys_without_meaning(&self, table: &mut TableReader<'_>) {
+    fn refuse_without_meaning(&self, table: &mut TableReader<'_>) {
         let Prompted { weights, head, .. } = self.prompted;
         let said: &[(&str, bool)] = match self.ownership {
             Ownership::Task => &[("slot_components", self.slot_components != SLOT_COMPONENTS)],
             Ownership::Slot => &[
-                ("pool", self.pool != POOL),
+                ("pool", self.sizes.pool != POOL),
                 ("mu", self.mu != 0.0),
                 ("attention_softmax", self.attention_softmax),
                 ("orthogonal", self.orthogonal != Orthogonal::Task),
@@ -158,47 +153,21 @@ impl CodaPrompt {
         }
     }
 
-    /// The keys of a pool of components; what is particular to CODA-Prompt or shared stays at its default.
-    pub(in crate::methods) fn sizes(table: &mut TableReader<'_>) -> CodaPrompt {
-        let source = "CODA-Prompt";
-        let pool =
-            Param::new("pool", POOL, "components of all tasks together; each task has as many");
-        let length = Param::new("prompt_len", 8, "rows of a component in a block");
-        let first = Param::new("first_block", 0, "the first block with a prompt").at_most(99.0);
-        let blocks = Param::new("n_blocks", 5, "blocks with a prompt, as many as there are");
-        let form = Param::new("components", PoolForm::Fixed, "components in messages");
-        let config = CodaPrompt {
-            pool: table.get(&pool.source(source).at_least(1.0).at_most(100_000.0)),
-            prompt_len: table.get(&length.source(source).at_least(2.0).at_most(10_000.0)),
-            first_block: table.get(&first.source(source)),
-            n_blocks: table.get(&blocks.source(source).at_least(1.0).at_most(99.0)),
-            components: table.get(&form.source("the public code of HGP")),
-            mu: 0.0,
-            attention_softmax: false,
-            orthogonal: Orthogonal::Task,
-            ownership: Ownership::Task,
-            slot_components: SLOT_COMPONENTS,
-            prompted: Prompted::default(),
-        };
-        prompted::prompt_has_halves(table, config.prompt_len);
-        config
-    }
-
     /// Blocks with a prompt, as many as there are.
     pub fn blocks(&self, model: &ModelFacts) -> Range<usize> {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
-        let first = (self.first_block as usize).min(depth.saturating_sub(1));
-        first..(first + self.n_blocks as usize).min(depth)
+        let first = (self.sizes.first_block as usize).min(depth.saturating_sub(1));
+        first..(first + self.sizes.n_blocks as usize).min(depth)
     }
 
     /// The components of a task; what does not divide by the number of tasks is left over.
     pub fn own_rows(&self, model: &ModelFacts, task: usize) -> Range<usize> {
         let tasks = model.tasks.max(1);
-        let (each, task) = (self.pool as usize / tasks, task.min(tasks - 1));
+        let (each, task) = (self.sizes.pool as usize / tasks, task.min(tasks - 1));
         task * each..(task + 1) * each
     }
 
-    /// How the first `used` components are weighted, where those of rows `trained` train.
+    /// The first `used` components and their weighting, where those of rows `trained` train.
     pub fn components(&self, model: &ModelFacts, used: usize, trained: Range<usize>) -> Components {
         let (blocks, penalty) = (self.blocks(model), self.mu);
         Components { blocks, used, trained, penalty, softmax: self.attention_softmax }
@@ -207,7 +176,7 @@ impl CodaPrompt {
     /// Every block's parameters.
     fn shapes(&self, model: &ModelFacts) -> impl Iterator<Item = (String, Vec<usize>)> {
         let (pool, length, dim) =
-            (self.pool as usize, self.prompt_len as usize, model.backbone.dim());
+            (self.sizes.pool as usize, self.sizes.prompt_len as usize, model.backbone.dim());
         let shape = move |part| match part {
             ComponentPart::Prompt => vec![pool, length, dim],
             ComponentPart::Attention | ComponentPart::Key => vec![pool, dim],
@@ -268,7 +237,7 @@ impl Adaptation for CodaPrompt {
 
     /// Every task needs a component, and rows of a vector space can only be so many and orthogonal.
     fn requirements(&self) -> Vec<Requirement> {
-        let (key, pool) = ("method.pool", self.pool);
+        let (key, pool) = ("method.pool", self.sizes.pool);
         let each = Requirement::new(move |scenario| {
             let tasks = scenario.tasks.count();
             (pool < tasks).then(|| {
@@ -293,7 +262,7 @@ impl Adaptation for CodaPrompt {
         let pool = match (query.direction, self.components) {
             (Direction::Up, _) if query.model.form == WireForm::Lean => own,
             (Direction::Inference, _) | (_, PoolForm::Growing) => 0..own.end,
-            (_, PoolForm::Fixed) => 0..self.pool as usize,
+            (_, PoolForm::Fixed) => 0..self.sizes.pool as usize,
         };
         Cut { pool, ..query.rows(query.view.rows.clone()) }
     }
@@ -335,11 +304,12 @@ impl CodaPrompt {
 
     /// The same with components that slots own: Powder's slots, side by side.
     pub fn side_by_side(&self, facts: &ModelFacts) -> Powder {
+        let ComponentSizes { prompt_len, first_block, n_blocks, .. } = self.sizes;
         let config = PowderConfig {
             components: self.slot_components,
-            prompt_len: self.prompt_len,
-            first_block: self.first_block,
-            n_blocks: self.n_blocks,
+            prompt_len,
+            first_block,
+            n_blocks,
             kd_weight: 0.0,
             query: self.prompted.query,
             ..PowderConfig::default()

@@ -33,74 +33,44 @@ use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
 use crate::scenario::RequirementError;
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::Keys;
 
 /// The `[method]` table of DualPrompt.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct DualPrompt {
-    /// Experts.
+    /// Experts, one per task; later tasks share the last.
+    #[key(default = 10, source = "DualPrompt", at_least = 1.0, at_most = 10_000.0)]
     pub pool: u32,
     /// Keys, and as many values, of a general prefix.
+    #[key(default = 5, source = "DualPrompt", at_least = 0.0, at_most = 10_000.0)]
     pub g_len: u32,
     /// Blocks with a general prefix, from block 0 on.
+    #[key(default = 2, source = "DualPrompt", at_least = 0.0, at_most = 10_000.0)]
     pub g_blocks: u32,
     /// Keys, and as many values, of an expert's prefix.
+    #[key(default = 20, source = "DualPrompt", at_least = 0.0, at_most = 10_000.0)]
     pub e_len: u32,
     /// Blocks with an expert's prefix, behind the general ones.
+    #[key(default = 3, source = "DualPrompt", at_least = 1.0, at_most = 10_000.0)]
     pub e_blocks: u32,
-    /// Weight of the term that pulls the key of the task to queries.
+    /// Weight of the term that pulls the key of a task to queries.
+    #[key(default = 0.0, source = "0 in the public code of HGP; 1 in DualPrompt", at_least = 0.0)]
     pub pull_weight: f64,
-    /// Whose keys and values the images of a batch get.
+    /// Keys and values that the images of a batch get of their experts.
+    #[key(default = ExpertLayout::Own, source = "DualPrompt; HGP's rows are of `reference`")]
     pub layout: ExpertLayout,
-    /// Whether experts of tasks to come cannot be chosen.
+    /// Choose among the experts of tasks seen only.
+    #[key(default = false, source = "the public code of HGP")]
     pub match_seen_only: bool,
-    /// Whether an expert starts as a copy of the one before.
+    /// Start an expert as a copy of the one before.
+    #[key(default = false, source = "the public code of HGP; the port has true")]
     pub copy_previous: bool,
-    /// What it shares with other prompts.
+    /// Keys of all methods with prompts.
+    #[key(flatten)]
     pub prompted: Prompted,
 }
 
-impl Default for DualPrompt {
-    fn default() -> Self {
-        defaults(DualPrompt::read)
-    }
-}
-
 impl DualPrompt {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> DualPrompt {
-        let number = |name, default: u32, doc| {
-            Param::new(name, default, doc).source("DualPrompt").at_most(10_000.0)
-        };
-        let pool = number("pool", 10, "experts, one per task; later tasks share the last");
-        let g_len = number("g_len", 5, "keys, and as many values, of a general prefix");
-        let g_blocks = number("g_blocks", 2, "blocks with a general prefix, from block 0 on");
-        let e_len = number("e_len", 20, "keys, and as many values, of an expert's prefix");
-        let e_blocks =
-            number("e_blocks", 3, "blocks with an expert's prefix, behind the general ones");
-        let pull =
-            Param::new("pull_weight", 0.0, "weight of the term that pulls a task's key to queries");
-        let pull = pull.source("0 in the public code of HGP; 1 in DualPrompt").at_least(0.0);
-        let layout =
-            "an image's keys and values: of its own expert, or as the public code mixes them up";
-        let layout = Param::new("layout", ExpertLayout::Own, layout);
-        let seen = Param::new("match_seen_only", false, "choose among experts of tasks seen only");
-        let copy =
-            Param::new("copy_previous", false, "an expert starts as a copy of the one before");
-        DualPrompt {
-            pool: table.get(&pool.at_least(1.0)),
-            g_len: table.get(&g_len.at_least(0.0)),
-            g_blocks: table.get(&g_blocks.at_least(0.0)),
-            e_len: table.get(&e_len.at_least(0.0)),
-            e_blocks: table.get(&e_blocks.at_least(1.0)),
-            pull_weight: table.get(&pull),
-            layout: table.get(&layout.source("DualPrompt; HGP's rows are of `reference`")),
-            match_seen_only: table.get(&seen.source("the public code of HGP")),
-            copy_previous: table.get(&copy.source("the public code of HGP; the port has true")),
-            prompted: Prompted::read(table),
-        }
-    }
-
     /// Blocks with general prefixes, and those behind them with experts.
     fn blocks(&self, model: &ModelFacts) -> (Range<usize>, Range<usize>) {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);

@@ -23,15 +23,15 @@ mod objective;
 use clap::ValueEnum;
 
 use super::averaged::{Begun, Client, CrossEntropy, Objective};
-use super::coda_prompt::{self, CodaPrompt, Orthogonal};
+use super::coda_prompt::{self, CodaPrompt, ComponentSizes, Orthogonal};
 use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
-use super::prompted::{self, Prompted};
+use super::prompted::{self, PoolForm, Prompted};
 use crate::learning::Classifier;
 use crate::policy::PolicyError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
-/// What the contrastive continual loss compares.
+/// Quantities that the contrastive continual loss compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum C2lForm {
     /// Squared distances of features, in a hinge.
@@ -45,20 +45,53 @@ pub enum C2lForm {
     Off,
 }
 
+/// Source of what the release of Fed-CPrompt has.
+const RELEASE: &str = "the release of Fed-CPrompt";
+
+/// Source of the rest.
+const OURS: &str = "our choice; the paper's value is not known";
+
 /// The contrastive continual loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct C2l {
-    /// What it compares.
+    /// Quantities that the contrastive continual loss compares.
+    #[key(name = "c2l", default = C2lForm::FeatureHinge, source = RELEASE)]
     pub form: C2lForm,
-    /// Of the softmax.
+    /// Temperature of `c2l = "feature-softmax"`.
+    #[key(name = "c2l_temperature", default = 0.5, source = OURS, above = 0.0)]
     pub temperature: f64,
-    /// Weight of the distance to earlier prompts.
+    /// Weight of the distance to earlier prompts in `c2l = "prompt"`.
+    #[key(name = "c2l_gamma", default = 1.0, source = OURS, above = 0.0)]
     pub gamma: f64,
-    /// Margin of the hinge over prompts.
+    /// Margin of `c2l = "prompt"`; earlier prompts that are farther do not act.
+    #[key(name = "c2l_alpha", default = 1.0, source = OURS, at_least = 0.0)]
     pub alpha: f64,
 }
 
 /// The `[method]` table of Fed-CPrompt.
+#[derive(Keys)]
+struct FedCPromptTable {
+    /// Softmax of attention over its entries.
+    #[key(default = true, source = RELEASE)]
+    attention_softmax: bool,
+    /// Time at which rows are made orthogonal.
+    #[key(default = Orthogonal::Once, source = RELEASE)]
+    orthogonal: Orthogonal,
+    /// Sizes of components.
+    #[key(flatten)]
+    sizes: ComponentSizes,
+    /// Components that messages carry.
+    #[key(default = PoolForm::Fixed, source = "the public code of HGP")]
+    components: PoolForm,
+    /// The contrastive continual loss.
+    #[key(flatten)]
+    c2l: C2l,
+    /// Keys of all methods with prompts.
+    #[key(flatten)]
+    prompted: Prompted,
+}
+
+/// CODA-Prompt's components with the contrastive continual loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FedCPrompt {
     /// Components as CODA-Prompt has them.
@@ -69,37 +102,18 @@ pub struct FedCPrompt {
 
 impl Default for FedCPrompt {
     fn default() -> Self {
-        defaults(FedCPrompt::read)
+        FedCPromptTable::default().into()
     }
 }
 
-impl FedCPrompt {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedCPrompt {
-        let softmax =
-            Param::new("attention_softmax", true, "attention passes a softmax over its entries");
-        let orthogonal =
-            Param::new("orthogonal", Orthogonal::Once, "when rows are made orthogonal");
-        let source = "the release of Fed-CPrompt";
-        let coda = CodaPrompt {
-            attention_softmax: table.get(&softmax.source(source)),
-            orthogonal: table.get(&orthogonal.source(source)),
-            ..CodaPrompt::sizes(table)
-        };
-        let form = Param::new("c2l", C2lForm::FeatureHinge, "the contrastive continual loss");
-        let temperature =
-            Param::new("c2l_temperature", 0.5, "temperature of `c2l = \"feature-softmax\"`");
-        let gamma = Param::new("c2l_gamma", 1.0, "weight of earlier prompts in `c2l = \"prompt\"`");
-        let margin = "margin of `c2l = \"prompt\"`; earlier prompts that are farther do not act";
-        let alpha = Param::new("c2l_alpha", 1.0, margin);
-        let unknown = "our choice; the paper's value is not known";
-        let c2l = C2l {
-            form: table.get(&form.source(source)),
-            temperature: table.get(&temperature.source(unknown).above(0.0)),
-            gamma: table.get(&gamma.source(unknown).above(0.0)),
-            alpha: table.get(&alpha.source(unknown).at_least(0.0)),
-        };
-        FedCPrompt { coda: CodaPrompt { prompted: Prompted::read(table), ..coda }, c2l }
+impl From<FedCPromptTable> for FedCPrompt {
+    fn from(table: FedCPromptTable) -> Self {
+        let FedCPromptTable { attention_softmax, orthogonal, sizes, components, c2l, prompted } =
+            table;
+        let usual = CodaPrompt::default();
+        let coda =
+            CodaPrompt { attention_softmax, orthogonal, sizes, components, prompted, ..usual };
+        FedCPrompt { coda, c2l }
     }
 }
 
@@ -148,6 +162,8 @@ pub(super) fn entry() -> MethodEntry {
         source: "Fed-CPrompt: Contrastive Prompt for Rehearsal-Free Federated Continual Learning, \
                  arXiv 2307.04869",
         state,
-        ..MethodEntry::averaging("fed-cprompt", FedCPrompt::read)
+        ..MethodEntry::averaging::<FedCPrompt>("fed-cprompt", |table| {
+            FedCPromptTable::read(table).into()
+        })
     }
 }

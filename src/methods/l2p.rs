@@ -29,7 +29,7 @@ use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
 use crate::scenario::RequirementError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
 /// Most prompts a pool may have.
 const LARGEST_POOL: u32 = 1_000;
@@ -47,62 +47,42 @@ pub enum PromptPlace {
 }
 
 /// The `[method]` table of L2P.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct L2p {
     /// Prompts in the pool.
+    #[key(default = 10, source = "L2P", at_least = 1.0, at_most = f64::from(LARGEST_POOL))]
     pub pool: u32,
-    /// Tokens of a prompt.
+    /// Tokens of a prompt; 0 is a linear probe.
+    #[key(default = 5, source = "L2P", at_least = 0.0, at_most = f64::from(LARGEST_POOL))]
     pub prompt_len: u32,
-    /// Prompts of an image.
+    /// Prompts of an image: those whose keys are nearest to its query.
+    #[key(default = 5, source = "L2P", at_least = 1.0, at_most = f64::from(LARGEST_POOL))]
     pub top: u32,
     /// Weight of the term that pulls chosen keys to queries.
+    #[key(default = 0.0, source = "0 in the public code of HGP; 0.1 in L2P", at_least = 0.0)]
     pub pull_weight: f64,
     /// Positions of prompt tokens.
+    #[key(
+        default = PromptPlace::ClsCopy,
+        source = "the port of L2P; HGP's code has misordered"
+    )]
     pub prompt_pos: PromptPlace,
-    /// Where random offsets are drawn, for [`PromptPlace::Misordered`]; shared by everybody.
+    /// Seed of the offsets that all parties share, for `prompt_pos = "misordered"`.
+    #[key(default = 0)]
     pub offset_seed: u32,
-    /// What a feature is made of.
+    /// Outputs of the last block whose mean is a feature.
+    #[key(
+        default = Pooling::ClsAndPrompts,
+        source = "the public code of HGP; the port has prompts"
+    )]
     pub pooling: Pooling,
-    /// What it shares with other prompts.
+    /// Keys of all methods with prompts.
+    #[key(flatten)]
     pub prompted: Prompted,
 }
 
-impl Default for L2p {
-    fn default() -> Self {
-        defaults(L2p::read)
-    }
-}
-
 impl L2p {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> L2p {
-        let number = |name, default: u32, doc| {
-            Param::new(name, default, doc).source("L2P").at_most(f64::from(LARGEST_POOL))
-        };
-        let pool = number("pool", 10, "prompts in the pool").at_least(1.0);
-        let length = number("prompt_len", 5, "tokens of a prompt; 0: a linear probe");
-        let top =
-            number("top", 5, "prompts of an image: those whose keys are nearest to its query");
-        let pull =
-            Param::new("pull_weight", 0.0, "weight of the term that pulls chosen keys to queries");
-        let pull = pull.source("0 in the public code of HGP; 0.1 in L2P").at_least(0.0);
-        let place = Param::new("prompt_pos", PromptPlace::ClsCopy, "positions of prompt tokens");
-        let seed = Param::new("offset_seed", 0, "where the offsets of `misordered` are drawn");
-        let pooling = Param::new("pooling", Pooling::ClsAndPrompts, "what a feature is made of");
-        let pooling = pooling.source("the public code of HGP; the port has prompts");
-        L2p {
-            pool: table.get(&pool),
-            prompt_len: table.get(&length.at_least(0.0)),
-            top: table.get(&top.at_least(1.0)),
-            pull_weight: table.get(&pull),
-            prompt_pos: table.get(&place.source("the port of L2P; HGP's code has misordered")),
-            offset_seed: table.get(&seed),
-            pooling: table.get(&pooling),
-            prompted: Prompted::read(table),
-        }
-    }
-
-    /// Where the tokens of an image stand; the offsets of everybody are `N(0, 0.02^2)` and never trained.
+    /// Positions of the tokens of an image; the offsets are `N(0, 0.02^2)` and never trained.
     fn position(&self, dim: usize) -> PromptPosition {
         let tokens = (self.top * self.prompt_len) as usize;
         match self.prompt_pos {

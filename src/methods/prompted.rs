@@ -22,7 +22,7 @@ use crate::learning::QueryView;
 use crate::model::{HeadKind, HeadStart, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, ModelFacts};
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Requires blocks that prompts live in.
 pub(super) fn blocks() -> Requirement {
@@ -38,10 +38,10 @@ pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {
     }
 }
 
-/// What their servers and clients keep.
+/// State of their servers and clients.
 pub(super) const STATE: &str = "server: all prompts and the head; client: nothing";
 
-/// Whether messages carry all prompts or those of the tasks so far.
+/// Prompts that messages carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum PoolForm {
     /// All from the first round on.
@@ -51,42 +51,30 @@ pub enum PoolForm {
     Growing,
 }
 
-/// What every such method has in its `[method]` table.
-#[derive(Clone, Debug, PartialEq)]
+/// Keys that every such method has in its `[method]` table.
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Prompted {
-    /// Which image a query is of, where training augments.
+    /// Image that a query is computed from, where training augments images.
+    #[key(
+        default = QueryView::Clean,
+        source = "saves a pass; the public codes query augmented images"
+    )]
     pub query: QueryView,
-    /// How much a client counts.
+    /// Weight of a client in the mean.
+    #[key(default = Weights::BySamples, source = "HGP; STSA's comparison has uniform")]
     pub weights: Weights,
-    /// Which head rows messages carry.
+    /// Head rows in messages.
+    #[key(default = HeadForm::Fixed, source = "the public code of HGP")]
     pub head: HeadForm,
-    /// How the head starts.
+    /// Start values of the head.
+    #[key(
+        default = HeadStart::Uniform,
+        source = "PyTorch; HGP's code of DualPrompt has timm's normal"
+    )]
     pub head_init: HeadStart,
 }
 
-impl Default for Prompted {
-    fn default() -> Self {
-        defaults(Prompted::read)
-    }
-}
-
 impl Prompted {
-    /// Reads these keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Prompted {
-        let query = Param::new("query", QueryView::Clean, "the image a query is of in training");
-        let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
-        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        let start = Param::new("head_init", HeadStart::Uniform, "how the head starts");
-        Prompted {
-            query: table
-                .get(&query.source("saves a pass; the public codes query augmented images")),
-            weights: table.get(&weights.source("HGP; STSA's comparison has uniform")),
-            head: table.get(&head.source("the public code of HGP")),
-            head_init: table
-                .get(&start.source("PyTorch; HGP's code of DualPrompt has timm's normal")),
-        }
-    }
-
     /// Returns the parts of FedAvg upon such prompts.
     pub(super) fn base<'m, S: ClientState, M: Memory>(
         &self,

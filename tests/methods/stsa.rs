@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, PartitionKind, Partitioner, Shard};
 use fedcast::learning::CacheFigures;
 use fedcast::methods::stsa::{
-    Estimation, HeadMode, OneUnit, Payload, Stsa, StsaConfig, UnitCount, Variant,
+    Estimation, HeadMode, LambdaScale, OneUnit, Payload, Stsa, StsaConfig, UnitCount, Variant,
 };
 use fedcast::model::FrozenPart;
 use fedcast::numerics::projection::Projection;
@@ -23,7 +23,8 @@ const WIDTH: u32 = 40;
 pub fn exact() -> StsaConfig {
     StsaConfig {
         width: WIDTH,
-        lambda: Penalty::Relative(1e-3),
+        lambda: 1e-3,
+        lambda_scale: LambdaScale::Trace,
         raises: 0,
         head_mode: HeadMode::Cosine,
         payload: Payload::F64,

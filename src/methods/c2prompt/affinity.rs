@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::numerics::affinity::{Affinity, Counting, RowScale};
 use crate::scenario::reader::Choice;
 
-/// How the scores of samples become rows that are compared.
+/// Rows that are made of the scores of samples and compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Scores {
     /// Means over samples and blocks, none below 0, in rows of unit length.

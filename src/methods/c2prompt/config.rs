@@ -1,8 +1,8 @@
-//! The settings of C2Prompt: defaults are the paper's where they are known, and ours where it is silent.
+//! Settings of C2Prompt: defaults are the paper's where they are known, and ours where it is silent.
 
 use super::{Moments, Scores};
 use crate::methods::powder::PowderConfig;
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::Keys;
 
 /// Between no mixing and the plain mean: over all rounds of the studies a component kept 0.35 (ViT-Tiny on CIFAR-100) to
 /// 0.84 (digits) of itself at it, and about half where nothing had been mixed before.
@@ -15,97 +15,66 @@ use crate::scenario::reader::{Param, TableReader, defaults};
 /// own components). Each mixing makes rows more alike, so that the weight falls from round to round.
 const TEMPERATURE: f64 = 0.03;
 
+/// Source of what is known of the paper.
+const PAPER: &str = "the paper, as a review tells it";
+
+/// Source of the rest.
+const OURS: &str = "ours; not known of the paper";
+
 /// The `[method]` table of C2Prompt.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct C2PromptConfig {
-    /// What is learnt and how, as in Powder.
+    /// Keys of Powder.
+    #[key(read = PowderConfig::read(table, [8, 10], PAPER))]
     pub powder: PowderConfig,
-    /// Whether classes get compensation prompts.
+    /// Compensation prompt for every class.
+    #[key(default = true, source = PAPER)]
     pub lcdc: bool,
-    /// Whose moments a class's Gaussian is pooled from.
+    /// Moments that the Gaussian of a class is pooled from.
+    #[key(default = Moments::All, source = OURS)]
     pub moments: Moments,
-    /// How often a step of training uses them.
+    /// Share of training steps with compensation prompts.
+    #[key(default = 0.5, source = PAPER, at_least = 0.0, at_most = 1.0)]
     pub probability: f64,
     /// Tokens of a compensation prompt.
+    #[key(default = 3, source = PAPER, at_least = 1.0, at_most = 1000.0)]
     pub compensation_len: u32,
-    /// Epochs in which they are trained.
+    /// Epochs in which compensation prompts are trained.
+    #[key(default = 5, source = OURS, at_least = 1.0, at_most = 10_000.0)]
     pub compensation_epochs: u32,
-    /// Added to every variance of a class.
+    /// Number added to every variance of a class.
+    #[key(default = 1e-4, source = OURS, above = 0.0)]
     pub variance_eps: f64,
-    /// No variance counts as less than this share of the mean variance of its class.
+    /// Least variance, as a share of the mean variance of its class.
+    #[key(default = 0.01, source = OURS, at_least = 0.0)]
     pub variance_floor: f64,
-    /// Whether the server mixes components by what classes they match.
+    /// Mixing of components by the classes that they match.
+    #[key(default = true, source = PAPER)]
     pub cpa: bool,
-    /// How the scores of samples become rows that are compared.
+    /// Rows that are made of the scores of samples and compared.
+    #[key(default = Scores::Means, source = "ours; the review has sums")]
     pub cpa_scores: Scores,
-    /// Temperature of the mixing.
+    /// Temperature of the mixing; 1e9 is the plain mean.
+    #[key(default = TEMPERATURE, source = OURS, above = 0.0)]
     pub cpa_temperature: f64,
-    /// Whether slots lend each other components as in Powder beside the mixing.
+    /// Lending of components between slots as in Powder, beside `cpa`.
+    #[key(default = false, source = "ours; the review has one in place of the other")]
     pub cpa_transfer: bool,
-    /// Whether components are mixed after the last round of a period, too.
+    /// Mixing after the last round of a period, too.
+    #[key(default = false, source = "ours; heads are tuned to prompts as they were")]
     pub cpa_last: bool,
-    /// Whether the journal says how slots answer right before and after they are mixed.
+    /// Test of slots right before and after every mixing, for the journal.
+    #[key(default = false, source = "ours; costs two tests a round")]
     pub cpa_accuracy: bool,
 }
 
-impl Default for C2PromptConfig {
-    fn default() -> Self {
-        defaults(C2PromptConfig::read)
-    }
-}
-
 impl C2PromptConfig {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> C2PromptConfig {
-        let (paper, ours) = ("the paper, as a review tells it", "ours; not known of the paper");
-        let lcdc = Param::new("lcdc", true, "a compensation prompt for every class");
-        let moments =
-            Param::new("moments", Moments::All, "whose moments a class's Gaussian is pooled from");
-        let probability =
-            Param::new("probability", 0.5, "share of training steps with compensation prompts");
-        let length = Param::new("compensation_len", 3, "tokens of a compensation prompt");
-        let epochs = Param::new("compensation_epochs", 5, "epochs in which they are trained");
-        let eps = Param::new("variance_eps", 1e-4, "added to every variance of a class");
-        let floor =
-            Param::new("variance_floor", 0.01, "least variance, as a share of the class's mean");
-        let cpa = Param::new("cpa", true, "components are mixed by the classes that they match");
-        let scores =
-            Param::new("cpa_scores", Scores::Means, "how scores become rows that are compared");
-        let tau = Param::new(
-            "cpa_temperature",
-            TEMPERATURE,
-            "temperature of the mixing; 1e9: plain mean",
-        );
-        let transfer =
-            Param::new("cpa_transfer", false, "slots lend components as in Powder beside `cpa`");
-        let last = Param::new("cpa_last", false, "mixes after the last round of a period, too");
-        let accuracy =
-            Param::new("cpa_accuracy", false, "tests slots before and after every mixing");
-        C2PromptConfig {
-            powder: PowderConfig::read_with(table, [8, 10], paper),
-            lcdc: table.get(&lcdc.source(paper)),
-            moments: table.get(&moments.source(ours)),
-            probability: table.get(&probability.source(paper).at_least(0.0).at_most(1.0)),
-            compensation_len: table.get(&length.source(paper).at_least(1.0).at_most(1000.0)),
-            compensation_epochs: table.get(&epochs.source(ours).at_least(1.0).at_most(10_000.0)),
-            variance_eps: table.get(&eps.source(ours).above(0.0)),
-            variance_floor: table.get(&floor.source(ours).at_least(0.0)),
-            cpa: table.get(&cpa.source(paper)),
-            cpa_scores: table.get(&scores.source("ours; the review has sums")),
-            cpa_temperature: table.get(&tau.source(ours).above(0.0)),
-            cpa_transfer: table
-                .get(&transfer.source("ours; the review has one in place of the other")),
-            cpa_last: table.get(&last.source("ours; heads are tuned to prompts as they were")),
-            cpa_accuracy: table.get(&accuracy.source("ours; costs two tests a round")),
-        }
-    }
-
-    /// Whether anybody ever sees a compensation prompt.
+    /// Returns true if anybody ever sees a compensation prompt.
     pub fn compensates(&self) -> bool {
         self.lcdc && self.probability > 0.0
     }
 
-    /// Whether a coin says which steps have compensation prompts, another one for every client.
+    /// Returns true if a coin says which steps have compensation prompts, another one for every client.
     pub fn tosses(&self) -> bool {
         self.compensates() && self.probability < 1.0
     }

@@ -11,7 +11,7 @@ use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
-/// Whose moments a class's Gaussian is pooled from.
+/// Moments that the Gaussian of a class is pooled from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Moments {
     /// Everybody's who has reported the class so far, in whatever period.

@@ -11,9 +11,9 @@ use crate::learning::{Head, HeadLoss, HeadTraining, Schedule};
 use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ModelFacts, PolicyError, RoundContext};
-use crate::scenario::reader::Choice;
+use crate::scenario::reader::{Choice, Keys};
 
-/// Which classes the server rebalances the head over after a round.
+/// Classes that the server rebalances the head over after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rebalance {
     /// The head stays as averaged.
@@ -43,7 +43,7 @@ impl Rebalance {
     }
 }
 
-/// What rebalancing minimises.
+/// Loss that rebalancing minimizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RebalanceLoss {
     /// Cross-entropy of z / (|z| tau).
@@ -52,7 +52,7 @@ pub enum RebalanceLoss {
     Plain,
 }
 
-/// How often each class is drawn.
+/// Frequency of each class among drawn features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Omega {
     /// Every class equally often.
@@ -61,31 +61,52 @@ pub enum Omega {
     Share,
 }
 
-/// How the head is rebalanced.
-#[derive(Clone, Debug, PartialEq)]
+/// Rebalancing of the head, with the keys of HGP.
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Rebalancing {
-    /// Over which classes.
+    /// Classes that the head is rebalanced over.
+    #[key(name = "rebalance", default = Rebalance::Both, source = "paper")]
     pub over: Rebalance,
-    /// How often each class is drawn.
+    /// Frequency of each class among drawn features; shares count the samples behind Gaussians.
+    #[key(default = Omega::Uniform, source = "public code")]
     pub omega: Omega,
     /// Features drawn per class and epoch.
+    #[key(default = 256, source = "paper", at_least = 1.0)]
     pub samples_per_class: u32,
-    /// Epochs; each draws afresh.
+    /// Epochs of rebalancing per round.
+    ///
+    /// Each draws afresh.
+    #[key(name = "rebalance_epochs", default = 5, source = "paper", at_least = 1.0)]
     pub epochs: u32,
-    /// Features per step.
+    /// Features per step of rebalancing.
+    #[key(name = "rebalance_batch", default = 256, source = "paper", at_least = 1.0)]
     pub batch: u32,
-    /// Learning rate at the start of the cosine.
+    /// Learning rate of rebalancing at the start of its cosine.
+    #[key(name = "rebalance_lr", default = 0.01, source = "paper", above = 0.0)]
     pub lr: f64,
-    /// Momentum of the SGD.
+    /// Momentum of the SGD that rebalances.
+    #[key(
+        name = "rebalance_momentum",
+        default = 0.9,
+        source = "paper",
+        at_least = 0.0,
+        below = 1.0
+    )]
     pub momentum: f64,
-    /// What it minimises.
+    /// Loss that rebalancing minimizes.
+    #[key(
+        name = "rebalance_loss",
+        default = RebalanceLoss::Normalised,
+        source = "public code; the paper says plain"
+    )]
     pub loss: RebalanceLoss,
-    /// Temperature of the normalised logits.
+    /// Temperature of the normalized logits.
+    #[key(default = 0.1, source = "public code", above = 0.0)]
     pub tau: f64,
 }
 
 impl Rebalancing {
-    /// Whether anything is drawn, for which Gaussians travel.
+    /// Returns true if anything is drawn, for which Gaussians travel.
     pub fn is_on(&self) -> bool {
         self.over != Rebalance::None
     }

@@ -27,58 +27,38 @@ use crate::learning::{Prompting, QueryView};
 use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, Lab, ModelFacts, PolicyError};
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::Keys;
 
 /// The `[method]` table of FedAvg-Prompt.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
+#[keys(check = prompt_has_halves(table, section.prompt_len))]
 pub struct FedAvgPrompt {
-    /// Prompts of a block, and keys.
+    /// Prompts of a block, each with a key.
+    #[key(default = 100, source = "HePCo", at_least = 1.0, at_most = 100_000.0)]
     pub pool: u32,
     /// Rows of a prompt, half keys and half values.
+    #[key(default = 20, source = "HePCo", at_least = 2.0, at_most = 10_000.0)]
     pub prompt_len: u32,
     /// Blocks with a pool, from the first; at most the depth of the backbone.
+    #[key(default = 5, source = "HePCo", at_least = 1.0, at_most = 99.0)]
     pub n_blocks: u32,
-    /// Prompts begin between 0 and this; keys, whose length says nothing, between 0 and 1.
+    /// Largest start value of a prompt, of uniform draws from 0.
+    ///
+    /// Keys, whose length says nothing, begin between 0 and 1.
+    #[key(default = 1.0, source = "HePCo's code", at_least = 0.0)]
     pub prompt_init: f64,
-    /// Which image a query is of where training augments.
+    /// Image that a query is computed from, where training augments images.
+    #[key(default = QueryView::Clean, source = "augmented in HePCo's code, which pays for it")]
     pub query: QueryView,
-    /// How much a client counts.
+    /// Weight of a client in the mean.
+    #[key(default = Weights::Uniform, source = "HePCo")]
     pub weights: Weights,
-    /// Which head rows messages carry.
+    /// Head rows in messages.
+    #[key(default = HeadForm::Fixed, source = "HePCo")]
     pub head: HeadForm,
 }
 
-impl Default for FedAvgPrompt {
-    fn default() -> Self {
-        defaults(FedAvgPrompt::read)
-    }
-}
-
 impl FedAvgPrompt {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedAvgPrompt {
-        let pool = Param::new("pool", 100, "prompts of a block, each with a key").source("HePCo");
-        let pool = table.get(&pool.at_least(1.0).at_most(100_000.0));
-        let length = Param::new("prompt_len", 20, "rows of a prompt, half keys, half values");
-        let prompt_len: u32 = table.get(&length.source("HePCo").at_least(2.0).at_most(10_000.0));
-        prompt_has_halves(table, prompt_len);
-        let n_blocks =
-            Param::new("n_blocks", 5, "prompted blocks from the first on, at most the depth");
-        let init = Param::new("prompt_init", 1.0, "prompts begin evenly spread from 0 to this");
-        let query = Param::new("query", QueryView::Clean, "what a query is of under augmentation");
-        let weights = Param::new("weights", Weights::Uniform, "how much a client counts");
-        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        FedAvgPrompt {
-            pool,
-            prompt_len,
-            n_blocks: table.get(&n_blocks.source("HePCo").at_least(1.0).at_most(99.0)),
-            prompt_init: table.get(&init.source("HePCo's code").at_least(0.0)),
-            query: table.get(&query.source("augmented in HePCo's code, which pays for it")),
-            weights: table.get(&weights.source("HePCo")),
-            head: table.get(&head.source("HePCo")),
-        }
-    }
-
     /// The pools of a model.
     pub fn pools(&self, model: &ModelFacts) -> PoolShape {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);

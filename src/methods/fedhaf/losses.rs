@@ -20,7 +20,7 @@ use crate::learning::losses::{Distillation, distillation};
 use crate::model::{Drops, ops};
 use crate::scenario::reader::Choice;
 
-/// Which outputs compete in the cross-entropy of new samples.
+/// Outputs that compete in the cross-entropy of new samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Supervision {
     /// Outputs of the current task (head splitting).
@@ -29,7 +29,7 @@ pub enum Supervision {
     All,
 }
 
-/// How the module's losses take the squares of a feature's entries together.
+/// Mean or sum of the squares of a feature's entries, in the module's losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Squares {
     /// Their mean over the width, as a mean squared error has it.

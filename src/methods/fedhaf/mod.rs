@@ -56,133 +56,93 @@ use crate::learning::Herding;
 use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, Service, Veto};
-use crate::scenario::reader::{Param, TableReader, defaults};
+use crate::scenario::reader::{Keys, TableReader};
 
 /// The `[method]` table of FedHAF.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(check = section.refuse_settled_redraws(table))]
 pub struct FedHaf {
-    /// Whether there is a module between features and head.
+    /// Feature adjustment module between features and head.
+    #[key(default = true)]
     pub module: bool,
     /// Width of the module's first two layers.
+    #[key(default = 512, source = "Table 6", at_least = 1.0, at_most = 65_536.0)]
     pub module_hidden: u32,
-    /// Width of what the module gives.
+    /// Width of an adjusted feature, which the module gives.
+    #[key(default = 256, source = "Table 6", at_least = 1.0, at_most = 65_536.0)]
     pub module_width: u32,
     /// Width of the head's hidden layer.
+    #[key(default = 128, source = "Table 6", at_least = 1.0, at_most = 65_536.0)]
     pub head_hidden: u32,
-    /// Where the module adds its input.
+    /// Place at which the module adds its input.
+    #[key(
+        default = Residual::Identity,
+        source = "Table 6 has a \"residual add\" that fits no place; around a layer of equal widths"
+    )]
     pub residual: Residual,
     /// Share of entries dropped in training.
+    #[key(default = 0.1, source = "not in the paper", at_least = 0.0, below = 1.0)]
     pub dropout: f64,
     /// Moments of the module's batch norms after the first task.
+    #[key(default = Norms::Settled, source = "not in the paper")]
     pub norms: Norms,
     /// Moments of the previous model where it teaches.
+    #[key(default = TeacherNorms::Student, source = "not in the paper")]
     pub teacher_norms: TeacherNorms,
-    /// Squares of features in the module's losses.
+    /// Mean or sum of the squares of a feature's entries, in the module's losses.
+    #[key(
+        default = Squares::Mean,
+        source = "equations 2 and 3 have the sum, which is no longer stable at a rate of 0.02 and settled moments"
+    )]
     pub squares: Squares,
-    /// Whether module and head are drawn anew at each task.
+    /// Draw module and head anew at each task.
+    #[key(default = false, source = "appendix C prints so, and forgets all but what is distilled")]
     pub reinitialise: bool,
-    /// Two stages or one.
+    /// Stages of a client's training after the first task.
+    #[key(default = Stages::Two)]
     pub stages: Stages,
-    /// Epochs of the second stage; those of `[client]` where not given.
+    /// Epochs of the module's stage; those of `[client]` if unset.
+    #[key(at_least = 1.0)]
     pub module_epochs: Option<u32>,
-    /// Which outputs compete.
+    /// Outputs that compete in the cross-entropy of new samples.
+    #[key(default = Supervision::Split, source = "head splitting, section 4.2")]
     pub supervision: Supervision,
-    /// Whether exemplars have a cross-entropy, over all classes seen.
+    /// Cross-entropy of exemplars, over all classes seen.
+    #[key(default = true, source = "algorithm 1 and section 3.3; equation 4 has new samples only")]
     pub exemplars_in_ce: bool,
     /// Factor on the cross-entropy.
+    #[key(default = 1.0, source = "section 4.2", at_least = 0.0, at_most = 1e6)]
     pub lambda_ce: f64,
     /// Factor on the distillation of old outputs.
+    #[key(default = 1.0, source = "section 4.2", at_least = 0.0, at_most = 1e6)]
     pub lambda_kd: f64,
     /// Factor on the distillation of features.
+    #[key(default = 2.0, source = "section 4.2", at_least = 0.0, at_most = 1e6)]
     pub lambda_fd: f64,
     /// Factor on the balance of feature norms.
+    #[key(default = 1.0, source = "section 4.2", at_least = 0.0, at_most = 1e6)]
     pub lambda_fb: f64,
     /// Share of the samples of a class that a client keeps.
+    #[key(default = 0.2, source = "section 4.1", at_least = 0.0, at_most = 1.0)]
     pub retention: f64,
-    /// Which of them.
+    /// Order in which the samples of a class are kept.
+    #[key(default = Herding::Nearest, source = "equation 6")]
     pub herding: Herding,
-    /// How much a client counts.
+    /// Weight of a client in the mean.
+    #[key(default = Weights::BySamples, source = "section 3.3 and appendix C")]
     pub weights: Weights,
-    /// Which head rows messages carry.
+    /// Head rows in messages.
+    #[key(default = HeadForm::Fixed)]
     pub head: HeadForm,
 }
 
-impl Default for FedHaf {
-    fn default() -> Self {
-        defaults(FedHaf::read)
-    }
-}
-
 impl FedHaf {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> FedHaf {
-        let width = |name, default, doc| {
-            Param::new(name, default, doc).source("Table 6").at_least(1.0).at_most(65_536.0)
-        };
-        let factor = |name, default, doc| {
-            Param::new(name, default, doc).source("section 4.2").at_least(0.0).at_most(1e6)
-        };
-        let module = Param::new("module", true, "the feature adjustment module");
-        let residual =
-            Param::new("residual", Residual::Identity, "where the module adds its input").source(
-                "Table 6 has a \"residual add\" that fits no place; around a layer of equal widths",
-            );
-        let dropout = Param::new("dropout", 0.1, "share of entries dropped in training")
-            .source("not in the paper")
-            .at_least(0.0)
-            .below(1.0);
-        let norms =
-            Param::new("norms", Norms::Settled, "moments in the module after the first task");
-        let teacher = "moments of the previous model where it teaches";
-        let teacher_norms = Param::new("teacher_norms", TeacherNorms::Student, teacher);
-        let redraw = "draw module and head anew at each task";
-        let reinitialise = Param::new("reinitialise", false, redraw)
-            .source("appendix C prints so, and forgets all but what is distilled");
-        let squares = Param::new("squares", Squares::Mean, "squares in the module's losses")
-            .source("equations 2 and 3 have the sum, which is no longer stable at a rate of 0.02 and settled moments");
-        let stages = Param::new("stages", Stages::Two, "how a client trains after the first task");
-        let module_epochs = Param::unset("module_epochs", "epochs of the module's stage");
-        let supervision = Param::new("supervision", Supervision::Split, "outputs that compete");
-        let exemplars_in_ce =
-            Param::new("exemplars_in_ce", true, "cross-entropy of exemplars over all seen classes")
-                .source("algorithm 1 and section 3.3; equation 4 has new samples only");
-        let retention = Param::new("retention", 0.2, "share of a class that a client keeps")
-            .source("section 4.1")
-            .at_least(0.0)
-            .at_most(1.0);
-        let herding = Param::new("herding", Herding::Nearest, "which samples of a class are kept");
-        let weights = Param::new("weights", Weights::BySamples, "how much a client counts");
-        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        let config = FedHaf {
-            module: table.get(&module),
-            module_hidden: table.get(&width("module_hidden", 512, "width inside the module")),
-            module_width: table.get(&width("module_width", 256, "width of an adjusted feature")),
-            head_hidden: table.get(&width("head_hidden", 128, "width inside the head")),
-            residual: table.get(&residual),
-            dropout: table.get(&dropout),
-            norms: table.get(&norms.source("not in the paper")),
-            teacher_norms: table.get(&teacher_norms.source("not in the paper")),
-            squares: table.get(&squares),
-            reinitialise: table.get(&reinitialise),
-            stages: table.get(&stages),
-            module_epochs: table.optional(&module_epochs.at_least(1.0)),
-            supervision: table.get(&supervision.source("head splitting, section 4.2")),
-            exemplars_in_ce: table.get(&exemplars_in_ce),
-            lambda_ce: table.get(&factor("lambda_ce", 1.0, "factor on the cross-entropy")),
-            lambda_kd: table.get(&factor("lambda_kd", 1.0, "factor on output distillation")),
-            lambda_fd: table.get(&factor("lambda_fd", 2.0, "factor on feature distillation")),
-            lambda_fb: table.get(&factor("lambda_fb", 1.0, "factor on feature balance")),
-            retention: table.get(&retention),
-            herding: table.get(&herding.source("equation 6")),
-            weights: table.get(&weights.source("section 3.3 and appendix C")),
-            head: table.get(&head),
-        };
-        if config.reinitialise && config.norms == Norms::Settled {
+    fn refuse_settled_redraws(&self, table: &mut TableReader<'_>) {
+        if self.reinitialise && self.norms == Norms::Settled {
             let message = "nothing has settled in a module that was just drawn";
             let help = "write `norms = \"batch\"` beside it";
             table.reject("reinitialise", message, "with settled norms", help);
         }
-        config
     }
 
     /// Module and head for a model of these dimensions.

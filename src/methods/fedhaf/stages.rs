@@ -15,7 +15,7 @@ use crate::numerics::streams::Domain;
 use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::Choice;
 
-/// How a client trains from the second task on.
+/// Stages of a client's training from the second task on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Stages {
     /// First the head, then the module.

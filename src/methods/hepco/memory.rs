@@ -1,9 +1,9 @@
-//! What HePCo's server keeps beside pools and head: label counts, and itself at the end of the last task.
-//! Generators live for a round.
+//! Memory of HePCo's server beside pools and head: label counts, and itself at the end of the last task. Generators live
+//! for a round.
 
 use std::sync::Arc;
 
-use super::consolidation::Previous;
+use super::consolidation::{Local, Previous};
 use crate::methods::averaged;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{parameter_sections, parameters_of};
@@ -19,6 +19,16 @@ pub struct Memory {
     pub counts: Vec<u64>,
     /// From the second task on.
     pub previous: Option<Previous>,
+}
+
+impl Memory {
+    /// Adds the label counts of a round.
+    pub(super) fn count(&mut self, teachers: &[Local]) {
+        for teacher in teachers {
+            let counts = self.counts.iter_mut().zip(&teacher.counts);
+            counts.for_each(|(sum, count)| *sum += u64::from(*count));
+        }
+    }
 }
 
 impl averaged::Memory for Memory {

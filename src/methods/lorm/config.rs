@@ -1,4 +1,4 @@
-//! The `[method]` table of LoRM, and which layers it is about.
+//! The `[method]` table of LoRM, and the layers that it is about.
 
 use clap::ValueEnum;
 
@@ -8,9 +8,9 @@ use crate::methods::low_rank::{ALL_BLOCKS, LowRank};
 use crate::methods::regression::{InputStatistics, Layer};
 use crate::model::{Factor, HeadStart, LinearLayer, LoraPlace, LoraShape};
 use crate::policy::ModelFacts;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
-/// Which factor trains.
+/// Factor of a pair that a round trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Factors {
     /// B and A in turns, B first in every task.
@@ -24,53 +24,35 @@ pub enum Factors {
 }
 
 /// The `[method]` table of LoRM.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Lorm {
-    /// Rank of a pair.
+    /// Rank of a LoRA pair.
+    #[key(default = 16, source = "HGP's tables: 1 to 32", at_least = 1.0, at_most = 65_536.0)]
     pub rank: u32,
-    /// Which factor trains.
+    /// Factor that a round trains.
+    #[key(default = Factors::Alternate, source = "the public code of LoRM")]
     pub factors: Factors,
-    /// Factors on the learning rates of B and A.
-    pub rates: [f64; 2],
-    /// What is sent of inputs.
+    /// Factor on the learning rate of B.
+    #[key(default = 1.0, source = "the public code of LoRM", at_least = 0.0)]
+    pub b_lr: f64,
+    /// Factor on the learning rate of A.
+    #[key(default = 1.0, source = "the public code of LoRM", at_least = 0.0)]
+    pub a_lr: f64,
+    /// Moments of inputs that are sent.
+    #[key(read = InputStatistics::read(table, (0.0, 0.5), "HGP's tables; 0.3 on CUB-200"))]
     pub statistics: InputStatistics,
-    /// How a linear head starts.
+    /// Start values of the head.
+    #[key(default = HeadStart::Normal, source = "timm's head, as the public code has it")]
     pub head_init: HeadStart,
-    /// Which head rows messages carry.
+    /// Head rows in messages.
+    #[key(default = HeadForm::Fixed)]
     pub head: HeadForm,
-    /// How much a client counts in the mean of biases.
+    /// Weight of a client in the mean of biases.
+    #[key(default = Weights::BySamples, source = "the public code of LoRM")]
     pub weights: Weights,
 }
 
-impl Default for Lorm {
-    fn default() -> Self {
-        defaults(Lorm::read)
-    }
-}
-
 impl Lorm {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Lorm {
-        let code = "the public code of LoRM";
-        let rank = Param::new("rank", 16, "rank of a LoRA pair").source("HGP's tables: 1 to 32");
-        let factors = Param::new("factors", Factors::Alternate, "the factor that a round trains");
-        let rate = |name, doc| Param::new(name, 1.0, doc).source(code).at_least(0.0);
-        let b = rate("b_lr", "factor on the learning rate of B");
-        let a = rate("a_lr", "factor on the learning rate of A");
-        let head_init = Param::new("head_init", HeadStart::Normal, "how the head starts");
-        let head = Param::new("head", HeadForm::Fixed, "head rows in messages");
-        let weights = Param::new("weights", Weights::BySamples, "how much a client's bias counts");
-        Lorm {
-            rank: table.get(&rank.at_least(1.0).at_most(65_536.0)),
-            factors: table.get(&factors.source(code)),
-            rates: [table.get(&b), table.get(&a)],
-            statistics: InputStatistics::read(table, (0.0, 0.5), "HGP's tables; 0.3 on CUB-200"),
-            head_init: table.get(&head_init.source("timm's head, as the public code has it")),
-            head: table.get(&head),
-            weights: table.get(&weights.source(code)),
-        }
-    }
-
     /// Its pairs in such a model.
     pub(super) fn shape(&self, model: &ModelFacts) -> LoraShape {
         let at = LinearLayer::ALL.map(LoraPlace::at).to_vec();

@@ -111,8 +111,8 @@ impl Adaptation for Lorm {
 
     fn rate_factor(&self, name: &str) -> f64 {
         match Factor::of(name) {
-            Some(Factor::B) => self.rates[0],
-            Some(Factor::A) => self.rates[1],
+            Some(Factor::B) => self.b_lr,
+            Some(Factor::A) => self.a_lr,
             None => 1.0,
         }
     }

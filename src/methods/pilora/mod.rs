@@ -48,10 +48,10 @@ use crate::model::{
 };
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, ModelFacts, Place, PolicyError, Predictor, SketchFacts, UpSize};
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::Section;
 
-/// Which prototypes compete in the loss.
+/// Prototypes that compete in the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Compete {
     /// Those of all classes of the run.
@@ -74,7 +74,7 @@ impl Compete {
     }
 }
 
-/// Through which pairs a sample passes.
+/// Pairs that a sample passes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Forward {
     /// Those of all tasks so far, added.
@@ -83,7 +83,7 @@ pub enum Forward {
     Current,
 }
 
-/// What becomes of the prototype of a class of which nobody reports a feature.
+/// Prototype of a class of which nobody reports a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unreported {
     /// It stays.
@@ -93,79 +93,52 @@ pub enum Unreported {
 }
 
 /// The `[method]` table of PILoRA.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct PiLora {
-    /// Its pairs.
+    /// Pairs of a task.
+    #[key(read = LowRank::read(table, ["rank", "at", "blocks"], PiLora::pairs(), "PILoRA"))]
     pub lora: LowRank,
-    /// Through which of them a sample passes.
+    /// Pairs that a sample passes through.
+    #[key(default = Forward::Sum, source = "the port; the authors' code has current")]
     pub forward: Forward,
-    /// Which prototypes compete.
+    /// Prototypes that compete in the loss.
+    #[key(default = Compete::All, source = "both codes")]
     pub compete: Compete,
-    /// Divides distances in the cross-entropy.
+    /// Divisor of distances in the cross-entropy.
+    #[key(default = 1.0, source = "PILoRA", above = 0.0)]
     pub temperature: f64,
     /// Weight of the distance from the own prototype.
+    #[key(default = 0.001, source = "PILoRA", at_least = 0.0)]
     pub pull: f64,
-    /// Weight of products with the `A` of earlier tasks.
+    /// Weight of the products of A with those of earlier tasks.
+    #[key(default = 0.5, source = "PILoRA", at_least = 0.0)]
     pub orthogonality: f64,
-    /// Weight of the sum of magnitudes of `A`.
+    /// Weight of the sum of magnitudes in A.
+    #[key(default = 0.01, source = "PILoRA", at_least = 0.0)]
     pub sparsity: f64,
-    /// Weight decay in the gradient.
+    /// Weight decay, as a term of the loss.
+    #[key(default = 1e-5, source = "PILoRA", at_least = 0.0)]
     pub decay: f64,
     /// Factor on the learning rate of prototypes.
+    #[key(default = 1.0, source = "200 in the authors' code on CIFAR-100", at_least = 0.0)]
     pub prototype_lr: f64,
-    /// A class counts as met with more features than so many.
+    /// Number of a class's features in training that a report of it must exceed.
+    #[key(default = 5, source = "the port; 0 in the authors' code")]
     pub min_features: u32,
-    /// How much the closest prototype counts.
+    /// Sharpness of the weights of prototypes: the larger it is, the more the closest counts.
+    #[key(default = 5.0, source = "both codes: 1 / 0.2", at_least = 0.0)]
     pub sharpness: f64,
-    /// What becomes of a prototype without a report.
+    /// Prototype of a class of which nobody reports a feature.
+    #[key(default = Unreported::Keep, source = "the port; the authors' code has mean")]
     pub unreported: Unreported,
-    /// How much a client counts in the means of pairs.
+    /// Weight of a client in the mean of pairs.
+    #[key(default = Weights::BySamples, source = "the port in HGP's benchmark")]
     pub weights: Weights,
 }
 
-impl Default for PiLora {
-    fn default() -> Self {
-        defaults(PiLora::read)
-    }
-}
-
 impl PiLora {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> PiLora {
-        let (paper, port) = ("PILoRA", "the port in HGP's benchmark");
-        let lora = LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: 1 };
-        let forward = Param::new("forward", Forward::Sum, "pairs that a sample passes through");
-        let compete = Param::new("compete", Compete::All, "prototypes that compete in the loss");
-        let temperature = Param::new("temperature", 1.0, "divides distances in the cross-entropy");
-        let pull = Param::new("pull", 0.001, "weight of the distance from the own prototype");
-        let orthogonality = "weight of the products of A with those of earlier tasks";
-        let orthogonality = Param::new("orthogonality", 0.5, orthogonality);
-        let sparsity = Param::new("sparsity", 0.01, "weight of the magnitudes in A");
-        let decay = Param::new("decay", 1e-5, "weight decay, as a term of the loss");
-        let prototype_lr =
-            Param::new("prototype_lr", 1.0, "factor on the learning rate of prototypes");
-        let min_features = "features of a class in training that a report needs more of";
-        let min_features = Param::new("min_features", 5, min_features);
-        let sharpness = Param::new("sharpness", 5.0, "how much the closest prototype counts");
-        let unreported = "the prototype of a class that nobody reports";
-        let unreported = Param::new("unreported", Unreported::Keep, unreported);
-        let weights = Param::new("weights", Weights::BySamples, "how much a client's pairs count");
-        PiLora {
-            lora: LowRank::read(table, ["rank", "at", "blocks"], lora, paper),
-            forward: table.get(&forward.source("the port; the authors' code has current")),
-            compete: table.get(&compete.source("both codes")),
-            temperature: table.get(&temperature.source(paper).above(0.0)),
-            pull: table.get(&pull.source(paper).at_least(0.0)),
-            orthogonality: table.get(&orthogonality.source(paper).at_least(0.0)),
-            sparsity: table.get(&sparsity.source(paper).at_least(0.0)),
-            decay: table.get(&decay.source(paper).at_least(0.0)),
-            prototype_lr: table
-                .get(&prototype_lr.source("200 in the authors' code on CIFAR-100").at_least(0.0)),
-            min_features: table.get(&min_features.source("the port; 0 in the authors' code")),
-            sharpness: table.get(&sharpness.source("both codes: 1 / 0.2").at_least(0.0)),
-            unreported: table.get(&unreported.source("the port; the authors' code has mean")),
-            weights: table.get(&weights.source(port)),
-        }
+    fn pairs() -> LowRank {
+        LowRank { rank: 4, at: vec![LoraPlace::Q, LoraPlace::V], blocks: 1 }
     }
 
     fn shape(&self, model: &ModelFacts) -> LoraShape {

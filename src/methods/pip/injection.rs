@@ -19,7 +19,7 @@ use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::scenario::reader::Choice;
 
-/// What is injected.
+/// Features that are injected for a prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Injection {
     /// Copies moved by a part of the variance, upwards (code of HGP's benchmark).

@@ -38,11 +38,11 @@ use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload}
 use super::prompted;
 use crate::learning::Classifier;
 use crate::policy::PolicyError;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 use crate::scenario::{RequirementError, Scenario, WireForm};
 use crate::wire::WireError;
 
-/// By which expert features for prototypes are made.
+/// Expert by which features for prototypes are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Features {
     /// The one whose key is nearest, as in answers (code of HGP's benchmark).
@@ -52,51 +52,34 @@ pub enum Features {
 }
 
 /// The `[method]` table of PIP.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Pip {
     /// Prompts as DualPrompt has them.
+    #[key(flatten)]
     pub base: DualPrompt,
-    /// `J`: copies of every prototype; 0 is DualPrompt.
+    /// Copies of a prototype in every batch with `inject = "variance"`; 0 is DualPrompt.
+    ///
+    /// `J` of the paper.
+    #[key(default = 5, source = BENCHMARK, at_most = 1_000.0)]
     pub copies: u32,
-    /// What they are.
+    /// Features that are injected for a prototype.
+    #[key(default = Injection::Variance, source = BENCHMARK)]
     pub inject: Injection,
-    /// How Gaussians become one.
+    /// Rule that makes one Gaussian of those of clients.
+    #[key(default = Merge::Moments, source = "what both codes mean")]
     pub merge: Merge,
-    /// How much clients count in it.
+    /// Weight of a client in the Gaussian of a class.
+    #[key(default = Weighing::Samples, source = BENCHMARK)]
     pub proto_weights: Weighing,
-    /// By which expert features are made.
+    /// Expert by which features for prototypes are made.
+    #[key(default = Features::Matched, source = BENCHMARK)]
     pub features: Features,
 }
 
-impl Default for Pip {
-    fn default() -> Self {
-        defaults(Pip::read)
-    }
-}
+/// Source of most defaults.
+const BENCHMARK: &str = "the code of HGP's benchmark";
 
 impl Pip {
-    /// Reads the keys of a `[method]` table.
-    pub fn read(table: &mut TableReader<'_>) -> Pip {
-        let code = "the code of HGP's benchmark";
-        let copies = Param::new(
-            "copies",
-            5,
-            "copies of a prototype in every batch with `inject = \"variance\"`; 0 is DualPrompt",
-        );
-        let inject = Param::new("inject", Injection::Variance, "what is injected of a prototype");
-        let merge = Param::new("merge", Merge::Moments, "how Gaussians of clients become one");
-        let weights = Param::new("proto_weights", Weighing::Samples, "how clients count in it");
-        let features = Param::new("features", Features::Matched, "the expert behind prototypes");
-        Pip {
-            base: DualPrompt::read(table),
-            copies: table.get(&copies.source(code).at_most(1_000.0)),
-            inject: table.get(&inject.source(code)),
-            merge: table.get(&merge.source("what both codes mean")),
-            proto_weights: table.get(&weights.source(code)),
-            features: table.get(&features.source(code)),
-        }
-    }
-
     /// Returns true if there are prototypes at all.
     fn injects(&self) -> bool {
         self.copies > 0

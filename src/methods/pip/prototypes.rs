@@ -23,7 +23,7 @@ pub(super) const MEANS: &str = "means";
 pub(super) const VARIANCES: &str = "variances";
 pub(super) const COUNTS: &str = "counts";
 
-/// What becomes of the Gaussians of clients.
+/// Rule that makes one Gaussian of those of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Merge {
     /// Their moments are matched.
@@ -32,7 +32,7 @@ pub enum Merge {
     Benchmark,
 }
 
-/// How much a client counts for a class that it holds.
+/// Weight of a client for a class that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weighing {
     /// By all its samples of the task (code of HGP's benchmark).

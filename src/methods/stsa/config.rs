@@ -1,11 +1,11 @@
-//! The settings of STSA and STSA-E.
+//! Settings of STSA and STSA-E.
 
 use clap::ValueEnum;
 
 use crate::numerics::ridge::Penalty;
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// How the head scores features.
+/// Scores that the head gives to features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadMode {
     /// Features and rows of the head at length one (the code).
@@ -18,16 +18,16 @@ pub enum HeadMode {
     Linear,
 }
 
-/// What lambda is measured in.
+/// Unit of `lambda`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-enum LambdaScale {
+pub enum LambdaScale {
     /// Added as it is (the paper).
     Absolute,
     /// Times tr(G) / D, for features of any scale.
     Trace,
 }
 
-/// The numbers in which statistics travel; sums are f64 on both sides.
+/// Numbers in which statistics travel; sums are f64 on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Payload {
     /// Four bytes a number, as the paper counts.
@@ -36,7 +36,7 @@ pub enum Payload {
     F64,
 }
 
-/// Which units of a class count as its `U`.
+/// Units of a class that count as its `U`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum UnitCount {
     /// Units that hold a sample of the class: unbiased.
@@ -47,7 +47,7 @@ pub enum UnitCount {
     Total,
 }
 
-/// What is assumed of a class that a single unit holds: its scatter is unknown.
+/// Assumed scatter of a class that a single unit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OneUnit {
     /// No scatter: its samples lie at their mean.
@@ -56,101 +56,93 @@ pub enum OneUnit {
     Pooled,
 }
 
-/// What clients send.
+/// Statistics that clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// STSA: the Gram matrix itself.
     Exact {
-        /// Whether only its lower triangle travels.
+        /// Lower triangle alone.
         symmetric: bool,
     },
     /// STSA-E: counts, from which the server estimates it.
     Estimated(Estimation),
 }
 
-/// How STSA-E estimates the Gram matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Keys that STSA alone has.
+#[derive(Keys)]
+struct GramForm {
+    /// Send the lower triangle of the Gram matrix only.
+    #[key(default = false, source = "the paper's table counts all of G")]
+    symmetric: bool,
+}
+
+/// Estimate of the Gram matrix by STSA-E.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Keys)]
 pub struct Estimation {
-    /// Which units count.
+    /// Units of a class that count as its U.
+    #[key(default = UnitCount::Nonempty, source = "nonempty is unbiased; the code has total")]
     pub unit_count: UnitCount,
-    /// What a class of one unit gets.
+    /// Assumed scatter of a class that a single unit holds.
+    #[key(default = OneUnit::Mean)]
     pub one_unit: OneUnit,
-    /// Whether the estimate is compared with the true matrix in every round.
+    /// Compare the estimate with the true Gram matrix in every round.
+    #[key(default = false)]
     pub diagnostics: bool,
-    /// Whether the head is compared with that of the exact statistics in every round.
+    /// Compare the head with that of the exact statistics in every round, and with the bound.
+    #[key(default = false, source = "Proposition 3.2, Theorem 3.3")]
     pub head_error: bool,
 }
 
 /// The `[method]` table of STSA and STSA-E.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
+#[keys(given(variant: Variant))]
 pub struct StsaConfig {
-    /// `D`, the width of the random features; the width of the backbone's switches them off.
+    /// Number added to the diagonal of the Gram matrix, in units of `lambda_scale`.
+    #[key(default = 1e6, source = "paper: 1e6 on ViT, 1e4 on ResNet-18", at_least = 0.0)]
+    pub lambda: f64,
+    /// Width D of the random features; the width of the backbone's switches them off.
+    #[key(
+        default = 1250,
+        source = "paper: 1250 on ViT, 5000 on ResNet-18",
+        at_least = 1.0,
+        at_most = 65_536.0
+    )]
     pub width: u32,
-    /// Added to the diagonal of the Gram matrix.
-    pub lambda: Penalty,
-    /// How often lambda may be raised tenfold where there is no Cholesky factor.
+    /// Unit of `lambda`.
+    #[key(default = LambdaScale::Absolute)]
+    pub lambda_scale: LambdaScale,
+    /// Tenfold raises of `lambda` where the Gram matrix has no Cholesky factor.
+    #[key(default = 6, at_most = 300.0)]
     pub raises: u32,
-    /// How the head scores features.
+    /// Scores that the head gives to features.
+    #[key(default = HeadMode::Cosine, source = "code: cosine; paper's text: linear")]
     pub head_mode: HeadMode,
-    /// The numbers in which statistics travel.
+    /// Numbers in which statistics travel.
+    #[key(default = Payload::F32, source = "paper")]
     pub payload: Payload,
-    /// What travels.
+    /// Statistics that travel.
+    #[key(value = variant)]
     pub variant: Variant,
 }
 
 impl StsaConfig {
     /// Reads the keys of a `[method]` table of STSA.
     pub fn exact(table: &mut TableReader<'_>) -> StsaConfig {
-        let symmetric = Param::new("symmetric", false, "send the lower triangle of G only");
-        let symmetric = table.get(&symmetric.source("the paper's table counts all of G"));
+        let GramForm { symmetric } = GramForm::read(table);
         StsaConfig::read(table, Variant::Exact { symmetric })
     }
 
     /// Reads the keys of a `[method]` table of STSA-E.
     pub fn estimated(table: &mut TableReader<'_>) -> StsaConfig {
-        let unit_count = Param::new("unit_count", UnitCount::Nonempty, "which units are U");
-        let one_unit = Param::new("one_unit", OneUnit::Mean, "scatter of a class of one unit");
-        let diagnostics =
-            Param::new("diagnostics", false, "compare the estimate with the true G every round");
-        let head_error = Param::new(
-            "head_error",
-            false,
-            "compare the head with that of the true G and P every round, and with the bound",
-        );
-        let estimation = Estimation {
-            unit_count: table.get(&unit_count.source("nonempty is unbiased; the code has total")),
-            one_unit: table.get(&one_unit),
-            diagnostics: table.get(&diagnostics),
-            head_error: table.get(&head_error.source("Proposition 3.2, Theorem 3.3")),
-        };
+        let estimation = Estimation::read(table);
         StsaConfig::read(table, Variant::Estimated(estimation))
     }
 
-    fn read(table: &mut TableReader<'_>, variant: Variant) -> StsaConfig {
-        let width = Param::new("width", 1250, "D; the backbone's own width switches the layer off")
-            .source("paper: 1250 on ViT, 5000 on ResNet-18")
-            .at_least(1.0)
-            .at_most(65_536.0);
-        let lambda = Param::new("lambda", 1e6, "added to the diagonal of G")
-            .source("paper: 1e6 on ViT, 1e4 on ResNet-18")
-            .at_least(0.0);
-        let scale = Param::new("lambda_scale", LambdaScale::Absolute, "what lambda counts");
-        let raises =
-            Param::new("raises", 6, "tenfold raises of lambda where G has no Cholesky factor")
-                .at_most(300.0);
-        let head_mode = Param::new("head_mode", HeadMode::Cosine, "how the head scores");
-        let payload = Param::new("payload", Payload::F32, "numbers of the uploaded sums");
-        let lambda = table.get(&lambda);
-        StsaConfig {
-            width: table.get(&width),
-            lambda: match table.get(&scale) {
-                LambdaScale::Absolute => Penalty::Absolute(lambda),
-                LambdaScale::Trace => Penalty::Relative(lambda),
-            },
-            raises: table.get(&raises),
-            head_mode: table.get(&head_mode.source("code: cosine; paper's text: linear")),
-            payload: table.get(&payload.source("paper")),
-            variant,
+    /// The number added to the diagonal of the Gram matrix.
+    pub(super) fn penalty(&self) -> Penalty {
+        match self.lambda_scale {
+            LambdaScale::Absolute => Penalty::Absolute(self.lambda),
+            LambdaScale::Trace => Penalty::Relative(self.lambda),
         }
     }
 }

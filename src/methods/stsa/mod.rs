@@ -43,7 +43,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand::RngCore;
 
 pub use class_sums::ClassSums;
-pub use config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
+pub use config::{
+    Estimation, HeadMode, LambdaScale, OneUnit, Payload, StsaConfig, UnitCount, Variant,
+};
 pub use estimate::{Unit, estimate};
 pub use exactness::{HeadError, Statistics, expected_square, head_error};
 pub use head::RidgeHead;

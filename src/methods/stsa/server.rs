@@ -140,7 +140,7 @@ impl StsaServer {
 
     fn head(&self, gram: &Symmetric, correlation: &[f64]) -> Result<Ridge, PolicyError> {
         let config = &self.method.config;
-        ridge(gram, correlation, config.lambda, config.raises)
+        ridge(gram, correlation, config.penalty(), config.raises)
             .map_err(|error| PolicyError::Unsupported(error.to_string()))
     }
 }

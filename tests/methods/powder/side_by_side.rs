@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::methods::coda_prompt::CodaPrompt;
+use fedcast::methods::coda_prompt::{CodaPrompt, ComponentSizes};
 use fedcast::methods::powder::{Powder, PowderConfig, SlotDown};
 use fedcast::model::ParameterSet;
 use fedcast::policy::ModelFacts;
@@ -18,8 +18,9 @@ use crate::toys::watched::Engine;
 fn slots_of_coda_prompt_have_its_sizes() {
     let numbers = |prompt_len: u32, slot_components: u32, blocks: (u32, u32)| {
         let (first_block, n_blocks) = blocks;
-        let sizes = CodaPrompt { prompt_len, slot_components, ..CodaPrompt::default() };
-        let method = CodaPrompt { first_block, n_blocks, ..sizes };
+        let usual = ComponentSizes::default();
+        let sizes = ComponentSizes { prompt_len, first_block, n_blocks, ..usual };
+        let method = CodaPrompt { sizes, slot_components, ..CodaPrompt::default() };
         let mut run = engine(Arc::new(method.side_by_side(&facts())), 3);
         task(&mut run, 0, 1, 1);
         uploads(&run)[0].iter().map(|(_, parameter)| parameter.values.len()).sum::<usize>()

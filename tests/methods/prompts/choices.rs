@@ -267,7 +267,7 @@ fn components_of_a_task_start_orthonormal() {
 /// What does not divide by the number of tasks is left over; a single task has everything.
 #[test]
 fn tasks_share_the_pool_in_whole_components() {
-    let run = engine(coda_of(|c| c.pool = 7), 3).run(1, 1);
+    let run = engine(coda_of(|c| c.sizes.pool = 7), 3).run(1, 1);
     let set = saved(&run);
     let one = ModelFacts { tasks: 1, ..facts() };
     let method = built(small_coda(), &one);

@@ -20,7 +20,7 @@ use fedcast::learning::{
 };
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaged::{Direction, Weights};
-use fedcast::methods::coda_prompt::{CodaPrompt, Orthogonal};
+use fedcast::methods::coda_prompt::{CodaPrompt, ComponentSizes, Orthogonal};
 use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};
 use fedcast::methods::fedavg::Train;
@@ -64,8 +64,12 @@ fn dual_of(change: impl Fn(&mut DualPrompt)) -> Arc<dyn Method> {
     with(small_dual(), change)
 }
 
+fn small_sizes() -> ComponentSizes {
+    ComponentSizes { pool: 6, prompt_len: 4, ..ComponentSizes::default() }
+}
+
 fn small_coda() -> CodaPrompt {
-    CodaPrompt { pool: 6, prompt_len: 4, ..CodaPrompt::default() }
+    CodaPrompt { sizes: small_sizes(), ..CodaPrompt::default() }
 }
 
 fn coda_of(change: impl Fn(&mut CodaPrompt)) -> Arc<dyn Method> {
@@ -74,7 +78,7 @@ fn coda_of(change: impl Fn(&mut CodaPrompt)) -> Arc<dyn Method> {
 
 fn small_contrast(form: C2lForm) -> FedCPrompt {
     let mut method = FedCPrompt::default();
-    method.coda = CodaPrompt { pool: 6, prompt_len: 4, ..method.coda };
+    method.coda.sizes = small_sizes();
     method.c2l.form = form;
     method
 }

@@ -1,16 +1,16 @@
-//! The settings of the server's step: every default is the paper's or its release's, as noted.
+//! Settings of the server's step: every default is the paper's or its release's, as noted.
 
 use clap::ValueEnum;
 
 use super::GenerationLoss;
 use crate::methods::fedavg_prompt::PoolShape;
 use crate::numerics::share::share_of;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys};
 
 /// Most steps, and the widest layer, of the server.
 const LARGEST: f64 = 100_000.0;
 
-/// How much each client counts in the server's losses.
+/// Weight of a client in the losses of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weighting {
     /// By its share of the round's samples of the label.
@@ -21,7 +21,7 @@ pub enum Weighting {
     Plain,
 }
 
-/// The arguments of the divergence between heads.
+/// Order of the arguments in the divergence of heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum KlForm {
     /// KL(client || server), the release.
@@ -30,7 +30,7 @@ pub enum KlForm {
     ServerClient,
 }
 
-/// What the distance of weighted prompts does to a generator.
+/// Effect of the distance of weighted prompts on a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum MseGradient {
     /// Nothing: its value is reported.
@@ -47,7 +47,7 @@ pub enum MseGradient {
     Sum,
 }
 
-/// What label counts are divided by, for `weighting = "omega"`.
+/// Divisor of label counts in the weights of `weighting = "omega"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OmegaForm {
     /// Samples of the round, and one for every class of the data set without any.
@@ -56,108 +56,71 @@ pub enum OmegaForm {
     Normalised,
 }
 
-/// How the mean of pools and heads is repaired.
-#[derive(Clone, Debug, PartialEq)]
+/// Settings of the repair of averaged pools and heads.
+#[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Settings {
-    /// How much each client counts in the server's losses.
+    /// Weight of a client in the losses of the server.
+    #[key(default = Weighting::Omega, source = "public code; the paper writes plain sums")]
     pub weighting: Weighting,
-    /// What label counts are divided by.
+    /// Divisor of label counts in the weights of `weighting = "omega"`.
+    #[key(default = OmegaForm::Release, source = "public code")]
     pub omega: OmegaForm,
-    /// The arguments of the divergence.
+    /// Order of the arguments in the divergence of heads.
+    #[key(default = KlForm::ClientServer, source = "public code; the paper writes the other")]
     pub kl: KlForm,
-    /// How much the divergence of heads counts for a generator; 0 is the ablation without it.
+    /// Weight of the divergence of heads in the loss of a generator; 0 is the ablation without it.
+    #[key(default = 1.0, source = "paper", at_least = 0.0)]
     pub lambda_kl: f64,
-    /// How much the distance of weighted prompts counts for a generator; 0 is the ablation without it.
+    /// Weight of the distance of weighted prompts in the loss of a generator; 0 is the ablation without it.
+    #[key(default = 0.1, source = "paper", at_least = 0.0)]
     pub lambda_mse: f64,
-    /// What that distance does to it.
+    /// Effect of the distance of weighted prompts on a generator.
+    #[key(default = MseGradient::Detached, source = "public code; the paper writes a mean")]
     pub mse_gradient: MseGradient,
-    /// Old pseudo-queries per new one; 0 is the ablation without the previous server.
+    /// Old pseudo-queries per new one, rounded down per batch; 0 is the ablation without the previous server.
+    #[key(default = 0.5, source = "paper", at_least = 0.0, at_most = 100.0)]
     pub replay_ratio: f64,
-    /// Steps of the generator of new classes.
+    /// Steps of a generator.
+    #[key(default = 100, source = "paper", at_most = LARGEST)]
     pub generator_steps: u32,
-    /// Steps more per task of the generator of old classes.
+    /// Further steps of the generator of old classes, for every earlier task.
+    #[key(default = 50, source = "public code", at_most = LARGEST)]
     pub old_steps_per_task: u32,
     /// Steps of prompt distillation; 0 is the ablation without it.
+    #[key(default = 200, source = "paper", at_most = LARGEST)]
     pub prompt_steps: u32,
     /// Steps of head distillation; 0 is the ablation without it.
+    #[key(default = 200, source = "paper", at_most = LARGEST)]
     pub head_steps: u32,
-    /// Pseudo-queries of new classes in a step.
+    /// Pseudo-queries of new classes in a step of the server.
+    #[key(default = 64, source = "public code", at_least = 2.0, at_most = LARGEST)]
     pub server_batch: u32,
     /// Learning rate of all steps of the server.
+    #[key(default = 1e-4, source = "paper", above = 0.0)]
     pub server_lr: f64,
-    /// Width of the generators' noise.
+    /// Width of the noise that generators take.
+    #[key(default = 64, source = "public code", at_least = 1.0, at_most = LARGEST)]
     pub noise: u32,
-    /// Width of the generators' embedding of a class.
+    /// Width of the class embedding that generators take.
+    #[key(default = 64, source = "public code", at_least = 1.0, at_most = LARGEST)]
     pub embedding: u32,
     /// Widths of the generators' hidden layers.
+    #[key(default = [256, 1024], source = "public code", at_least = 1.0, at_most = LARGEST)]
     pub hidden: [u32; 2],
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        defaults(Settings::read)
-    }
-}
-
 impl Settings {
-    /// Reads its keys of the `[method]` table of HePCo.
-    pub(in crate::methods) fn read(table: &mut TableReader<'_>) -> Settings {
-        let (paper, code) = ("paper", "public code");
-        let weighting =
-            Param::new("weighting", Weighting::Omega, "how a client counts in server losses");
-        let omega = Param::new("omega", OmegaForm::Release, "what label counts are divided by");
-        let gradient = "what the distance of prompts does to a generator";
-        let mse_gradient = Param::new("mse_gradient", MseGradient::Detached, gradient);
-        let kl = Param::new("kl", KlForm::ClientServer, "the arguments of the divergence");
-        let lambda =
-            |name, default, doc| Param::new(name, default, doc).source(paper).at_least(0.0);
-        let steps = |name, default, doc| Param::new(name, default, doc).at_most(LARGEST);
-        let width =
-            |name, default, doc| Param::new(name, default, doc).at_least(1.0).at_most(LARGEST);
-        let replay = "old pseudo-queries per new one, whole ones of a batch; 0: no previous server";
-        let hidden = Param::new("hidden", [256, 1024], "widths of the generators' hidden layers");
-        let generator_steps = steps("generator_steps", 100, "steps of a generator");
-        let old_steps = steps("old_steps_per_task", 50, "more for the old generator, per task");
-        let prompt_steps = steps("prompt_steps", 200, "steps of prompt distillation");
-        let head_steps = steps("head_steps", 200, "steps of head distillation");
-        let batch = Param::new("server_batch", 64, "new pseudo-queries of a step");
-        let (noise, embedding) =
-            ("width of the generators' noise", "width of the embedding of a class");
-        Settings {
-            weighting: table.get(&weighting.source("public code; the paper writes plain sums")),
-            omega: table.get(&omega.source(code)),
-            kl: table.get(&kl.source("public code; the paper writes the other")),
-            lambda_kl: table.get(&lambda("lambda_kl", 1.0, "weight of the divergence of heads")),
-            lambda_mse: table.get(&lambda("lambda_mse", 0.1, "weight of the distance of prompts")),
-            mse_gradient: table.get(&mse_gradient.source("public code; the paper writes a mean")),
-            replay_ratio: table.get(&lambda("replay_ratio", 0.5, replay).at_most(100.0)),
-            generator_steps: table.get(&generator_steps.source(paper)),
-            old_steps_per_task: table.get(&old_steps.source(code)),
-            prompt_steps: table.get(&prompt_steps.source(paper)),
-            head_steps: table.get(&head_steps.source(paper)),
-            server_batch: table.get(&batch.source(code).at_least(2.0).at_most(LARGEST)),
-            server_lr: table.get(
-                &Param::new("server_lr", 1e-4, "learning rate of all server steps")
-                    .source(paper)
-                    .above(0.0),
-            ),
-            noise: table.get(&width("noise", 64, noise).source(code)),
-            embedding: table.get(&width("embedding", 64, embedding).source(code)),
-            hidden: table.get(&hidden.source(code).at_least(1.0).at_most(LARGEST)),
-        }
-    }
-
     /// Old pseudo-queries in a step.
     pub fn replayed(&self) -> usize {
         share_of(self.server_batch as usize, self.replay_ratio)
     }
 
-    /// Whether the server does anything beyond averaging.
+    /// Returns true if the server does anything beyond averaging.
     pub fn consolidates(&self) -> bool {
         self.prompt_steps > 0 || self.head_steps > 0
     }
 
-    /// What the steps after a round of so many clients multiply, in a task from 0: forward through generators,
+    /// Multiplications of the steps after a round of so many clients, in a task from 0: forward through generators,
     /// weighted prompts and heads, and twice as much backward where they learn.
     pub fn multiplications(
         &self,

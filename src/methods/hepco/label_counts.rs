@@ -1,0 +1,73 @@
+//! Label counts: the samples that a client has of every class of the task, which the server's losses need.
+
+use std::sync::Arc;
+
+use super::consolidation::Local;
+use crate::learning::with_head_rows;
+use crate::methods::averaged::{Client, Trained};
+use crate::methods::parts::{ClientContext, UploadExtras};
+use crate::policy::{Kept, Message, Place, PolicyError, SketchFacts};
+use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
+
+/// Name of their tensor.
+const COUNTS: &str = "label_counts";
+
+/// Number of samples of each class of the task that a client has; an upload counts by their sum.
+pub(super) struct LabelCounts;
+
+impl<S> UploadExtras<S> for LabelCounts {
+    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+        let classes = [facts.view.rows.len()];
+        vec![Place::new(Kind::Statistics, COUNTS, &classes, Dtype::U32).kept()]
+    }
+
+    fn sections(
+        &self,
+        context: &ClientContext<'_>,
+        member: &Client<'_, S>,
+        _trained: &Trained,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let counts = context.lab.label_counts(member.seat, member.shard);
+        let of = |row: usize| counts.get(&(row as u32)).copied().unwrap_or(0);
+        let counts: Vec<u32> = member.seat.view.rows.clone().map(of).collect();
+        let counts = NamedTensor::u32(COUNTS, [counts.len()], counts)?;
+        Ok(vec![Section::new(Kind::Statistics, vec![counts])])
+    }
+
+    fn weight_tensor(&self) -> &'static str {
+        COUNTS
+    }
+
+    /// The first head row that is sent, and the first that is counted.
+    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
+        let mut fields = MetaWriter::new();
+        fields.u64(first_row as u64).u64(facts.view.rows.start as u64);
+        fields.finish()
+    }
+
+    fn validate(&self, update: &Message) -> Result<(), PolicyError> {
+        Ok(reported(update, 0).map(drop)?)
+    }
+}
+
+/// The first head row of an upload, and its samples by head row, of so many rows.
+fn reported(update: &Message, rows: usize) -> Result<(usize, Vec<u32>), WireError> {
+    let mut control = update.fields();
+    let (first_row, first_counted) = (control.u64()? as usize, control.u64()? as usize);
+    control.finish()?;
+    let mut counts = vec![0; rows];
+    let own = counts.iter_mut().skip(first_counted);
+    let said = update.tensor(Kind::Statistics, COUNTS)?.as_u32()?;
+    own.zip(said.iter()).for_each(|(to, count)| *to = *count);
+    Ok((first_row, counts))
+}
+
+/// Returns the model that a client trained, with its label counts.
+pub(super) fn teacher(
+    Kept { sent, update, .. }: &Kept,
+    classes: usize,
+) -> Result<Local, PolicyError> {
+    let (first_row, counts) = reported(update, classes)?;
+    let parameters = with_head_rows(&sent.parameters, &update.parameters, first_row)?;
+    Ok(Local { parameters: Arc::new(parameters), counts })
+}
