@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Requirement;
 use super::family::{self, Family};
-use super::first_method::{first_name, first_rounds};
+use super::first_method::FirstKeys;
 use super::parts::AveragingMethod;
 use super::recipe::{Averages, Recipe};
 use crate::scenario::reader::{KeyDoc, TableReader, defaults, describe};
@@ -79,10 +79,7 @@ impl MethodEntry {
         describe(|table| {
             (self.read)(table);
             if self.upon_features {
-                table.table("first", |first| {
-                    first.get(&first_name("vit"));
-                    first.optional(&first_rounds());
-                });
+                table.table("first", |first| FirstKeys::read(first, "vit"));
             }
         })
     }

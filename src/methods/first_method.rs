@@ -1,6 +1,6 @@
 //! Keys of `[method.first]`: the method that adapts the features which another one learns upon.
 
-use crate::scenario::reader::Param;
+use crate::scenario::reader::Keys;
 
 /// In `[method.first]`: features as the backbone has them.
 pub(super) const NO_FIRST: &str = "none";
@@ -15,16 +15,18 @@ fn first_on(backbone: &str) -> &'static str {
     }
 }
 
-/// Names the first of two methods, in `[method.first]`.
-pub(super) fn first_name(backbone: &str) -> Param<String> {
-    let doc = "the method of the first task, with its own keys beside this one; the features it leaves \
-               never change again. By default adapter on a transformer, fedavg on a residual network; \
-               `none`: the backbone's";
-    let name = Param::new("name", first_on(backbone).to_owned(), doc);
-    name.source("STSA: adapters, or the whole of a ResNet")
-}
-
-/// Rounds of the first method.
-pub(super) fn first_rounds() -> Param<u32> {
-    Param::unset("rounds", "its rounds, where not `federation.rounds`").at_least(1.0)
+/// Keys of `[method.first]` beside those of the first method.
+#[derive(Keys)]
+#[keys(given(backbone: &str))]
+pub(super) struct FirstKeys {
+    /// Method of the first task, with its own keys beside this one; the features it leaves never change again. By default
+    /// adapter on a transformer, fedavg on a residual network; `none`: the backbone's features.
+    #[key(
+        default = first_on(backbone).to_owned(),
+        source = "STSA: adapters, or the whole of a ResNet"
+    )]
+    pub name: String,
+    /// Rounds of the first task, where not `federation.rounds`.
+    #[key(at_least = 1.0, when = name != NO_FIRST)]
+    pub rounds: Option<u32>,
 }

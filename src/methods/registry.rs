@@ -20,7 +20,7 @@ use std::sync::Arc;
 use self::chosen::{Chosen, Upon};
 
 use super::entry::MethodEntry;
-use super::first_method::{NO_FIRST, first_name, first_rounds};
+use super::first_method::{FirstKeys, NO_FIRST};
 use super::recipe::Recipe;
 use crate::policy::{Method, ModelFacts};
 use crate::scenario::reader::{TableReader, nearest};
@@ -105,11 +105,10 @@ impl Registry {
             return then;
         }
         let first = table.table("first", |table| {
-            let name = table.get(&first_name(backbone));
+            let FirstKeys { name, rounds } = FirstKeys::read(table, backbone);
             if name == NO_FIRST {
                 return None;
             }
-            let rounds = table.optional(&first_rounds());
             if let Err(unknown) = self.find(&name) {
                 table.reject("name", &unknown.to_string(), "unknown method", &unknown.help);
                 table.accept_rest();

@@ -250,7 +250,7 @@ fn glfc_is_resumed_and_asked_for_services() {
 
 fn with_proxy(method: Glfc) -> Arc<dyn Method> {
     let mut method = Glfc { old_model: OldModel::Proxy, ..method };
-    (method.proxy.search.calls, method.proxy.search.kept) = (4, 2);
+    (method.proxy.calls, method.proxy.images) = (4, 2);
     method.proxy.perturbation = 3;
     built(method, &facts())
 }

@@ -19,7 +19,7 @@ const SIDE: usize = 7;
 /// Classes that are shown.
 const SHOWN: usize = 3;
 
-fn engine(perturbation: u32, calls: usize) -> Engine {
+fn engine(perturbation: u32, calls: u32) -> Engine {
     let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
     let backbone = Backbone::from(embedded_vit().unwrap());
     let lab = Lab {
@@ -31,7 +31,7 @@ fn engine(perturbation: u32, calls: usize) -> Engine {
     let mut method = Glfc { fedavg, old_model: OldModel::Proxy, ..Glfc::default() };
     method.lr_schedule = RateSchedule::Client;
     method.proxy.perturbation = perturbation;
-    (method.proxy.search.calls, method.proxy.search.kept) = (calls, 1);
+    (method.proxy.calls, method.proxy.images) = (calls, 1);
     let mut engine = Engine::new(built(method, &facts), facts, lab);
     let shard = (0..200u32).filter(|sample| {
         let label = engine.lab.dataset.train.labels()[*sample as usize];

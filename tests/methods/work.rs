@@ -412,8 +412,8 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
 
     let proxy = |method: &mut Glfc| {
         method.old_model = OldModel::Proxy;
-        method.proxy.search.calls = 7;
-        method.proxy.search.kept = 5;
+        method.proxy.calls = 7;
+        method.proxy.images = 5;
         method.proxy = Proxy { perturbation: 6, wait: 0, ..method.proxy };
     };
     let with_proxy = glfc(proxy);

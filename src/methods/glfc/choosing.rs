@@ -10,7 +10,7 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::Choice;
 
-/// What tells which samples of a class are exemplars.
+/// Choice of samples of a class as exemplars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Exemplars {
     /// Their features: greedy herding.

@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use crate::learning::losses::sigmoid;
 use crate::scenario::reader::Choice;
 
-/// Which learned classes are a group.
+/// Learned classes that are one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Groups {
     /// Those of one earlier task (what LGA means).
@@ -27,7 +27,7 @@ pub enum Groups {
     Cumulative,
 }
 
-/// How samples are weighed.
+/// Weights of samples in the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
     /// Not at all.

@@ -1,20 +1,19 @@
-//! The `[method]` tables of GLFC and LGA.
+//! The `[method]` table of GLFC and LGA.
 
 use clap::ValueEnum;
 
 use super::choosing::Exemplars;
-use super::compensation::{Balance, Groups};
 use super::head_rows::HeadRows;
-use super::objective::Terms;
 use super::outputs::Outputs;
-use super::proxy::{Augment, Proxy, Scale};
+use super::proxy::{Augment, Proxy};
+use super::release::Release;
 use super::schedule::RateSchedule;
 use super::signal::Signal;
+use super::terms::Terms;
 use crate::methods::fedavg::FedAvg;
-use crate::methods::trainable::TrainableKeys;
-use crate::scenario::reader::{Choice, Param, TableReader, defaults};
+use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
 
-/// Which model's answers are held.
+/// Old model whose answers are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OldModel {
     /// The mean model as the previous task ended.
@@ -30,32 +29,57 @@ pub enum OldModel {
 }
 
 /// The `[method]` table of GLFC, or of LGA.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(given(release: Release), function = read_release)]
 pub struct Glfc {
-    /// What trains and how; all classes seen train.
+    /// Parameters that train, and their mean; all classes seen train.
+    #[key(read = FedAvg::read_keys(table, release.fedavg_keys()))]
     pub fedavg: FedAvg,
     /// Exemplars of a client, of all learned classes together.
+    #[key(default = 2_000, at_most = 1e7, source = release.source())]
     pub budget: u32,
-    /// Whether a sample may be an exemplar several times.
+    /// Repetition of a sample among the exemplars.
+    #[key(default = true, source = release.source())]
     pub repeats: bool,
-    /// What tells which samples are exemplars.
-    pub exemplars: Exemplars,
-    /// What begins a task for a client.
+    /// Signal that begins a task for a client.
+    #[key(default = Signal::Task, source = "Powder's port; the release has entropy")]
     pub signal: Signal,
-    /// How far the entropy jumps at a new task, in nats.
+    /// Jump of the entropy at a new task, in nats.
+    #[key(default = 1.2, at_least = 0.0, source = release.source())]
     pub threshold: f64,
-    /// Whose answers are held.
+    /// Old model whose answers are held.
+    #[key(default = OldModel::TaskEnd, source = "Powder's port; the release has proxy")]
     pub old_model: OldModel,
-    /// How the proxy server works, where there is one.
+    /// Proxy server, where there is one.
+    #[key(read = Proxy::read(table, release.source()))]
     pub proxy: Proxy,
-    /// When the learning rate falls.
+    /// Epochs of a task in which the learning rate falls.
+    #[key(default = RateSchedule::Code, source = release.source())]
     pub lr_schedule: RateSchedule,
-    /// The outputs that the loss runs over.
-    pub outputs: Outputs,
-    /// Whose head rows the server takes.
-    pub rows: HeadRows,
-    /// The loss.
+    /// Loss.
+    #[key(read = Terms::read(table, release))]
     pub terms: Terms,
+    /// Choice of samples as exemplars.
+    #[key(
+        default = Exemplars::Herding,
+        when = release == Release::Glfc,
+        source = "GLFC; what Powder's port herds makes it random"
+    )]
+    pub exemplars: Exemplars,
+    /// Outputs that the loss runs over.
+    #[key(
+        default = Outputs::Seen,
+        when = release == Release::Glfc,
+        source = "GLFC; Powder's port has own"
+    )]
+    pub outputs: Outputs,
+    /// Clients whose head rows the server takes.
+    #[key(
+        default = HeadRows::Mean,
+        when = release == Release::Glfc,
+        source = "GLFC; Powder's port has last"
+    )]
+    pub rows: HeadRows,
 }
 
 impl Default for Glfc {
@@ -65,95 +89,32 @@ impl Default for Glfc {
 }
 
 impl Glfc {
-    /// The defaults of LGA.
+    /// Returns the defaults of LGA.
     pub fn default_lga() -> Glfc {
         defaults(Glfc::read_lga)
     }
 
-    /// Reads the keys of a `[method]` table of GLFC.
+    /// Reads the `[method]` table of GLFC.
     pub fn read(table: &mut TableReader<'_>) -> Glfc {
-        let glfc = Glfc::learning(table, "the release of GLFC");
-        let compensate = Param::new("compensate", true, "weigh old and new samples");
-        let share = |name, doc| Param::new(name, 0.5, doc).source("GLFC").at_least(0.0);
-        let labels = share("label_weight", "weight of the labels where there is an old model");
-        let relation = share("relation_weight", "weight of the old model's answers");
-        let compensate = compensate.source("GLFC; Powder's port does not");
-        let balance = if table.get(&compensate) { Balance::Learned } else { Balance::None };
-        let terms = Terms {
-            balance,
-            labels: table.get(&labels),
-            relation: table.get(&relation),
-            weighs_relation: false,
-        };
-        let exemplars = "what tells which samples are exemplars";
-        let exemplars = Param::new("exemplars", Exemplars::Herding, exemplars);
-        let exemplars = exemplars.source("GLFC; what Powder's port herds makes it random");
-        let outputs = Param::new("outputs", Outputs::Seen, "outputs that the loss runs over");
-        let rows = Param::new("rows", HeadRows::Mean, "whose head rows the server takes");
-        Glfc {
-            terms,
-            exemplars: table.get(&exemplars),
-            outputs: table.get(&outputs.source("GLFC; Powder's port has own")),
-            rows: table.get(&rows.source("GLFC; Powder's port has last")),
-            ..glfc
-        }
+        Glfc::read_release(table, Release::Glfc)
     }
 
-    /// Reads the keys of a `[method]` table of LGA.
+    /// Reads the `[method]` table of LGA, whose proxy server scores copies of features.
     pub fn read_lga(table: &mut TableReader<'_>) -> Glfc {
-        let glfc = Glfc::learning(table, "the release of LGA");
-        let groups = Param::new("groups", Groups::Task, "which learned classes are a group");
-        let groups = groups.source("the paper; the release has cumulative");
-        let lambda = Param::new("lambda", 1.0, "weight of either term where there is an old model");
-        let balance = Balance::Tasks(table.get(&groups));
-        let lambda = table.get(&lambda.source("the release of LGA").at_least(0.0));
-        let terms = Terms { balance, labels: lambda, relation: lambda, weighs_relation: true };
-        let wait = Param::new("proxy_wait", 6, "rounds of a task in which scores count as zero");
-        let radius = "radius of copies of features in the first task; 0 scores images";
-        let radius = Param::new("radius", 0.15, radius).source("the release of LGA").at_least(0.0);
-        let spread = "later the radius is that of clients' features in the first task";
-        let spread = Param::new("radius_from_clients", true, spread);
-        let scale = Param::new("noise_scale", Scale::Deviation, "how noise is scaled");
-        let augment = Augment {
-            radius: table.get(&radius),
-            from_clients: table.get(&spread.source("the release reads all images at the server")),
-            scale: table.get(&scale.source("what is meant; the release has squared-variance")),
-        };
-        let wait = table.get(&wait.source("the release of LGA"));
+        let glfc = Glfc::read_release(table, Release::Lga);
+        let Scoring { augment, wait } = Scoring::read(table);
         let augment = (augment.radius > 0.0).then_some(augment);
-        let proxy = Proxy { wait, augment, ..glfc.proxy };
-        Glfc { terms, proxy, ..glfc }
+        Glfc { proxy: Proxy { wait, augment, ..glfc.proxy }, ..glfc }
     }
+}
 
-    /// The keys of both; terms are still to be read.
-    fn learning(table: &mut TableReader<'_>, release: &'static str) -> Glfc {
-        let keys = TrainableKeys::FEDAVG.uniform(release).over_all_seen().growing(release);
-        let fedavg = FedAvg::read_keys(table, keys);
-        let budget = Param::new("budget", 2_000, "exemplars of a client, of all classes together");
-        let repeats = Param::new("repeats", true, "a sample may be an exemplar several times");
-        let signal = Param::new("signal", Signal::Task, "what begins a task for a client");
-        let threshold = "how far the entropy jumps at a new task, in nats";
-        let threshold = Param::new("threshold", 1.2, threshold).source(release).at_least(0.0);
-        let old = Param::new("old_model", OldModel::TaskEnd, "whose answers are held");
-        let rates = Param::new("lr_schedule", RateSchedule::Code, "when the learning rate falls");
-        Glfc {
-            fedavg,
-            budget: table.get(&budget.source(release).at_most(1e7)),
-            repeats: table.get(&repeats.source(release)),
-            signal: table.get(&signal.source("Powder's port; the release has entropy")),
-            threshold: table.get(&threshold),
-            old_model: table.get(&old.source("Powder's port; the release has proxy")),
-            proxy: Proxy::read(table, release),
-            lr_schedule: table.get(&rates.source(release)),
-            exemplars: Exemplars::Herding,
-            outputs: Outputs::Seen,
-            rows: HeadRows::Mean,
-            terms: Terms {
-                balance: Balance::None,
-                labels: 0.0,
-                relation: 0.0,
-                weighs_relation: false,
-            },
-        }
-    }
+/// Scores of LGA's proxy server.
+#[derive(Keys)]
+struct Scoring {
+    /// Copies of features that are scored.
+    #[key(flatten)]
+    augment: Augment,
+    /// Rounds of a task in which scores count as zero.
+    #[key(name = "proxy_wait", default = 6, source = "the release of LGA")]
+    wait: u32,
 }

@@ -20,7 +20,7 @@ use crate::policy::{Kept, PolicyError};
 use crate::scenario::reader::Choice;
 use crate::wire::Kind;
 
-/// Whose rows of the head the server takes.
+/// Clients whose rows of the head the server takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadRows {
     /// Their mean.

@@ -55,10 +55,12 @@ mod head_rows;
 mod objective;
 mod outputs;
 mod proxy;
+mod release;
 mod requirements;
 mod schedule;
 mod signal;
 mod state;
+mod terms;
 
 use std::sync::Arc;
 

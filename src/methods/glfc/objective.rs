@@ -12,24 +12,12 @@
 
 use candle_core::Tensor;
 
-use super::compensation::{Balance, LearnedRows};
+use super::compensation::LearnedRows;
 use super::outputs::Own;
+use super::terms::Terms;
 use crate::learning::losses::{sigmoid, weighted_sigmoid_cross_entropy};
 use crate::learning::{LearningError, Teacher};
 use crate::methods::averaged::{Objective, Pass};
-
-/// How both terms count.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Terms {
-    /// How samples are weighed.
-    pub balance: Balance,
-    /// Weight of the labels, where there is an old model.
-    pub labels: f64,
-    /// Weight of the old model's answers.
-    pub relation: f64,
-    /// Whether samples are weighed in the second term, too.
-    pub weighs_relation: bool,
-}
 
 /// The loss of a client in a task.
 pub(super) struct Compensated {
@@ -109,7 +97,7 @@ impl Objective for Compensated {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compensation::Groups;
+    use super::super::compensation::{Balance, Groups};
     use super::*;
     use crate::golden::Golden;
     use candle_core::{Device, Var};

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::compensation::LearnedRows;
 use crate::scenario::reader::Choice;
 
-/// Over which outputs the loss of a client runs.
+/// Outputs that the loss of a client runs over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Outputs {
     /// Those of all classes seen.

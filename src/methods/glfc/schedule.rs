@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use crate::learning::{Schedule, TrainingPlan};
 use crate::scenario::reader::Choice;
 
-/// When the learning rate falls.
+/// Epochs of a task in which the learning rate falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RateSchedule {
     /// To a 5th, 25th and 125th in the epoch after a half, three quarters and nine tenths of a task, until the round ends.

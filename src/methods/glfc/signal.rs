@@ -10,7 +10,7 @@ use crate::methods::averaged::Client;
 use crate::policy::{Lab, PolicyError};
 use crate::scenario::reader::Choice;
 
-/// What tells a client that a new task has begun.
+/// Signal by which a client knows that a new task has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Signal {
     /// The task itself.

@@ -38,7 +38,7 @@ use crate::policy::{
     vectors_of,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::reader::{Choice, Param, TableReader};
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
 /// Name of the gradients in an upload.
@@ -46,7 +46,7 @@ pub(super) const GRADIENTS: &str = "gradients";
 /// Name of the old model as an asset.
 pub(super) const OLD: &str = "old";
 
-/// Until when the best score counts.
+/// Time for which the best score counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum BestScore {
     /// Until the task ends.
@@ -68,47 +68,40 @@ impl BestScore {
     }
 }
 
-/// How the proxy server works.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Proxy server, which looks for images and keeps the model that knows them best.
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
+#[keys(given(release: &'static str))]
 pub struct Proxy {
-    /// How images are looked for.
-    pub search: Search,
+    /// Calls of L-BFGS, of 20 iterations each, that look for an image.
+    #[key(name = "proxy_calls", default = 250, at_least = 1.0, source = release)]
+    pub calls: u32,
+    /// Images kept of the search for each gradient: the last ones.
+    #[key(name = "proxy_images", default = 20, at_least = 1.0, source = release)]
+    pub images: u32,
     /// Steps that move a client's image before its gradient is sent.
+    #[key(name = "proxy_perturbation", default = 50, at_most = 1e5, source = release)]
     pub perturbation: u32,
-    /// Until when the best score counts.
+    /// Time for which the best score counts.
+    #[key(
+        name = "proxy_best",
+        default = BestScore::Task,
+        source = "kept in GLFC's release, second-task in LGA's"
+    )]
     pub best: BestScore,
-    /// Rounds of a task in which scores count as zero.
-    pub wait: u32,
-    /// Scores on noisy copies of features (LGA); without, on images.
-    pub augment: Option<Augment>,
-    /// Of the LeNet that clients and server know.
+    /// Seed of the LeNet that clients and server know.
+    #[key(name = "proxy_seed", default = 0)]
     pub seed: u64,
+    /// Rounds of a task in which scores count as zero.
+    #[key(value = 0)]
+    pub wait: u32,
+    /// Noisy copies of features that are scored (LGA), in place of images.
+    #[key(value = None)]
+    pub augment: Option<Augment>,
 }
 
 impl Proxy {
-    /// Reads its keys.
-    pub(super) fn read(table: &mut TableReader<'_>, release: &'static str) -> Proxy {
-        let calls = "calls of L-BFGS, of 20 iterations each, that look for an image";
-        let calls = Param::new("proxy_calls", 250, calls).source(release).at_least(1.0);
-        let images = "so many of the last images are kept of each gradient";
-        let images = Param::new("proxy_images", 20, images).source(release).at_least(1.0);
-        let steps = "steps that move an image before its gradient is sent";
-        let steps = Param::new("proxy_perturbation", 50, steps).source(release);
-        let best = Param::new("proxy_best", BestScore::Task, "until when the best score counts");
-        let seed = Param::new("proxy_seed", 0, "of the LeNet that clients and server know");
-        let search = Search {
-            calls: table.get::<u32>(&calls) as usize,
-            rate: 0.1,
-            kept: table.get::<u32>(&images) as usize,
-        };
-        Proxy {
-            search,
-            perturbation: table.get(&steps.at_most(1e5)),
-            best: table.get(&best.source("kept in GLFC's release, second-task in LGA's")),
-            wait: 0,
-            augment: None,
-            seed: table.get(&seed),
-        }
+    fn search(&self) -> Search {
+        Search { calls: self.calls as usize, rate: 0.1, kept: self.images as usize }
     }
 
     /// The network whose gradients are sent.
@@ -173,7 +166,7 @@ impl Proxy {
             }
             let label = net.label_of(gradient);
             let matching = Matching { net: &net, gradient, label };
-            let (images, distance) = self.search.run(&matching, key.step(number));
+            let (images, distance) = self.search().run(&matching, key.step(number));
             total += distance;
             for image in images {
                 seen.images
@@ -209,12 +202,12 @@ impl Proxy {
     pub(super) fn work(&self, model: &ModelFacts, round: u32, images: usize) -> f64 {
         let images = images as f64;
         // A gradient by parameters and two by pixels, of three forward passes each.
-        let iterations = (self.search.calls * Search::ITERATIONS) as f64;
+        let iterations = (self.search().calls * Search::ITERATIONS) as f64;
         let looking = match round {
             0 => model.passes(images * iterations * 9.0 * lenet(model)),
             _ => 0.0,
         };
-        let scored = if round < self.wait { 0.0 } else { images * self.search.kept as f64 };
+        let scored = if round < self.wait { 0.0 } else { images * f64::from(self.images) };
         looking + scored / 3.0
     }
 

@@ -22,14 +22,14 @@ use crate::numerics::distributions::standard_normal;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{Lab, Message, PolicyError};
 use crate::quantity::ClientId;
-use crate::scenario::reader::Choice;
+use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Kind, WireError};
 
 /// Names of what clients say of the spread of their features.
 pub const TRACES: &str = "traces";
 pub const TRACED: &str = "traced";
 
-/// How noise is scaled.
+/// Scale of the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Scale {
     /// By the deviation of each feature.
@@ -38,14 +38,27 @@ pub enum Scale {
     SquaredVariance,
 }
 
-/// Copies of features.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Noisy copies of features.
+#[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct Augment {
-    /// `r` in the first task, and later where clients do not say more; at 0 images are scored.
+    /// Radius of copies of features in the first task; 0 scores images.
+    ///
+    /// Later, too, where clients do not say more.
+    #[key(default = 0.15, at_least = 0.0, source = "the release of LGA")]
     pub radius: f64,
-    /// Whether clients say how far their features spread in the first task.
+    /// Radius of later tasks from the spread of clients' features in the first task.
+    #[key(
+        name = "radius_from_clients",
+        default = true,
+        source = "the release reads all images at the server"
+    )]
     pub from_clients: bool,
-    /// How noise is scaled.
+    /// Scale of the noise.
+    #[key(
+        name = "noise_scale",
+        default = Scale::Deviation,
+        source = "what is meant; the release has squared-variance"
+    )]
     pub scale: Scale,
 }
 
