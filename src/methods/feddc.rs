@@ -15,8 +15,7 @@
 //! used (`rates`). Gradients are clipped with all terms in them; a weight decay of the optimiser comes on top.
 //!
 //! Rows of the head that do not train stay where they are and keep their vectors, drift included. With
-//! `variates = "server"` the server keeps `h_m` and `g_m` of all clients and sends each its own. A client that keeps them
-//! has renewed them when its training is over: the server lacks the change if the upload then is lost.
+//! `variates = "server"` the server keeps `h_m` and `g_m` of all clients and sends each its own.
 
 use candle_core::Tensor;
 use clap::ValueEnum;

@@ -12,15 +12,14 @@
 //! samples; `c` is a mean over all clients whoever takes part. Rows of the head that do not train keep their variates.
 //! A weight decay of the optimiser is a part of everybody's loss, and of variates by option II.
 //!
-//! With `variates = "server"` the server keeps all `c_m`, sends `c - c_m`, and finds `c_m+` from what comes back: clients
-//! keep nothing. A client that keeps `c_m` has replaced it when its training is over, so `c` lacks the change if the upload
-//! then is lost; a server that keeps them never disagrees with itself.
+//! With `variates = "server"` the server keeps all `c_m`, sends `c - c_m`, and finds `c_m+` from what comes back.
 
-use clap::ValueEnum;
+mod renewal;
 
+pub use self::renewal::Renewal;
 use super::averaged::{
-    CONTROL, Closing, ControlVariates, Keeper, Objective, Requirement, Slopes, Variates,
-    VectorKeeping, Vectors, Way, fitted, with_variates,
+    CONTROL, ControlVariates, Objective, Requirement, Slopes, Variates, VectorKeeping, Vectors,
+    Way, fitted, with_variates,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -28,26 +27,11 @@ use super::parts::{AveragingMethod, Parts};
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::policy::PolicyError;
-use crate::scenario::reader::{Choice, Keys, TableReader};
-
-/// Rule by which a client renews its variate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Renewal {
-    /// The gradient of its whole loss at the model received.
-    ///
-    /// By a further pass over its samples; with any optimiser.
-    #[value(name = "I")]
-    Gradient,
-    /// The mean of the gradients along its way.
-    ///
-    /// For nothing; with plain SGD.
-    #[value(name = "II")]
-    Way,
-}
+use crate::scenario::reader::Keys;
 
 /// The `[method]` table of SCAFFOLD.
 #[derive(Clone, Debug, PartialEq, Keys)]
-#[keys(check = section.check(table))]
+#[keys(check = section.option.check(section.keeping.keeper, table))]
 pub struct Scaffold {
     /// Parameters that train, and their mean.
     #[key(flatten)]
@@ -61,16 +45,6 @@ pub struct Scaffold {
     /// For how long variates are kept, and by whom.
     #[key(flatten)]
     pub keeping: VectorKeeping,
-}
-
-impl Scaffold {
-    fn check(&self, table: &mut TableReader<'_>) {
-        if (self.option, self.keeping.keeper) == (Renewal::Gradient, Keeper::Server) {
-            let message = "a server cannot compute the gradient of a client's loss";
-            let help = "set `method.option = \"II\"`, or `method.variates = \"client\"`";
-            table.reject("variates", message, "not with option I", help);
-        }
-    }
 }
 
 /// `c - c_m`, where the server keeps both.
@@ -106,13 +80,8 @@ impl ControlVariates for Scaffold {
 
     fn requirements(&self) -> Vec<Requirement> {
         let why = "a client's variate is of its last round, and fresh clients have none";
-        let mut requirements = vec![Requirement::returning_clients(why, None)];
-        if self.option == Renewal::Way {
-            let instead = Some("`method.option = \"I\"`");
-            let plain = "option II of SCAFFOLD reads gradients";
-            requirements.push(Requirement::plain_sgd(plain, instead, None));
-        }
-        requirements
+        let returning = Requirement::returning_clients(why, None);
+        [Some(returning), self.option.requirement()].into_iter().flatten().collect()
     }
 
     fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet> {
@@ -146,15 +115,8 @@ impl ControlVariates for Scaffold {
         (Vectors::from_iter([(CONTROL, new)]), change)
     }
 
-    /// `x <- x + eta_g mean (y - x)`
-    fn server_step(
-        &self,
-        _memory: &mut Vectors,
-        closing: &Closing<'_>,
-        theta: &mut ParameterSet,
-    ) -> Vec<(&'static str, f64)> {
-        closing.step_along(self.server_lr, theta);
-        Vec::new()
+    fn server_lr(&self) -> f64 {
+        self.server_lr
     }
 }
 

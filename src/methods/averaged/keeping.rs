@@ -28,7 +28,10 @@ impl Reset {
     pub(in crate::methods) const SOURCE: &str = "no source: the paper has one task";
 }
 
-/// Who keeps what is known of a client.
+/// Keeper of the vectors of clients.
+///
+/// A client that keeps them has renewed them when its training is over: the server lacks the change if the upload then is
+/// lost. A server that keeps them never disagrees with itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Keeper {
     /// The client itself.

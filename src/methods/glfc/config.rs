@@ -38,7 +38,7 @@ pub struct Glfc {
     /// Exemplars of a client, of all learned classes together.
     #[key(default = 2_000, at_most = 1e7, source = release.source())]
     pub budget: u32,
-    /// Repetition of a sample among the exemplars.
+    /// Repeated samples among the exemplars.
     #[key(default = true, source = release.source())]
     pub repeats: bool,
     /// Signal that begins a task for a client.
@@ -56,7 +56,7 @@ pub struct Glfc {
     /// Epochs of a task in which the learning rate falls.
     #[key(default = RateSchedule::Code, source = release.source())]
     pub lr_schedule: RateSchedule,
-    /// Loss.
+    /// Weights of the terms of the loss.
     #[key(read = Terms::read(table, release))]
     pub terms: Terms,
     /// Choice of samples as exemplars.

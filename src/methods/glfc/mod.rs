@@ -68,13 +68,13 @@ pub use self::choosing::Exemplars;
 pub use self::compensation::{Balance, Groups};
 pub use self::config::{Glfc, OldModel};
 pub use self::head_rows::HeadRows;
-pub use self::objective::Terms;
 pub use self::outputs::Outputs;
 pub use self::proxy::{Augment, BestScore, Proxy, Scale, Seen};
 use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, trace};
 pub use self::schedule::RateSchedule;
 pub use self::signal::Signal;
 pub use self::state::Learned;
+pub use self::terms::Terms;
 use super::averaged::{
     self, Client, Closing, Learnt, Requirement, Trained, one_by_one, sample_count,
 };

@@ -79,7 +79,8 @@ impl Own {
 #[cfg(test)]
 mod tests {
     use super::super::compensation::Balance;
-    use super::super::objective::{Compensated, Terms};
+    use super::super::objective::Compensated;
+    use super::super::terms::Terms;
     use super::*;
     use candle_core::{Device, Var};
 

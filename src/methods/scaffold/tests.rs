@@ -4,7 +4,7 @@ use crate::learning::OptimiserConfig;
 use crate::methods::averaged::quadratics::{
     Quadratic, SIZE, Step, World, flat, slope_of_all, uneven,
 };
-use crate::methods::averaged::{Client, Trained, Weights, renew};
+use crate::methods::averaged::{Client, Keeper, Trained, Weights, renew};
 use crate::methods::fedavg::{FedAvg, Train};
 use crate::methods::parts::AveragingMethod;
 use crate::model::Parameter;

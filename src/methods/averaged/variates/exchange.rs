@@ -146,6 +146,7 @@ impl<M: ControlVariates> ServerUpdate<Vectors> for M {
             Keeper::Client => up.sums(CONTROL, &closing.folded)?,
             Keeper::Server => renew_clients(self, memory, &control, &closing)?,
         };
+        closing.step_along(self.server_lr(), theta);
         let mut figures = self.server_step(memory, &closing, theta);
         up.add(&mut control, &changes, closing.share());
         figures.push(("control_norm", control.norm()));

@@ -74,13 +74,21 @@ pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     /// A client's own vectors after a round, and the change of its variate that the server adds up.
     fn renewed(&self, known: &Variates<'_>, way: &Way<'_>) -> (Vectors, ParameterSet);
 
-    /// The server's step after the mean, but for its variate; answers figures of the round.
+    /// Returns the server's step along the mean change: `x <- x + eta_g mean (y - x)`.
+    fn server_lr(&self) -> f64 {
+        1.0
+    }
+
+    /// Changes the parameters after that step. Returns figures of the round.
     fn server_step(
         &self,
         memory: &mut Vectors,
         closing: &Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Vec<(&'static str, f64)>;
+    ) -> Vec<(&'static str, f64)> {
+        let _ = (memory, closing, theta);
+        Vec::new()
+    }
 }
 
 /// What is known of a client's variates where they are used: by itself, or by a server that keeps them.

@@ -1,0 +1,39 @@
+//! The two rules of SCAFFOLD by which a client renews its variate.
+
+use clap::ValueEnum;
+
+use crate::methods::averaged::{Keeper, Requirement};
+use crate::scenario::reader::{Choice, TableReader};
+
+/// Rule by which a client renews its variate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
+pub enum Renewal {
+    /// The gradient of its whole loss at the model received.
+    ///
+    /// By a further pass over its samples; with any optimizer.
+    #[value(name = "I")]
+    Gradient,
+    /// The mean of the gradients along its way.
+    ///
+    /// For nothing; with plain SGD.
+    #[value(name = "II")]
+    Way,
+}
+
+impl Renewal {
+    /// Refuses a rule that the keeper of variates cannot follow.
+    pub(super) fn check(self, keeper: Keeper, table: &mut TableReader<'_>) {
+        if (self, keeper) == (Renewal::Gradient, Keeper::Server) {
+            let message = "a server cannot compute the gradient of a client's loss";
+            let help = "set `method.option = \"II\"`, or `method.variates = \"client\"`";
+            table.reject("variates", message, "not with option I", help);
+        }
+    }
+
+    /// Returns what the rule asks of a scenario: a way is one along gradients only with plain SGD.
+    pub(super) fn requirement(self) -> Option<Requirement> {
+        let what = "option II of SCAFFOLD reads gradients";
+        let plain = || Requirement::plain_sgd(what, Some("`method.option = \"I\"`"), None);
+        (self == Renewal::Way).then(plain)
+    }
+}
