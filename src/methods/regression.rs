@@ -26,7 +26,7 @@ use crate::wire::{Dtype, Kind, NamedTensor, WireError};
 /// Of the moments that travel, as f32: what an eigenvalue of their sum is known to, in parts of the trace.
 pub(super) const PRECISION: f64 = f32::EPSILON as f64;
 
-/// What a direction in which nobody has inputs gets.
+/// Weights of a direction in which nobody has inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unseen {
     /// Weight zero, by the pseudo-inverse.

@@ -25,7 +25,7 @@ use crate::policy::{ClientState, Lab, ModelFacts, PolicyError, Service, Veto, ki
 use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
 use crate::wire::Kind;
 
-/// What trains.
+/// Parameters that train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Train {
     /// Every parameter of the backbone, and the head.

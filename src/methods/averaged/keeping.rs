@@ -12,7 +12,7 @@ use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 /// The sum of a client's learning rates, in an Up.
 pub(in crate::methods) const RATES: &str = "rates";
 
-/// What becomes of remembered vectors as a task starts.
+/// Remembered vectors at the start of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Reset {
     /// They are zero again.

@@ -8,16 +8,16 @@ use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::scenario::reader::Choice;
 
-/// How uploads are averaged and which head rows travel.
+/// Weights of uploads in the mean, and head rows in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Averaging {
-    /// How much a client counts.
+    /// Weight of a client in the mean.
     pub weights: Weights,
-    /// Which head rows messages carry.
+    /// Head rows in messages.
     pub head: HeadForm,
 }
 
-/// How much a client counts.
+/// Weight of a client in the mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weights {
     /// In proportion to its samples of the task.
@@ -27,7 +27,7 @@ pub enum Weights {
     Uniform,
 }
 
-/// What the loss of a client does with the logits of earlier tasks.
+/// Use of the logits of earlier tasks in a client's loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OldLogits {
     /// Classes of the current task compete among themselves.

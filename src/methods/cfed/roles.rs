@@ -1,4 +1,4 @@
-//! Who learns in a round and who reviews.
+//! Division of a cohort: clients that learn in a round, and clients that review.
 
 use clap::ValueEnum;
 

@@ -18,7 +18,7 @@ use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 pub(super) const SUMS: &str = "exemplar_sums";
 pub(super) const COUNTS: &str = "exemplar_counts";
 
-/// Who answers for a class of which nobody holds an exemplar.
+/// Answer for a class of which nobody holds an exemplar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Absent {
     /// The head: what it takes for such a class is one.

@@ -14,7 +14,7 @@ use crate::scenario::reader::Choice;
 /// The temperature of the releases' distillation.
 const TEMPERATURE: f64 = 2.0;
 
-/// What is minimised.
+/// Loss of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum IcarlLoss {
     /// Every output by itself, old ones towards the previous network's.
@@ -25,7 +25,7 @@ pub enum IcarlLoss {
     Softmax,
 }
 
-/// How the losses of outputs are taken together.
+/// Reduction of the sigmoid loss over outputs and samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Reduction {
     /// Their sum over the classes seen, the mean over samples.
