@@ -110,7 +110,7 @@ fn explain(methods: &Registry, entry: &MethodEntry) -> String {
         let range = key.range.map(|range| format!(", {range}")).unwrap_or_default();
         text.push_str(&format!("    {}{default}   ({}{range})\n", key.key, key.kind));
         text.push_str(&wrapped(key.doc, 8));
-        for (word, meaning) in &key.choices {
+        for (word, meaning) in key.choices.iter() {
             text.push_str(&wrapped(&format!("{word}: {meaning}"), 10));
         }
         if let Some(source) = key.source {

@@ -2,12 +2,23 @@
 
 #![allow(private_interfaces)]
 
+use parking_lot::Mutex;
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
 use super::node::{Node, Value};
 use super::readable::{Fault, Readable};
 use super::suggest::{alternatives, nearest};
+
+/// Words of a key, each with its meaning.
+pub type Words = Arc<[(String, String)]>;
+
+/// Words by type. The reader asks for them at every key, and clap makes them anew each time.
+static WORDS: Mutex<BTreeMap<TypeId, Words>> = Mutex::new(BTreeMap::new());
 
 /// So many words are told even where one of them is near.
 const FEW: usize = 4;
@@ -50,9 +61,13 @@ impl<T: Choice> Readable for T {
         self.word().into()
     }
 
-    fn choices() -> Vec<(String, String)> {
-        let values = T::value_variants().iter().filter_map(T::to_possible_value);
-        values.map(|value| (value.get_name().to_owned(), meaning(&value))).collect()
+    fn choices() -> Words {
+        let mut known = WORDS.lock();
+        let words = known.entry(TypeId::of::<T>()).or_insert_with(|| {
+            let values = T::value_variants().iter().filter_map(T::to_possible_value);
+            values.map(|value| (value.get_name().to_owned(), meaning(&value))).collect()
+        });
+        Arc::clone(words)
     }
 }
 
@@ -90,7 +105,7 @@ mod tests {
     fn words_and_meanings_come_from_the_variants() {
         let expected = [("prefix-tuning", "a prefix of every block"), ("cls_only", "CLS alone")];
         let expected = expected.map(|(word, meaning)| (word.to_owned(), meaning.to_owned()));
-        assert_eq!(Prompt::choices(), expected);
+        assert_eq!(*Prompt::choices(), expected);
         assert_eq!(Prompt::Cls.word(), "cls_only");
     }
 }

@@ -6,6 +6,7 @@
 //! adds to a section is in `fedcast keys` and in the schema.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use super::node::{Entry, Node, Span, Table, Value};
 use super::param::KeyDoc;
@@ -124,9 +125,11 @@ fn merge(known: &mut KeyDoc, doc: KeyDoc) {
     if known.bounds.most != doc.bounds.most {
         known.bounds.most = None;
     }
-    for choice in doc.choices {
-        if !known.choices.contains(&choice) {
-            known.choices.push(choice);
+    if !Arc::ptr_eq(&known.choices, &doc.choices) {
+        let new = doc.choices.iter().filter(|choice| !known.choices.contains(choice));
+        let more: Vec<_> = new.cloned().collect();
+        if !more.is_empty() {
+            known.choices = known.choices.iter().cloned().chain(more).collect();
         }
     }
 }
@@ -135,6 +138,8 @@ fn merge(known: &mut KeyDoc, doc: KeyDoc) {
 #[derive(Default)]
 struct Found {
     keys: Vec<KeyDoc>,
+    /// Places in `keys`, one for each type that the key of a path may have.
+    places: BTreeMap<String, Vec<usize>>,
     tables: Vec<TableDoc>,
     /// Of every word of every key, the paths that were asked for beside it.
     beside: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
@@ -147,15 +152,20 @@ impl Found {
         if let Some((path, Shape::Word(word))) = setting.last() {
             let words = self.beside.entry(path.clone()).or_default();
             let paths = words.entry(word.clone()).or_default();
-            paths.extend(readout.keys.iter().map(|doc| doc.key.clone()));
-            paths.extend(readout.tables.iter().map(|table| table.path.clone()));
+            let keys = readout.keys.iter().map(|doc| &doc.key);
+            for path in keys.chain(readout.tables.iter().map(|table| &table.path)) {
+                if !paths.contains(path) {
+                    paths.insert(path.clone());
+                }
+            }
         }
         for doc in readout.keys {
-            let same = |known: &KeyDoc| known.key == doc.key && known.kind == doc.kind;
-            match self.keys.iter_mut().find(|known| same(known)) {
-                Some(known) => merge(known, doc),
+            let places = self.places.get(&doc.key).map_or(&[][..], Vec::as_slice);
+            match places.iter().find(|place| self.keys[**place].kind == doc.kind) {
+                Some(place) => merge(&mut self.keys[*place], doc),
                 None => {
                     next.extend(Shape::of(&doc).into_iter().map(|shape| (doc.key.clone(), shape)));
+                    self.places.entry(doc.key.clone()).or_default().push(self.keys.len());
                     self.keys.push(doc);
                 }
             }

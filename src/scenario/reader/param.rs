@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::choice::Words;
 use super::readable::Readable;
 
 /// One key of a table.
@@ -166,5 +167,5 @@ pub struct KeyDoc {
     /// Where the default comes from.
     pub source: Option<&'static str>,
     /// Word and meaning of every possible value, where there are few.
-    pub choices: Vec<(String, String)>,
+    pub choices: Words,
 }

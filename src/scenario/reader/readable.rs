@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use toml::de::DeValue;
 
+use super::choice::Words;
 use super::node::{Node, Span, Value};
 use super::slips::meant;
 
@@ -70,8 +71,8 @@ pub trait Readable: Clone + PartialEq + Sized {
     }
 
     /// Word and meaning of every possible value, where there are few.
-    fn choices() -> Vec<(String, String)> {
-        Vec::new()
+    fn choices() -> Words {
+        Words::default()
     }
 }
 
@@ -194,7 +195,7 @@ impl<T: Readable> Readable for Vec<T> {
         self.iter().flat_map(T::numbers).collect()
     }
 
-    fn choices() -> Vec<(String, String)> {
+    fn choices() -> Words {
         T::choices()
     }
 }
