@@ -13,7 +13,8 @@
 //! # Ok::<(), fedcast::data::DataError>(())
 //! ```
 
-use std::sync::{Arc, Mutex, OnceLock};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 
 use candle_core::{Device, Tensor};
 
@@ -369,7 +370,7 @@ impl Split {
             return None;
         }
         // A panic elsewhere leaves the list whole: it is only pushed to.
-        let mut known = self.prepared.lock().unwrap_or_else(|e| e.into_inner());
+        let mut known = self.prepared.lock();
         if let Some((_, found)) = known.iter().find(|(t, _)| t == transform) {
             return found.clone();
         }

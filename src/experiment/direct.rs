@@ -10,8 +10,9 @@
 //! a method sees its period as in the run, so that what it does in the very first round of a run it does for slots of the
 //! first period.
 
+use parking_lot::Mutex;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::RunError;
 use super::assemble::{AssembleError, Assembly, assemble};
@@ -109,7 +110,7 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, RunErro
         before: Vec::new(),
     };
     simulate(federation, Box::new(Memory::default()), Box::new(()), Interrupt::default())?;
-    let found = *one.found.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = *one.found.lock();
     let untested = || {
         AssembleError::unsupported(
             format!(
@@ -191,7 +192,7 @@ impl ServerHooks for AloneServer {
             self.inner.end_period(period, lab)?;
             let (rows, test) = (self.method.view.rows.clone(), &self.method.test);
             let accuracy = lab.accuracy_within(rows, test, &*self.inner.predictor(lab)?)?;
-            *self.method.found.lock().unwrap_or_else(PoisonError::into_inner) = accuracy;
+            *self.method.found.lock() = accuracy;
         }
         Ok(())
     }

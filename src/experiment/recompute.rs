@@ -1,6 +1,7 @@
 //! The end of a task that nobody kept is computed again, as a run that was killed goes on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use super::resume::Intact;
 use crate::federation::{
@@ -22,7 +23,7 @@ pub(super) fn recompute(
     let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
     let waiting = Waiting { task, found: Arc::clone(&found), stop: stop.clone(), asked };
     simulate(setup, Box::new(waiting), Box::new(()), stop)?;
-    Ok(found.lock().unwrap_or_else(PoisonError::into_inner).take())
+    Ok(found.lock().take())
 }
 
 /// Takes one snapshot and ends the run.
@@ -48,7 +49,7 @@ impl EventSink for Waiting {
 
     fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
         if snapshot.place == SnapshotPlace::Task(self.task) {
-            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.clone());
+            *self.found.lock() = Some(snapshot.clone());
             self.stop.request();
         }
         Ok(())

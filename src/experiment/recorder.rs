@@ -1,7 +1,8 @@
 //! The recorder: writes the journal while the run goes on and hands every entry on.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::checkpoint::{Checkpoints, Mark};
 use super::directory_error::DirectoryError;
@@ -87,7 +88,7 @@ impl Recorder {
 
     // A recording is whole after every entry, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, Recording> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

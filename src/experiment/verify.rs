@@ -4,10 +4,11 @@
 //! A run that was interrupted is verified as far as it goes; one that ended with an error is the
 //! same when it ends with the same error again.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -200,7 +201,7 @@ pub fn verify(
         inputs.into_iter().find(|(then, now)| then.as_ref().is_some_and(|then| then != now));
     let changed = changed.map(|(_, now)| format!("{} is not what it was then", now.name));
     let end = simulate(assembly.setup, Box::new(sink), Box::new(()), interrupt);
-    let mut comparison = compared.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut comparison = compared.lock();
     match std::mem::replace(&mut comparison.found, Found::Equal) {
         Found::Different(mut divergence) => {
             divergence.hint =
@@ -279,7 +280,7 @@ struct Comparer(Arc<Mutex<Comparison>>);
 
 impl EventSink for Comparer {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).compare(entry)
+        self.0.lock().compare(entry)
     }
 }
 

@@ -6,9 +6,10 @@
 //! into the same rounds, the same states of clients. The first decision of the server that comes out
 //! otherwise ends it with a [`WhatIfError::OtherLearning`].
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -114,7 +115,7 @@ pub fn what_if(
         Box::new(()),
         Interrupt::default(),
     );
-    let replayed = replayed.lock().unwrap_or_else(PoisonError::into_inner);
+    let replayed = replayed.lock();
     if let Some(reason) = &replayed.other {
         return Err(refused(reason.clone()));
     }
@@ -197,7 +198,7 @@ struct Listener(Arc<Mutex<Replayed>>);
 
 impl EventSink for Listener {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(entry)
+        self.0.lock().take(entry)
     }
 }
 

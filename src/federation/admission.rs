@@ -8,9 +8,10 @@
 //!
 //! Workers of a CPU have no door: whoever asks is let in.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use candle_core::DeviceLocation;
 
@@ -134,13 +135,13 @@ impl Admission {
     fn wait_until(&self, ready: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while !ready(&state) {
-            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.left.wait(&mut state);
         }
         state
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -167,12 +168,12 @@ struct Measured {
 impl Gauge for Measured {
     fn begin(&self) -> Option<u64> {
         self.memory.forget_peak().ok()?;
-        *self.start.lock().unwrap_or_else(PoisonError::into_inner) = self.memory.used().ok()?;
+        *self.start.lock() = self.memory.used().ok()?;
         self.memory.free().ok()
     }
 
     fn grown(&self) -> Option<u64> {
-        let start = *self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = *self.start.lock();
         self.memory.peak().ok().map(|peak| peak.saturating_sub(start))
     }
 }

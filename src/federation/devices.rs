@@ -11,8 +11,9 @@
 //! The *shaker* is a test mode: workers take jobs out of order and finish them late, at random. No
 //! digest may move.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 

@@ -4,8 +4,9 @@
 //! from what its client holds, and from nothing that is learnt. So its frames are those of the run, to the byte, where
 //! nothing depends on learnt values; where the size of an upload does, it is counted at its bound.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::compute::{
     ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, Supplier,
@@ -93,7 +94,7 @@ struct Upload {
 
 impl<F> DryRun<F> {
     fn seats(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seats.lock()
     }
 
     /// As it was known when its round opened; made again where that is over.

@@ -8,7 +8,8 @@
 //! Uploads of earlier rounds merge after those of all seats, in the order in which they were
 //! [expected](Fold::expect), which is that of virtual time.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -250,8 +251,8 @@ impl Fold {
         let _ = done.send(Outcome { part, refused, broken });
     }
 
-    fn tree(&self) -> std::sync::MutexGuard<'_, Tree> {
-        self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    fn tree(&self) -> parking_lot::MutexGuard<'_, Tree> {
+        self.shared.lock()
     }
 
     /// Climbs from a leaf; merging happens outside the lock.

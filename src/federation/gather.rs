@@ -1,6 +1,7 @@
 //! Answers of several jobs, collected.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -53,8 +54,8 @@ impl<T> Gather<T> {
         self.finish_if_complete(&mut inner);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, GatherInner<T>> {
-        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+    fn lock(&self) -> parking_lot::MutexGuard<'_, GatherInner<T>> {
+        self.inner.lock()
     }
 
     fn finish_if_complete(&self, inner: &mut GatherInner<T>) {

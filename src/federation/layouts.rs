@@ -1,7 +1,8 @@
 //! Layouts that seats of a round have in common, made once, with what their messages weigh.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use super::event::FrameBytes;
 use crate::policy::{Layout, MessageKind, Method, Role, SketchFacts, UpSize};
@@ -87,7 +88,7 @@ impl LayoutCache {
 
     /// What is known of a round; of another one nothing any more.
     fn at(&self, place: Place) -> MutexGuard<'_, (Option<Place>, BTreeMap<View, Known>)> {
-        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock();
         if cache.0 != Some(place) {
             *cache = (Some(place), BTreeMap::new());
         }

@@ -101,24 +101,24 @@ impl ProfileSink for () {
 /// Keeps everything in memory, for tests and small programs. Clones share what was kept.
 #[derive(Clone, Default)]
 pub struct Memory {
-    kept: std::sync::Arc<std::sync::Mutex<(Vec<Entry>, Journal)>>,
+    kept: std::sync::Arc<parking_lot::Mutex<(Vec<Entry>, Journal)>>,
 }
 
 impl Memory {
     /// All entries so far.
     pub fn entries(&self) -> Vec<Entry> {
-        self.kept.lock().expect("no holder panics").0.clone()
+        self.kept.lock().0.clone()
     }
 
     /// The digests so far.
     pub fn digests(&self) -> Digests {
-        self.kept.lock().expect("no holder panics").1.digests()
+        self.kept.lock().1.digests()
     }
 }
 
 impl EventSink for Memory {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let mut kept = self.kept.lock().expect("no holder panics");
+        let mut kept = self.kept.lock();
         kept.1.push(entry);
         kept.0.push(entry.clone());
         Ok(())

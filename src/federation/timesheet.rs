@@ -4,9 +4,10 @@
 //! recorder) is added up to spans of at least a millisecond. Spans are handed over in batches of some number or of some
 //! time, so that threads hardly ever meet at the profile and a run that is interrupted loses next to nothing.
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::sink::{JobKind, ProfileSink, Span};
@@ -86,7 +87,7 @@ impl Timesheet {
 
     fn hand_over(&mut self) {
         self.held = 0;
-        let mut profile = self.profile.lock().unwrap_or_else(|e| e.into_inner());
+        let mut profile = self.profile.lock();
         self.spans.drain(..).for_each(|span| profile.record(&span));
     }
 }
@@ -142,7 +143,7 @@ mod tests {
 
     impl ProfileSink for Kept {
         fn record(&mut self, span: &Span) {
-            self.0.lock().unwrap().push(*span);
+            self.0.lock().push(*span);
         }
     }
 
@@ -153,9 +154,9 @@ mod tests {
         let profile: SharedProfile = Arc::new(Mutex::new(Box::new(kept.clone())));
         let mut sheet = Timesheet::new(Some(0), &profile);
         sheet.note(JobKind::Train, 0, LONG - 1);
-        assert!(kept.0.lock().unwrap().is_empty());
+        assert!(kept.0.lock().is_empty());
         sheet.note(JobKind::Train, 0, 1);
-        assert_eq!(kept.0.lock().unwrap().len(), 2);
+        assert_eq!(kept.0.lock().len(), 2);
     }
 
     #[test]
@@ -174,7 +175,7 @@ mod tests {
         }
         drop(sheet);
         let life = nanos(born.elapsed());
-        let spans = kept.0.lock().unwrap();
+        let spans = kept.0.lock();
         let sum: u64 = spans.iter().map(|span| span.wall).sum();
         assert!(sum <= life && life - sum < 1_000_000, "{sum} of {life}");
         let of = |kind| spans.iter().filter(move |span| span.job == kind);

@@ -95,8 +95,8 @@ pub fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     #[cfg(not(unix))]
     {
         // Elsewhere two readers share one position.
-        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        static ONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+        let _one = ONE.lock();
         let mut file = file;
         io::Seek::seek(&mut file, io::SeekFrom::Start(at))?;
         file.read_exact(bytes)

@@ -1,11 +1,11 @@
 //! Which golden vectors were read, which were not checked, and which wait for their method.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 
 use safetensors::SafeTensors;
 
@@ -56,7 +56,7 @@ pub(super) fn not_checked(what: &str) {
         "{REQUIRED} is set and {what} are not here (FEDCAST_GOLDEN names their folder)"
     );
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if SAID.lock().unwrap().insert(what.to_owned()) {
+    if SAID.lock().insert(what.to_owned()) {
         // `eprintln!` would be captured. Nobody can be told when even this fails.
         let line = format!("not checked: {what} (not here; FEDCAST_GOLDEN names their folder)\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
@@ -68,7 +68,7 @@ pub(super) fn note(folder: &Path, file: &str, name: &str) {
     let Some(log) = std::env::var_os(LOG) else { return };
     let line = format!("{}\n", line(folder, file, name));
     static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut noted = NOTED.lock().unwrap();
+    let mut noted = NOTED.lock();
     if !noted.contains(&line) {
         let mut log = OpenOptions::new().append(true).create(true).open(log).expect("the log");
         log.write_all(line.as_bytes()).expect("the log");

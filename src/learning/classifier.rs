@@ -27,8 +27,9 @@ mod packs;
 mod pairs;
 mod prompt;
 
+use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
 

@@ -2,8 +2,8 @@
 //!
 //! A batch's moments are computed in f32, as activations are, and added up in f64; nothing but the sums is kept.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use candle_core::{DType, Result, Tensor};
 
@@ -48,7 +48,7 @@ impl InputMoments {
                 ops::linear(&columns, &columns, None)?.to_dtype(DType::F64)?
             }
         };
-        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = self.sums.lock();
         let sum = match sums.get(&weight) {
             Some(sum) => (sum + own)?,
             None => own,
@@ -62,7 +62,7 @@ impl InputMoments {
     /// # Errors
     /// What the device reports.
     pub fn finish(&self) -> std::result::Result<BTreeMap<String, Moments>, LearningError> {
-        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = self.sums.lock();
         let of = |(name, sum): (&String, &Tensor)| {
             let values = sum.flatten_all()?.to_vec1::<f64>()?;
             let moments = match self.form {

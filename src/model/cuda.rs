@@ -2,8 +2,8 @@
 //!
 //! Written against candle 0.11 and cudarc 0.19, and built; not yet run on a GPU.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use candle_core::cuda_backend::WrapErr;
 use candle_core::cuda_backend::cudarc::driver::{result, sys};
@@ -26,7 +26,7 @@ pub(super) fn open(index: usize) -> Result<Device> {
 /// synchronisation. Once per GPU and process.
 fn keep_memory(device: &Device, index: usize) -> Result<()> {
     static KEPT: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = KEPT.lock();
     if kept.insert(index) {
         Pool::of(device)?.set(Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
     }

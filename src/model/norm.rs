@@ -1,6 +1,7 @@
 //! A batch norm with its running statistics.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use candle_core::{Result, Tensor};
 
@@ -54,7 +55,7 @@ impl Norm {
     /// Normalises `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         if self.trains {
             let moments = ops::channel_moments(x)?;
             running.update(&moments)?;

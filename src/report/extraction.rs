@@ -65,7 +65,7 @@ fn line(known: u64, all: u64, rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use candle_core::Device;
 
@@ -84,13 +84,13 @@ mod tests {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&lines);
         let watch = Extraction::watch_every(Duration::from_millis(1), cache, move |line| {
-            told.lock().unwrap().push(line.to_owned());
+            told.lock().push(line.to_owned());
         });
-        while lines.lock().unwrap().is_empty() {
+        while lines.lock().is_empty() {
             std::thread::yield_now();
         }
         drop(watch);
-        let lines = lines.lock().unwrap();
+        let lines = lines.lock();
         assert_eq!(lines.len(), 1);
         let rate = lines[0].strip_prefix("features of 32 of 1,433 samples (2 %), ");
         let rate = rate.and_then(|rate| rate.strip_suffix(" per second"));

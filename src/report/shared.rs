@@ -1,6 +1,7 @@
 //! A sink that is handed to a simulation and asked afterwards.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::federation::{Entry, EventSink, ProfileSink, SinkError, Span};
 
@@ -22,7 +23,7 @@ impl<S> Shared<S> {
     /// The sink as it stands.
     // Sinks are whole after every entry, so a panic elsewhere does not spoil them.
     pub fn lock(&self) -> MutexGuard<'_, S> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

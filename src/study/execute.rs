@@ -1,8 +1,9 @@
 //! Runs cells as processes, some at once, until all are over or something says stop.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -110,7 +111,7 @@ impl Crew {
             }
         });
         failed?;
-        let left = !queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let left = !queue.lock().is_empty();
         // Nobody asked for the end, and cells were left: a failure closed the queue.
         Ok(reason.or((left && closed.load(Ordering::SeqCst)).then_some(Halt::Error)))
     }
@@ -140,7 +141,7 @@ fn next<'a>(queue: &Mutex<VecDeque<&'a Prepared>>, closed: &AtomicBool) -> Optio
     if closed.load(Ordering::SeqCst) {
         return None;
     }
-    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    queue.lock().pop_front()
 }
 
 type Told<'a> = Result<News<'a>, DirectoryError>;

@@ -1,7 +1,8 @@
 //! A run's beginning, measured and not recorded.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Costs;
@@ -107,7 +108,7 @@ fn per(seconds: f64, units: f64) -> f64 {
 }
 
 fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
-    watched.lock().unwrap_or_else(PoisonError::into_inner)
+    watched.lock()
 }
 
 /// A phase under way, and what had been done as it began.

@@ -1,6 +1,7 @@
 //! A run as far as it is known without data and weights, and its plan.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use super::tally::{Listener, Tally};
 use super::{Backbone, Held, Plan};
@@ -53,10 +54,10 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let tally = Arc::new(Mutex::new(Tally::new(Arc::clone(&terms.method), curriculum)));
     let seen = Arc::clone(&tally);
     let seated = move |seat: PlannedParticipant<'_>| {
-        seen.lock().unwrap_or_else(PoisonError::into_inner).seat(&seat);
+        seen.lock().seat(&seat);
     };
     dry_run(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
-    let (one_client, total, phases) = tally.lock().unwrap_or_else(PoisonError::into_inner).finish();
+    let (one_client, total, phases) = tally.lock().finish();
     let backbone = &facts.backbone;
     let held = terms.method.profile().holdings.map(|Holdings { server, client }| Held {
         server,

@@ -1,7 +1,8 @@
 //! What the entries of a sized run add up to.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::frame::FrameRange;
 use super::{OneClient, PlannedPhase, Total};
@@ -188,7 +189,7 @@ pub(super) struct Listener(pub Arc<Mutex<Tally>>);
 
 impl EventSink for Listener {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(entry.at, &entry.event);
+        self.0.lock().take(entry.at, &entry.event);
         Ok(())
     }
 }

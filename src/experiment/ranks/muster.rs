@@ -1,9 +1,10 @@
 //! How ranks come together: rank 0 sends the scenario, all put the run together, and all are compared.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -246,7 +247,7 @@ fn say(what: &impl Serialize) -> Vec<u8> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

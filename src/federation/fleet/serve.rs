@@ -1,7 +1,8 @@
 //! What a rank does that has no conductor: the jobs it is sent, until it is let go.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
@@ -136,7 +137,7 @@ impl Hand {
     fn train(&self, pack: Pack, lab: &Lab) -> Done {
         for (id, background) in pack.background() {
             // Whoever needs it as well waits until it is there.
-            let mut acquired = self.acquired.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut acquired = self.acquired.lock();
             if !acquired.contains(id) {
                 let method = &self.world.method;
                 method.acquire(background, lab, self.init).map_err(|e| e.to_string())?;
@@ -162,7 +163,7 @@ impl Hand {
         saved: &Body,
         lab: &Lab,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
-        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut model = self.model.lock();
         if let Some((_, predictor)) = model.as_ref().filter(|(known, _)| *known == id) {
             return Ok(Arc::clone(predictor));
         }

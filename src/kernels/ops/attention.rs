@@ -9,7 +9,7 @@
 //! The kernel reads and writes each head in place by strides (nothing is transposed or
 //! concatenated) and keeps the probabilities for the backward pass only if there is one.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
 
@@ -160,7 +160,7 @@ impl Attention {
 
     fn run(&self, packed: &[f32], prefix: PrefixValues<'_>) -> (CpuStorage, Shape) {
         let (output, kept) = self.geometry.forward(packed, prefix, self.tracked);
-        *self.probabilities.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        *self.probabilities.lock() = kept;
         let Geometry { batch, queries, width, .. } = self.geometry;
         (CpuStorage::F32(output), Shape::from((batch, queries, width)))
     }
@@ -176,7 +176,7 @@ impl CustomOp1 for Attention {
     }
 
     fn bwd(&self, packed: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let kept = self.probabilities.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.probabilities.lock();
         let (g, none) = (g.contiguous()?, PrefixValues::default());
         let gradients =
             self.geometry.backward(&lent(packed)?, none, &kept, &lent(&g)?, true, false);
@@ -210,7 +210,7 @@ impl CustomOp3 for Attention {
         _result: &Tensor,
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let kept = self.probabilities.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.probabilities.lock();
         let (want, want_prefix) = (packed.track_op(), keys.track_op() || values.track_op());
         let g = g.contiguous()?;
         let mut gradients = {

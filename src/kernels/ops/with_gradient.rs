@@ -5,7 +5,7 @@
 //! detached operands, and what it needs to go back is computed again from them: a layer norm
 //! keeps its input and output instead of nine tensors, and attention no probabilities at all.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use candle_core::backend::BackendStorage;
 use candle_core::{
@@ -52,7 +52,7 @@ impl<const N: usize> Given<N> {
     }
 
     fn take(&self) -> Result<Tensor> {
-        match self.value.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        match self.value.lock().take() {
             Some(value) => value.contiguous(),
             None => bail!("a given value was asked for twice"),
         }

@@ -1,7 +1,7 @@
 //! From parameters to a classifier: frozen, or over fresh variables.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
@@ -234,7 +234,7 @@ impl Classifier {
         if self.backbone.place().same(place) {
             return Ok(None);
         }
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copies = self.copies.lock();
         if let Some(copy) = copies.iter().find(|copy| copy.backbone.place().same(place)) {
             return Ok(Some(Arc::clone(copy)));
         }

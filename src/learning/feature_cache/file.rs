@@ -13,11 +13,11 @@
 //! every row is kept in memory from when its block was found whole or written, and each row that is
 //! read is compared with it: a run ends with an error sooner than with other numbers.
 
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::CacheError;
 use super::blocks::Blocks;
@@ -125,7 +125,7 @@ impl CacheFile {
         let range = self.range(blocks, block);
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         assert_eq!(bytes.len(), range.len(), "a block has its size");
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         let mut write = || -> io::Result<()> {
             file.lock()?;
             let written = [

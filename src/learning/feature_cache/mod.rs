@@ -43,8 +43,9 @@ mod file;
 mod key;
 mod store;
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use blocks::BLOCK;
 pub use error::CacheError;
@@ -127,7 +128,7 @@ impl FeatureCache {
             return Ok(None);
         }
         let network = Network::of(backbone)?;
-        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = self.stores.lock();
         let known = stores.iter().find(|store| {
             let source = store.source();
             Arc::ptr_eq(&source.split, split)
@@ -164,7 +165,7 @@ impl FeatureCache {
 
     /// What people should know: files that were damaged and are computed anew.
     pub fn notices(&self) -> Vec<String> {
-        let mut all = self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut all = self.notices.lock().clone();
         let CacheFigures { damaged, .. } = self.figures();
         if damaged > 0 {
             all.push(format!(
@@ -176,17 +177,17 @@ impl FeatureCache {
 
     /// What all stores did so far.
     pub fn figures(&self) -> CacheFigures {
-        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.stores.lock();
         stores.iter().map(|store| store.figures()).fold(CacheFigures::default(), CacheFigures::plus)
     }
 
     /// Samples of all stores, computed or not.
     pub fn samples(&self) -> u64 {
-        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.stores.lock();
         stores.iter().map(|store| store.samples()).sum()
     }
 
     fn note(&self, notice: Option<String>) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
+        self.notices.lock().extend(notice);
     }
 }

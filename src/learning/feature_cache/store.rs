@@ -1,8 +1,9 @@
 //! The features of one split under one transform, computed block by block, each once.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use candle_core::{DType, Device, Tensor};
@@ -136,7 +137,7 @@ impl FeatureStore {
 
     /// What it did so far.
     pub fn figures(&self) -> CacheFigures {
-        let counted = *self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = *self.figures.lock();
         CacheFigures { read: self.read.load(Ordering::Relaxed), ..counted }
     }
 
@@ -161,7 +162,7 @@ impl FeatureStore {
             return Some(Claim { store: self, block });
         }
         if missing.iter().all(|block| busy.contains(block)) {
-            drop(self.done.wait(busy).unwrap_or_else(PoisonError::into_inner));
+            self.done.wait(&mut busy);
         }
         None
     }
@@ -198,12 +199,12 @@ impl FeatureStore {
     }
 
     fn count(&self, more: CacheFigures) {
-        let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut figures = self.figures.lock();
         *figures = figures.plus(more);
     }
 
     fn busy(&self) -> MutexGuard<'_, BTreeSet<usize>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+        self.busy.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Values of tensors as slices, and changing a `Var` in place.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result, Storage, Tensor, Var, bail};
 
@@ -35,7 +35,7 @@ impl<F: FnMut(&mut [f32])> InplaceOp1 for Edit<F> {
         else {
             bail!("a variable to train must be a contiguous f32 tensor")
         };
-        let mut work = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut work = self.0.lock();
         work(&mut data[from..to]);
         Ok(())
     }

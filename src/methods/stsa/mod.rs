@@ -37,8 +37,9 @@ mod tests;
 #[cfg(test)]
 mod vectors;
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rand::RngCore;
 
@@ -121,7 +122,7 @@ impl Stsa {
 
     /// The random layer of a seed.
     fn layer(&self, seed: u64) -> Arc<Projection> {
-        let mut last = self.layer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.layer.lock();
         match &*last {
             Some(layer) if layer.seed == seed => Arc::clone(&layer.projection),
             _ => {

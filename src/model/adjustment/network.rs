@@ -4,7 +4,8 @@
 //! is frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included. A frozen
 //! part that teaches may be told to take the moments of the batch, too, as whoever learns from it does.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
@@ -240,7 +241,7 @@ impl Adjustment {
     pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
         let mut buffers = ParameterSet::new();
         for (norm, running) in &self.running {
-            let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+            let running = running.lock();
             buffers.insert(format!("{norm}.running_mean"), Parameter::of(&running.mean)?);
             buffers.insert(format!("{norm}.running_var"), Parameter::of(&running.variance)?);
         }

@@ -1,7 +1,8 @@
 //! The network: stem, residual stages, global average.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType, Tensor, Var};
 
@@ -231,7 +232,7 @@ impl ResNet {
     pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
         let mut set = ParameterSet::new();
         for (layer, running) in &self.running {
-            let running = running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let running = running.lock().clone();
             let Running { mean, variance, batches } = running;
             for (name, tensor) in [(MEAN, mean), (VARIANCE, variance), (BATCHES, batches)] {
                 set.insert(format!("{layer}{name}"), Parameter::of(&tensor)?);

@@ -17,8 +17,9 @@ mod bodies;
 mod features;
 mod server;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use self::bodies::{DIGEST_BYTES, join, malformed, split};
 use self::features::FrozenFeatures;
@@ -80,7 +81,7 @@ impl Staged {
         let features = Arc::new(FrozenFeatures::new(network, asset.digest()));
         let (asset, server) = (Arc::new(asset), Arc::new(first.save()));
         let frozen = Frozen { features, asset, server };
-        let mut all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.frozen.lock();
         all.insert(frozen.asset.digest(), frozen.clone());
         Ok(frozen)
     }
@@ -111,7 +112,7 @@ impl Staged {
             return Ok(None);
         }
         let digest = down.control[TAG..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        let all = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.frozen.lock();
         let found = digest.and_then(|digest| all.get(&digest).cloned());
         found.map(Some).ok_or_else(|| malformed("names features nobody has frozen"))
     }

@@ -1,6 +1,7 @@
 //! A small journal by hand, and the tables it must become.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use super::*;
 use crate::experiment::ClassNames;
@@ -16,7 +17,7 @@ struct Buffer(Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Buffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> std::io::Result<()> {
@@ -26,7 +27,7 @@ impl std::io::Write for Buffer {
 
 impl Buffer {
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.0.lock().clone()).unwrap()
     }
 }
 

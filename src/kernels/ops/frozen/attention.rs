@@ -1,6 +1,6 @@
 //! The first half: `x + W_o attention(W_qkv norm(x) + b_qkv) + b_o`.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp3, Layout, Result, Shape, Tensor};
 
@@ -100,7 +100,7 @@ impl Attention {
         let (mixed, probabilities) = self.geometry.forward(&packed, prefix, self.tracked);
         if self.tracked {
             let kept = Kept { packed, probabilities };
-            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+            *self.kept.lock() = kept;
         }
         let mut y = Vec::with_capacity(batch * queries * width);
         let through = project.forth(&mut buffer);
@@ -130,8 +130,7 @@ impl Attention {
         for rows in self.pieces.rows(queries) {
             through.append(&mut by_mixed, part(g, &rows, width));
         }
-        let Kept { packed, probabilities } =
-            &*self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { packed, probabilities } = &*self.kept.lock();
         let found =
             self.geometry.backward(packed, prefix, probabilities, &by_mixed, want_x, want_prefix);
         let Some(by_packed) = found.packed else { return Ok(found) };

@@ -1,6 +1,6 @@
 //! The second half: `x + W_2 a(W_1 norm(x) + b_1) + b_2` with an activation `a`.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
@@ -77,7 +77,7 @@ impl Perceptron {
             add_rows(&mut y[rows.start * down.outputs..], x);
         }
         if self.tracked {
-            *self.hidden.lock().unwrap_or_else(PoisonError::into_inner) = hidden;
+            *self.hidden.lock() = hidden;
         }
         Ok(y)
     }
@@ -88,7 +88,7 @@ impl Perceptron {
         let [up, down] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];
         let (mut for_up, mut for_down) = (Vec::new(), Vec::new());
         let (through_up, through_down) = (up.back(&mut for_up), down.back(&mut for_down));
-        let hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        let hidden = self.hidden.lock();
         let (mut all, mut by_active, mut by_normed) = (Vec::with_capacity(x.len()), vec![], vec![]);
         for rows in self.pieces.rows(tokens) {
             by_active.clear();

@@ -172,7 +172,7 @@ fn a_full_disk_is_an_error_and_no_block() {
     let folder = tempfile::tempdir().unwrap();
     let file = open(folder.path()).file;
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    *file.file.lock().unwrap() = full;
+    *file.file.lock() = full;
     let error = file.put(&blocks(), 0, &values(0)).unwrap_err();
     assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);
     assert_eq!(file.holds(&blocks(), 0), Held::Empty);
