@@ -1,44 +1,47 @@
-//! The keys that say where LoRA pairs stand, for all methods that train some.
+//! Keys of the places of LoRA pairs, for all methods that train some.
 
 use crate::model::{LoraPlace, LoraShape, VitConfig};
 use crate::policy::ModelFacts;
-use crate::scenario::reader::{Param, TableReader};
-
-/// Pairs in the blocks of a transformer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LowRank {
-    /// `r`.
-    pub rank: u32,
-    /// At which places of a block.
-    pub at: Vec<LoraPlace>,
-    /// How many blocks have them, from the first on.
-    pub blocks: u32,
-}
+use crate::scenario::reader::{Keys, TableReader};
 
 /// As many as any transformer has.
 pub(super) const ALL_BLOCKS: u32 = 99;
 
+/// Pairs in the blocks of a transformer, as keys of these names, with these defaults.
+#[derive(Clone, Debug, PartialEq, Keys)]
+#[keys(
+    given(names: [&'static str; 3], usual: LowRank, source: &'static str),
+    check = section.refuse_nowhere(table, names[1])
+)]
+pub struct LowRank {
+    /// Rank of a LoRA pair.
+    #[key(
+        name = names[0],
+        default = usual.rank,
+        source = source,
+        at_least = 1.0,
+        at_most = 65_536.0
+    )]
+    pub rank: u32,
+    /// Layers of a block with a LoRA pair.
+    #[key(name = names[1], default = usual.at.clone(), source = source)]
+    pub at: Vec<LoraPlace>,
+    /// Blocks with LoRA pairs, from the first.
+    #[key(
+        name = names[2],
+        default = usual.blocks,
+        source = source,
+        at_least = 1.0,
+        at_most = f64::from(ALL_BLOCKS)
+    )]
+    pub blocks: u32,
+}
+
 impl LowRank {
-    /// Reads them as keys of these names, with these defaults.
-    pub(super) fn read(
-        table: &mut TableReader<'_>,
-        [rank, at, blocks]: [&'static str; 3],
-        usual: LowRank,
-        source: &'static str,
-    ) -> LowRank {
-        let key = at;
-        let rank = Param::new(rank, usual.rank, "rank of a LoRA pair").source(source);
-        let at = Param::new(at, usual.at.clone(), "layers of a block with a LoRA pair");
-        let blocks = Param::new(blocks, usual.blocks, "first blocks that have LoRA pairs");
-        let read = LowRank {
-            rank: table.get(&rank.at_least(1.0).at_most(65_536.0)),
-            at: table.get(&at.source(source)),
-            blocks: table.get(&blocks.source(source).at_least(1.0).at_most(f64::from(ALL_BLOCKS))),
-        };
-        if read.at.is_empty() {
+    fn refuse_nowhere(&self, table: &mut TableReader<'_>, key: &str) {
+        if self.at.is_empty() {
             table.reject(key, "LoRA at no layer trains nothing", "empty", "name a layer or two");
         }
-        read
     }
 
     /// Their shapes in such a model; none where it has no blocks.

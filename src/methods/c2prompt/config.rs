@@ -25,7 +25,7 @@ const OURS: &str = "ours; not known of the paper";
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct C2PromptConfig {
     /// Keys of Powder.
-    #[key(read = PowderConfig::read(table, [8, 10], PAPER))]
+    #[key(read = PowderConfig::read_with(table, [8, 10], PAPER))]
     pub powder: PowderConfig,
     /// Compensation prompt for every class.
     #[key(default = true, source = PAPER)]

@@ -51,7 +51,7 @@ const RELEASE: &str = "the release of Powder";
 
 /// The `[method]` table of Powder, with these components and tokens where they are not written.
 #[derive(Clone, Debug, PartialEq, Keys)]
-#[keys(given(usual: [u32; 2], source: &'static str))]
+#[keys(given(usual: [u32; 2], source: &'static str), function = read_with)]
 pub struct PowderConfig {
     /// Components of a slot in a block.
     #[key(default = usual[0], source = source, at_least = 1.0, at_most = 1000.0)]
@@ -99,13 +99,13 @@ pub struct PowderConfig {
 
 impl PowderConfig {
     /// Reads the keys of Powder itself.
-    pub(super) fn released(table: &mut TableReader<'_>) -> PowderConfig {
-        PowderConfig::read(table, [10, 8], RELEASE)
+    pub(super) fn read(table: &mut TableReader<'_>) -> PowderConfig {
+        PowderConfig::read_with(table, [10, 8], RELEASE)
     }
 }
 
 impl Default for PowderConfig {
     fn default() -> Self {
-        defaults(PowderConfig::released)
+        defaults(PowderConfig::read)
     }
 }

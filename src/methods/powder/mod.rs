@@ -270,6 +270,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Powder: Federated Continual Learning via Prompt-based Dual Knowledge Transfer, ICML 2024 (the \
                  released code)",
         state: "server: all slots and their similarities; client: nothing",
-        ..MethodEntry::of("powder", PowderConfig::released)
+        ..MethodEntry::of("powder", PowderConfig::read)
     }
 }
