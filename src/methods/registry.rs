@@ -173,6 +173,18 @@ mod tests {
         }
     }
 
+    /// Of two keys of one name in a table the second would hide the first.
+    #[test]
+    fn keys_of_a_method_have_different_names() {
+        for entry in Registry::builtin().all() {
+            let mut names: Vec<String> = entry.params().into_iter().map(|key| key.key).collect();
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}", entry.name);
+        }
+    }
+
     #[test]
     fn names_that_nobody_has_are_refused_with_advice() {
         let registry = Registry::builtin();

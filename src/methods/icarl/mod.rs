@@ -99,7 +99,7 @@ pub struct Icarl {
     )]
     pub bce: Reduction,
     /// Classifier that answers.
-    #[key(default = Answers::NearestMean)]
+    #[key(name = "answers", default = Answers::NearestMean)]
     pub classifier: Answers,
     /// Mirror images of exemplars in the means of classes.
     #[key(default = true, source = "the releases of iCaRL")]
