@@ -15,19 +15,19 @@ pub type ReadRecipe = Arc<dyn Fn(&mut TableReader<'_>) -> Box<dyn Recipe> + Send
 /// One method of the registry.
 #[derive(Clone)]
 pub struct MethodEntry {
-    /// What a scenario calls it.
+    /// Value of `method.name` in a scenario.
     pub name: &'static str,
-    /// Which list it stands in; none of those that programs add.
+    /// List that shows it; `None` for methods that programs add.
     pub family: Option<Family>,
     /// The idea, in a sentence or two.
     pub idea: &'static str,
     /// The paper.
     pub source: &'static str,
-    /// What server and clients keep.
+    /// Things that server and clients keep, in words.
     pub state: &'static str,
     /// Largest global gradient norm where `client.clip` is not set.
     pub clip: Option<f64>,
-    /// Whether it can learn upon the frozen features of another method (`[method.first]`).
+    /// True if it can learn from the frozen features of another method (`[method.first]`).
     pub upon_features: bool,
     /// Reads its settings.
     pub read: ReadRecipe,
@@ -59,7 +59,7 @@ impl MethodEntry {
         MethodEntry::of(name, move |table| Averages(read(table)))
     }
 
-    /// The same in the list of a family.
+    /// Puts the entry in the list of a family.
     pub fn of_family(self, family: Family) -> MethodEntry {
         MethodEntry { family: Some(family), ..self }
     }

@@ -5,8 +5,8 @@ use crate::scenario::reader::Keys;
 /// In `[method.first]`: features as the backbone has them.
 pub(super) const NO_FIRST: &str = "none";
 
-/// What adapts the features of a kind of backbone in the first task, unless a scenario says otherwise:
-/// whatever comes from scratch has to be trained.
+/// Returns the default method that adapts the features of a kind of backbone in the first task. A backbone that starts from
+/// scratch has to be trained.
 fn first_on(backbone: &str) -> &'static str {
     match backbone {
         "vit" => "adapter",

@@ -190,7 +190,7 @@ mod tests {
     use crate::methods::Registry;
     use crate::scenario::{Leftover, PartitionKind, Scenario};
 
-    /// What is told of five tasks of digits with this method; nothing where all is well.
+    /// Returns the errors of a scenario of five tasks of digits with this method; empty where all is well.
     fn told(method: &str) -> String {
         let text = format!(
             "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::reader::{
-    Catalogue, KnownKey, TableReader, explore, json_schema, table_schema, with_shared_forms,
+    Catalogue, KnownKey, TableReader, explore, json_schema, meaning, table_schema,
+    with_shared_forms,
 };
 use super::{AnyMethod, MethodCatalogue, Scenario};
 
@@ -75,11 +76,14 @@ fn method_schema(methods: &dyn MethodCatalogue) -> Value {
     let mut meanings = Meanings::default();
     let mut conditions = Vec::new();
     for name in &names {
-        let mut form = table_schema(&Scenario::method_keys(methods, name));
+        let catalogue = Scenario::method_keys(methods, name);
+        let tables = catalogue.tables.iter().map(|table| (&table.path, String::new()));
+        let keys = catalogue.keys.iter().map(|key| (&key.doc.key, meaning(&key.doc)));
+        for (path, about) in tables.chain(keys).filter(|(path, _)| !path.contains('.')) {
+            meanings.add(path, name, &about);
+        }
+        let mut form = table_schema(&catalogue);
         if let Some(properties) = form["properties"].as_object_mut() {
-            for (key, form) in &*properties {
-                meanings.add(key, name, form["description"].as_str().unwrap_or_default());
-            }
             properties.insert("name".to_owned(), json!(true));
             if properties.contains_key("first") {
                 properties.insert("first".to_owned(), json!({ "type": "object" }));
@@ -94,7 +98,8 @@ fn method_schema(methods: &dyn MethodCatalogue) -> Value {
     json!({ "type": "object", "properties": all, "allOf": conditions })
 }
 
-/// What a key means to which methods: that there is such a key does not depend on the name, what it means does.
+/// Meanings of keys, each with the methods that it is of: that there is such a key does not depend on the name, its meaning
+/// does. Where a default comes from is said in the form of the method alone.
 #[derive(Default)]
 struct Meanings(BTreeMap<String, Vec<(String, Vec<String>)>>);
 
@@ -103,6 +108,8 @@ impl Meanings {
         let of_key = self.0.entry(key.to_owned()).or_default();
         let known = of_key.iter_mut().find(|(known, _)| known == about);
         match known {
+            // A key of several types is met once for each.
+            Some((_, methods)) if methods.last().is_some_and(|last| last == method) => {}
             Some((_, methods)) => methods.push(method.to_owned()),
             None => of_key.push((about.to_owned(), vec![method.to_owned()])),
         }

@@ -21,7 +21,7 @@ pub struct RunSection {
     /// Rule for the other cells when one fails.
     #[key(default = OnError::Continue)]
     pub on_error: OnError,
-    /// When a study stops by itself.
+    /// Limits at which a study stops by itself.
     #[key(table)]
     pub limit: Limit,
     /// Keep features of frozen backbones in a folder of the study.
@@ -57,7 +57,7 @@ pub enum OnError {
     Stop,
 }
 
-/// When a study stops by itself, resumable.
+/// Limits at which a study stops by itself, resumable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Keys)]
 pub struct Limit {
     /// Wall time, such as "2h" or "90m".

@@ -144,7 +144,7 @@ fn a_kept_momentum_leaves_rows_of_earlier_tasks_alone() {
     }
 }
 
-/// What a plan shows, of a hundred clients: a vector or two at the server.
+/// Plan of a hundred clients: a vector or two at the server.
 #[test]
 fn servers_hold_their_moments() {
     let facts = ModelFacts { clients: 100, ..facts() };

@@ -81,7 +81,7 @@ pub(in crate::methods) fn first_of<'p, 'c, S>(
 /// Returns the result of the only member of a pack.
 ///
 /// # Errors
-/// Where the pack was empty, and why the member fails.
+/// An empty pack, and the failure of its member.
 pub(in crate::methods) fn take_single(learnt: Learnt) -> Result<Trained, PolicyError> {
     let none = || PolicyError::Unsupported("nobody was trained".to_owned());
     learnt.into_iter().next().ok_or_else(none)?

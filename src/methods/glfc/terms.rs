@@ -13,7 +13,7 @@ pub struct Terms {
     pub labels: f64,
     /// Weight of the old model's answers.
     pub relation: f64,
-    /// Whether samples are weighed in the second term, too.
+    /// True if samples are weighed in the second term, too.
     pub weighs_relation: bool,
 }
 

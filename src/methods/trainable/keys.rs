@@ -41,7 +41,7 @@ pub(crate) struct TrainableKeys {
     pub old_logits: Setting<OldLogits>,
     /// `head`.
     pub head: Setting<HeadForm>,
-    /// Whether `norms` and `dropout` are keys.
+    /// True if `norms` and `dropout` are keys.
     pub module: bool,
 }
 
@@ -60,7 +60,7 @@ impl TrainableKeys {
         module: true,
     };
 
-    /// Those of a site that trains alone: nothing is averaged or sent.
+    /// Keys of a site that trains alone: nothing is averaged or sent.
     pub const ALONE: TrainableKeys = TrainableKeys {
         weights: Setting::Fixed(Weights::BySamples),
         old_logits: Setting::Fixed(OldLogits::Mask),

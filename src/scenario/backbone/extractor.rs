@@ -11,7 +11,7 @@ use crate::scenario::reader::Keys;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Keys)]
 #[keys(given(kind: &str))]
 pub struct ExtractorSection {
-    /// File in torchvision's names, relative to this file, or `hf:OWNER/REPO`.
+    /// A file in torchvision's names, relative to this file, or `hf:OWNER/REPO`.
     #[key(example = PathBuf::from(format!("{kind}.safetensors")))]
     pub weights: PathBuf,
     /// Patterns of tensors in the file that may be left over. Default: none.

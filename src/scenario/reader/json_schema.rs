@@ -128,12 +128,18 @@ fn bound(form: &mut Map<String, Value>, doc: &KeyDoc) {
     limit(doc.bounds.most, "maximum", "exclusiveMaximum");
 }
 
-/// What editors show: meaning, words, conditions, source.
-fn described(key: &KnownKey) -> String {
-    let mut text = key.doc.doc.to_owned();
-    for (word, meaning) in key.doc.choices.iter().filter(|(_, meaning)| !meaning.is_empty()) {
+/// Meaning of a key and of its words.
+pub fn meaning(key: &KeyDoc) -> String {
+    let mut text = key.doc.to_owned();
+    for (word, meaning) in key.choices.iter().filter(|(_, meaning)| !meaning.is_empty()) {
         text.push_str(&format!("\n- `{word}`: {meaning}"));
     }
+    text
+}
+
+/// Text that editors show: meaning, words, conditions, source.
+fn described(key: &KnownKey) -> String {
+    let mut text = meaning(&key.doc);
     for (other, words) in &key.with {
         text.push_str(&format!("\nWith {other} = {}.", words.join(" or ")));
     }

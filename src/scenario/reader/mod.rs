@@ -61,7 +61,7 @@ pub use choice::Choice;
 pub use diagnostic::{Diagnostic, Place};
 pub use explore::{Catalogue, KnownKey, TableDoc, explore};
 pub(crate) use fedcast_derive::{Choice, Keys};
-pub use json_schema::{json_schema, table_schema};
+pub use json_schema::{json_schema, meaning, table_schema};
 pub use param::{KeyDoc, Param};
 pub use readable::{Fault, Readable};
 pub use shared_forms::with_shared_forms;
