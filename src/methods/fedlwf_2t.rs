@@ -41,7 +41,7 @@ use crate::policy::{
 };
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Keys, TableReader};
-use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+use crate::wire::{Body, MetaReader, MetaWriter, Saved, WireError};
 
 /// The temperature of both distillations.
 const TEMPERATURE: f64 = 2.0;
@@ -125,7 +125,9 @@ impl OwnModels {
     }
 }
 
-impl ClientState for OwnModels {
+impl ClientState for OwnModels {}
+
+impl Saved for OwnModels {
     fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         let own = self.last.iter().flat_map(|(_, model)| parameter_sections(model));

@@ -14,7 +14,7 @@ use crate::learning::{Classifier, Moments, OptimiserState, train_with};
 use crate::policy::{ClientState, PolicyError, Service, Veto};
 use crate::scenario::reader::Keys;
 use crate::scenario::{RequirementError, Scenario};
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
 
 /// The `[method]` table of Joint.
 #[derive(Clone, Debug, PartialEq, Keys)]
@@ -31,7 +31,9 @@ pub struct Joint {
 #[derive(Clone, Debug, Default)]
 pub struct JointState(Option<OptimiserState>);
 
-impl ClientState for JointState {
+impl ClientState for JointState {}
+
+impl Saved for JointState {
     fn save(&self) -> Body {
         let Some(state) = &self.0 else { return Body::default() };
         let mut meta = MetaWriter::new();

@@ -11,15 +11,15 @@
 use super::averaged::{Closing, Keeper, Memory, Parameter, Rows};
 use super::parts::SharedModel;
 use crate::model::{self, ParameterSet, is_buffer};
-use crate::policy::{Holdings, ModelFacts, parameters_of, vector_section, vectors_of};
+use crate::policy::{Holdings, ModelFacts, vector_section, vectors_of};
 use crate::quantity::TaskId;
-use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+use crate::wire::{Loading, Saved, SavedField, Saving, WireError};
 
 /// Names of moments among what a server saves.
 const NAMES: [&str; 2] = ["first_moment", "second_moment"];
 
 /// Memory of a server: the first `N` moments of mean differences.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Saved)]
 pub struct ServerMoments<const N: usize> {
     /// Latest task that was begun.
     task: Option<TaskId>,
@@ -127,28 +127,24 @@ pub(super) fn holdings(shared: &SharedModel<'_>, model: &ModelFacts, moments: u6
     Keeper::Client.holdings(shared, model, (moments, 0))
 }
 
-/// A server that was loaded within a task has begun it before.
-impl<const N: usize> Memory for ServerMoments<N> {
-    fn save_into(&self, body: &mut Body) {
-        let mut meta = MetaWriter::new();
-        meta.u64(self.task.map_or(0, |task| u64::from(task.0) + 1)).u64(self.rounds);
-        body.meta = meta.finish();
-        let known = NAMES.iter().zip(&self.moments).filter(|(_, set)| !set.is_empty());
-        body.sections.extend(known.map(|(name, set)| vector_section(name, set)));
+/// Every moment under a name of its own.
+impl<const N: usize> SavedField for [ParameterSet; N] {
+    fn save_field(&self, into: &mut Saving) {
+        let known = NAMES.iter().zip(self).filter(|(_, set)| !set.is_empty());
+        into.sections.extend(known.map(|(name, set)| vector_section(name, set)));
     }
 
-    fn load_from(saved: &Body) -> Result<(Self, ParameterSet), WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (task, rounds) = (meta.u64()?, meta.u64()?);
-        meta.finish()?;
+    fn load_field(from: &mut Loading<'_>) -> Result<Self, WireError> {
         let mut moments = std::array::from_fn(|_| ParameterSet::new());
         for (name, set) in NAMES.iter().zip(&mut moments) {
-            *set = vectors_of(&saved.sections, name)?;
+            *set = vectors_of(&from.body.sections, name)?;
         }
-        let task = task.checked_sub(1).map(|task| TaskId(task as u16));
-        Ok((ServerMoments { task, rounds, moments }, parameters_of(saved)?))
+        Ok(moments)
     }
+}
 
+/// A server that was loaded within a task has begun it before.
+impl<const N: usize> Memory for ServerMoments<N> {
     fn begins(&mut self, task: usize) -> bool {
         let task = TaskId(task as u16);
         self.task.replace(task) != Some(task)

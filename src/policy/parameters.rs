@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use crate::model::{Parameter, ParameterSet};
-use crate::wire::{Body, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError};
+use crate::wire::{
+    Body, Kind, Loading, NamedTensor, SavedField, Saving, Section, SectionSketch, TensorSketch,
+    WireError,
+};
 
 pub(crate) const KINDS: [Kind; 3] = [Kind::Weights, Kind::Prompt, Kind::Head];
 
@@ -43,6 +46,17 @@ pub fn parameters_of(body: &Body) -> Result<ParameterSet, WireError> {
         }
     }
     Ok(parameters)
+}
+
+/// Parameters among those of others are nobody's own, so there is one such field in a body; none are an empty set.
+impl SavedField for Option<ParameterSet> {
+    fn save_field(&self, into: &mut Saving) {
+        into.sections.extend(self.iter().flat_map(parameter_sections));
+    }
+
+    fn load_field(from: &mut Loading<'_>) -> Result<Self, WireError> {
+        Ok(Some(parameters_of(from.body)?).filter(|parameters| !parameters.is_empty()))
+    }
 }
 
 /// The sections that parameters of these names and shapes fill.

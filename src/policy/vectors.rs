@@ -18,11 +18,12 @@
 //! # Ok::<(), fedcast::wire::WireError>(())
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Place;
 use crate::model::{Parameter, ParameterSet};
-use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
+use crate::wire::{Dtype, Kind, Loading, NamedTensor, SavedField, Saving, Section, WireError};
 
 /// What stands between the name of a set and that of a parameter.
 const BESIDE: char = '/';
@@ -82,6 +83,19 @@ pub fn vector_places(name: &str, parameters: &[Place]) -> Vec<Place> {
         .collect();
     places.sort_by(|a, b| a.name.cmp(&b.name));
     places
+}
+
+/// One section per set.
+impl SavedField for BTreeMap<String, ParameterSet> {
+    fn save_field(&self, into: &mut Saving) {
+        into.sections.extend(self.iter().map(|(name, set)| vector_section(name, set)));
+    }
+
+    fn load_field(from: &mut Loading<'_>) -> Result<Self, WireError> {
+        let sections = &from.body.sections;
+        let set = |name: &str| Ok((name.to_owned(), vectors_of(sections, name)?));
+        vector_names(sections).into_iter().map(set).collect()
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ use fedcast::learning::{OptimiserConfig, TrainingPlan, train};
 use fedcast::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape, ops};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
-use fedcast::wire::{Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use fedcast::wire::{
+    Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,
+};
 
 const CLASSES: usize = 10;
 const PIXELS: usize = 64;
@@ -59,7 +61,9 @@ impl Remember for () {
 #[derive(Default)]
 pub struct Visits(u32);
 
-impl ClientState for Visits {
+impl ClientState for Visits {}
+
+impl Saved for Visits {
     fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         meta.u64(u64::from(self.0));

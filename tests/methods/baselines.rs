@@ -11,7 +11,7 @@ use fedcast::methods::fedprox::{FedProx, Prox};
 use fedcast::methods::oracle::{Oracle, Site};
 use fedcast::model::{Norms, ParameterSet, TeacherNorms};
 use fedcast::policy::{ClassCounts, ClientState, MessageKind, Method, SketchFacts, parameters_of};
-use fedcast::wire::{Body, Kind, Section};
+use fedcast::wire::{Body, Kind, Saved, Section};
 
 use crate::toys::watched::{Engine, Exchange};
 use crate::toys::{CLASSES, deal, facts, first_exchange, lab, plan};

@@ -17,7 +17,7 @@ use fedcast::policy::{
     WireForm, one_seat_each, parameters_of, vectors_of,
 };
 use fedcast::quantity::{ClientId, Round};
-use fedcast::wire::Body;
+use fedcast::wire::{Body, Saved};
 
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, first_exchange, lab, plan};

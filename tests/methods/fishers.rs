@@ -15,7 +15,7 @@ use fedcast::policy::{
     ClassCounts, ClientState, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm,
     parameters_of, refusal,
 };
-use fedcast::wire::{Body, Kind};
+use fedcast::wire::{Body, Kind, Saved};
 
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, first_exchange, lab, plan};

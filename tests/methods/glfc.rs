@@ -16,7 +16,7 @@ use fedcast::policy::{
     ClassCounts, ClientState, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm,
     parameters_of, refusal,
 };
-use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
+use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind, Saved};
 
 use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, first_exchange, plan};

@@ -10,7 +10,7 @@ use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::icarl::{Answers, Exemplars, Icarl, IcarlLoss, Keeps, Reduction};
 use fedcast::methods::replay::{Buffer, Memory};
 use fedcast::policy::{ClientState, Method, Scope, Service, parameters_of, refusal};
-use fedcast::wire::{Body, Kind};
+use fedcast::wire::{Body, Kind, Saved};
 
 use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, plan};

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
+
 use clap::ValueEnum;
 
 use crate::scenario::reader::Choice;
@@ -72,6 +74,25 @@ impl ByClass {
         let mut all: Vec<u32> = self.rows.range(..row).flat_map(|(_, own)| own.clone()).collect();
         all.sort_unstable();
         all
+    }
+}
+
+/// Rows in the meta, the samples of each as a tensor.
+impl SavedField for ByClass {
+    fn save_field(&self, into: &mut Saving) {
+        into.meta.u32s(&self.rows.keys().copied().collect::<Vec<_>>());
+        into.section(Kind::Exemplars);
+        for (row, samples) in self.iter() {
+            into.list(Kind::Exemplars, format!("row.{row}"), samples);
+        }
+    }
+
+    fn load_field(from: &mut Loading<'_>) -> Result<ByClass, WireError> {
+        let mut by_class = ByClass::default();
+        for row in from.meta.u32s()? {
+            by_class.insert(row, from.list(Kind::Exemplars, &format!("row.{row}"))?.to_vec());
+        }
+        Ok(by_class)
     }
 }
 

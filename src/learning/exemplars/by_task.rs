@@ -1,19 +1,18 @@
 //! Samples that a client keeps from task to task.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::data::Shard;
 use crate::quantity::TaskId;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Kind, Loading, Saved, SavedField, Saving, WireError};
 
 /// A client's samples by task. The state names samples by their index in the data set; what a client would keep are
 /// the samples themselves, and these are what [`bytes`](ByTask::bytes) counts.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ByTask {
-    tasks: BTreeMap<TaskId, Shard>,
     /// Of one sample.
     sample_bytes: u64,
+    tasks: BTreeMap<TaskId, Shard>,
 }
 
 impl ByTask {
@@ -40,33 +39,24 @@ impl ByTask {
     pub fn bytes(&self) -> u64 {
         self.sample_bytes * self.tasks.values().map(|samples| samples.len() as u64).sum::<u64>()
     }
+}
 
-    /// As it lies in checkpoints.
-    pub fn save(&self) -> Body {
-        let mut meta = MetaWriter::new();
-        meta.u64(self.sample_bytes);
-        meta.u32s(&self.tasks.keys().map(|task| u32::from(task.0)).collect::<Vec<_>>());
-        let tensor = |(task, samples): (&TaskId, &Shard)| {
-            NamedTensor::u32(format!("task.{}", task.0), [samples.len()], samples.to_vec())
-                .expect("a list fills its length")
-        };
-        let tensors = self.tasks.iter().map(tensor).collect();
-        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, tensors)])
+/// Tasks in the meta, the samples of each as a tensor.
+impl SavedField for BTreeMap<TaskId, Shard> {
+    fn save_field(&self, into: &mut Saving) {
+        into.meta.u32s(&self.keys().map(|task| u32::from(task.0)).collect::<Vec<_>>());
+        into.section(Kind::Exemplars);
+        for (task, samples) in self {
+            into.list(Kind::Exemplars, format!("task.{}", task.0), Shard::clone(samples));
+        }
     }
 
-    /// The inverse of [`save`](ByTask::save).
-    ///
-    /// # Errors
-    /// Where it was not written by it.
-    pub fn load(saved: &Body) -> Result<Self, WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (sample_bytes, tasks) = (meta.u64()?, meta.u32s()?);
-        meta.finish()?;
-        let of = |task: u32| -> Result<(TaskId, Shard), WireError> {
-            let samples = saved.tensor(Kind::Exemplars, &format!("task.{task}"))?.as_u32()?;
-            Ok((TaskId(task as u16), Arc::clone(samples)))
+    fn load_field(from: &mut Loading<'_>) -> Result<Self, WireError> {
+        let tasks = from.meta.u32s()?;
+        let samples = |task: u32| {
+            Ok((TaskId(task as u16), from.list(Kind::Exemplars, &format!("task.{task}"))?))
         };
-        Ok(ByTask { tasks: tasks.into_iter().map(of).collect::<Result<_, _>>()?, sample_bytes })
+        tasks.into_iter().map(samples).collect()
     }
 }
 

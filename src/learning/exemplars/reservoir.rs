@@ -1,7 +1,7 @@
 //! A uniform part of a stream of samples.
 
 use crate::data::Shard;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Kind, Loading, NamedTensor, SavedField, Saving, WireError};
 
 /// A sample, and what a model once said of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,32 +55,26 @@ impl Reservoir {
     pub fn samples(&self) -> Shard {
         self.slots.iter().map(|slot| slot.sample).collect()
     }
+}
 
-    /// As it lies in checkpoints, after these fields of its owner.
-    pub fn save(&self, mut meta: MetaWriter) -> Body {
-        meta.u64(self.offered);
+/// Samples, how many logits each has, and the logits.
+impl SavedField for Reservoir {
+    fn save_field(&self, into: &mut Saving) {
+        into.meta.u64(self.offered);
         let widths: Vec<u32> = self.slots.iter().map(|slot| slot.logits.len() as u32).collect();
         let logits: Vec<f32> = self.slots.iter().flat_map(|slot| slot.logits.clone()).collect();
-        let count = self.slots.len();
-        let tensors = vec![
-            NamedTensor::u32("samples", [count], self.samples().to_vec()),
-            NamedTensor::u32("widths", [count], widths),
-            NamedTensor::f32("logits", [logits.len()], logits),
-        ];
-        let tensors = tensors.into_iter().map(|tensor| tensor.expect("a list fills its length"));
-        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, tensors.collect())])
+        into.list(Kind::Exemplars, "samples", self.samples());
+        into.list(Kind::Exemplars, "widths", widths);
+        let logits = NamedTensor::f32("logits", [logits.len()], logits);
+        let logits = logits.expect("a list fills its length");
+        into.section(Kind::Exemplars).tensors.push(logits);
     }
 
-    /// The inverse of [`save`](Reservoir::save), behind the fields of its owner.
-    ///
-    /// # Errors
-    /// Where it was not written by it.
-    pub fn load(saved: &Body, mut meta: MetaReader<'_>) -> Result<Reservoir, WireError> {
-        let offered = meta.u64()?;
-        meta.finish()?;
-        let of = |name: &str| saved.tensor(Kind::Exemplars, name);
-        let (samples, widths) = (of("samples")?.as_u32()?, of("widths")?.as_u32()?);
-        let mut logits = &of("logits")?.as_f32()?[..];
+    fn load_field(from: &mut Loading<'_>) -> Result<Reservoir, WireError> {
+        let offered = from.meta.u64()?;
+        let list = |name: &str| from.list(Kind::Exemplars, name);
+        let (samples, widths) = (list("samples")?, list("widths")?);
+        let mut logits = &from.body.tensor(Kind::Exemplars, "logits")?.as_f32()?[..];
         let slots = samples.iter().zip(widths.iter()).map(|(sample, width)| {
             let cut = || WireError::Malformed("remembered logits are cut short".to_owned());
             let (own, rest) = logits.split_at_checked(*width as usize).ok_or_else(cut)?;
@@ -97,6 +91,7 @@ mod tests {
     use crate::golden::Golden;
     use crate::numerics::distributions::below;
     use crate::numerics::streams::{Domain, StreamKey};
+    use crate::wire::MetaReader;
 
     fn plain(sample: u32) -> Remembered {
         Remembered { sample, logits: Vec::new() }
@@ -161,12 +156,13 @@ mod tests {
             let logits = vec![sample as f32; sample as usize];
             memory.offer(3, Remembered { sample, logits }, |n| n - 3);
         }
-        let mut meta = MetaWriter::new();
-        meta.u64(77);
-        let saved = memory.save(meta);
-        let mut meta = MetaReader::new(&saved.meta);
-        assert_eq!(meta.u64().unwrap(), 77);
-        assert_eq!(Reservoir::load(&saved, meta).unwrap(), memory);
+        let mut into = Saving::default();
+        into.meta.u64(77);
+        memory.save_field(&mut into);
+        let saved = into.finish();
+        let mut from = Loading { meta: MetaReader::new(&saved.meta), body: &saved };
+        assert_eq!(from.meta.u64().unwrap(), 77);
+        assert_eq!(Reservoir::load_field(&mut from).unwrap(), memory);
         assert_eq!(memory.offered(), 5);
     }
 }

@@ -17,7 +17,7 @@ use crate::policy::{
     RoundContext, RoundWork, Seat, Server, SketchFacts, kind_of,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, BodySketch, Kind, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Body, BodySketch, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
 
 /// Bytes of the digest by which a Down names an asset.
 const DIGEST_BYTES: usize = 8;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 
 use super::base::Base;
-use super::{Client, Direction, Memory, Pass, Trained};
+use super::{Client, Direction, Pass, Trained};
 use crate::data::{Batch, ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, TaskView};
 use crate::learning::losses::Linear;
 use crate::learning::optimiser::{clip_factor, global_norm};
@@ -24,7 +24,7 @@ use crate::policy::{
     parameters_of,
 };
 use crate::quantity::{ClientId, Round};
-use crate::wire::Body;
+use crate::wire::{Body, Saved};
 
 /// Unknowns.
 pub const SIZE: usize = 6;
@@ -127,7 +127,7 @@ impl<C: AveragingMethod> World<C> {
     }
 
     pub fn memory(&self) -> C::Memory {
-        C::Memory::load_from(&self.server.save()).unwrap().0
+        C::Memory::load(&self.server.save()).unwrap()
     }
 
     pub fn state(&self, client: usize) -> C::State {

@@ -13,7 +13,7 @@ use crate::policy::{
     Asset, Folded, Lab, Message, Period, PolicyError, Predictor, Role, RoundContext, Seat, Server,
     parameter_sections, parameters_of,
 };
-use crate::wire::{Body, WireError};
+use crate::wire::{Body, Saved, WireError};
 
 /// Parameters and what the method remembers beside them.
 pub(super) struct BaseServer<C: AveragingMethod> {
@@ -178,17 +178,17 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
             true => previous::save(&self.theta, self.previous.as_ref()),
             false => Body::new(Vec::new(), parameter_sections(&self.theta)),
         };
-        self.memory.save_into(&mut body);
+        let Body { meta, sections } = self.memory.save();
+        body.meta.extend(meta);
+        body.sections.extend(sections);
         body
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
+        self.memory = C::Memory::load(saved)?;
         match self.base.parts().sends_previous_model() {
-            true => {
-                (self.theta, self.previous) = previous::load(saved)?;
-                (self.memory, _) = C::Memory::load_from(saved)?;
-            }
-            false => (self.memory, self.theta) = C::Memory::load_from(saved)?,
+            true => (self.theta, self.previous) = previous::load(saved)?,
+            false => self.theta = C::Memory::server_parameters(saved)?,
         }
         self.figures.clear();
         Ok(())

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{Memory, Reset, zeros_like};
 use crate::model::ParameterSet;
-use crate::policy::{ClientState, parameters_of, vector_names, vector_section, vectors_of};
+use crate::policy::ClientState;
 use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+use crate::wire::Saved;
 
 /// Sets of vectors by name, and the task in which they were last at hand. A set that is not there is zero.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct Vectors {
     task: Option<TaskId>,
     sets: BTreeMap<String, ParameterSet>,
@@ -74,21 +74,6 @@ impl Vectors {
         };
         Vectors { task: self.task, sets: names.iter().filter_map(set).collect() }
     }
-
-    fn meta(&self) -> MetaWriter {
-        let mut meta = MetaWriter::new();
-        meta.u64(self.task.map_or(0, |task| u64::from(task.0) + 1));
-        meta
-    }
-
-    fn of_body(saved: &Body) -> Result<Vectors, WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let task = meta.u64()?.checked_sub(1).map(|task| TaskId(task as u16));
-        meta.finish()?;
-        let set = |name: &str| Ok((name.to_owned(), vectors_of(&saved.sections, name)?));
-        let sets = vector_names(&saved.sections).into_iter().map(set);
-        Ok(Vectors { task, sets: sets.collect::<Result<_, WireError>>()? })
-    }
 }
 
 impl<N: Into<String>> FromIterator<(N, ParameterSet)> for Vectors {
@@ -98,28 +83,10 @@ impl<N: Into<String>> FromIterator<(N, ParameterSet)> for Vectors {
     }
 }
 
-impl ClientState for Vectors {
-    fn save(&self) -> Body {
-        let sections = self.iter().map(|(name, set)| vector_section(name, set)).collect();
-        Body::new(self.meta().finish(), sections)
-    }
-
-    fn load(saved: &Body) -> Result<Self, WireError> {
-        Vectors::of_body(saved)
-    }
-}
+impl ClientState for Vectors {}
 
 /// A server that was loaded within a task has entered it before.
 impl Memory for Vectors {
-    fn save_into(&self, body: &mut Body) {
-        body.meta = self.meta().finish();
-        body.sections.extend(self.iter().map(|(name, set)| vector_section(name, set)));
-    }
-
-    fn load_from(saved: &Body) -> Result<(Self, ParameterSet), WireError> {
-        Ok((Vectors::of_body(saved)?, parameters_of(saved)?))
-    }
-
     fn begins(&mut self, task: usize) -> bool {
         self.enter(TaskId(task as u16))
     }
@@ -133,7 +100,8 @@ impl Memory for Vectors {
 mod tests {
     use super::*;
     use crate::model::Parameter;
-    use crate::policy::parameter_sections;
+    use crate::policy::{parameter_sections, parameters_of};
+    use crate::wire::Body;
 
     fn set(value: f32) -> ParameterSet {
         let one = Parameter { shape: vec![2], values: [value, 1.0].into() };
@@ -155,9 +123,10 @@ mod tests {
         assert_eq!(Vectors::of(&Body::default()).unwrap(), Vectors::default());
 
         let mut body = Body::new(Vec::new(), parameter_sections(&set(7.0)));
-        kept.save_into(&mut body);
-        let (mut loaded, theta) = Vectors::load_from(&body).unwrap();
-        assert_eq!((&loaded, theta), (&kept, set(7.0)));
+        body.meta.extend(saved.meta);
+        body.sections.extend(saved.sections);
+        let mut loaded = Vectors::load(&body).unwrap();
+        assert_eq!((&loaded, parameters_of(&body).unwrap()), (&kept, set(7.0)));
         assert!(!loaded.begins(2) && loaded.begins(3));
         loaded.clear();
         assert!(loaded.get("control").is_none());

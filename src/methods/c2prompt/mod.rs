@@ -83,7 +83,7 @@ use crate::policy::{
     MethodProfile, ModelFacts, Outcome, Period, Phase, PolicyError, RoundContext, RoundWork,
     Server, SketchFacts,
 };
-use crate::wire::{Body, WireError};
+use crate::wire::{Body, Saved, WireError};
 
 /// The method: its settings, and the learner below it.
 #[derive(Clone, Debug)]

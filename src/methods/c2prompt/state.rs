@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::policy::ClientState;
 use crate::quantity::TaskId;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
 
 const PROMPTS: &str = "compensation";
 
@@ -45,7 +45,9 @@ impl Compensation {
     }
 }
 
-impl ClientState for Compensation {
+impl ClientState for Compensation {}
+
+impl Saved for Compensation {
     fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         let Some(Kept { task, prompts }) = &self.kept else {

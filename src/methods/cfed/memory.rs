@@ -1,9 +1,7 @@
 //! What the server of CFed keeps beside parameters: how many of its samples have been asked about.
 
 use crate::methods::averaged::Memory;
-use crate::model::ParameterSet;
-use crate::policy::parameters_of;
-use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+use crate::wire::{Body, Kind, Saved, Saving, WireError};
 
 const ASKED: &str = "asked";
 
@@ -11,22 +9,23 @@ const ASKED: &str = "asked";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked(pub u64);
 
-impl Memory for Asked {
-    fn save_into(&self, body: &mut Body) {
+impl Memory for Asked {}
+
+impl Saved for Asked {
+    fn save(&self) -> Body {
+        let mut into = Saving::default();
         if self.0 > 0 {
-            let halves = vec![self.0 as u32, (self.0 >> 32) as u32];
-            let asked = NamedTensor::u32(ASKED, [2], halves).expect("two numbers");
-            body.sections.push(Section::new(Kind::Settings, vec![asked]));
+            into.list(Kind::Settings, ASKED, [self.0 as u32, (self.0 >> 32) as u32]);
         }
+        into.finish()
     }
 
-    fn load_from(saved: &Body) -> Result<(Asked, ParameterSet), WireError> {
-        let mut asked = 0;
-        if saved.of_kind(Kind::Settings).next().is_some() {
-            let halves = saved.tensor(Kind::Settings, ASKED)?.shaped(&[2])?.as_u32()?;
-            asked = u64::from(halves[0]) | u64::from(halves[1]) << 32;
+    fn load(saved: &Body) -> Result<Asked, WireError> {
+        if saved.of_kind(Kind::Settings).next().is_none() {
+            return Ok(Asked(0));
         }
-        Ok((Asked(asked), parameters_of(saved)?))
+        let halves = saved.tensor(Kind::Settings, ASKED)?.shaped(&[2])?.as_u32()?;
+        Ok(Asked(u64::from(halves[0]) | u64::from(halves[1]) << 32))
     }
 }
 
@@ -37,9 +36,7 @@ mod tests {
     #[test]
     fn a_cycle_goes_on_after_loading() {
         for asked in [Asked(0), Asked(7), Asked((3 << 32) + 5)] {
-            let mut body = Body::default();
-            asked.save_into(&mut body);
-            assert_eq!(Asked::load_from(&body).unwrap().0, asked);
+            assert_eq!(Asked::load(&asked.save()).unwrap(), asked);
         }
     }
 }

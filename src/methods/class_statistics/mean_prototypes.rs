@@ -6,9 +6,10 @@ use super::{ClassMean, flagged, flags};
 use crate::data::TaskView;
 use crate::learning::losses::ClassPrototypes;
 use crate::methods::averaged::Memory;
-use crate::model::ParameterSet;
-use crate::policy::{Folded, Message, Place, parameters_of};
-use crate::wire::{Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::policy::{Folded, Message, Place};
+use crate::wire::{
+    Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,
+};
 
 /// Name of the prototypes in a Down.
 const PROTOTYPES: &str = "prototypes";
@@ -100,19 +101,18 @@ impl MeanPrototypes {
     }
 }
 
-impl Memory for MeanPrototypes {
-    fn save_into(&self, body: &mut Body) {
+impl Saved for MeanPrototypes {
+    fn save(&self) -> Body {
         let rows: Vec<u32> = self.known.keys().copied().collect();
         let mut meta = MetaWriter::new();
         meta.u64(self.dim as u64).u32s(&rows);
-        body.meta.extend(meta.finish());
         let values = self.known.values().flatten().copied().collect::<Vec<f32>>();
         let table = NamedTensor::f32(PROTOTYPES, [rows.len(), self.dim], values);
         let table = table.expect("prototypes of one run are of one width");
-        body.sections.push(Section::new(Kind::Prototypes, vec![table]));
+        Body::new(meta.finish(), vec![Section::new(Kind::Prototypes, vec![table])])
     }
 
-    fn load_from(saved: &Body) -> Result<(MeanPrototypes, ParameterSet), WireError> {
+    fn load(saved: &Body) -> Result<MeanPrototypes, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let (dim, rows) = (meta.u64()? as usize, meta.u32s()?);
         meta.finish()?;
@@ -120,9 +120,11 @@ impl Memory for MeanPrototypes {
         let values = table.as_f32()?;
         let class = |(at, row): (usize, u32)| (row, values[at * dim..(at + 1) * dim].to_vec());
         let known = rows.into_iter().enumerate().map(class).collect();
-        Ok((MeanPrototypes { known, dim }, parameters_of(saved)?))
+        Ok(MeanPrototypes { known, dim })
     }
 }
+
+impl Memory for MeanPrototypes {}
 
 #[cfg(test)]
 mod tests;

@@ -8,11 +8,10 @@ use clap::ValueEnum;
 
 use super::{ClassStatistics, messages};
 use crate::methods::averaged::Memory;
-use crate::model::ParameterSet;
-use crate::policy::{Folded, parameters_of};
+use crate::policy::Folded;
 use crate::quantity::ClientId;
 use crate::scenario::reader::Choice;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, WireError};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, Saved, WireError};
 
 /// How long the server keeps a client's Gaussian of the current task.
 ///
@@ -120,8 +119,8 @@ impl Prototypes {
     }
 }
 
-impl Memory for Prototypes {
-    fn save_into(&self, body: &mut Body) {
+impl Saved for Prototypes {
+    fn save(&self) -> Body {
         let (mut rows, mut clients) = (Vec::new(), Vec::new());
         for (client, cell) in self.iter() {
             rows.push(cell.row);
@@ -129,12 +128,11 @@ impl Memory for Prototypes {
         }
         let mut meta = MetaWriter::new();
         meta.u32s(&rows).u32s(&clients);
-        body.meta.extend(meta.finish());
         let cells: Vec<_> = self.iter().map(|(_, cell)| Arc::clone(cell)).collect();
-        body.sections.extend(messages::section(&cells));
+        Body::new(meta.finish(), messages::section(&cells).into_iter().collect())
     }
 
-    fn load_from(saved: &Body) -> Result<(Prototypes, ParameterSet), WireError> {
+    fn load(saved: &Body) -> Result<Prototypes, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let (rows, clients) = (meta.u32s()?, meta.u32s()?);
         meta.finish()?;
@@ -143,6 +141,8 @@ impl Memory for Prototypes {
         for (client, cell) in clients.into_iter().zip(cells) {
             prototypes.cells.entry(cell.row).or_default().insert(ClientId(client), cell);
         }
-        Ok((prototypes, parameters_of(saved)?))
+        Ok(prototypes)
     }
 }
+
+impl Memory for Prototypes {}

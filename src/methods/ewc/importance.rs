@@ -8,11 +8,10 @@ use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::methods::averaged::{Memory, Parameters, Rows};
 use crate::model::{HeadKind, Parameter, ParameterSet, is_buffer};
-use crate::policy::{
-    Asset, AssetSketch, Folded, Message, Period, Place, PolicyError, Stale, parameters_of,
-};
+use crate::policy::{Asset, AssetSketch, Folded, Message, Period, Place, PolicyError, Stale};
 use crate::wire::{
-    Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, WireError,
+    Body, BodySketch, Dtype, Kind, NamedTensor, Saved, Section, SectionSketch, TensorSketch,
+    WireError,
 };
 
 /// Name of the asset, and what the names of tensors begin with.
@@ -172,8 +171,8 @@ impl Importance {
     }
 }
 
-impl Memory for Importance {
-    fn save_into(&self, body: &mut Body) {
+impl Saved for Importance {
+    fn save(&self) -> Body {
         let number = |(name, Number { shape, values }): (&Arc<str>, &Number)| {
             let name = format!("{PREFIX}{name}");
             NamedTensor::f64(name, shape.clone(), values.clone()).expect("sums fill their shape")
@@ -186,12 +185,13 @@ impl Memory for Importance {
             let about = NamedTensor::u32(SENT, [about.len()], about);
             tensors.push(about.expect("a list fills its length"));
         }
-        if !tensors.is_empty() {
-            body.sections.push(Section::new(Kind::Statistics, tensors));
+        match tensors.is_empty() {
+            true => Body::default(),
+            false => Body::new(Vec::new(), vec![Section::new(Kind::Statistics, tensors)]),
         }
     }
 
-    fn load_from(saved: &Body) -> Result<(Importance, ParameterSet), WireError> {
+    fn load(saved: &Body) -> Result<Importance, WireError> {
         let (mut loaded, mut sent) = (Importance::default(), None);
         for tensor in saved.of_kind(Kind::Statistics) {
             if &**tensor.name() == SENT {
@@ -204,9 +204,11 @@ impl Memory for Importance {
             }
         }
         loaded.asset = sent.map(|(task, rows)| loaded.made(*task, rows));
-        Ok((loaded, parameters_of(saved)?))
+        Ok(loaded)
     }
 }
+
+impl Memory for Importance {}
 
 #[cfg(test)]
 mod tests {
@@ -276,10 +278,8 @@ mod tests {
             let sent = Importance::of(&down).unwrap().unwrap();
             assert_eq!(sent.get("head.weight").unwrap().shape, [rows, 2]);
             assert_eq!(sent.get("conv1.weight").unwrap().values[..], [3.0; 3]);
-            let mut body = Body::default();
-            all.save_into(&mut body);
-            let (loaded, none) = Importance::load_from(&body).unwrap();
-            assert_eq!((&loaded.fisher, none.is_empty()), (&all.fisher, true));
+            let loaded = Importance::load(&all.save()).unwrap();
+            assert_eq!(loaded.fisher, all.fisher);
             assert_eq!(loaded.asset().unwrap().digest(), asset.digest());
         }
         assert_eq!(fisher_sketch(&parameters, HeadForm::Fixed, &period(0).view), None);

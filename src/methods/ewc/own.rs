@@ -3,7 +3,7 @@
 use crate::data::TaskView;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{ClientState, parameter_sections, parameters_of};
-use crate::wire::{Body, WireError};
+use crate::wire::{Body, Saved, WireError};
 
 /// Its last model and the Fisher of it; nothing before its first training, and nothing where the server keeps them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,7 +36,9 @@ impl OwnImportance {
     }
 }
 
-impl ClientState for OwnImportance {
+impl ClientState for OwnImportance {}
+
+impl Saved for OwnImportance {
     fn save(&self) -> Body {
         let mut sections = parameter_sections(&self.anchor);
         let own = self.fisher.iter().map(|(name, f)| (format!("fisher/{name}"), f.clone()));

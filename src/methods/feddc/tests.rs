@@ -187,7 +187,7 @@ fn a_drifted_model_is_pulled_back() {
         let mut state = Vectors::default();
         state.begin(world.view().task, Reset::Task);
         state.set(DRIFT, like.zipped(like, |_, _| 1.0));
-        world.states[client] = crate::policy::ClientState::save(&state);
+        world.states[client] = crate::wire::Saved::save(&state);
         let still = vec![Step { rate: 1.0, noise: vec![0.0; SIZE] }];
         let walked = world.round(&[client], |_| still.clone(), after);
         for moved in &walked[0].end {

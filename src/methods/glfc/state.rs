@@ -1,7 +1,7 @@
 //! What a client of GLFC keeps: exemplars, what it has learned, samples of tasks that it has still to choose from and, where
 //! it has an old model of its own, that model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::choosing::Choosing;
@@ -11,37 +11,37 @@ use crate::learning::Classifier;
 use crate::learning::exemplars::{ByClass, Quota};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Lab, PolicyError, parameter_sections, parameters_of};
+use crate::policy::{ClientState, Lab, PolicyError};
 use crate::quantity::TaskId;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::Saved;
 
 /// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
 /// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model. Those
 /// it has still to choose from are its own data.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct Learned {
-    /// Exemplars of learned classes, the best of each first.
-    pub by_class: ByClass,
-    /// Head rows of learned classes, also of those without exemplars.
-    pub rows: BTreeSet<u32>,
-    /// The task that the last signal began.
-    pub(super) task: Option<TaskId>,
-    /// The model that it received as its task began, of the head rows before those of the task, where it keeps one.
-    pub old: Option<ParameterSet>,
-    /// Mean entropy of the answers when it was last asked.
-    pub(super) entropy: f64,
-    /// Tasks whose classes are not learned yet, the one at hand the last.
-    met: Vec<(TaskId, Shard)>,
     /// Of one sample.
     pub(super) sample_bytes: u64,
+    /// The task that the last signal began.
+    pub(super) task: Option<TaskId>,
+    /// Mean entropy of the answers when it was last asked.
+    pub(super) entropy: f64,
+    /// Head rows of learned classes, also of those without exemplars.
+    pub rows: BTreeSet<u32>,
+    /// Exemplars of learned classes, the best of each first.
+    pub by_class: ByClass,
+    /// Tasks whose classes are not learned yet, the one at hand the last.
+    met: BTreeMap<TaskId, Shard>,
+    /// The model that it received as its task began, of the head rows before those of the task, where it keeps one.
+    pub old: Option<ParameterSet>,
 }
 
 impl Learned {
     /// The client holds this shard of a task.
     pub(super) fn meet(&mut self, task: TaskId, shard: &Shard) {
-        let known = self.met.last().map(|(known, _)| *known).or(self.task);
+        let known = self.met.keys().next_back().copied().or(self.task);
         if known.is_none_or(|known| known < task) {
-            self.met.push((task, Arc::clone(shard)));
+            self.met.insert(task, Arc::clone(shard));
         }
     }
 
@@ -56,8 +56,8 @@ impl Learned {
     ) -> Result<(), PolicyError> {
         self.task = Some(task);
         self.sample_bytes = lab.dataset.train.sample_bytes()?;
-        let now = self.met.iter().position(|(met, _)| *met >= task).unwrap_or(self.met.len());
-        for (_, shard) in self.met.drain(..now).collect::<Vec<_>>() {
+        let now = self.met.split_off(&task);
+        for shard in std::mem::replace(&mut self.met, now).into_values() {
             let classes = choosing.classes(&shard, model, lab)?;
             self.rows.extend(classes.iter().map(|class| class.row));
             let each = Quota::Floor.of(choosing.budget, self.rows.len());
@@ -77,47 +77,6 @@ impl Learned {
 }
 
 impl ClientState for Learned {
-    fn save(&self) -> Body {
-        let mut meta = MetaWriter::new();
-        let exemplars: Vec<u32> = self.by_class.iter().map(|(row, _)| row).collect();
-        let tasks: Vec<u32> = self.met.iter().map(|(task, _)| u32::from(task.0)).collect();
-        let begun = self.task.map_or(0, |task| u64::from(task.0) + 1);
-        meta.u64(self.sample_bytes).u64(begun).f64(self.entropy);
-        meta.u32s(&self.rows.iter().copied().collect::<Vec<_>>()).u32s(&exemplars).u32s(&tasks);
-        let tensor = |name: String, samples: &[u32]| {
-            NamedTensor::u32(name, [samples.len()], samples.to_vec())
-                .expect("a list fills its length")
-        };
-        let rows = self.by_class.iter().map(|(row, own)| tensor(format!("row.{row}"), own));
-        let met = self.met.iter().map(|(task, own)| tensor(format!("task.{}", task.0), own));
-        let mut sections = vec![Section::new(Kind::Exemplars, rows.chain(met).collect())];
-        sections.extend(self.old.iter().flat_map(parameter_sections));
-        Body::new(meta.finish(), sections)
-    }
-
-    fn load(saved: &Body) -> Result<Learned, WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (sample_bytes, begun, entropy) = (meta.u64()?, meta.u64()?, meta.f64()?);
-        let (rows, exemplars, tasks) = (meta.u32s()?, meta.u32s()?, meta.u32s()?);
-        meta.finish()?;
-        let samples = |name: String| saved.tensor(Kind::Exemplars, &name)?.as_u32();
-        let mut by_class = ByClass::default();
-        for row in exemplars {
-            by_class.insert(row, samples(format!("row.{row}"))?.to_vec());
-        }
-        let old = parameters_of(saved)?;
-        let met = |task: u32| Ok((TaskId(task as u16), samples(format!("task.{task}"))?.clone()));
-        Ok(Learned {
-            by_class,
-            rows: rows.into_iter().collect(),
-            task: begun.checked_sub(1).map(|task| TaskId(task as u16)),
-            old: Some(old).filter(|old| old.iter().next().is_some()),
-            entropy,
-            met: tasks.into_iter().map(met).collect::<Result<_, WireError>>()?,
-            sample_bytes,
-        })
-    }
-
     fn kept_bytes(&self) -> u64 {
         let old = self.old.iter().flat_map(ParameterSet::iter);
         let numbers: u64 = old.map(|(_, parameter)| parameter.values.len() as u64).sum();
@@ -142,7 +101,8 @@ mod tests {
         memory.meet(TaskId(2), &[5, 6].into());
         memory.meet(TaskId(2), &[7].into());
         memory.meet(TaskId(4), &[].into());
-        assert_eq!(memory.met, [(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
+        let met = BTreeMap::from([(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
+        assert_eq!(memory.met, met);
         assert_eq!(Learned::load(&memory.save()).unwrap(), memory);
         assert_eq!(memory.kept_bytes(), 3 * 64);
         let head = Parameter { shape: vec![2, 3], values: [0.5; 6].into() };

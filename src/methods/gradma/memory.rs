@@ -9,10 +9,10 @@ use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::cone::{Program, moved};
 use crate::policy::{Kept, ModelFacts, PolicyError};
 use crate::quantity::ClientId;
-use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+use crate::wire::{Kind, Loading, Saved, SavedField, Saving, WireError};
 
 /// `m~`, the accumulated updates `G_m` of some clients, and how often each of them answered.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct Remembered {
     vectors: Vectors,
     answers: BTreeMap<ClientId, u32>,
@@ -159,26 +159,21 @@ impl Remembered {
     }
 }
 
+impl SavedField for BTreeMap<ClientId, u32> {
+    fn save_field(&self, into: &mut Saving) {
+        let clients: Vec<u32> = self.keys().map(|client| client.0).collect();
+        into.list(Kind::Settings, CLIENTS, clients);
+        into.list(Kind::Settings, ANSWERS, self.values().copied().collect::<Vec<_>>());
+    }
+
+    fn load_field(from: &mut Loading<'_>) -> Result<Self, WireError> {
+        let list = |name| from.list(Kind::Settings, name);
+        let (clients, answers) = (list(CLIENTS)?, list(ANSWERS)?);
+        Ok(clients.iter().map(|client| ClientId(*client)).zip(answers.iter().copied()).collect())
+    }
+}
+
 impl Memory for Remembered {
-    fn save_into(&self, body: &mut Body) {
-        self.vectors.save_into(body);
-        let clients: Vec<u32> = self.answers.keys().map(|client| client.0).collect();
-        let answers: Vec<u32> = self.answers.values().copied().collect();
-        let list = |name: &str, values: Vec<u32>| {
-            NamedTensor::u32(name, [values.len()], values).expect("a list fills its length")
-        };
-        let lists = vec![list(CLIENTS, clients), list(ANSWERS, answers)];
-        body.sections.push(Section::new(Kind::Settings, lists));
-    }
-
-    fn load_from(saved: &Body) -> Result<(Self, ParameterSet), WireError> {
-        let (vectors, theta) = Vectors::load_from(saved)?;
-        let list = |name| saved.tensor(Kind::Settings, name)?.as_u32();
-        let pairs = list(CLIENTS)?.iter().zip(list(ANSWERS)?.iter());
-        let answers = pairs.map(|(client, answers)| (ClientId(*client), *answers)).collect();
-        Ok((Remembered { vectors, answers }, theta))
-    }
-
     fn begins(&mut self, task: usize) -> bool {
         self.vectors.begins(task)
     }

@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 use super::client::turned;
 use super::*;
 use crate::golden::Golden;
-use crate::methods::averaged::Memory;
 use crate::model::Parameter;
 use crate::numerics::cone::Program;
 use crate::quantity::ClientId;
+use crate::wire::Saved;
 
 /// Entries of `theta`: a weight of six and a bias of four.
 const SIZE: usize = 10;
@@ -237,13 +237,7 @@ fn a_step_goes_against_nobody_remembered() {
     for value in flat(against.vector("momentum")) {
         assert!(value.abs() < 1e-6, "nothing is left of a step straight against: {value}");
     }
-    let saved = {
-        let mut body = crate::wire::Body::default();
-        Memory::save_into(&against, &mut body);
-        body
-    };
-    let (loaded, _): (Remembered, _) = Memory::load_from(&saved).unwrap();
-    assert_eq!(loaded, against);
+    assert_eq!(Remembered::load(&against.save()).unwrap(), against);
 }
 
 /// Card, invariant 6: it does not matter which client is which.

@@ -7,7 +7,7 @@ use super::consolidation::{Local, Previous};
 use crate::methods::averaged;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{parameter_sections, parameters_of};
-use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+use crate::wire::{Body, MetaReader, MetaWriter, Saved, WireError};
 
 /// Before the names of the previous server's parameters in a saved state.
 const PREVIOUS: &str = "previous.";
@@ -32,20 +32,26 @@ impl Memory {
 }
 
 impl averaged::Memory for Memory {
-    fn save_into(&self, body: &mut Body) {
+    /// The previous server's parameters stand beside its own.
+    fn server_parameters(saved: &Body) -> Result<ParameterSet, WireError> {
+        Ok(parameters_of(saved)?.filter(|name| !name.starts_with(PREVIOUS)))
+    }
+}
+
+impl Saved for Memory {
+    fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         put(&mut meta, &self.counts);
         put(&mut meta, self.previous.as_ref().map_or(&[], |previous| &previous.counts));
-        body.meta = meta.finish();
-        let Some(previous) = &self.previous else { return };
+        let Some(previous) = &self.previous else { return Body::new(meta.finish(), Vec::new()) };
         let renamed = |(name, parameter): (&Arc<str>, &Parameter)| {
             (format!("{PREVIOUS}{name}"), parameter.clone())
         };
         let renamed: ParameterSet = previous.parameters.iter().map(renamed).collect();
-        body.sections.extend(parameter_sections(&renamed));
+        Body::new(meta.finish(), parameter_sections(&renamed))
     }
 
-    fn load_from(saved: &Body) -> Result<(Memory, ParameterSet), WireError> {
+    fn load(saved: &Body) -> Result<Memory, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let (counts, before) = (counts_in(&mut meta)?, counts_in(&mut meta)?);
         meta.finish()?;
@@ -55,7 +61,7 @@ impl averaged::Memory for Memory {
         };
         let previous = (!before.is_empty())
             .then(|| Previous { parameters: all.iter().filter_map(own).collect(), counts: before });
-        Ok((Memory { counts, previous }, all.filter(|name| !name.starts_with(PREVIOUS))))
+        Ok(Memory { counts, previous })
     }
 }
 

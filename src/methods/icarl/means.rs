@@ -9,10 +9,10 @@ use clap::ValueEnum;
 use crate::data::{Batch, Shard};
 use crate::learning::Classifier;
 use crate::methods::averaged::Memory;
-use crate::model::{FrozenPart, ParameterSet};
-use crate::policy::{Lab, PolicyError, Predictor, Scope, parameters_of};
+use crate::model::FrozenPart;
+use crate::policy::{Lab, PolicyError, Predictor, Scope};
 use crate::scenario::reader::Choice;
-use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
 /// Names of the tensors of a report.
 pub(super) const SUMS: &str = "exemplar_sums";
@@ -98,10 +98,10 @@ impl Means {
     }
 }
 
-impl Memory for Means {
-    fn save_into(&self, body: &mut Body) {
+impl Saved for Means {
+    fn save(&self) -> Body {
         if self.rows.is_empty() {
-            return;
+            return Body::default();
         }
         let rows: Vec<u32> = self.rows.keys().copied().collect();
         let values: Vec<f32> = self.rows.values().flatten().copied().collect();
@@ -110,10 +110,10 @@ impl Memory for Means {
             NamedTensor::u32("rows", [rows.len()], rows).expect("a list fills its length"),
             NamedTensor::f32("means", shape, values).expect("means fill their shape"),
         ];
-        body.sections.push(Section::new(Kind::Prototypes, tensors));
+        Body::new(Vec::new(), vec![Section::new(Kind::Prototypes, tensors)])
     }
 
-    fn load_from(saved: &Body) -> Result<(Means, ParameterSet), WireError> {
+    fn load(saved: &Body) -> Result<Means, WireError> {
         let mut means = Means::default();
         if saved.of_kind(Kind::Prototypes).next().is_some() {
             let rows = saved.tensor(Kind::Prototypes, "rows")?.as_u32()?;
@@ -121,9 +121,11 @@ impl Memory for Means {
             let each = values.chunks((values.len() / rows.len().max(1)).max(1));
             means.rows = rows.iter().copied().zip(each.map(<[f32]>::to_vec)).collect();
         }
-        Ok((means, parameters_of(saved)?))
+        Ok(means)
     }
 }
+
+impl Memory for Means {}
 
 /// Answers with the nearest mean; scores are cosines.
 pub(super) struct NearestMean {
@@ -301,16 +303,14 @@ mod tests {
         for (row, found) in &whole.rows {
             assert!(found.iter().zip(mean(*row)).all(|(a, b)| (f64::from(*a) - b).abs() < 1e-6));
         }
-        let mut body = Body::default();
-        whole.save_into(&mut body);
-        assert_eq!(Means::load_from(&body).unwrap().0, whole);
+        assert_eq!(Means::load(&whole.save()).unwrap(), whole);
     }
 
     /// Of rows 1 and 2 the second has no mean: where its output is the largest it answers, if the head may, and no mean
     /// does; elsewhere cosines count. Row 0 is not asked about.
     #[test]
     fn a_class_without_a_mean_is_answered_by_the_head() {
-        use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
+        use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
         let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: 1, image: 2 }));
         let mut head = ParameterSet::new();
         let of = |shape: &[usize], values: &[f32]| Parameter {

@@ -9,7 +9,7 @@ use crate::learning::{Classifier, Herding};
 use crate::methods::herded::features_by_row;
 use crate::policy::{ClientState, Lab, PolicyError};
 use crate::quantity::TaskId;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
 
 /// Exemplars by head row. The state names samples by their index in the data set; what a client would keep are the
 /// samples themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose from
@@ -57,39 +57,30 @@ impl Exemplars {
     }
 }
 
-impl ClientState for Exemplars {
-    fn save(&self) -> Body {
-        let mut meta = MetaWriter::new();
-        let rows: Vec<u32> = self.by_class.iter().map(|(row, _)| row).collect();
-        let waiting = self.waiting.as_ref().map_or(0, |(task, _)| u64::from(task.0) + 1);
-        meta.u64(self.sample_bytes).u64(self.seen).u64(waiting).u32s(&rows);
-        let tensor = |name: String, samples: &[u32]| {
-            NamedTensor::u32(name, [samples.len()], samples.to_vec())
-                .expect("a list fills its length")
-        };
-        let mut tensors: Vec<NamedTensor> =
-            self.by_class.iter().map(|(row, own)| tensor(format!("row.{row}"), own)).collect();
-        tensors.extend(self.waiting.iter().map(|(_, shard)| tensor("waiting".to_owned(), shard)));
-        Body::new(meta.finish(), vec![Section::new(Kind::Exemplars, tensors)])
+/// The samples of a task that waits stand behind those of the classes.
+impl SavedField for Exemplars {
+    fn save_field(&self, into: &mut Saving) {
+        into.meta.u64(self.sample_bytes).u64(self.seen);
+        self.waiting.as_ref().map(|(task, _)| *task).save_field(into);
+        self.by_class.save_field(into);
+        if let Some((_, shard)) = &self.waiting {
+            into.list(Kind::Exemplars, "waiting", Arc::clone(shard));
+        }
     }
 
-    fn load(saved: &Body) -> Result<Exemplars, WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (sample_bytes, seen, waiting) = (meta.u64()?, meta.u64()?, meta.u64()?);
-        let rows = meta.u32s()?;
-        meta.finish()?;
-        let samples = |name: &str| saved.tensor(Kind::Exemplars, name)?.as_u32();
-        let mut by_class = ByClass::default();
-        for row in rows {
-            by_class.insert(row, samples(&format!("row.{row}"))?.to_vec());
-        }
-        let waiting = match waiting.checked_sub(1) {
-            Some(task) => Some((TaskId(task as u16), Arc::clone(samples("waiting")?))),
+    fn load_field(from: &mut Loading<'_>) -> Result<Exemplars, WireError> {
+        let (sample_bytes, seen) = (from.meta.u64()?, from.meta.u64()?);
+        let waiting = Option::<TaskId>::load_field(from)?;
+        let by_class = ByClass::load_field(from)?;
+        let waiting = match waiting {
+            Some(task) => Some((task, from.list(Kind::Exemplars, "waiting")?)),
             None => None,
         };
         Ok(Exemplars { by_class, waiting, seen, sample_bytes })
     }
+}
 
+impl ClientState for Exemplars {
     fn kept_bytes(&self) -> u64 {
         self.sample_bytes * self.by_class.len() as u64
     }
@@ -98,6 +89,7 @@ impl ClientState for Exemplars {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Saved;
 
     /// Rehearsal card, invariant 9.
     #[test]

@@ -8,8 +8,8 @@ use crate::methods::regression::{Layer, PRECISION};
 use crate::model::{Factor, LoraPlace, ModelError, Parameter, ParameterSet, lora_name};
 use crate::numerics::regression_mean::{Moments, NotFinite, regression_mean};
 use crate::numerics::symmetric::Symmetric;
-use crate::policy::{Asset, parameter_sections, parameters_of};
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::policy::{Asset, parameter_sections};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
 
 /// Name of the asset that holds the pairs of earlier tasks.
 pub(super) const EARLIER: &str = "earlier";
@@ -155,13 +155,12 @@ const PAIR: &str = "pair";
 const PRODUCT: &str = "product";
 const TOTAL: &str = "total";
 
-impl Memory for Tasks {
-    fn save_into(&self, body: &mut Body) {
+impl Saved for Tasks {
+    fn save(&self) -> Body {
         let reported: Vec<u32> = self.products.iter().map(|own| u32::from(own.is_some())).collect();
         let mut meta = MetaWriter::new();
         meta.u64(self.begun.map_or(0, |task| task as u64 + 1));
         meta.u64(self.pairs.len() as u64).u32s(&reported);
-        body.meta = meta.finish();
         let mut tensors = Vec::new();
         let fills = "a tensor fills its shape";
         for (task, pairs) in self.pairs.iter().enumerate() {
@@ -185,10 +184,10 @@ impl Memory for Tasks {
             };
             tensors.push(vector(format!("{TOTAL}/{form}/{weight}"), values));
         }
-        body.sections.push(Section::new(Kind::Statistics, tensors));
+        Body::new(meta.finish(), vec![Section::new(Kind::Statistics, tensors)])
     }
 
-    fn load_from(saved: &Body) -> Result<(Tasks, ParameterSet), WireError> {
+    fn load(saved: &Body) -> Result<Tasks, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let (begun, pairs, reported) = (meta.u64()?, meta.u64()? as usize, meta.u32s()?);
         meta.finish()?;
@@ -230,9 +229,11 @@ impl Memory for Tasks {
             }
         }
         tasks.make_asset();
-        Ok((tasks, parameters_of(saved)?))
+        Ok(tasks)
     }
+}
 
+impl Memory for Tasks {
     fn begins(&mut self, task: usize) -> bool {
         let new = self.begun.replace(task) != Some(task);
         if new {
@@ -323,12 +324,9 @@ mod tests {
             tasks.begins(1);
             tasks.report(Vec::new());
             tasks.finish(pair(3.0));
-            let mut body = Body::default();
-            tasks.save_into(&mut body);
-            let (read, _) = Tasks::load_from(&body).unwrap();
-            let mut again = Body::default();
-            read.save_into(&mut again);
-            assert_eq!(again.digest(), body.digest());
+            let body = tasks.save();
+            let read = Tasks::load(&body).unwrap();
+            assert_eq!(read.save().digest(), body.digest());
             assert_eq!((read.total, read.products), (tasks.total, tasks.products));
         }
     }

@@ -12,11 +12,10 @@ use clap::ValueEnum;
 use crate::data::TaskView;
 use crate::methods::averaged::Memory;
 use crate::methods::class_statistics::{flagged, flags};
-use crate::model::ParameterSet;
-use crate::policy::{Message, parameters_of};
+use crate::policy::Message;
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::Choice;
-use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
+use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
 
 /// Names of their tensors, in both directions.
 pub(super) const MEANS: &str = "means";
@@ -147,8 +146,8 @@ pub(super) fn heard(down: &Message, view: &TaskView) -> Result<Vec<(u32, Gaussia
     said(down, &rows.collect::<Vec<u32>>())
 }
 
-impl Memory for Prototypes {
-    fn save_into(&self, body: &mut Body) {
+impl Saved for Prototypes {
+    fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         let (clients, visits): (Vec<u32>, Vec<u32>) =
             self.visits.iter().map(|(client, visits)| (client.0, *visits as u32)).unzip();
@@ -156,17 +155,16 @@ impl Memory for Prototypes {
         meta.u64(self.task.map_or(0, |task| u64::from(task.0) + 1));
         meta.u32s(&clients).u32s(&visits).u32s(&rows);
         meta.u64(self.dim as u64);
-        body.meta = meta.finish();
         let table = |name, of: fn(&Gaussian) -> &Vec<f64>| {
             let values: Vec<f64> = self.known.values().flat_map(|one| of(one).clone()).collect();
             let table = NamedTensor::f64(name, [rows.len(), self.dim], values);
             table.expect("prototypes of one run are of one width")
         };
         let tensors = vec![table(MEANS, |known| &known.mean), table(VARIANCES, |k| &k.variance)];
-        body.sections.push(Section::new(Kind::Prototypes, tensors));
+        Body::new(meta.finish(), vec![Section::new(Kind::Prototypes, tensors)])
     }
 
-    fn load_from(saved: &Body) -> Result<(Prototypes, ParameterSet), WireError> {
+    fn load(saved: &Body) -> Result<Prototypes, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let task = meta.u64()?.checked_sub(1).map(|task| TaskId(task as u16));
         let (clients, visits, rows) = (meta.u32s()?, meta.u32s()?, meta.u32s()?);
@@ -180,9 +178,11 @@ impl Memory for Prototypes {
         };
         let known = rows.into_iter().enumerate().map(one).collect();
         let visits = clients.into_iter().map(ClientId).zip(visits.into_iter().map(u64::from));
-        Ok((Prototypes { task, known, visits: visits.collect(), dim }, parameters_of(saved)?))
+        Ok(Prototypes { task, known, visits: visits.collect(), dim })
     }
+}
 
+impl Memory for Prototypes {
     fn begins(&mut self, task: usize) -> bool {
         let new = self.task.replace(TaskId(task as u16)) != Some(TaskId(task as u16));
         if new {
@@ -274,13 +274,9 @@ mod tests {
         assert_eq!((all.visit(ClientId(4)), all.visit(ClientId(4))), (1, 2));
         let one = Gaussian { mean: vec![0.1, -2.0], variance: vec![0.3, -0.5] };
         all.known.insert(5, one);
-        let mut body = Body::default();
-        all.save_into(&mut body);
-        assert_eq!(Prototypes::load_from(&body).unwrap().0, all);
+        assert_eq!(Prototypes::load(&all.save()).unwrap(), all);
         assert!(all.begins(2) && all.known.is_empty());
         assert_eq!(all.visit(ClientId(4)), 1);
-        let mut body = Body::default();
-        all.save_into(&mut body);
-        assert_eq!(Prototypes::load_from(&body).unwrap().0, all);
+        assert_eq!(Prototypes::load(&all.save()).unwrap(), all);
     }
 }

@@ -5,19 +5,19 @@ use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::ClientState;
 use crate::quantity::TaskId;
-use crate::wire::{Body, MetaReader, MetaWriter, WireError};
+use crate::wire::Saved;
 
 /// A reservoir over the samples of the tasks that a client has worked on, each offered once. The state names samples by
 /// their index in the data set; what a client would keep are the samples themselves, and these and their logits are what
 /// [`kept_bytes`](ClientState::kept_bytes) counts.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct Memory {
-    /// What it holds.
-    pub reservoir: Reservoir,
     /// Of one sample.
     pub(super) sample_bytes: u64,
     /// Tasks before this one have been offered.
     next: u64,
+    /// What it holds.
+    pub reservoir: Reservoir,
 }
 
 impl Memory {
@@ -36,18 +36,6 @@ impl Memory {
 }
 
 impl ClientState for Memory {
-    fn save(&self) -> Body {
-        let mut meta = MetaWriter::new();
-        meta.u64(self.sample_bytes).u64(self.next);
-        self.reservoir.save(meta)
-    }
-
-    fn load(saved: &Body) -> Result<Memory, WireError> {
-        let mut meta = MetaReader::new(&saved.meta);
-        let (sample_bytes, next) = (meta.u64()?, meta.u64()?);
-        Ok(Memory { reservoir: Reservoir::load(saved, meta)?, sample_bytes, next })
-    }
-
     fn kept_bytes(&self) -> u64 {
         let of = |slot: &Remembered| self.sample_bytes + 4 * slot.logits.len() as u64;
         self.reservoir.slots().iter().map(of).sum()

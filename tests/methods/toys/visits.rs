@@ -29,7 +29,9 @@ pub fn said(message: &Message, name: &str) -> Result<u64, WireError> {
 #[derive(Default)]
 pub struct Count(u64);
 
-impl ClientState for Count {
+impl ClientState for Count {}
+
+impl Saved for Count {
     fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         meta.u64(self.0);

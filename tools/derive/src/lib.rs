@@ -2,7 +2,8 @@
 //!
 //! * [`Columns`]: the columns of a table, from the fields of its row;
 //! * [`Keys`]: the keys of a table of a scenario, from the fields of its section;
-//! * [`Choice`]: the words of a key, from the variants of an enum.
+//! * [`Choice`]: the words of a key, from the variants of an enum;
+//! * [`Saved`]: saving and loading of what is kept between rounds, from the fields of a struct.
 //!
 //! Every derive lies in a file of its own, as a function from a parsed type to code, so that tests read what it writes.
 //! The code names items of fedcast by their paths in the crate.
@@ -12,6 +13,7 @@ mod choice;
 mod columns;
 mod doc;
 mod keys;
+mod saved;
 
 use proc_macro::TokenStream;
 use syn::parse_macro_input;
@@ -64,6 +66,14 @@ pub fn derive_choice(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Keys, attributes(keys, key))]
 pub fn derive_keys(input: TokenStream) -> TokenStream {
     written(keys::derive(&parse_macro_input!(input)))
+}
+
+/// Saves a struct in a body field by field, and loads it: every field is a `SavedField`, which appends numbers to the meta of
+/// the body and tensors to its sections. The format is thus the order of fields, once for numbers and once for tensors, and
+/// a field that is a derived struct itself stands as its fields would.
+#[proc_macro_derive(Saved)]
+pub fn derive_saved(input: TokenStream) -> TokenStream {
+    written(saved::derive(&parse_macro_input!(input)))
 }
 
 fn written(code: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

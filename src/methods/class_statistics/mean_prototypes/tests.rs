@@ -85,11 +85,10 @@ fn a_class_that_nobody_reports_keeps_its_prototype() {
     let table = [[1.0, 1.0], [0.0; 2], [0.0; 2], [4.0, 4.0], [0.0; 2]].concat();
     assert_eq!(server.table(&view()), table);
 
-    let mut body = Body::default();
-    server.save_into(&mut body);
-    assert_eq!(MeanPrototypes::load_from(&body).unwrap().0, server);
+    let mut body = server.save();
+    assert_eq!(MeanPrototypes::load(&body).unwrap(), server);
     body.meta.pop();
-    assert!(MeanPrototypes::load_from(&body).is_err());
+    assert!(MeanPrototypes::load(&body).is_err());
 }
 
 /// What is told is what is heard, of more classes than a byte has bits.

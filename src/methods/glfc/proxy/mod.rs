@@ -39,7 +39,7 @@ use crate::policy::{
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::{Choice, Keys};
-use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
 /// Name of the gradients in an upload.
 pub(super) const GRADIENTS: &str = "gradients";
@@ -284,9 +284,9 @@ impl Seen {
 
 const NUMBERS: &str = "proxy";
 
-impl Memory for Seen {
-    fn save_into(&self, body: &mut Body) {
-        let Some((newest, rows)) = &self.newest else { return };
+impl Saved for Seen {
+    fn save(&self) -> Body {
+        let Some((newest, rows)) = &self.newest else { return Body::default() };
         let old = self.old.as_ref().map_or((0, 0), |old| {
             (u64::from(old.version) + 1, old_in(old).map_or(0, |(_, rows)| rows))
         });
@@ -298,7 +298,6 @@ impl Memory for Seen {
         }
         let count = numbers.len();
         let numbers = NamedTensor::f64(NUMBERS, [count], numbers).expect("a list fills its length");
-        body.sections.push(Section::new(Kind::Settings, vec![numbers]));
         let n = self.labels.len();
         let [channels, height, width] = self.shape;
         let bytes = crate::wire::Values::U8(self.images.clone().into());
@@ -307,17 +306,20 @@ impl Memory for Seen {
             NamedTensor::u32("labels", [n], self.labels.clone()),
         ];
         let tensors = tensors.into_iter().map(|tensor| tensor.expect("images fill their shape"));
-        body.sections.push(Section::new(Kind::SyntheticData, tensors.collect()));
-        body.sections.push(vector_section("newest", newest));
+        let mut sections = vec![
+            Section::new(Kind::Settings, vec![numbers]),
+            Section::new(Kind::SyntheticData, tensors.collect()),
+            vector_section("newest", newest),
+        ];
         if let Some((set, _)) = self.old.as_ref().and_then(|old| old_in(old).ok()) {
-            body.sections.push(vector_section(OLD, &set));
+            sections.push(vector_section(OLD, &set));
         }
+        Body::new(Vec::new(), sections)
     }
 
-    fn load_from(saved: &Body) -> Result<(Seen, ParameterSet), WireError> {
-        let theta = parameters_of(saved)?;
+    fn load(saved: &Body) -> Result<Seen, WireError> {
         if saved.of_kind(Kind::Settings).next().is_none() {
-            return Ok((Seen::default(), theta));
+            return Ok(Seen::default());
         }
         let numbers = saved.tensor(Kind::Settings, NUMBERS)?.as_f64()?;
         let cut = || WireError::Malformed("a saved proxy server is cut short".to_owned());
@@ -332,7 +334,7 @@ impl Memory for Seen {
             let spread = Spread { row: said[1] as u32, trace: said[2], samples: said[3] as u32 };
             traces.entry(ClientId(said[0] as u32)).or_default().push(spread);
         }
-        let seen = Seen {
+        Ok(Seen {
             images: images.numbers().into_iter().map(|byte| byte as u8).collect(),
             shape: [channels, height, width],
             labels: saved.tensor(Kind::SyntheticData, "labels")?.as_u32()?.to_vec(),
@@ -341,10 +343,11 @@ impl Memory for Seen {
             old,
             radius: *radius,
             traces,
-        };
-        Ok((seen, theta))
+        })
     }
 }
+
+impl Memory for Seen {}
 
 /// What is scored, as the network reads it.
 pub(super) fn pixels_of(
