@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use candle_core::Device;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use fedcast::data::{ClassOrder, Curriculum, Loader, TaskSizes, digits};
+use fedcast::data::{ClassOrder, Loader, TaskSequence, TaskSizes, digits};
 use fedcast::learning::{
-    Classifier, Course, FeatureCache, LearningError, OptimiserConfig, PromptShape, TrainingPlan,
-    train_pack,
+    Classifier, FeatureCache, LearningError, MemberData, OptimiserConfig, PromptShape,
+    TrainingPlan, train_pack,
 };
 use fedcast::model::{
     Backbone, EMBEDDED_CONFIG, FrozenPart, LinearHead, ParameterSet, embedded_vit,
@@ -77,7 +77,7 @@ fn cached(backbone: &Backbone, loader: Loader) -> Loader {
 impl Setting {
     fn new(task: Task, batch: usize) -> Setting {
         let digits = digits::embedded().expect("embedded");
-        let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
+        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
         let (curriculum, transform) = (Arc::new(curriculum.expect("divides")), Arc::default());
         let backbone = Arc::new(embedded_vit().expect("embedded").into());
         let samples = (task.steps() * batch) as u32;
@@ -119,8 +119,8 @@ impl Setting {
         for loaders in self.loaders.chunks(pack) {
             let received = vec![self.received.clone(); loaders.len()];
             let model = Classifier::pack(&self.backbone, received, 0..CLASSES)?;
-            let courses: Vec<Course<'_>> = (loaders.iter().zip(0..))
-                .map(|(loader, client)| Course { loader, key: key().client(client) })
+            let courses: Vec<MemberData<'_>> = (loaders.iter().zip(0..))
+                .map(|(loader, client)| MemberData { loader, key: key().client(client) })
                 .collect();
             let rule = self.plan.optimiser.clone();
             let mut optimiser = rule.over_pack(model.vars(), model.members());

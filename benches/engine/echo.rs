@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use candle_core::Tensor;
-use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes, digits};
-use fedcast::federation::{Curve, Participants, ParticipationSection, Rules, Setup};
+use fedcast::data::{ClassOrder, Shard, TaskSequence, TaskSizes, digits};
+use fedcast::federation::{CohortSize, Curve, ParticipationSection, Rules, Setup};
 use fedcast::model::{Backbone, Parameter, PixelShape};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
@@ -69,20 +69,21 @@ impl Predictor for Nothing {
 }
 
 impl Method for Echo {
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(self.clone()))
     }
     fn profile(&self) -> MethodProfile {
         MethodProfile::default()
     }
-    fn layout(&self, _: MessageKind, _: &SketchFacts<'_>) -> Layout {
-        Layout::of(vec![Place::parameter(ECHO, &[self.floats])])
+    fn message_spec(&self, _: MessageKind, _: &ExchangeFacts<'_>) -> MessageSpec {
+        MessageSpec::of(vec![TensorSpec::parameter(ECHO, &[self.floats])])
     }
-    fn train(&self, members: &mut [Member], _: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(&self, members: &mut [Member], _: &RunContext) -> Vec<Result<ClientResult, Failure>> {
         if !self.nap.is_zero() {
             std::thread::sleep(self.nap);
         }
-        let answer = |member: &Member| Outcome { up: (*member.down).clone(), metrics: vec![] };
+        let answer =
+            |member: &Member| ClientResult { upload: (*member.download).clone(), metrics: vec![] };
         members.iter().map(|member| Ok(answer(member))).collect()
     }
 }
@@ -91,24 +92,24 @@ impl Server for Echo {
     fn broadcast(
         &mut self,
         _: &RoundContext,
-        seats: &[Seat],
-        _: &Lab,
+        seats: &[Participant],
+        _: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         if !self.apart {
             return Ok(shared(self.same.clone(), seats));
         }
-        let own = |seat: &Seat| Arc::new(message(self.floats, seat.client.0 as f32));
+        let own = |seat: &Participant| Arc::new(message(self.floats, seat.client.0 as f32));
         Ok(seats.iter().map(own).collect())
     }
     fn end_round(
         &mut self,
         _: &RoundContext,
-        _: Option<Folded>,
-        _: &Lab,
+        _: Option<Aggregate>,
+        _: &RunContext,
     ) -> Result<(), PolicyError> {
         Ok(())
     }
-    fn predictor(&self, _: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Nothing))
     }
     fn save(&self) -> Body {
@@ -124,12 +125,12 @@ impl Federation {
     pub fn setup(&self) -> Setup {
         let dataset = digits::embedded().expect("embedded");
         let curriculum =
-            Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).expect("divides");
+            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).expect("divides");
         let shard: Shard = (0..10).collect();
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-        let lab = Lab::new(pixels, dataset, curriculum);
+        let lab = RunContext::new(pixels, dataset, curriculum);
         let participation = ParticipationSection {
-            participants: Participants::Count { count: self.asked },
+            participants: CohortSize::Count { count: self.asked },
             ..ParticipationSection::default()
         };
         let rules = Rules {

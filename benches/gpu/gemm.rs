@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use candle_core::{DType, Result, Tensor};
-use fedcast::model::Place;
+use fedcast::model::DeviceSpec;
 
 const REPETITIONS: usize = 10;
 
 /// Operations per second of `side x side` products in the place's type; the best of five turns.
-pub fn rate(place: &Place, side: usize) -> Result<f64> {
+pub fn rate(place: &DeviceSpec, side: usize) -> Result<f64> {
     let wave = |speed: f64| -> Result<Tensor> {
         let row = Tensor::arange(0f32, side as f32, &place.device)?;
         let grid = row.unsqueeze(1)?.broadcast_mul(&row.unsqueeze(0)?)?;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fedcast::data::{
-    Batch, ClassOrder, Curriculum, Kernel, Loader, Step as Resizing, TaskSizes, Transform, digits,
+    Batch, ClassOrder, Kernel, Loader, Step as Resizing, TaskSequence, TaskSizes, Transform, digits,
 };
 use fedcast::learning::{
-    Classifier, Course, LearningError, Optimiser, OptimiserConfig, PackBatch, PromptShape,
+    Classifier, LearningError, MemberData, Optimiser, OptimiserConfig, PackBatch, PromptShape,
     TrainingPlan, TrainingReport, train_pack,
 };
 use fedcast::model::ops::Groups;
 use fedcast::model::{
-    Backbone, EMBEDDED_CONFIG, LinearHead, ParameterSet, Place, Vit, VitConfig, embedded_vit,
+    Backbone, DeviceSpec, EMBEDDED_CONFIG, LinearHead, ParameterSet, Vit, VitConfig, embedded_vit,
 };
 use fedcast::numerics::streams::{Domain, StreamKey};
 
@@ -36,7 +36,7 @@ fn received(vit: &VitConfig) -> ParameterSet {
 /// Digits as `vit` wants them, `samples` of them from `first` on.
 fn loader(vit: &VitConfig, first: usize, samples: usize) -> Result<Loader, LearningError> {
     let digits = digits::embedded()?;
-    let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1))?;
+    let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1))?;
     let resize = Resizing::Resize { side: vit.image, kernel: Kernel::Torch };
     let channels = (vit.channels != 1).then_some(vit.channels);
     let transform = Transform { steps: vec![resize], channels, ..Transform::default() };
@@ -54,7 +54,7 @@ pub struct Step {
 
 impl Step {
     /// On a network of this shape with random weights.
-    pub fn new(vit: VitConfig, place: &Place, pack: usize) -> Result<Step, LearningError> {
+    pub fn new(vit: VitConfig, place: &DeviceSpec, pack: usize) -> Result<Step, LearningError> {
         let weights = Vit::initial_parameters(&vit, key());
         let backbone = Arc::new(Backbone::from(Vit::frozen_at(vit, &weights, place)?));
         let model = Classifier::pack(&backbone, vec![received(&vit); pack], 0..CLASSES)?;
@@ -146,16 +146,16 @@ impl Trained {
 }
 
 /// Eight clients of the network that ships with the program, two epochs of three batches, in one pack.
-pub fn trained(place: &Place) -> Result<Trained, LearningError> {
+pub fn trained(place: &DeviceSpec) -> Result<Trained, LearningError> {
     const CLIENTS: usize = 8;
-    let backbone = Arc::new(Backbone::from(embedded_vit()?).at(place)?);
+    let backbone = Arc::new(Backbone::from(embedded_vit()?).to_device(place)?);
     let received = vec![received(&EMBEDDED_CONFIG); CLIENTS];
     let model = Classifier::pack(&backbone, received, 0..CLASSES)?;
     let size = 3 * BATCH;
     let loaders = (0..CLIENTS).map(|client| loader(&EMBEDDED_CONFIG, client * size, size));
     let loaders = loaders.collect::<Result<Vec<_>, _>>()?;
-    let courses: Vec<Course<'_>> = (loaders.iter().zip(0..))
-        .map(|(loader, client)| Course { loader, key: key().client(client) })
+    let courses: Vec<MemberData<'_>> = (loaders.iter().zip(0..))
+        .map(|(loader, client)| MemberData { loader, key: key().client(client) })
         .collect();
     let plan = TrainingPlan { epochs: 2, batch: BATCH, ..TrainingPlan::default() };
     let mut optimiser = plan.optimiser.clone().over_pack(model.vars(), CLIENTS);

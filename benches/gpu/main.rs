@@ -15,7 +15,7 @@ mod hgp;
 
 use std::process::ExitCode;
 
-use fedcast::model::{EMBEDDED_CONFIG, Place, VitConfig};
+use fedcast::model::{DeviceSpec, EMBEDDED_CONFIG, VitConfig};
 use fedcast::scenario::{Compute, DeviceName};
 use hgp::{Step, images_per_second};
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let name = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     let name = name.unwrap_or_else(|| "cuda:0".into());
     let opened = name.parse().map_err(|why: String| why).and_then(|device: DeviceName| {
-        Place::open(device, Compute::Auto).map_err(|why| why.to_string())
+        DeviceSpec::open(device, Compute::Auto).map_err(|why| why.to_string())
     });
     match opened {
         Ok(place) => match measure(&name, &place) {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure(name: &str, place: &Place) -> Result<(), Box<dyn std::error::Error>> {
+fn measure(name: &str, place: &DeviceSpec) -> Result<(), Box<dyn std::error::Error>> {
     let on_cpu = place.device.is_cpu();
     let compute = place.compute.as_str();
     let (side, vit, packs) = match on_cpu {
@@ -54,8 +54,8 @@ fn measure(name: &str, place: &Place) -> Result<(), Box<dyn std::error::Error>> 
     println!("{name}: {compute} products of {side} x {side}: {:.1} TFLOP/s", peak / 1e12);
 
     for compute in [candle_core::DType::F32, place.compute] {
-        let there = hgp::trained(&Place { compute, ..place.clone() })?;
-        let here = hgp::trained(&Place::cpu())?;
+        let there = hgp::trained(&DeviceSpec { compute, ..place.clone() })?;
+        let here = hgp::trained(&DeviceSpec::cpu())?;
         println!(
             "{} of eight clients after {} steps: losses differ by {:.1e}, values by {:.1e} (mean {:.1e})",
             compute.as_str(),

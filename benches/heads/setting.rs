@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
-use fedcast::federation::{Curve, Participants, ParticipationSection, Rules, Setup};
+use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
+use fedcast::federation::{CohortSize, Curve, ParticipationSection, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
 use fedcast::methods::averaged::Base;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::{Backbone, PixelShape, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::Lab;
+use fedcast::policy::RunContext;
 
 use crate::figures::noise;
 
@@ -113,8 +113,8 @@ struct Federation {
 impl Federation {
     fn setup(self, data: &Arc<Dataset>, shards: Vec<Vec<Shard>>) -> Setup {
         let tasks = TaskSizes::Even(self.tasks as u32);
-        let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
-        let lab = Lab {
+        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
+        let lab = RunContext {
             training: TrainingPlan {
                 epochs: 1,
                 batch: SAMPLES as usize,
@@ -123,12 +123,12 @@ impl Federation {
                 ..TrainingPlan::default()
             },
             cache: self.cache,
-            ..Lab::new(self.backbone, Arc::clone(data), curriculum)
+            ..RunContext::new(self.backbone, Arc::clone(data), curriculum)
         };
         let method = FedAvg { train: Train::Head, ..FedAvg::default() };
         let method = Arc::new(Base::new(method, &lab.facts(shards[0].len() as u32)));
         let participation = ParticipationSection {
-            participants: Participants::Count { count: self.asked },
+            participants: CohortSize::Count { count: self.asked },
             ..ParticipationSection::default()
         };
         let rules = Rules {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use candle_core::Device;
 use fedcast::data::{
-    ClassOrder, Curriculum, Dataset, Loader, Shard, TaskSizes, TaskView, Transform,
+    ClassOrder, Dataset, Loader, Shard, TaskSequence, TaskSizes, TaskView, Transform,
 };
-use fedcast::learning::{Classifier, Course, OptimiserConfig, TrainingPlan, train_pack};
+use fedcast::learning::{Classifier, MemberData, OptimiserConfig, TrainingPlan, train_pack};
 use fedcast::methods::fedavg_prompt::{PoolShape, WeightedPool};
 use fedcast::methods::hepco::Hepco;
 use fedcast::methods::hepco::consolidation::{Consolidation, Local, Previous};
@@ -32,7 +32,7 @@ pub struct Setting {
     vit: VitConfig,
     view: Arc<TaskView>,
     data: Dataset,
-    curriculum: Arc<Curriculum>,
+    curriculum: Arc<TaskSequence>,
     server: ParameterSet,
     clients: Vec<Local>,
     previous: Previous,
@@ -67,7 +67,7 @@ impl Setting {
         };
         let config = Hepco::default();
         let shape = config.client.pools(&facts);
-        let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
+        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
         let curriculum = Arc::new(curriculum.expect("divides"));
         let mut server = shape.initial_parameters(key(0), 1.0);
         let head = LinearHead::initial_parameters(CLASSES, shape.dim, key(1));
@@ -159,7 +159,7 @@ impl Setting {
             ..TrainingPlan::default()
         };
         let mut optimiser = rule.over_pack(model.vars(), 1);
-        let courses = [Course { loader: &loader, key: key(61) }];
+        let courses = [MemberData { loader: &loader, key: key(61) }];
         let begun = Instant::now();
         train_pack(&plan, &mut optimiser, model.variables(), &courses, |step| {
             model.pack_losses(step, &Device::Cpu, None)

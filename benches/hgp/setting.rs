@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, TaskSizes};
+use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
 use fedcast::learning::{PromptShape, TrainingPlan};
 use fedcast::methods::averaged::Base;
 use fedcast::methods::hgp::Hgp;
 use fedcast::model::ops::Precision;
-use fedcast::model::{Backbone, Place, Vit, VitConfig};
+use fedcast::model::{Backbone, DeviceSpec, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, ModelFacts, WireForm};
+use fedcast::policy::{ModelFacts, RunContext, WireForm};
 
 use crate::figures::noise;
 
@@ -42,7 +42,7 @@ impl Setting {
     pub fn new(precision: Precision) -> Setting {
         let config = VitConfig::default();
         let weights = Vit::initial_parameters(&config, StreamKey::new(1, Domain::Init));
-        let place = Place { products: precision, ..Place::cpu() };
+        let place = DeviceSpec { products: precision, ..DeviceSpec::cpu() };
         let mut setting = Setting {
             data: Arc::new(noise(CLASSES, TRAINED, TESTED, [3, config.image, config.image])),
             backbone: Arc::new(Vit::frozen_at(config, &weights, &place).expect("loads").into()),
@@ -66,12 +66,12 @@ impl Setting {
     }
 
     pub fn setup(&self, workers: usize) -> Setup {
-        let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
+        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
         let shard = |client: u32| -> Shard { (client * SAMPLES..(client + 1) * SAMPLES).collect() };
-        let lab = Lab {
+        let lab = RunContext {
             training: TrainingPlan { epochs: EPOCHS, ..TrainingPlan::default() },
             evaluation_batch: SAMPLES as usize,
-            ..Lab::new(
+            ..RunContext::new(
                 Arc::clone(&self.backbone),
                 Arc::clone(&self.data),
                 curriculum.expect("divides"),

@@ -11,7 +11,7 @@ use super::{Exit, Format, print};
 use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
 use crate::fetch::Settings;
-use crate::model::{GpuMemory, Place};
+use crate::model::{DeviceSpec, GpuMemory};
 use crate::numerics::denormals;
 use crate::numerics::vectors::{VARIABLE, Vectors};
 use crate::quantity::Bytes;
@@ -122,9 +122,9 @@ fn gpus() -> Vec<Gpu> {
     if !cfg!(feature = "cuda") {
         return Vec::new();
     }
-    let open = |index| Place::open(DeviceName::Cuda(index), Compute::Auto).ok();
+    let open = |index| DeviceSpec::open(DeviceName::Cuda(index), Compute::Auto).ok();
     let places = (0..).map_while(|index| Some((index, open(index)?)));
-    let gpu = |(index, place): (usize, Place)| Gpu {
+    let gpu = |(index, place): (usize, DeviceSpec)| Gpu {
         name: DeviceName::Cuda(index).to_string(),
         memory_bytes: GpuMemory::of(&place.device).and_then(|memory| memory.total().ok()),
     };

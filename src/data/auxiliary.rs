@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Curriculum, DataError, Loader, Shard, Split, Transform};
+use super::{DataError, Loader, Shard, Split, TaskSequence, Transform};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::ClientId;
@@ -97,7 +97,7 @@ impl Auxiliary {
     pub fn loader(
         &self,
         shard: &Shard,
-        curriculum: &Arc<Curriculum>,
+        curriculum: &Arc<TaskSequence>,
         transform: &Arc<Transform>,
     ) -> Loader {
         let (split, curriculum) = (Arc::clone(&self.split), Arc::clone(curriculum));

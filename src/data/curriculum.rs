@@ -16,7 +16,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Slot, Slots};
+use super::{ClientTask, ClientTasks, DataError, Dataset};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, TaskId};
@@ -33,13 +33,13 @@ pub enum ClassOrder {
 
 /// Class order and tasks of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Curriculum {
+pub struct TaskSequence {
     /// Head row -> class id.
     pub order: Vec<u32>,
     /// The tasks, in the order they arrive.
     pub tasks: Vec<Arc<TaskView>>,
     /// Where clients have tasks of their own; a task is then what all clients may begin in a period.
-    pub slots: Option<Arc<Slots>>,
+    pub slots: Option<Arc<ClientTasks>>,
     rows: Vec<u32>,
 }
 
@@ -61,7 +61,7 @@ impl TaskView {
     }
 }
 
-impl Curriculum {
+impl TaskSequence {
     /// Lays `classes` classes out in tasks.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Curriculum {
         classes: usize,
         order: &ClassOrder,
         sizes: &TaskSizes,
-    ) -> Result<Curriculum, DataError> {
+    ) -> Result<TaskSequence, DataError> {
         let sizes = sizes_of(sizes, classes)?;
         let mut ids: Vec<u32> = (0..classes as u32).collect();
         if let ClassOrder::Seeded(seed) = *order {
@@ -87,22 +87,22 @@ impl Curriculum {
             let classes = ids[rows.clone()].to_vec();
             Arc::new(TaskView { task: TaskId(t as u16), rows, classes })
         });
-        Ok(Curriculum { tasks: tasks.collect(), order: ids, slots: None, rows })
+        Ok(TaskSequence { tasks: tasks.collect(), order: ids, slots: None, rows })
     }
 
     /// Periods of slots, over the data set of these slots, whose class ids are head rows.
-    pub fn of_slots(slots: Arc<Slots>) -> Curriculum {
+    pub fn of_slots(slots: Arc<ClientTasks>) -> TaskSequence {
         let rows: Vec<u32> = (0..slots.rows() as u32).collect();
         let periods = (0..slots.rules().periods as u16).map(TaskId);
         let tasks = periods.map(|period| Arc::new(slots.period_view(period))).collect();
-        Curriculum { order: rows.clone(), tasks, slots: Some(slots), rows }
+        TaskSequence { order: rows.clone(), tasks, slots: Some(slots), rows }
     }
 
     /// What a client learns of a task: all of it, or its own slot.
     pub fn view_of(&self, task: TaskId, client: ClientId) -> &Arc<TaskView> {
         match &self.slots {
             None => &self.tasks[task.index()],
-            Some(slots) => slots.view(Slot { period: task, client }),
+            Some(slots) => slots.view(ClientTask { period: task, client }),
         }
     }
 
@@ -178,15 +178,15 @@ fn sizes_of(tasks: &TaskSizes, classes: usize) -> Result<Vec<u32>, DataError> {
 mod tests {
     use super::*;
 
-    fn sizes(curriculum: &Curriculum) -> Vec<u32> {
+    fn sizes(curriculum: &TaskSequence) -> Vec<u32> {
         curriculum.tasks.iter().map(|t| t.classes.len() as u32).collect()
     }
 
     #[test]
     fn explicit_sizes_are_kept() {
         let want = vec![50, 10, 10, 10, 10, 10];
-        let made =
-            Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Explicit(want.clone())).unwrap();
+        let made = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Explicit(want.clone()))
+            .unwrap();
         assert_eq!(sizes(&made), want);
         assert_eq!(made.tasks[1].rows, 50..60);
         assert_eq!(made.tasks[1].seen(), 60);
@@ -194,14 +194,14 @@ mod tests {
 
     #[test]
     fn uneven_sizes_follow_the_papers() {
-        let cars = Curriculum::new(196, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+        let cars = TaskSequence::new(196, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
         assert_eq!(sizes(&cars), [20, 20, 20, 20, 20, 20, 20, 20, 20, 16]);
     }
 
     #[test]
     fn a_seeded_order_is_a_permutation_and_depends_on_its_seed_only() {
         let of =
-            |seed| Curriculum::new(10, &ClassOrder::Seeded(seed), &TaskSizes::Even(5)).unwrap();
+            |seed| TaskSequence::new(10, &ClassOrder::Seeded(seed), &TaskSizes::Even(5)).unwrap();
         let (a, b) = (of(1), of(2));
         assert_eq!(a, of(1));
         assert_ne!(a.order, b.order);
@@ -211,21 +211,21 @@ mod tests {
         for (row, &class) in a.order.iter().enumerate() {
             assert_eq!(a.row_of(class), row as u32);
         }
-        let other = Curriculum::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2)).unwrap();
+        let other = TaskSequence::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2)).unwrap();
         assert_eq!(a.order, other.order, "the order does not depend on the tasks");
     }
 
     #[test]
     fn impossible_divisions_say_what_to_do() {
         let even = |classes, tasks| {
-            Curriculum::new(classes, &ClassOrder::Native, &TaskSizes::Even(tasks))
+            TaskSequence::new(classes, &ClassOrder::Native, &TaskSizes::Even(tasks))
                 .unwrap_err()
                 .to_string()
         };
         assert!(even(10, 6).contains("choose 5 tasks"), "{}", even(10, 6));
         assert!(even(10, 0).contains("between 1 and 10"), "{}", even(10, 0));
-        let explicit =
-            Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Explicit(vec![5, 6])).unwrap_err();
+        let explicit = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Explicit(vec![5, 6]))
+            .unwrap_err();
         assert!(explicit.to_string().contains("add up to 11"), "{explicit}");
     }
 }

@@ -23,7 +23,7 @@ use super::prepared::Prepared;
 use super::rows::ChosenRows;
 use super::stack::View;
 use super::transform::{Transform, Workspace};
-use super::{Batch, Curriculum, DataError, SampleRows, Shard, Split, Stacked};
+use super::{Batch, DataError, SampleRows, Shard, Split, Stacked, TaskSequence};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 
@@ -32,7 +32,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 pub struct Loader {
     split: Arc<Split>,
     shard: Shard,
-    curriculum: Arc<Curriculum>,
+    curriculum: Arc<TaskSequence>,
     transform: Arc<Transform>,
     /// What stands for the samples in place of their pixels.
     rows: Option<Arc<dyn SampleRows>>,
@@ -45,7 +45,7 @@ impl Loader {
     pub fn new(
         split: Arc<Split>,
         shard: Shard,
-        curriculum: Arc<Curriculum>,
+        curriculum: Arc<TaskSequence>,
         transform: Arc<Transform>,
     ) -> Loader {
         Loader { split, shard, curriculum, transform, rows: None, queries: None }
@@ -242,7 +242,7 @@ mod tests {
 
     fn loader(order: ClassOrder, steps: Vec<Step>, shard: Vec<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
-        let curriculum = Curriculum::new(10, &order, &TaskSizes::Even(5)).unwrap();
+        let curriculum = TaskSequence::new(10, &order, &TaskSizes::Even(5)).unwrap();
         let transform = Transform { steps, ..Transform::default() };
         Loader::new(digits.train, shard.into(), Arc::new(curriculum), Arc::new(transform))
     }

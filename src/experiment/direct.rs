@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use super::RunError;
 use super::assemble::{AssembleError, Assembly, assemble};
-use crate::data::{Slot, TaskView, Transform};
+use crate::data::{ClientTask, TaskView, Transform};
 use crate::federation::{Coding, Curve, Interrupt, Memory, Rules, Setup, simulate};
 use crate::methods::Registry;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Around, Lab, Method, MethodHooks, Period, Phase, PolicyError, RoundContext, Seat, Server,
-    ServerHooks,
+    Method, MethodWrapper, Participant, Phase, PolicyError, RoundContext, RunContext, Server,
+    ServerWrapper, Stage, Wrapped,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, Scenario};
@@ -76,7 +76,7 @@ pub fn direct_table(lines: &[DirectLine]) -> String {
 }
 
 /// What a slot comes to alone, in `0..=1`.
-fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, RunError> {
+fn alone(setup: &Setup, slot: ClientTask, view: &Arc<TaskView>) -> Result<f64, RunError> {
     let one = Alone {
         inner: Arc::clone(&setup.method),
         slot,
@@ -96,7 +96,7 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, RunErro
     let federation = Setup {
         rules,
         name: setup.name.clone(),
-        method: Arc::new(Around(one.clone())),
+        method: Arc::new(Wrapped(one.clone())),
         lab: setup.lab.clone(),
         test_transform: Arc::clone(&setup.test_transform),
         shards: setup.shards.clone(),
@@ -128,7 +128,7 @@ fn alone(setup: &Setup, slot: Slot, view: &Arc<TaskView>) -> Result<f64, RunErro
 #[derive(Clone)]
 struct Alone {
     inner: Arc<dyn Method>,
-    slot: Slot,
+    slot: ClientTask,
     view: Arc<TaskView>,
     test: Arc<Transform>,
     /// The accuracy, once the slot was tested.
@@ -136,32 +136,32 @@ struct Alone {
 }
 
 impl Alone {
-    fn is_here(&self, period: &Period) -> bool {
+    fn is_here(&self, period: &Stage) -> bool {
         period.task == self.slot.period
     }
 }
 
-impl MethodHooks for Alone {
+impl MethodWrapper for Alone {
     fn inner(&self) -> &dyn Method {
         &*self.inner
     }
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let inner = self.inner.server(lab, init)?;
-        Ok(Box::new(Around(AloneServer { inner, method: self.clone() })))
+        Ok(Box::new(Wrapped(AloneServer { inner, method: self.clone() })))
     }
 
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         match self.is_here(period) {
             true => self.inner.phases(period, rounds),
             false => Vec::new(),
         }
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let own: Vec<ClientId> =
             cohort.iter().copied().filter(|client| *client == self.slot.client).collect();
-        if own.is_empty() { Vec::new() } else { self.inner.seats(round, &own) }
+        if own.is_empty() { Vec::new() } else { self.inner.participants(round, &own) }
     }
 }
 
@@ -171,7 +171,7 @@ struct AloneServer {
     method: Alone,
 }
 
-impl ServerHooks for AloneServer {
+impl ServerWrapper for AloneServer {
     fn inner(&self) -> &dyn Server {
         &*self.inner
     }
@@ -180,16 +180,16 @@ impl ServerHooks for AloneServer {
         &mut *self.inner
     }
 
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         if period.task > self.method.slot.period {
             return Ok(());
         }
-        self.inner.begin_period(period, lab)
+        self.inner.begin_stage(period, lab)
     }
 
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         if self.method.is_here(period) {
-            self.inner.end_period(period, lab)?;
+            self.inner.end_stage(period, lab)?;
             let (rows, test) = (self.method.view.rows.clone(), &self.method.test);
             let accuracy = lab.accuracy_within(rows, test, &*self.inner.predictor(lab)?)?;
             *self.method.found.lock() = accuracy;

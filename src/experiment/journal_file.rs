@@ -291,7 +291,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::federation::{EndReason, Figure, Numbers};
+    use crate::federation::{EndReason, MetricValue, Numbers};
     use crate::quantity::{Round, TaskId, VirtualTime};
 
     fn write(entries: u64) -> (tempfile::TempDir, PathBuf, Digests) {
@@ -304,7 +304,7 @@ mod tests {
             } else {
                 Event::Bias { round: Round(seq as u32), task: TaskId(0), clients: 2 }
             };
-            let figure = Figure(0.1 + seq as f64 / 3.0);
+            let figure = MetricValue(0.1 + seq as f64 / 3.0);
             let numbers = Numbers { metrics: [("a".into(), figure)].into(), ..Numbers::default() };
             let entry = Entry { seq, at: VirtualTime(seq * 7), event, numbers: Some(numbers) };
             writer.push(&entry).unwrap();

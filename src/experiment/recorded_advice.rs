@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::scenario::ScenarioError;
-use crate::scenario::reader::{Diagnostic, Place};
+use crate::scenario::reader::{Diagnostic, SourceSpan};
 
 /// The error with advice that can be followed: a table of the recorded scenario is replaced as a whole. A replacement
 /// that `accepts` takes is written out.
@@ -65,7 +65,7 @@ fn gathered(all: Vec<Diagnostic>, recorded: &str) -> Vec<Diagnostic> {
 }
 
 /// The dotted name of the table in whose lines a place is; nothing at the top of the file.
-fn table_around(text: &str, place: &Place) -> String {
+fn table_around(text: &str, place: &SourceSpan) -> String {
     let heads = text.lines().take(place.line).filter_map(|line| {
         let head = line.trim().strip_prefix('[')?.strip_suffix(']')?;
         Some(head.trim_matches(['[', ']']))
@@ -125,7 +125,13 @@ mod tests {
     fn what_one_change_helps_is_told_once() {
         let error = |file: &str, line: usize, help: &str| Diagnostic {
             message: format!("line {line}"),
-            place: Some(Place { file: file.into(), line, column: 1, length: 1, text: "a".into() }),
+            place: Some(SourceSpan {
+                file: file.into(),
+                line,
+                column: 1,
+                length: 1,
+                text: "a".into(),
+            }),
             label: String::new(),
             help: Some(help.to_owned()),
         };
@@ -146,7 +152,7 @@ mod tests {
         let text = "a = 1\n[round]\nclose = 1\n[client.optimiser]\nlr = 1\n[[faults]]\nrate = 1\n";
         let table = |line| {
             let (file, text_of) = (String::new(), String::new());
-            table_around(text, &Place { file, line, column: 1, length: 1, text: text_of })
+            table_around(text, &SourceSpan { file, line, column: 1, length: 1, text: text_of })
         };
         let tables: Vec<String> = (1..=7).map(table).collect();
         let expected =

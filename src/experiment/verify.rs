@@ -332,7 +332,7 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::federation::{Figure, Numbers};
+    use crate::federation::{MetricValue, Numbers};
     use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
                 kept: 0,
             },
             numbers: Some(Numbers {
-                metrics: [("loss".to_string(), Figure(loss))].into(),
+                metrics: [("loss".to_string(), MetricValue(loss))].into(),
                 ..Numbers::default()
             }),
         };

@@ -18,7 +18,7 @@ use candle_core::DeviceLocation;
 use super::sink::JobKind;
 use super::timesheet::count_as;
 use crate::model::GpuMemory;
-use crate::policy::Lab;
+use crate::policy::RunContext;
 
 /// What is asked about a memory.
 trait Gauge: Send + Sync {
@@ -89,9 +89,9 @@ pub(super) fn enter_alone() -> Option<Admitted> {
 
 impl Admission {
     /// The door of each lab's GPU, shared by the labs on it; none for labs on the CPU.
-    pub fn of(labs: &[Lab]) -> Vec<Option<Arc<Admission>>> {
+    pub fn of(labs: &[RunContext]) -> Vec<Option<Arc<Admission>>> {
         let mut doors: Vec<(DeviceLocation, Arc<Admission>)> = Vec::new();
-        let door = |lab: &Lab| {
+        let door = |lab: &RunContext| {
             let memory = GpuMemory::of(&lab.device)?;
             let here = lab.device.location();
             if let Some((_, door)) = doors.iter().find(|(location, _)| *location == here) {

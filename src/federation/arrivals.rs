@@ -24,11 +24,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::permutation::Permutation;
-use crate::data::{Curriculum, Slot, Slots, TaskView};
+use crate::data::{ClientTask, ClientTasks, TaskSequence, TaskView};
 use crate::numerics::law::Law;
 use crate::numerics::share::{least_share_of, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::Period;
+use crate::policy::Stage;
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// How tasks reach clients.
@@ -50,7 +50,7 @@ pub enum ArrivalRules {
         lead: f64,
     },
     /// Every client has tasks of its own, which begin as the slots say (Powder's benchmark).
-    Slots(Arc<Slots>),
+    Slots(Arc<ClientTasks>),
 }
 
 /// Where a run stands as a round opens.
@@ -125,8 +125,8 @@ impl Arrivals {
     /// What some clients have of their own in a round of a period: an earlier task, or a slot.
     pub fn own_views(
         &self,
-        curriculum: &Curriculum,
-        period: &Period,
+        curriculum: &TaskSequence,
+        period: &Stage,
         clients: impl Iterator<Item = ClientId>,
         moment: &Moment<'_>,
     ) -> BTreeMap<ClientId, Arc<TaskView>> {
@@ -142,7 +142,7 @@ impl Arrivals {
         let (began, id) = (moment.began[task], TaskId(task as u16));
         match &self.rules {
             ArrivalRules::Global => true,
-            ArrivalRules::Slots(slots) => slots.begins(Slot { period: id, client }),
+            ArrivalRules::Slots(slots) => slots.begins(ClientTask { period: id, client }),
             ArrivalRules::Lag(law) => {
                 let lag = self.lag(law, id, client) - self.first[task];
                 began + VirtualTime::from_seconds(lag) <= moment.now

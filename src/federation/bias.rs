@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use super::evaluation::{Block, score};
 use super::event::Responses;
-use super::figure::Figure;
+use super::figure::MetricValue;
 use super::world::World;
 use crate::data::Shard;
 use crate::learning::metrics::{prototype_distance, response_entropy};
-use crate::policy::{Lab, PolicyError, Predictor};
+use crate::policy::{PolicyError, Predictor, RunContext};
 use crate::quantity::ClientId;
 
 /// Name of the mean entropy of clients' answers, in nats.
@@ -43,7 +43,7 @@ pub(super) struct Portrait {
 /// A client's model before synchronisation, over its own samples.
 pub(super) fn portrait(
     world: &World,
-    lab: &Lab,
+    lab: &RunContext,
     predictor: Arc<dyn Predictor>,
     Subject { client, shard }: Subject<'_>,
     blocks: &[Block],
@@ -56,19 +56,19 @@ pub(super) fn portrait(
     }
     let prototypes = prototypes(lab, &*predictor, shard)?;
     let mut held = vec![0; seen];
-    for (row, count) in lab.held_counts(shard) {
+    for (row, count) in lab.shard_label_counts(shard) {
         held.get_mut(row as usize).into_iter().for_each(|held| *held += u64::from(count));
     }
     Ok(Portrait { responses: Responses { client, held, answered }, prototypes })
 }
 
 fn prototypes(
-    lab: &Lab,
+    lab: &RunContext,
     predictor: &dyn Predictor,
     shard: &Shard,
 ) -> Result<BTreeMap<u32, Vec<f64>>, PolicyError> {
     let mut sums: BTreeMap<u32, (u64, Vec<f64>)> = BTreeMap::new();
-    let loader = lab.frozen_of(lab.statistics_loader(shard), predictor)?;
+    let loader = lab.with_features_for(lab.statistics_loader(shard), predictor)?;
     for batch in loader.in_order(lab.evaluation_batch.max(1)) {
         let batch = batch?;
         let features = predictor.batch_features(&batch, &lab.device)?;
@@ -84,7 +84,7 @@ fn prototypes(
 }
 
 /// The measures over all portraits, in seat order. The relative entropy is over `classes` in all.
-fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
+fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, MetricValue> {
     let mut figures = BTreeMap::new();
     if portraits.is_empty() {
         return figures;
@@ -100,14 +100,14 @@ fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, Figure> {
     let entropies =
         [(RESPONSE_ENTROPY, entropy.mean), (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalised)];
     for (name, measured) in entropies {
-        figures.extend(measured.map(|measured| (name.to_string(), Figure(measured))));
+        figures.extend(measured.map(|measured| (name.to_string(), MetricValue(measured))));
     }
     let held = |p: &Portrait| {
         (0..classes as u32).map(|row| p.prototypes.get(&row).cloned()).collect::<Vec<_>>()
     };
     let prototypes: Vec<_> = portraits.iter().map(held).collect();
     if let Some(distance) = prototype_distance(&prototypes) {
-        figures.insert(PROTOTYPE_DISTANCE.to_string(), Figure(distance));
+        figures.insert(PROTOTYPE_DISTANCE.to_string(), MetricValue(distance));
     }
     figures
 }
@@ -118,7 +118,7 @@ pub(super) struct Comparison {
     /// How many were compared.
     pub clients: u32,
     /// The measures.
-    pub figures: BTreeMap<String, Figure>,
+    pub figures: BTreeMap<String, MetricValue>,
     /// What each of them answered.
     pub responses: Vec<Responses>,
 }

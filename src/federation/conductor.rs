@@ -26,7 +26,7 @@ use super::fleet::TrainErrand;
 use super::interrupt::Interrupt;
 use super::network::Network;
 use super::packs::{Packs, Ticket};
-use super::queue::{ActorId, Class, EventQueue};
+use super::queue::{ActorId, EventClass, EventQueue};
 use super::recorder::{
     EntryLog, Flush, RecordConfusion, RecordModel, Recorder, SaveSnapshot, WantsSnapshot,
 };
@@ -94,7 +94,7 @@ impl Conductor {
         interrupt: Interrupt,
     ) -> Conductor {
         let mut queue = EventQueue::default();
-        let start = Envelope::for_server(VirtualTime::ZERO, Class::Timer, ToServer::Start);
+        let start = Envelope::for_server(VirtualTime::ZERO, EventClass::Timer, ToServer::Start);
         put(&mut queue, start);
         let clients = Directory::new(Arc::clone(&world), supplier, Directory::LIVE);
         let network = Network::new(&world.rules.links);
@@ -244,7 +244,7 @@ impl Conductor {
                     let jobs = self.packs.ask(ticket, *job);
                     self.train(jobs);
                     let upcoming = Upcoming::Training(ticket, pending);
-                    self.queue.push(at, Class::Timer, ActorId::Client(to), upcoming);
+                    self.queue.push(at, EventClass::Timer, ActorId::Client(to), upcoming);
                 }
                 Effect::DropOut(ticket) => {
                     let jobs = self.packs.drop_out(ticket);

@@ -27,19 +27,19 @@ use super::sink::{JobKind, ProfileSink};
 use super::timesheet::{Finished, SharedProfile, Timesheet, take_parts};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::Lab;
+use crate::policy::RunContext;
 
 /// What a job does.
 pub enum Work {
     /// Something that only a worker of this process can do.
-    Here(Box<dyn FnOnce(&Lab) + Send>),
+    Here(Box<dyn FnOnce(&RunContext) + Send>),
     /// Something that another rank may do as well.
     Anywhere(Box<dyn Errand>),
 }
 
 impl Work {
     /// Does it on the calling thread.
-    pub fn run(self, lab: &Lab) {
+    pub fn run(self, lab: &RunContext) {
         match self {
             Work::Here(work) => work(lab),
             Work::Anywhere(errand) => errand.run(lab),
@@ -72,7 +72,7 @@ pub(super) struct Job {
 impl Devices {
     /// Starts a thread for each lab, and one that takes jobs to the ranks of a fleet.
     pub fn start(
-        labs: Vec<Lab>,
+        labs: Vec<RunContext>,
         shaker: Option<u64>,
         profile: Box<dyn ProfileSink>,
         fleet: Option<Fleet>,
@@ -178,7 +178,7 @@ impl Drop for Devices {
 
 struct Worker {
     index: usize,
-    lab: Lab,
+    lab: RunContext,
     /// Of its GPU.
     door: Option<Arc<Admission>>,
     urgent: Receiver<Job>,

@@ -16,10 +16,10 @@ use super::devices::Devices;
 use super::error::FederationError;
 use super::event::{Direction, FrameBytes};
 use super::faults::{Spoilage, spoilt_sketch};
-use super::frames::{SentDown, SentUp, sketch_asset};
-use super::holdings::{CountSource, Holdings};
+use super::frames::{SentDownload, SentUpload, sketch_asset};
+use super::holdings::{ClientData, LabelCountSource};
 use super::interrupt::Interrupt;
-use super::layouts::Sketch;
+use super::layouts::CompiledSpec;
 use super::privacy::Masking;
 use super::rules::{Curve, OnBadUpdate, Rules};
 use super::server::ServerMachine;
@@ -27,7 +27,7 @@ use super::simulate::walk;
 use super::sink::EventSink;
 use super::snapshot::Cadence;
 use super::world::{Terms, World};
-use crate::policy::{Failure, RoundContext, Seat, UpSize};
+use crate::policy::{Failure, Participant, RoundContext, UploadSize};
 use crate::quantity::Round;
 use crate::wire::{Body, FrameSize};
 
@@ -38,7 +38,7 @@ use crate::wire::{Body, FrameSize};
 /// What would end the run without a number being wrong: nobody can be reached, or the rules contradict each other.
 pub fn dry_run(
     terms: Terms,
-    counts: CountSource,
+    counts: LabelCountSource,
     seats: impl Fn(PlannedParticipant<'_>) + Send + Sync + 'static,
     sink: Box<dyn EventSink>,
 ) -> Result<RunEnd, FederationError> {
@@ -52,7 +52,7 @@ pub fn dry_run(
         confusion: false,
         ..terms.rules
     };
-    let world = Arc::new(World::of(Terms { rules, ..terms }, Holdings::Counts(counts))?);
+    let world = Arc::new(World::of(Terms { rules, ..terms }, ClientData::Counts(counts))?);
     let layouts = DryRun { on_seat: seats, seats: Mutex::default() };
     let supplier = Supplier::Source(Arc::new(layouts));
     let server = ServerMachine::new(Arc::clone(&world), supplier.clone(), None);
@@ -64,13 +64,13 @@ pub fn dry_run(
 pub struct PlannedParticipant<'a> {
     /// Its round.
     pub context: &'a RoundContext,
-    pub seat: &'a Seat,
+    pub seat: &'a Participant,
     /// Samples it would train on.
     pub samples: usize,
     /// Sample passes of its work.
     pub passes: f64,
     /// Whether the size of its upload is known before training.
-    pub up_size: UpSize,
+    pub up_size: UploadSize,
     /// Whether what it is sent may be less, see [`Layout::at_most`](crate::policy::Layout::at_most).
     pub down_at_most: bool,
 }
@@ -116,10 +116,10 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         &self,
         world: &World,
         context: &RoundContext,
-        seats: &[Seat],
-    ) -> Result<Vec<Arc<SentDown>>, FederationError> {
+        seats: &[Participant],
+    ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
         let (mut uploads, mut downs) = (Vec::new(), Vec::with_capacity(seats.len()));
-        let mut last: Option<(Arc<Sketch>, Arc<SentDown>)> = None;
+        let mut last: Option<(Arc<CompiledSpec>, Arc<SentDownload>)> = None;
         for seat in seats {
             let exchange = world.exchange(context, seat);
             let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
@@ -168,8 +168,14 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         }
         let corrupt = world.charged && faults.corrupts(seed, victim, Direction::Up).is_some();
         let fault = (corrupt || spoilt.is_some()).then(|| FAULT.to_owned());
-        let up =
-            SentUp { body: Body::default(), own: None, exchange: None, bytes, digest: 0, fault };
+        let up = SentUpload {
+            body: Body::default(),
+            own: None,
+            exchange: None,
+            bytes,
+            digest: 0,
+            fault,
+        };
         let forged = faults.lies(seed, victim).map(|(malice, _)| malice.to_string());
         let learnt = ClientUpdate { up, forged, metrics: BTreeMap::new(), kept: 0 };
         Ok(SuppliedTraining { samples, result: Ok(learnt) })
@@ -196,8 +202,8 @@ fn spoilt_size(
 }
 
 /// A Down of which only the layout is known.
-fn sketched(down: &Sketch, world: &World, seat: &Seat) -> SentDown {
-    SentDown {
+fn sketched(down: &CompiledSpec, world: &World, seat: &Participant) -> SentDownload {
+    SentDownload {
         message: Arc::default(),
         bytes: Arc::clone(down.bytes(&world.coding.down)),
         assets: down.layout.assets.iter().map(sketch_asset).collect(),

@@ -13,7 +13,7 @@ use super::error::FederationError;
 use super::event::{Event, Numbers};
 use super::network::Journey;
 use super::packs::Ticket;
-use super::queue::{ActorId, Class};
+use super::queue::{ActorId, EventClass};
 use super::server::{ServerKept, ToServer};
 use super::sink::JobKind;
 use super::world::World;
@@ -28,7 +28,7 @@ pub(super) enum Effect {
     /// Deliver a message at its virtual time.
     Tell(Envelope),
     /// Tell an actor the answer of a computation at a virtual time, whenever it is ready.
-    Await { at: VirtualTime, class: Class, to: ActorId, pending: Pending },
+    Await { at: VirtualTime, class: EventClass, to: ActorId, pending: Pending },
     /// Send frames.
     Send(Journey),
     /// Let a worker do this.
@@ -53,7 +53,7 @@ pub(super) enum Effect {
 
 impl Effect {
     /// Tells the server something.
-    pub fn tell_server(at: VirtualTime, class: Class, message: ToServer) -> Effect {
+    pub fn tell_server(at: VirtualTime, class: EventClass, message: ToServer) -> Effect {
         Effect::Tell(Envelope::for_server(at, class, message))
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use super::client::ToClient;
 use super::event::Event;
-use super::queue::{ActorId, Class};
+use super::queue::{ActorId, EventClass};
 use super::server::ToServer;
 use crate::quantity::{ClientId, VirtualTime};
 
@@ -22,21 +22,21 @@ pub(super) type Pending = Pin<Box<dyn Future<Output = Message> + Send>>;
 pub(super) struct Envelope {
     pub at: VirtualTime,
     /// Settles ties.
-    pub class: Class,
+    pub class: EventClass,
     pub to: ActorId,
     pub message: Message,
 }
 
 impl Envelope {
     /// Addresses a message to the server.
-    pub fn for_server(at: VirtualTime, class: Class, message: ToServer) -> Envelope {
+    pub fn for_server(at: VirtualTime, class: EventClass, message: ToServer) -> Envelope {
         Envelope { at, class, to: ActorId::Server, message: Message::Server(message) }
     }
 
     /// Addresses a message to a client.
     pub fn for_client(
         at: VirtualTime,
-        class: Class,
+        class: EventClass,
         client: ClientId,
         message: ToClient,
     ) -> Envelope {
@@ -46,7 +46,7 @@ impl Envelope {
 
     /// Addresses a frame that arrives.
     pub fn delivery(at: VirtualTime, message: Message) -> Envelope {
-        Envelope { at, class: Class::Delivery, to: message.receiver(), message }
+        Envelope { at, class: EventClass::Delivery, to: message.receiver(), message }
     }
 }
 

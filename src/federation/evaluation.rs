@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::event::{ClassScore, EvaluationPoint, Numbers, SlotScore, TaskScore};
-use super::rules::SlotsKnown;
+use super::rules::TaskIdentity;
 use super::world::World;
-use crate::data::{Loader, Shard, Slot, Slots};
+use crate::data::{ClientTask, ClientTasks, Loader, Shard};
 use crate::learning::{Asked, Tally};
-use crate::policy::{Lab, PolicyError, Predictor, Scope};
+use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
 /// A block of test samples.
 #[derive(Clone, Debug)]
@@ -31,15 +31,15 @@ pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
                 .flat_map(|view| cut(world, samples_of(world, &view.classes), |_| Asked::Plainly))
                 .collect()
         }
-        (Some(_), SlotsKnown::Only) => {
-            let of_slot = |(slot, slots): (Slot, &Slots)| {
+        (Some(_), TaskIdentity::Only) => {
+            let of_slot = |(slot, slots): (ClientTask, &ClientTasks)| {
                 let view = slots.view(slot);
                 let asked = |_: &[u32]| Asked::InSlot(view.rows.clone());
                 cut(world, samples_of(world, &view.classes), asked)
             };
             begun(world, seen).into_iter().flat_map(of_slot).collect()
         }
-        (Some(_), SlotsKnown::Both) => blocks_of_images(world, seen),
+        (Some(_), TaskIdentity::Both) => blocks_of_images(world, seen),
     }
 }
 
@@ -78,7 +78,7 @@ fn blocks_of_images(world: &World, seen: usize) -> Vec<Block> {
 }
 
 /// The slots begun by the time that so many rows have been seen, with all of them.
-fn begun(world: &World, seen: usize) -> Vec<(Slot, &Slots)> {
+fn begun(world: &World, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
     let Some(slots) = &world.curriculum.slots else { return Vec::new() };
     let mut tasks = world.curriculum.tasks.iter().rev();
     let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
@@ -88,7 +88,7 @@ fn begun(world: &World, seen: usize) -> Vec<(Slot, &Slots)> {
 /// Counts the predictor's answers in one block, over rows `0..seen` or those of the slot that is told.
 pub(super) fn score(
     world: &World,
-    lab: &Lab,
+    lab: &RunContext,
     predictor: &dyn Predictor,
     block: &Block,
     seen: usize,
@@ -99,9 +99,9 @@ pub(super) fn score(
         Arc::clone(&world.curriculum),
         Arc::clone(&world.holdings.data().test_transform),
     );
-    let copy = predictor.at(lab)?;
+    let copy = predictor.to_device(lab)?;
     let predictor = copy.as_deref().unwrap_or(predictor);
-    let loader = lab.frozen_of(loader, predictor)?;
+    let loader = lab.with_features_for(loader, predictor)?;
     let scope = match &block.asked {
         Asked::InSlot(own) => Scope::Task(own.clone()),
         Asked::Plainly | Asked::InSlots { .. } => Scope::Seen(seen),
@@ -143,8 +143,8 @@ fn slot_scores(world: &World, tally: &Tally, point: EvaluationPoint) -> Vec<Slot
         }
         _ => Vec::new(),
     };
-    let asked_all = world.rules.slots == SlotsKnown::Both;
-    let score = |(slot, slots): (Slot, &Slots)| {
+    let asked_all = world.rules.slots == TaskIdentity::Both;
+    let score = |(slot, slots): (ClientTask, &ClientTasks)| {
         let rows = slots.view(slot).rows.clone();
         let row = rows.start as u32;
         SlotScore {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::holdings::sum;
-use super::layouts::{Place, Sketch};
+use super::layouts::{CompiledSpec, SpecKey};
 use super::world::World;
 use crate::data::TaskView;
-use crate::policy::{ClassCounts, ModelFacts, Role, SketchFacts};
+use crate::policy::{ClassCounts, ExchangeFacts, ModelFacts, Role};
 
 /// What a seat is sent and what it is to send.
 #[derive(Clone, Debug)]
@@ -14,12 +14,12 @@ pub struct Exchange {
     model: Arc<ModelFacts>,
     view: Arc<TaskView>,
     role: Role,
-    place: Place,
+    place: SpecKey,
     counts: ClassCounts,
     /// What it is sent.
-    pub down: Arc<Sketch>,
+    pub down: Arc<CompiledSpec>,
     /// What it sends.
-    pub up: Arc<Sketch>,
+    pub up: Arc<CompiledSpec>,
 }
 
 impl Exchange {
@@ -27,13 +27,13 @@ impl Exchange {
     pub fn new(
         world: &World,
         (view, role): (&Arc<TaskView>, Role),
-        place: Place,
+        place: SpecKey,
         counts: ClassCounts,
     ) -> Exchange {
-        let Place { period, phase, round_in_phase } = place;
+        let SpecKey { period, phase, round_in_phase } = place;
         let model = &world.facts;
         let facts =
-            SketchFacts { model, view, period, phase, round_in_phase, role, counts: &counts };
+            ExchangeFacts { model, view, period, phase, round_in_phase, role, counts: &counts };
         let (down, up) = world.layouts.of(&*world.method, &facts);
         let (model, view) = (Arc::clone(&world.facts), Arc::clone(view));
         Exchange { model, view, role, place, counts, down, up }
@@ -45,9 +45,9 @@ impl Exchange {
     }
 
     /// What its layouts follow from.
-    pub fn facts(&self) -> SketchFacts<'_> {
+    pub fn facts(&self) -> ExchangeFacts<'_> {
         let Exchange { model, view, role, place, counts, .. } = self;
-        let Place { period, phase, round_in_phase } = *place;
-        SketchFacts { model, view, period, phase, round_in_phase, role: *role, counts }
+        let SpecKey { period, phase, round_in_phase } = *place;
+        ExchangeFacts { model, view, period, phase, round_in_phase, role: *role, counts }
     }
 }

@@ -26,7 +26,7 @@ use crate::numerics::share::share_of;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
 pub use crate::scenario::{CrashTime, FaultKind, Forgery, MOST_FAULTS, Spoilage};
-use crate::wire::{Body, BodySketch, Dtype, NamedTensor, TensorSketch, Values, checksum};
+use crate::wire::{Body, BodyShape, Dtype, NamedTensor, TensorShape, Values, checksum};
 
 /// What goes wrong in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -221,9 +221,9 @@ pub fn spoil(mut body: Body, how: Spoilage, rng: &mut ChaCha8Rng) -> Body {
 }
 
 /// The shapes of an upload with something wrong in it.
-pub fn spoilt_sketch(mut sketch: BodySketch, how: Spoilage) -> BodySketch {
+pub fn spoilt_sketch(mut sketch: BodyShape, how: Spoilage) -> BodyShape {
     let mut tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
-    let fewer = |tensor: &TensorSketch| {
+    let fewer = |tensor: &TensorShape| {
         let number = matches!(tensor.dtype, Dtype::F32 | Dtype::F64);
         tensor.shape.iter().product::<usize>().checked_sub(1).filter(|_| number)
     };

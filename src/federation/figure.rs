@@ -9,21 +9,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A measured value. Equal when the bits are equal, so that a NaN equals itself in a comparison of
 /// journals; JSON has no NaN or infinity, which become the strings `"nan"`, `"inf"` and `"-inf"`.
 #[derive(Clone, Copy, Debug)]
-pub struct Figure(pub f64);
+pub struct MetricValue(pub f64);
 
-impl PartialEq for Figure {
-    fn eq(&self, other: &Figure) -> bool {
+impl PartialEq for MetricValue {
+    fn eq(&self, other: &MetricValue) -> bool {
         self.0.to_bits() == other.0.to_bits() || (self.0.is_nan() && other.0.is_nan())
     }
 }
 
-impl From<f64> for Figure {
-    fn from(value: f64) -> Figure {
-        Figure(value)
+impl From<f64> for MetricValue {
+    fn from(value: f64) -> MetricValue {
+        MetricValue(value)
     }
 }
 
-impl Serialize for Figure {
+impl Serialize for MetricValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.0.is_finite() {
             serializer.serialize_f64(self.0)
@@ -35,28 +35,28 @@ impl Serialize for Figure {
     }
 }
 
-impl<'de> Deserialize<'de> for Figure {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Figure, D::Error> {
+impl<'de> Deserialize<'de> for MetricValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MetricValue, D::Error> {
         struct Reader;
         impl Visitor<'_> for Reader {
-            type Value = Figure;
+            type Value = MetricValue;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number, \"nan\", \"inf\" or \"-inf\"")
             }
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Figure, E> {
-                Ok(Figure(value))
+            fn visit_f64<E: Error>(self, value: f64) -> Result<MetricValue, E> {
+                Ok(MetricValue(value))
             }
-            fn visit_u64<E: Error>(self, value: u64) -> Result<Figure, E> {
-                Ok(Figure(value as f64))
+            fn visit_u64<E: Error>(self, value: u64) -> Result<MetricValue, E> {
+                Ok(MetricValue(value as f64))
             }
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Figure, E> {
-                Ok(Figure(value as f64))
+            fn visit_i64<E: Error>(self, value: i64) -> Result<MetricValue, E> {
+                Ok(MetricValue(value as f64))
             }
-            fn visit_str<E: Error>(self, value: &str) -> Result<Figure, E> {
+            fn visit_str<E: Error>(self, value: &str) -> Result<MetricValue, E> {
                 match value {
-                    "nan" => Ok(Figure(f64::NAN)),
-                    "inf" => Ok(Figure(f64::INFINITY)),
-                    "-inf" => Ok(Figure(f64::NEG_INFINITY)),
+                    "nan" => Ok(MetricValue(f64::NAN)),
+                    "inf" => Ok(MetricValue(f64::INFINITY)),
+                    "-inf" => Ok(MetricValue(f64::NEG_INFINITY)),
                     other => Err(E::custom(format!("{other:?} is not a figure"))),
                 }
             }

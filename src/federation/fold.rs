@@ -18,24 +18,24 @@ use super::exchange::Exchange;
 use super::guard::guard;
 use super::privacy::{MaskedSum, Modulus};
 use super::robust::{FoldRule, Updates};
-use crate::policy::{Folded, Lab, Message, Method, PolicyError, UpMeta};
+use crate::policy::{Aggregate, Message, Method, PolicyError, RunContext, UploadMeta};
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
 /// What a fold came to.
 #[derive(Default)]
-pub struct Outcome {
+pub struct AggregationResult {
     /// The merged part; `None` where nothing arrived.
-    pub part: Option<Part>,
+    pub part: Option<PartialAggregate>,
     /// Uploads that could not be lifted, by round and seat.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<RejectedUpload>,
     /// A merge that panicked: the engine or the method is broken.
     pub broken: Option<String>,
 }
 
 /// An upload that could not be lifted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Refusal {
+pub struct RejectedUpload {
     /// The round that asked for it.
     pub round: Round,
     /// Its seat there.
@@ -47,7 +47,7 @@ pub struct Refusal {
 
 /// How uploads are folded.
 #[derive(Clone)]
-pub enum Folding {
+pub enum AggregationMode {
     /// As their layouts say.
     Plain(Arc<dyn Method>),
     /// As masked sums in this ring, whatever they hold.
@@ -57,9 +57,9 @@ pub enum Folding {
 }
 
 /// What some seats fold to on the way.
-pub enum Part {
+pub enum PartialAggregate {
     /// Means, sums and what is kept.
-    Plain(Folded),
+    Plain(Aggregate),
     /// A sum that nobody can read yet.
     Masked(MaskedSum),
     /// Updates that a robust rule will fold.
@@ -69,7 +69,7 @@ pub enum Part {
 /// An upload as the server got it, with what its seat was sent.
 pub struct Upload {
     /// Whose it is.
-    pub meta: UpMeta,
+    pub meta: UploadMeta,
     /// What its seat was sent.
     pub sent: Arc<Message>,
     /// What arrived.
@@ -79,38 +79,46 @@ pub struct Upload {
 }
 
 impl Upload {
-    fn folded(self, method: &dyn Method) -> Result<Folded, PolicyError> {
+    fn folded(self, method: &dyn Method) -> Result<Aggregate, PolicyError> {
         let Upload { meta, sent, body, exchange } = self;
         let exchange = exchange.ok_or_else(|| {
             PolicyError::Unsupported("an upload that nobody knows the layout of".to_owned())
         })?;
         let facts = exchange.facts();
-        let update = method.lift(&facts, &sent, Message::from_body(&body, &[])?)?;
+        let update = method.transform_upload(&facts, &sent, Message::from_body(&body, &[])?)?;
         let folded = exchange.up.folded(method, &facts);
-        Folded::of(&meta, (&sent, &exchange.down.layout), (update, folded))
+        Aggregate::of(&meta, (&sent, &exchange.down.layout), (update, folded))
     }
 }
 
-impl Folding {
-    fn lift(&self, upload: Upload) -> Result<Part, PolicyError> {
+impl AggregationMode {
+    fn lift(&self, upload: Upload) -> Result<PartialAggregate, PolicyError> {
         Ok(match self {
-            Folding::Plain(method) => Part::Plain(upload.folded(&**method)?),
-            Folding::Masked(modulus) => {
-                Part::Masked(MaskedSum::one(*modulus, upload.meta.seat.id, &upload.body)?)
-            }
-            Folding::Robust(method, rule) => {
-                Part::Robust(Updates::one(*rule, upload.folded(&**method)?))
+            AggregationMode::Plain(method) => PartialAggregate::Plain(upload.folded(&**method)?),
+            AggregationMode::Masked(modulus) => PartialAggregate::Masked(MaskedSum::one(
+                *modulus,
+                upload.meta.seat.id,
+                &upload.body,
+            )?),
+            AggregationMode::Robust(method, rule) => {
+                PartialAggregate::Robust(Updates::one(*rule, upload.folded(&**method)?))
             }
         })
     }
 
-    fn merge(&self, earlier: Part, later: Part) -> Part {
+    fn merge(&self, earlier: PartialAggregate, later: PartialAggregate) -> PartialAggregate {
         match (self, earlier, later) {
-            (_, Part::Plain(a), Part::Plain(b)) => Part::Plain(a.merge(b)),
-            (_, Part::Masked(a), Part::Masked(b)) => Part::Masked(a.merge(b)),
-            (Folding::Robust(_, rule), Part::Robust(a), Part::Robust(b)) => {
-                Part::Robust(a.merge(*rule, b))
+            (_, PartialAggregate::Plain(a), PartialAggregate::Plain(b)) => {
+                PartialAggregate::Plain(a.merge(b))
             }
+            (_, PartialAggregate::Masked(a), PartialAggregate::Masked(b)) => {
+                PartialAggregate::Masked(a.merge(b))
+            }
+            (
+                AggregationMode::Robust(_, rule),
+                PartialAggregate::Robust(a),
+                PartialAggregate::Robust(b),
+            ) => PartialAggregate::Robust(a.merge(*rule, b)),
             _ => unreachable!("the parts of a fold are of one kind"),
         }
     }
@@ -118,24 +126,24 @@ impl Folding {
 
 /// The fold of one round, shared by the jobs that feed it.
 #[derive(Clone)]
-pub struct Fold {
-    folding: Folding,
-    shared: Arc<Mutex<Tree>>,
+pub struct AggregationTree {
+    folding: AggregationMode,
+    shared: Arc<Mutex<TreeState>>,
 }
 
-struct Tree {
+struct TreeState {
     /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
     nodes: Vec<Node>,
     leaves: usize,
     /// What all seats came to.
-    root: Option<Option<Part>>,
+    root: Option<Option<PartialAggregate>>,
     /// Uploads of earlier rounds.
     late: Vec<Node>,
     /// Whether no more of them are expected.
     sealed: bool,
-    refused: Vec<Refusal>,
+    refused: Vec<RejectedUpload>,
     broken: Option<String>,
-    done: Option<oneshot::Sender<Outcome>>,
+    done: Option<oneshot::Sender<AggregationResult>>,
 }
 
 /// The place of an upload of an earlier round.
@@ -144,18 +152,21 @@ pub struct LatePlace(usize);
 
 enum Node {
     Unknown,
-    Known(Option<Part>),
+    Known(Option<PartialAggregate>),
     Taken,
 }
 
-impl Fold {
+impl AggregationTree {
     /// A fold of `seats` seats and the place of its result, which comes when it is
     /// [sealed](Fold::seal), every seat was lifted or skipped and everything expected was lifted.
-    pub fn new(folding: Folding, seats: usize) -> (Fold, oneshot::Receiver<Outcome>) {
+    pub fn new(
+        folding: AggregationMode,
+        seats: usize,
+    ) -> (AggregationTree, oneshot::Receiver<AggregationResult>) {
         let (done, result) = oneshot::channel();
         let leaves = seats.max(1).next_power_of_two();
         let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
-        let tree = Tree {
+        let tree = TreeState {
             nodes,
             leaves,
             root: None,
@@ -165,7 +176,7 @@ impl Fold {
             broken: None,
             done: Some(done),
         };
-        let fold = Fold { folding, shared: Arc::new(Mutex::new(tree)) };
+        let fold = AggregationTree { folding, shared: Arc::new(Mutex::new(tree)) };
         (seats..leaves).for_each(|empty| fold.put(empty, None));
         if seats == 0 {
             fold.put(0, None);
@@ -203,10 +214,10 @@ impl Fold {
     pub fn work(&self, upload: Upload) -> Work {
         let fold = self.clone();
         Work::Here(match upload.meta.staleness {
-            0 => Box::new(move |_: &Lab| fold.lift(upload)),
+            0 => Box::new(move |_: &RunContext| fold.lift(upload)),
             _ => {
                 let place = self.expect();
-                Box::new(move |_: &Lab| fold.lift_late(place, upload))
+                Box::new(move |_: &RunContext| fold.lift_late(place, upload))
             }
         })
     }
@@ -217,15 +228,15 @@ impl Fold {
         self.finish();
     }
 
-    fn part(&self, upload: Upload) -> Option<Part> {
-        let UpMeta { seat, base, .. } = &upload.meta;
+    fn part(&self, upload: Upload) -> Option<PartialAggregate> {
+        let UploadMeta { seat, base, .. } = &upload.meta;
         let (round, seat, client) = (*base, seat.id, seat.client);
         let why = match guard(|| self.folding.lift(upload)) {
             Ok(Ok(part)) => return Some(part),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("lifting panicked: {panic}"),
         };
-        self.tree().refused.push(Refusal { round, seat, client, why });
+        self.tree().refused.push(RejectedUpload { round, seat, client, why });
         None
     }
 
@@ -248,15 +259,15 @@ impl Fold {
         refused.sort();
         let broken = tree.broken.take();
         // Nobody listens any more when the run was stopped.
-        let _ = done.send(Outcome { part, refused, broken });
+        let _ = done.send(AggregationResult { part, refused, broken });
     }
 
-    fn tree(&self) -> parking_lot::MutexGuard<'_, Tree> {
+    fn tree(&self) -> parking_lot::MutexGuard<'_, TreeState> {
         self.shared.lock()
     }
 
     /// Climbs from a leaf; merging happens outside the lock.
-    fn put(&self, leaf: usize, part: Option<Part>) {
+    fn put(&self, leaf: usize, part: Option<PartialAggregate>) {
         let mut node = self.tree().leaves - 1 + leaf;
         let mut part = part;
         loop {
@@ -284,7 +295,11 @@ impl Fold {
         }
     }
 
-    fn merge(&self, left: Option<Part>, right: Option<Part>) -> Option<Part> {
+    fn merge(
+        &self,
+        left: Option<PartialAggregate>,
+        right: Option<PartialAggregate>,
+    ) -> Option<PartialAggregate> {
         match (left, right) {
             (Some(left), Some(right)) => match guard(|| self.folding.merge(left, right)) {
                 Ok(merged) => Some(merged),

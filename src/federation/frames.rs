@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use super::event::FrameBytes;
 use super::exchange::Exchange;
-use super::layouts::Sketch;
-use crate::policy::{Asset, AssetSketch, Message, PolicyError, RoundContext, Seat, UpSize};
+use super::layouts::CompiledSpec;
+use crate::policy::{
+    Asset, AssetSpec, Message, Participant, PolicyError, RoundContext, UploadSize,
+};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, FrameSize, WireError};
 
 /// How messages travel.
@@ -23,7 +25,7 @@ pub struct Coding {
 }
 
 /// The header of what the server sends to a seat.
-pub(crate) fn down_header(context: &RoundContext, seat: &Seat) -> FrameHeader {
+pub(crate) fn down_header(context: &RoundContext, seat: &Participant) -> FrameHeader {
     FrameHeader {
         kind: context.phase as u16,
         run: context.run_seed,
@@ -36,7 +38,7 @@ pub(crate) fn down_header(context: &RoundContext, seat: &Seat) -> FrameHeader {
 }
 
 /// A Down as its receivers get it.
-pub struct SentDown {
+pub struct SentDownload {
     /// What clients see.
     pub message: Arc<Message>,
     /// Its size.
@@ -59,7 +61,7 @@ pub struct SentAsset {
 }
 
 /// An Up as the server gets it.
-pub struct SentUp {
+pub struct SentUpload {
     /// What arrives.
     pub body: Body,
     /// The client's own copy, for the measures before synchronisation.
@@ -79,7 +81,7 @@ pub fn send_down(
     down: Arc<Message>,
     coding: &Coding,
     header: &FrameHeader,
-) -> Result<SentDown, PolicyError> {
+) -> Result<SentDownload, PolicyError> {
     let assets: Result<_, WireError> =
         down.assets.iter().map(|asset| send_asset(asset, coding.verify, header)).collect();
     let body = down.body();
@@ -88,7 +90,7 @@ pub fn send_down(
         Some(received) => Arc::new(Message::from_body(&received, &down.assets)?),
         None => down,
     };
-    Ok(SentDown { message, bytes, assets: assets?, alike: header.sequence as usize })
+    Ok(SentDownload { message, bytes, assets: assets?, alike: header.sequence as usize })
 }
 
 /// Assets are known by their content, so they travel as they are, whatever codec Downs have.
@@ -107,7 +109,7 @@ fn send_asset(
 }
 
 /// An asset as a frame of its own, where nobody knows its content: told from others by its name.
-pub fn sketch_asset(asset: &AssetSketch) -> SentAsset {
+pub fn sketch_asset(asset: &AssetSpec) -> SentAsset {
     let label = format!("{}@{}", asset.name, asset.version);
     let hash = blake3::hash(label.as_bytes());
     let digest = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
@@ -122,10 +124,10 @@ pub fn sketch_asset(asset: &AssetSketch) -> SentAsset {
 /// Codes, sizes and checks an Up and its body. The server refuses it on arrival when `fault` says so.
 pub fn send_up(
     body: Body,
-    up: &Sketch,
+    up: &CompiledSpec,
     coding: &Coding,
     header: &FrameHeader,
-) -> Result<SentUp, WireError> {
+) -> Result<SentUpload, WireError> {
     let (body, fault) = arranged(body, up);
     let bytes = size(&body, &coding.up);
     let inspection = body.inspect();
@@ -144,16 +146,27 @@ pub fn send_up(
     if let Some(received) = &arrives {
         digest = received.digest();
     }
-    Ok(SentUp { body: arrives.unwrap_or(body), own: None, exchange: None, bytes, digest, fault })
+    Ok(SentUpload {
+        body: arrives.unwrap_or(body),
+        own: None,
+        exchange: None,
+        bytes,
+        digest,
+        fault,
+    })
 }
 
 /// Sizes and checks a masked upload, which no codec can make smaller.
-pub fn send_masked(body: Body, coding: &Coding, header: &FrameHeader) -> Result<SentUp, WireError> {
+pub fn send_masked(
+    body: Body,
+    coding: &Coding,
+    header: &FrameHeader,
+) -> Result<SentUpload, WireError> {
     let lossless = CodecPlan::default();
     let bytes = size(&body, &lossless);
     let body = carry(&body, &lossless, coding.verify, header)?.unwrap_or(body);
     let digest = body.digest();
-    Ok(SentUp { body, own: None, exchange: None, bytes, digest, fault: None })
+    Ok(SentUpload { body, own: None, exchange: None, bytes, digest, fault: None })
 }
 
 /// What the receiver gets; `None` where it is what was sent.
@@ -174,8 +187,8 @@ fn carry(
 
 /// Puts the tensors of an Up into the sections of its layout, where a method that describes them in several steps made
 /// several of one kind. Says what of its shape is not what the method promised.
-fn arranged(body: Body, up: &Sketch) -> (Body, Option<String>) {
-    if up.layout.size == UpSize::FromValues || body.fills(up.body()) {
+fn arranged(body: Body, up: &CompiledSpec) -> (Body, Option<String>) {
+    if up.layout.size == UploadSize::FromValues || body.fills(up.body()) {
         return (body, None);
     }
     match body.arranged_as(up.body()) {
@@ -188,17 +201,17 @@ fn arranged(body: Body, up: &Sketch) -> (Body, Option<String>) {
 }
 
 /// What of an Up's shape is not what its method promised.
-pub fn shape_fault(body: &Body, up: &Sketch) -> Option<String> {
-    if up.layout.size == UpSize::FromValues || body.fills(up.body()) {
+pub fn shape_fault(body: &Body, up: &CompiledSpec) -> Option<String> {
+    if up.layout.size == UploadSize::FromValues || body.fills(up.body()) {
         return None;
     }
     body.arranged_as(up.body()).is_none().then(|| difference(body, up.body()))
 }
 
 /// The first tensor that differs, or the first one that is missing or too many.
-fn difference(body: &Body, wanted: &wire::BodySketch) -> String {
+fn difference(body: &Body, wanted: &wire::BodyShape) -> String {
     let got = body.sketch();
-    let flat = |sections: &[wire::SectionSketch]| -> Vec<String> {
+    let flat = |sections: &[wire::SectionShape]| -> Vec<String> {
         let tensors = sections.iter().flat_map(|s| s.tensors.iter().map(move |t| (s.kind, t)));
         tensors.map(|(kind, t)| format!("{kind}/{} {:?} {:?}", t.name, t.shape, t.dtype)).collect()
     };
@@ -217,21 +230,21 @@ fn size(body: &Body, plan: &CodecPlan) -> Arc<FrameBytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Layout, Place};
+    use crate::policy::{MessageSpec, TensorSpec};
     use crate::wire::{Dtype, Kind, NamedTensor, Section};
 
     /// An upload that declares a head and three statistics, and what becomes of this one.
-    fn sent(extra: Vec<Section>) -> SentUp {
-        let place = |name| Place::new(Kind::Statistics, name, &[2], Dtype::F32);
-        let layout = Layout {
+    fn sent(extra: Vec<Section>) -> SentUpload {
+        let place = |name| TensorSpec::new(Kind::Statistics, name, &[2], Dtype::F32);
+        let layout = MessageSpec {
             extra: vec![place("a"), place("b"), place("c")],
-            ..Layout::of(vec![Place::parameter("head.bias", &[2])])
+            ..MessageSpec::of(vec![TensorSpec::parameter("head.bias", &[2])])
         };
         let mut sections = vec![Section::new(Kind::Head, vec![tensor("head.bias", 0.0)])];
         sections.extend(extra);
         let body = Body::new(Vec::new(), sections);
         let (coding, header) = (Coding::default(), FrameHeader::default());
-        send_up(body, &Sketch::of(layout), &coding, &header).unwrap()
+        send_up(body, &CompiledSpec::of(layout), &coding, &header).unwrap()
     }
 
     fn tensor(name: &str, value: f32) -> NamedTensor {

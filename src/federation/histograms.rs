@@ -173,7 +173,7 @@ fn hgrm(values: &Histogram<u64>, unit: f64) -> String {
 mod tests {
     use super::*;
     use crate::federation::{FrameBytes, FrameOutcome};
-    use crate::policy::SeatKind;
+    use crate::policy::ParticipantKind;
     use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
     fn charged(direction: Direction, payload: u64, latency: u64) -> Entry {
@@ -190,7 +190,7 @@ mod tests {
             sent: bytes.frame(),
             bytes: bytes.into(),
             latency,
-            kind: SeatKind::Client,
+            kind: ParticipantKind::Client,
             copy: false,
             asset: None,
         };

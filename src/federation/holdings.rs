@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::data::{Curriculum, Dataset, FreshClients, Shard, TaskView, Transform};
+use crate::data::{Dataset, FreshClients, Shard, TaskSequence, TaskView, Transform};
 use crate::policy::ClassCounts;
 use crate::quantity::ClientId;
 
@@ -20,7 +20,7 @@ pub enum ShardSource {
 
 /// Who holds how many samples of which head row.
 #[derive(Clone, Debug)]
-pub enum CountSource {
+pub enum LabelCountSource {
     /// Drawn beforehand: one list per task, the counts of one client each.
     Drawn(Vec<Vec<ClassCounts>>),
     /// Drawn when a client of a fresh population is asked.
@@ -32,12 +32,12 @@ pub enum CountSource {
     },
 }
 
-impl CountSource {
+impl LabelCountSource {
     /// What a client holds of a task, by head row.
     pub(super) fn counts(&self, view: &TaskView, client: ClientId) -> ClassCounts {
         match self {
-            CountSource::Drawn(drawn) => drawn[view.task.index()][client.index()].clone(),
-            CountSource::Fresh { clients, class_sizes } => {
+            LabelCountSource::Drawn(drawn) => drawn[view.task.index()][client.index()].clone(),
+            LabelCountSource::Fresh { clients, class_sizes } => {
                 by_row(view, &clients.counts(view, client, class_sizes))
             }
         }
@@ -45,17 +45,17 @@ impl CountSource {
 
     fn samples(&self, view: &TaskView, client: ClientId) -> usize {
         match self {
-            CountSource::Drawn(drawn) => sum(&drawn[view.task.index()][client.index()]),
-            CountSource::Fresh { .. } => sum(&self.counts(view, client)),
+            LabelCountSource::Drawn(drawn) => sum(&drawn[view.task.index()][client.index()]),
+            LabelCountSource::Fresh { .. } => sum(&self.counts(view, client)),
         }
     }
 }
 
 /// What the clients of a run hold.
 #[derive(Clone)]
-pub(super) enum Holdings {
+pub(super) enum ClientData {
     Samples(Samples),
-    Counts(CountSource),
+    Counts(LabelCountSource),
 }
 
 /// The data of a run that is computed.
@@ -67,14 +67,14 @@ pub(super) struct Samples {
     pub test_transform: Arc<Transform>,
 }
 
-impl Holdings {
+impl ClientData {
     /// The clients that everybody's holdings were drawn for, per task; nothing where they are drawn when asked.
     pub fn drawn(&self) -> Option<Vec<usize>> {
         match self {
-            Holdings::Samples(Samples { shards: ShardSource::Drawn(drawn), .. }) => {
+            ClientData::Samples(Samples { shards: ShardSource::Drawn(drawn), .. }) => {
                 Some(drawn.iter().map(Vec::len).collect())
             }
-            Holdings::Counts(CountSource::Drawn(drawn)) => {
+            ClientData::Counts(LabelCountSource::Drawn(drawn)) => {
                 Some(drawn.iter().map(Vec::len).collect())
             }
             _ => None,
@@ -87,8 +87,8 @@ impl Holdings {
     /// In a run that is only sized: it computes nothing, and nothing else needs a sample.
     pub fn data(&self) -> &Samples {
         match self {
-            Holdings::Samples(samples) => samples,
-            Holdings::Counts(_) => panic!("a run that is only sized has no samples"),
+            ClientData::Samples(samples) => samples,
+            ClientData::Counts(_) => panic!("a run that is only sized has no samples"),
         }
     }
 
@@ -107,13 +107,13 @@ impl Holdings {
     /// How many samples a client holds of a task.
     pub fn samples(&self, view: &TaskView, client: ClientId) -> usize {
         match self {
-            Holdings::Samples(_) => self.shard(view, client).len(),
-            Holdings::Counts(source) => source.samples(view, client),
+            ClientData::Samples(_) => self.shard(view, client).len(),
+            ClientData::Counts(source) => source.samples(view, client),
         }
     }
 
     /// How many samples of which head row a shard holds.
-    pub fn counts_of(&self, curriculum: &Curriculum, shard: &Shard) -> ClassCounts {
+    pub fn counts_of(&self, curriculum: &TaskSequence, shard: &Shard) -> ClassCounts {
         let labels = self.data().dataset.train.labels();
         let mut counts = ClassCounts::new();
         for sample in shard.iter() {

@@ -140,8 +140,8 @@ mod tests {
 
     use super::*;
     use crate::federation::event::*;
-    use crate::federation::{Digest, Figure};
-    use crate::policy::SeatKind;
+    use crate::federation::{Digest, MetricValue};
+    use crate::policy::ParticipantKind;
     use crate::quantity::{ClientId, Round, SeatId, TaskId};
 
     fn entries() -> Vec<Entry> {
@@ -162,15 +162,15 @@ mod tests {
             }),
             sent: 48,
             latency: 11,
-            kind: SeatKind::Client,
+            kind: ParticipantKind::Client,
             copy: true,
             asset: Some("teacher@1".to_string()),
         };
         let numbers = Numbers {
             digest: Some(Digest(7)),
             metrics: [
-                ("loss".to_string(), Figure(0.1 + 0.2)),
-                ("bad".to_string(), Figure(f64::NAN)),
+                ("loss".to_string(), MetricValue(0.1 + 0.2)),
+                ("bad".to_string(), MetricValue(f64::NAN)),
             ]
             .into(),
             tasks: vec![TaskScore { task: TaskId(0), correct: 3, total: 4 }],

@@ -5,34 +5,34 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::event::FrameBytes;
-use crate::policy::{Layout, MessageKind, Method, Role, SketchFacts, UpSize};
+use crate::policy::{ExchangeFacts, MessageKind, MessageSpec, Method, Role, UploadSize};
 use crate::quantity::TaskId;
-use crate::wire::{BodySketch, CodecPlan, FrameSize};
+use crate::wire::{BodyShape, CodecPlan, FrameSize};
 
 /// What a message holds, and what follows from it once it is asked for.
 #[derive(Debug)]
-pub struct Sketch {
+pub struct CompiledSpec {
     /// What it holds.
-    pub layout: Layout,
-    body: OnceLock<BodySketch>,
+    pub layout: MessageSpec,
+    body: OnceLock<BodyShape>,
     bytes: OnceLock<Arc<FrameBytes>>,
-    folded: OnceLock<Layout>,
+    folded: OnceLock<MessageSpec>,
 }
 
-impl Sketch {
-    pub(super) fn of(layout: Layout) -> Arc<Sketch> {
+impl CompiledSpec {
+    pub(super) fn of(layout: MessageSpec) -> Arc<CompiledSpec> {
         let (body, bytes, folded) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Arc::new(Sketch { layout, body, bytes, folded })
+        Arc::new(CompiledSpec { layout, body, bytes, folded })
     }
 
     /// Its shape.
-    pub fn body(&self) -> &BodySketch {
+    pub fn body(&self) -> &BodyShape {
         self.body.get_or_init(|| self.layout.body())
     }
 
     /// What an Up of this shape is lifted to.
-    pub fn folded(&self, method: &dyn Method, facts: &SketchFacts<'_>) -> &Layout {
-        self.folded.get_or_init(|| method.layout(MessageKind::Contribution, facts))
+    pub fn folded(&self, method: &dyn Method, facts: &ExchangeFacts<'_>) -> &MessageSpec {
+        self.folded.get_or_init(|| method.message_spec(MessageKind::Contribution, facts))
     }
 
     /// What it weighs under a run's codecs, without assets; at most, where that depends on values.
@@ -44,7 +44,7 @@ impl Sketch {
 
 /// Where in a run seats have layouts in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SpecKey {
     /// The task that began last.
     pub period: TaskId,
     /// Index of its phase.
@@ -57,17 +57,21 @@ pub struct Place {
 type View = (TaskId, usize, usize, Role);
 
 /// Of a view, the Down, and the Up where that is the same whatever a client holds.
-type Known = (Arc<Sketch>, Option<Arc<Sketch>>);
+type Known = (Arc<CompiledSpec>, Option<Arc<CompiledSpec>>);
 
 /// The layouts of the round that was asked for last.
 #[derive(Debug, Default)]
-pub struct LayoutCache(Mutex<(Option<Place>, BTreeMap<View, Known>)>);
+pub struct SpecCache(Mutex<(Option<SpecKey>, BTreeMap<View, Known>)>);
 
-impl LayoutCache {
+impl SpecCache {
     /// What a seat is sent, and what it is to send.
-    pub fn of(&self, method: &dyn Method, facts: &SketchFacts<'_>) -> (Arc<Sketch>, Arc<Sketch>) {
-        let SketchFacts { period, phase, round_in_phase, .. } = *facts;
-        let place = Place { period, phase, round_in_phase };
+    pub fn of(
+        &self,
+        method: &dyn Method,
+        facts: &ExchangeFacts<'_>,
+    ) -> (Arc<CompiledSpec>, Arc<CompiledSpec>) {
+        let ExchangeFacts { period, phase, round_in_phase, .. } = *facts;
+        let place = SpecKey { period, phase, round_in_phase };
         let rows = &facts.view.rows;
         let view = (facts.view.task, rows.start, rows.end, facts.role);
         let known = self.at(place).1.get(&view).cloned();
@@ -75,19 +79,19 @@ impl LayoutCache {
             return (down, up);
         }
         // Made without the lock: where they follow from samples, every seat makes its own.
-        let up = Sketch::of(method.layout(MessageKind::Upload, facts));
-        let shared = (up.layout.size == UpSize::Static).then(|| Arc::clone(&up));
+        let up = CompiledSpec::of(method.message_spec(MessageKind::Upload, facts));
+        let shared = (up.layout.size == UploadSize::Static).then(|| Arc::clone(&up));
         let down = match known {
             Some((down, _)) if shared.is_none() => return (down, up),
             Some((down, _)) => down,
-            None => Sketch::of(method.layout(MessageKind::Download, facts)),
+            None => CompiledSpec::of(method.message_spec(MessageKind::Download, facts)),
         };
         self.at(place).1.insert(view, (Arc::clone(&down), shared));
         (down, up)
     }
 
     /// What is known of a round; of another one nothing any more.
-    fn at(&self, place: Place) -> MutexGuard<'_, (Option<Place>, BTreeMap<View, Known>)> {
+    fn at(&self, place: SpecKey) -> MutexGuard<'_, (Option<SpecKey>, BTreeMap<View, Known>)> {
         let mut cache = self.0.lock();
         if cache.0 != Some(place) {
             *cache = (Some(place), BTreeMap::new());

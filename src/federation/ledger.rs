@@ -32,7 +32,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use super::{Direction, Entry, Event, EventSink, FrameBytes, FrameOutcome, SinkError};
-use crate::policy::SeatKind;
+use crate::policy::ParticipantKind;
 use crate::quantity::{Bytes, ClientId, Round, TaskId};
 use crate::wire::{FrameSize, Kind, KindBytes};
 
@@ -61,7 +61,7 @@ pub struct Charge {
     /// Whether an equal frame was charged to another seat of the same broadcast.
     pub copy: bool,
     /// Whose frame it is.
-    pub kind: SeatKind,
+    pub kind: ParticipantKind,
 }
 
 impl Charge {
@@ -79,7 +79,7 @@ impl Charge {
             kinds: size.kinds,
             sent: size.frame(),
             copy: false,
-            kind: SeatKind::Client,
+            kind: ParticipantKind::Client,
         }
     }
 

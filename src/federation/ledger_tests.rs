@@ -109,7 +109,7 @@ fn an_event_charges_what_its_frame_says() {
             sent: bytes.frame(),
             bytes: bytes.into(),
             latency: 12,
-            kind: SeatKind::Client,
+            kind: ParticipantKind::Client,
             copy: false,
             asset: None,
         }

@@ -86,20 +86,20 @@ pub use event::{
 pub use faults::{
     CrashTime, Fault, FaultKind, FaultRules, Forgery, MOST_FAULTS, Restart, Spoilage, Victim,
 };
-pub use figure::{Digest, Figure};
+pub use figure::{Digest, MetricValue};
 pub use frames::Coding;
-pub use holdings::{CountSource, ShardSource, by_row};
+pub use holdings::{LabelCountSource, ShardSource, by_row};
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
 pub use recorded_run::RecordedRun;
 pub use robust::FoldRule;
 pub use rules::{
-    AssetCache, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate, Participants,
-    ParticipationSection, Population, Rules, SlotsKnown, Unit, UnitRule, UnitsSection,
+    AssetCache, CohortSize, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate,
+    ParticipationSection, Population, Rules, TaskIdentity, Unit, UnitRule, UnitsSection,
 };
 pub use setup::{Setup, Stretch};
 pub use simulate::simulate;
 pub use sink::{EventSink, JobKind, Memory, ProfileSink, Span};
-pub use snapshot::{Cadence, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
+pub use snapshot::{Cadence, KeptDown, PendingParticipant, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
 pub use world::Terms;

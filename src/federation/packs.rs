@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::policy::{Role, Seat};
+use crate::policy::{Participant, Role};
 use crate::quantity::{Round, SeatId, TaskId};
 
 /// A seat of any round.
@@ -39,7 +39,7 @@ struct Alike {
 
 impl Candidate {
     /// A seat with so many training steps before it.
-    pub fn new(seat: &Seat, steps: u64) -> Candidate {
+    pub fn new(seat: &Participant, steps: u64) -> Candidate {
         let (task, rows, role) = (seat.view.task, seat.view.rows.clone(), seat.role);
         Candidate { seat: seat.id, alike: Alike { task, rows, role }, steps }
     }

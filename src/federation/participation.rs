@@ -85,22 +85,17 @@ pub fn present(
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::Participants;
+    use super::super::rules::CohortSize;
     use super::*;
 
-    fn rules(
-        participants: Participants,
-        unit: Unit,
-        population: Population,
-    ) -> ParticipationSection {
+    fn rules(participants: CohortSize, unit: Unit, population: Population) -> ParticipationSection {
         ParticipationSection { participants, unit, population, ..ParticipationSection::default() }
     }
 
     #[test]
     fn fractions_are_floored_and_never_empty() {
         let count = |fraction, clients| {
-            rules(Participants::Fraction { fraction }, Unit::Round, Population::Fixed)
-                .count(clients)
+            rules(CohortSize::Fraction { fraction }, Unit::Round, Population::Fixed).count(clients)
         };
         assert_eq!(
             [count(0.1, 100), count(0.29, 100), count(0.05, 10), count(1.0, 7)],
@@ -110,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_cohort_is_sorted_distinct_and_drawn_anew_per_unit() {
-        let by_round = rules(Participants::Count { count: 10 }, Unit::Round, Population::Fixed);
+        let by_round = rules(CohortSize::Count { count: 10 }, Unit::Round, Population::Fixed);
         let draw = |rules: &ParticipationSection, task, round| {
             cohort(rules, 100, 5, TaskId(task), Round(round))
         };
@@ -118,14 +113,14 @@ mod tests {
         assert_eq!(first.len(), 10);
         assert!(first.windows(2).all(|pair| pair[0] < pair[1]));
         assert_ne!(first, draw(&by_round, 0, 1));
-        let by_task = rules(Participants::Count { count: 10 }, Unit::Task, Population::Fixed);
+        let by_task = rules(CohortSize::Count { count: 10 }, Unit::Task, Population::Fixed);
         assert_eq!(draw(&by_task, 0, 0), draw(&by_task, 0, 1));
         assert_ne!(draw(&by_task, 0, 0), draw(&by_task, 1, 2));
     }
 
     #[test]
     fn fresh_clients_do_not_come_back_until_all_were_asked() {
-        let fresh = rules(Participants::Count { count: 7 }, Unit::Round, Population::Fresh);
+        let fresh = rules(CohortSize::Count { count: 7 }, Unit::Round, Population::Fresh);
         let mut met = BTreeSet::new();
         for round in 0..14 {
             for client in cohort(&fresh, 100, 5, TaskId(0), Round(round)) {

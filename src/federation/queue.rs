@@ -11,7 +11,7 @@ use crate::quantity::{ClientId, VirtualTime};
 
 /// What kind of event it is; earlier variants come first at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum EventClass {
     /// A frame, or the news of its loss, arrives.
     Delivery,
     /// Work an actor began is over.
@@ -30,11 +30,11 @@ pub enum ActorId {
 
 /// An event's place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct EventKey {
     /// When.
     pub at: VirtualTime,
     /// What kind.
-    pub class: Class,
+    pub class: EventClass,
     /// For whom.
     pub to: ActorId,
     /// In the order in which events were made.
@@ -45,7 +45,7 @@ pub struct Place {
 /// queue of a large federation is long.
 #[derive(Debug)]
 pub struct EventQueue<T> {
-    heap: BinaryHeap<Reverse<(Place, usize)>>,
+    heap: BinaryHeap<Reverse<(EventKey, usize)>>,
     waiting: Vec<Option<T>>,
     free: Vec<usize>,
     made: u64,
@@ -59,8 +59,8 @@ impl<T> Default for EventQueue<T> {
 
 impl<T> EventQueue<T> {
     /// Adds an event.
-    pub fn push(&mut self, at: VirtualTime, class: Class, to: ActorId, what: T) {
-        let place = Place { at, class, to, sequence: self.made };
+    pub fn push(&mut self, at: VirtualTime, class: EventClass, to: ActorId, what: T) {
+        let place = EventKey { at, class, to, sequence: self.made };
         self.made += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
@@ -71,7 +71,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Takes the next event.
-    pub fn pop(&mut self) -> Option<(Place, T)> {
+    pub fn pop(&mut self) -> Option<(EventKey, T)> {
         let Reverse((place, slot)) = self.heap.pop()?;
         self.free.push(slot);
         self.waiting[slot].take().map(|what| (place, what))
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn class() -> impl Strategy<Value = Class> {
-        prop_oneof![Just(Class::Delivery), Just(Class::Timer), Just(Class::Deadline)]
+    fn class() -> impl Strategy<Value = EventClass> {
+        prop_oneof![Just(EventClass::Delivery), Just(EventClass::Timer), Just(EventClass::Deadline)]
     }
 
     fn actor() -> impl Strategy<Value = ActorId> {
@@ -131,7 +131,7 @@ mod tests {
             mut events in prop::collection::btree_set((0u64..9, class(), actor()), 0..40)
                 .prop_map(|set| set.into_iter().collect::<Vec<_>>()).prop_shuffle()
         ) {
-            let drain = |events: &[(u64, Class, ActorId)]| {
+            let drain = |events: &[(u64, EventClass, ActorId)]| {
                 let mut queue = EventQueue::default();
                 events.iter().for_each(|e| queue.push(VirtualTime(e.0), e.1, e.2, *e));
                 std::iter::from_fn(|| queue.pop().map(|(_, e)| e)).collect::<Vec<_>>()

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 use crate::numerics::robust::{median, trimmed_mean};
 use crate::numerics::share::share_of;
-use crate::policy::{Folded, Group, ParameterAverage};
+use crate::policy::{Aggregate, AveragingGroup, ParameterAverage};
 pub use crate::scenario::FoldRule;
 
 /// The figures of a fold, in a fixed order.
@@ -37,7 +37,7 @@ impl FoldRule {
 /// Updates on their way into a robust fold.
 pub struct Updates {
     /// In seat order; clipped updates are merged already.
-    parts: Vec<Folded>,
+    parts: Vec<Aggregate>,
     updates: u32,
     clipped: u32,
     largest: f64,
@@ -45,7 +45,7 @@ pub struct Updates {
 
 impl Updates {
     /// One update.
-    pub fn one(rule: FoldRule, mut part: Folded) -> Updates {
+    pub fn one(rule: FoldRule, mut part: Aggregate) -> Updates {
         let (mut clipped, mut largest) = (0, 0.0);
         if let FoldRule::NormClipped { norm } = rule {
             largest = part.means.values().map(ParameterAverage::squared_norm).sum::<f64>().sqrt();
@@ -74,15 +74,15 @@ impl Updates {
     }
 
     /// What the rule makes of them, and what it did.
-    pub fn fold(self, rule: FoldRule) -> (Option<Folded>, Figures) {
+    pub fn fold(self, rule: FoldRule) -> (Option<Aggregate>, Figures) {
         let Updates { parts, updates, clipped, largest } = self;
         let mut figures = vec![("fold_updates", f64::from(updates))];
         let folded = match rule {
-            FoldRule::Mean => parts.into_iter().reduce(Folded::merge),
+            FoldRule::Mean => parts.into_iter().reduce(Aggregate::merge),
             FoldRule::NormClipped { .. } => {
                 figures.push(("fold_clipped", f64::from(clipped)));
                 figures.push(("fold_largest_norm", largest));
-                parts.into_iter().reduce(Folded::merge)
+                parts.into_iter().reduce(Aggregate::merge)
             }
             FoldRule::Median => {
                 Some(by_number(parts, |updates| ParameterAverage::by_number(updates, median)))
@@ -104,12 +104,12 @@ impl Updates {
 
 /// Every group's mean in another way, over the updates that say something in it.
 fn by_number(
-    parts: Vec<Folded>,
+    parts: Vec<Aggregate>,
     mut mean: impl FnMut(&[ParameterAverage]) -> ParameterAverage,
-) -> Folded {
-    let groups: BTreeSet<Group> =
+) -> Aggregate {
+    let groups: BTreeSet<AveragingGroup> =
         parts.iter().flat_map(|part| part.means.keys().copied()).collect();
-    let mut folded = Folded::default();
+    let mut folded = Aggregate::default();
     let mut parts = parts;
     for group in groups {
         let own = parts.iter_mut().filter_map(|part| part.means.remove(&group));
@@ -140,7 +140,8 @@ mod tests {
         let base = set(&[0.0; N]);
         let all = updates.iter().map(|(weight, values)| {
             let mean = ParameterAverage::one(f64::from(*weight), &base, &set(values)).unwrap();
-            let part = Folded { means: [(Group::All, mean)].into(), ..Folded::default() };
+            let part =
+                Aggregate { means: [(AveragingGroup::All, mean)].into(), ..Aggregate::default() };
             Updates::one(rule, part)
         });
         let all = all.reduce(|a, b| a.merge(rule, b)).unwrap();

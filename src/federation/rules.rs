@@ -18,8 +18,8 @@ use crate::numerics::law::{Law, Shape};
 use crate::policy::{CohortRule, Phase, RoundContext};
 use crate::scenario::Together;
 pub use crate::scenario::{
-    AssetCache, Compared, Curve, OnBadUpdate, Participants, ParticipationSection, Population,
-    SlotsKnown, Unit, UnitRule, UnitsSection,
+    AssetCache, CohortSize, Compared, Curve, OnBadUpdate, ParticipationSection, Population,
+    TaskIdentity, Unit, UnitRule, UnitsSection,
 };
 
 /// How long local work takes on the simulated clock. Times in milliseconds.
@@ -160,7 +160,7 @@ pub struct Rules {
     /// When the model is tested.
     pub curve: Curve,
     /// What models are told about slots then.
-    pub slots: SlotsKnown,
+    pub slots: TaskIdentity,
     /// Samples per block of an evaluation; part of what makes level N.
     pub evaluation_batch: usize,
     /// Before which synchronisations it is measured how far client models are apart.
@@ -245,7 +245,7 @@ impl Default for Rules {
             on_bad_update: OnBadUpdate::default(),
             cache: AssetCache::default(),
             curve: Curve::default(),
-            slots: SlotsKnown::default(),
+            slots: TaskIdentity::default(),
             evaluation_batch: 64,
             bias: None,
             privacy: PrivacyRules::default(),

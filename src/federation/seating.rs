@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::error::FederationError;
-use super::holdings::{Holdings, sum};
+use super::holdings::{ClientData, sum};
 use super::rules::{Rules, UnitsSection};
 use super::world::World;
 use crate::data::{Shard, units};
-use crate::policy::{ClassCounts, Period, Seat, SeatKind};
+use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
 use crate::quantity::{ClientId, SeatId};
 
 impl UnitsSection {
@@ -41,7 +41,7 @@ impl Rules {
 
 impl World {
     /// The samples behind a seat.
-    pub fn seat_shard(&self, phase: &str, seat: &Seat) -> Shard {
+    pub fn seat_shard(&self, phase: &str, seat: &Participant) -> Shard {
         let holder = self.rules.holder(seat.client);
         let shard = self.shard(&seat.view, holder);
         let Some(unit) = self.unit_of(phase, seat, || shard.len()) else { return shard };
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// How many samples are behind a seat.
-    pub fn seat_samples(&self, phase: &str, seat: &Seat) -> usize {
+    pub fn seat_samples(&self, phase: &str, seat: &Participant) -> usize {
         let samples = self.holdings.samples(&seat.view, self.rules.holder(seat.client));
         match self.unit_of(phase, seat, || samples) {
             None => samples,
@@ -64,9 +64,9 @@ impl World {
     }
 
     /// How many of which head row.
-    pub fn seat_counts(&self, phase: &str, seat: &Seat) -> ClassCounts {
+    pub fn seat_counts(&self, phase: &str, seat: &Participant) -> ClassCounts {
         let held = match &self.holdings {
-            Holdings::Counts(source) => source.counts(&seat.view, self.rules.holder(seat.client)),
+            ClientData::Counts(source) => source.counts(&seat.view, self.rules.holder(seat.client)),
             samples => return samples.counts_of(&self.curriculum, &self.seat_shard(phase, seat)),
         };
         let Some(unit) = self.unit_of(phase, seat, || sum(&held)) else { return held };
@@ -80,20 +80,29 @@ impl World {
     }
 
     /// The unit of a seat, where shards have units.
-    fn unit_of(&self, phase: &str, seat: &Seat, samples: impl FnOnce() -> usize) -> Option<u32> {
+    fn unit_of(
+        &self,
+        phase: &str,
+        seat: &Participant,
+        samples: impl FnOnce() -> usize,
+    ) -> Option<u32> {
         let unit = seat.unit?;
         self.rules.units.of(phase, samples).map(|_| unit)
     }
 
     /// A unit's places among the samples of its client, sorted by head row.
-    fn places(&self, seat: &Seat, samples: usize, unit: u32) -> Vec<u32> {
+    fn places(&self, seat: &Participant, samples: usize, unit: u32) -> Vec<u32> {
         let key = units::key(self.rules.seed, seat.view.task, self.rules.holder(seat.client));
         let UnitsSection { count, rule, .. } = self.rules.units;
         std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
     }
 
     /// Every seat of a phase with units becomes a seat per unit, in place.
-    pub fn split(&self, phase: &str, seats: Vec<Seat>) -> Result<Vec<Seat>, FederationError> {
+    pub fn split(
+        &self,
+        phase: &str,
+        seats: Vec<Participant>,
+    ) -> Result<Vec<Participant>, FederationError> {
         let mut split = Vec::with_capacity(seats.len());
         for seat in seats {
             let samples = || self.holdings.samples(&seat.view, seat.client);
@@ -108,17 +117,26 @@ impl World {
                     seat.client
                 )));
             }
-            let unit = |unit| Seat { unit: Some(unit), kind: SeatKind::Unit, ..seat.clone() };
+            let unit = |unit| Participant {
+                unit: Some(unit),
+                kind: ParticipantKind::Unit,
+                ..seat.clone()
+            };
             split.extend(units.map(unit));
         }
         let numbered = split.into_iter().enumerate();
-        Ok(numbered.map(|(place, seat)| Seat { id: SeatId(place as u32), ..seat }).collect())
+        Ok(numbered.map(|(place, seat)| Participant { id: SeatId(place as u32), ..seat }).collect())
     }
 
     /// The seats of load clients, after all others, in a round that has any other; each with the place
     /// of the seat whose Down it gets: its holder's, or the first.
-    pub fn load_seats(&self, phase: &str, seats: &[Seat], period: &Period) -> Vec<(Seat, usize)> {
-        let mut load: Vec<(Seat, usize)> = Vec::new();
+    pub fn load_seats(
+        &self,
+        phase: &str,
+        seats: &[Participant],
+        period: &Stage,
+    ) -> Vec<(Participant, usize)> {
+        let mut load: Vec<(Participant, usize)> = Vec::new();
         for client in self.rules.load_clients().take_while(|_| !seats.is_empty()) {
             let holder = self.rules.holder(client);
             let like = seats.iter().position(|seat| seat.client == holder).unwrap_or(0);
@@ -131,7 +149,10 @@ impl World {
             for unit in units {
                 let id = SeatId((seats.len() + load.len()) as u32);
                 let (role, view) = (seats[like].role, Arc::clone(&view));
-                load.push((Seat { id, client, role, unit, kind: SeatKind::Load, view }, like));
+                load.push((
+                    Participant { id, client, role, unit, kind: ParticipantKind::Load, view },
+                    like,
+                ));
             }
         }
         load

@@ -6,13 +6,13 @@ use super::compute::Supplier;
 use super::error::FederationError;
 use super::fleet::Fleet;
 use super::frames::Coding;
-use super::holdings::{Holdings, Samples, ShardSource};
+use super::holdings::{ClientData, Samples, ShardSource};
 use super::recorded_run::RecordedRun;
 use super::rules::Rules;
 use super::workforce::Workforce;
 use super::world::{Terms, World};
 use crate::data::{Shard, Transform};
-use crate::policy::{Lab, Method, ModelFacts};
+use crate::policy::{Method, ModelFacts, RunContext};
 use crate::quantity::TaskId;
 
 /// A run before it begins.
@@ -23,7 +23,7 @@ pub struct Setup {
     pub name: String,
     pub method: Arc<dyn Method>,
     /// Device, backbone, data; every worker gets a clone.
-    pub lab: Lab,
+    pub lab: RunContext,
     /// Transform of test samples; deterministic.
     pub test_transform: Arc<Transform>,
     /// Who holds which samples.
@@ -59,7 +59,7 @@ impl Setup {
     pub fn new(
         name: &str,
         method: Arc<dyn Method>,
-        lab: Lab,
+        lab: RunContext,
         shards: Vec<Vec<Shard>>,
         rules: Rules,
     ) -> Setup {
@@ -120,6 +120,6 @@ impl World {
             shards: setup.shards.clone(),
             test_transform: Arc::clone(&setup.test_transform),
         };
-        World::of(terms, Holdings::Samples(samples))
+        World::of(terms, ClientData::Samples(samples))
     }
 }

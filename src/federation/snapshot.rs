@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::frames::SentDown;
+use super::frames::SentDownload;
 use crate::policy::Asset;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 pub use crate::scenario::Cadence;
@@ -70,12 +70,12 @@ pub struct Snapshot {
     /// Uploads so far that could not be lifted.
     pub unlifted: Vec<(Round, SeatId)>,
     /// Seats that are computed again.
-    pub out: Vec<KeptSeat>,
+    pub out: Vec<PendingParticipant>,
 }
 
 /// A seat whose answer is still to come, or was not yet used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptSeat {
+pub struct PendingParticipant {
     pub round: Round,
     /// Its place there.
     pub seat: SeatId,
@@ -94,17 +94,17 @@ pub struct KeptDown {
 
 /// The Downs of these seats, shared ones once.
 pub(super) fn keep_downs(
-    out: &BTreeMap<(Round, SeatId), Arc<SentDown>>,
-) -> (Vec<KeptDown>, Vec<KeptSeat>) {
+    out: &BTreeMap<(Round, SeatId), Arc<SentDownload>>,
+) -> (Vec<KeptDown>, Vec<PendingParticipant>) {
     let (mut downs, mut seats) = (Vec::new(), Vec::with_capacity(out.len()));
-    let mut known: BTreeMap<*const SentDown, usize> = BTreeMap::new();
+    let mut known: BTreeMap<*const SentDownload, usize> = BTreeMap::new();
     for ((round, seat), sent) in out {
         let down = *known.entry(Arc::as_ptr(sent)).or_insert_with(|| {
             let (body, assets) = (sent.message.body(), sent.message.assets.clone());
             downs.push(KeptDown { body, assets });
             downs.len() - 1
         });
-        seats.push(KeptSeat { round: *round, seat: *seat, down });
+        seats.push(PendingParticipant { round: *round, seat: *seat, down });
     }
     (downs, seats)
 }

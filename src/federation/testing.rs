@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 
 use super::rules::Rules;
 use super::setup::Setup;
-use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
 use crate::model::{Backbone, PixelShape};
 use crate::numerics::streams::StreamKey;
 use crate::policy::*;
@@ -25,9 +25,9 @@ pub(super) fn number(value: f32) -> Message {
 
 const NUMBER: &str = "number";
 
-fn layout() -> Layout {
-    let place = Place::new(Kind::Statistics, NUMBER, &[1], Dtype::F32).kept();
-    Layout { extra: vec![place], ..Layout::default() }
+fn layout() -> MessageSpec {
+    let place = TensorSpec::new(Kind::Statistics, NUMBER, &[1], Dtype::F32).kept();
+    MessageSpec { extra: vec![place], ..MessageSpec::default() }
 }
 
 /// The ids that were folded, in seat order.
@@ -46,18 +46,18 @@ impl Predictor for Silent {
 }
 
 impl Method for Echo {
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(Heard(vec![])))
     }
     fn profile(&self) -> MethodProfile {
         MethodProfile::default()
     }
-    fn layout(&self, _: MessageKind, _: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, _: MessageKind, _: &ExchangeFacts<'_>) -> MessageSpec {
         layout()
     }
-    fn train(&self, members: &mut [Member], _: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(&self, members: &mut [Member], _: &RunContext) -> Vec<Result<ClientResult, Failure>> {
         let up = |m: &Member| number(m.seat.client.0 as f32);
-        members.iter().map(|m| Ok(Outcome { up: up(m), metrics: vec![] })).collect()
+        members.iter().map(|m| Ok(ClientResult { upload: up(m), metrics: vec![] })).collect()
     }
 }
 
@@ -65,16 +65,20 @@ impl Method for Echo {
 pub(super) struct Remembering;
 
 impl Method for Remembering {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Echo.server(lab, init)
     }
     fn profile(&self) -> MethodProfile {
         MethodProfile { stateless: false, ..Echo.profile() }
     }
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
-        Echo.layout(message, facts)
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
+        Echo.message_spec(message, facts)
     }
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         Echo.train(members, lab)
     }
 }
@@ -83,25 +87,25 @@ impl Server for Heard {
     fn broadcast(
         &mut self,
         _: &RoundContext,
-        seats: &[Seat],
-        _: &Lab,
+        seats: &[Participant],
+        _: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         Ok(shared(number(0.0), seats))
     }
     fn end_round(
         &mut self,
         _: &RoundContext,
-        folded: Option<Folded>,
-        _: &Lab,
+        folded: Option<Aggregate>,
+        _: &RunContext,
     ) -> Result<(), PolicyError> {
         let kept = folded.map_or(vec![], |folded| folded.kept);
         assert!(kept.is_sorted_by_key(|kept| kept.meta.seat.id), "{kept:?}");
-        for Kept { update, .. } in kept {
+        for KeptUpload { update, .. } in kept {
             self.0.push(update.tensor(Kind::Statistics, NUMBER)?.as_f32()?[0]);
         }
         Ok(())
     }
-    fn predictor(&self, _: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Silent))
     }
     fn save(&self) -> Body {
@@ -117,20 +121,24 @@ impl Server for Heard {
 pub(super) fn setup(rules: Rules) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(2);
-    let curriculum = Curriculum::new(10, &ClassOrder::Native, &tasks).expect("divides");
-    let lab = Lab::new(Backbone::Pixels(PixelShape { channels: 1, image: 8 }), dataset, curriculum);
+    let curriculum = TaskSequence::new(10, &ClassOrder::Native, &tasks).expect("divides");
+    let lab = RunContext::new(
+        Backbone::Pixels(PixelShape { channels: 1, image: 8 }),
+        dataset,
+        curriculum,
+    );
     let shards = vec![vec![(0..7).collect(); rules.clients as usize]; 2];
     Setup { workers: 1.into(), ..Setup::new("echo", Arc::new(Echo), lab, shards, rules) }
 }
 
 /// A seat of the first task.
-pub(super) fn seat(setup: &Setup, place: u32) -> Seat {
-    Seat {
+pub(super) fn seat(setup: &Setup, place: u32) -> Participant {
+    Participant {
         id: SeatId(place),
         client: crate::quantity::ClientId(place),
         role: Role::default(),
         unit: None,
-        kind: SeatKind::Client,
+        kind: ParticipantKind::Client,
         view: Arc::clone(&setup.lab.curriculum.tasks[0]),
     }
 }

@@ -14,18 +14,18 @@ use super::effect::Effect;
 use super::envelope::{Envelope, Message, Pending};
 use super::event::Event;
 use super::exchange::Exchange;
-use super::fold::{Fold, Folding, Part, Upload};
+use super::fold::{AggregationMode, AggregationTree, PartialAggregate, Upload};
 use super::network::Network;
-use super::queue::{ActorId, Class, EventQueue};
+use super::queue::{ActorId, EventClass, EventQueue};
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
 use super::testing::{number, seat, setup};
 use super::{FederationError, Interrupt, Memory};
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::UpMeta;
+use crate::policy::UploadMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
-fn server(world: &Arc<super::world::World>, lab: &crate::policy::Lab) -> ServerMachine {
+fn server(world: &Arc<super::world::World>, lab: &crate::policy::RunContext) -> ServerMachine {
     let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
     ServerMachine::new(Arc::clone(world), Supplier::Workers, Some(policy))
 }
@@ -59,7 +59,12 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 Effect::Post(_, work) => work.run(&setup.lab),
                 Effect::Train { at, to, job, pending, .. } => {
                     train_together(&world, &setup.lab, vec![*job]);
-                    queue.push(at, Class::Timer, ActorId::Client(to), Upcoming::Pending(pending));
+                    queue.push(
+                        at,
+                        EventClass::Timer,
+                        ActorId::Client(to),
+                        Upcoming::Pending(pending),
+                    );
                 }
                 Effect::Plan(..)
                 | Effect::DropOut(_)
@@ -161,15 +166,15 @@ proptest! {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
         let world = super::world::World::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
-        let (fold, mut folded) = Fold::new(Folding::Plain(Arc::clone(&setup.method)), arrivals.len());
-        let place_of_all = super::layouts::Place { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
+        let (fold, mut folded) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
+        let place_of_all = super::layouts::SpecKey { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
         for (place, present) in &arrivals {
             if *present {
                 let seat = seat(&setup, *place as u32);
                 let counts = Default::default();
                 let exchange = Exchange::new(&world, (&seat.view, seat.role), place_of_all, counts);
                 fold.lift(Upload {
-                    meta: UpMeta::timely(seat, Round(0)),
+                    meta: UploadMeta::timely(seat, Round(0)),
                     sent: Arc::clone(&sent),
                     body: number(*place as f32).body(),
                     exchange: Some(Arc::new(exchange)),
@@ -181,7 +186,7 @@ proptest! {
         fold.seal();
         let part = folded.try_recv().expect("everybody is accounted for").part;
         let kept = match part {
-            Some(Part::Plain(folded)) => folded.kept,
+            Some(PartialAggregate::Plain(folded)) => folded.kept,
             None => Vec::new(),
             Some(_) => panic!("nothing is masked here"),
         };

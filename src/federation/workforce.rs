@@ -1,8 +1,8 @@
 //! Who computes: threads of the CPU, or workers on GPUs.
 
 use super::error::FederationError;
-use crate::model::Place;
-use crate::policy::Lab;
+use crate::model::DeviceSpec;
+use crate::policy::RunContext;
 
 /// The workers of a run.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub enum Workforce {
     /// result.
     Cpu(usize),
     /// One worker per place, each with its own device object and its own copy of the backbone.
-    Gpus(Vec<Place>),
+    Gpus(Vec<DeviceSpec>),
 }
 
 impl Workforce {
@@ -24,12 +24,12 @@ impl Workforce {
     }
 
     /// A lab for every worker; on GPUs the backbone is copied to each.
-    pub(super) fn labs(&self, lab: &Lab) -> Result<Vec<Lab>, FederationError> {
+    pub(super) fn labs(&self, lab: &RunContext) -> Result<Vec<RunContext>, FederationError> {
         match self {
             Workforce::Cpu(_) => Ok(vec![lab.clone(); self.count()]),
             Workforce::Gpus(places) => places
                 .iter()
-                .map(|place| lab.at(place))
+                .map(|place| lab.to_device(place))
                 .collect::<Result<_, _>>()
                 .map_err(|error| FederationError::Device(error.to_string())),
         }

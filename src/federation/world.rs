@@ -11,16 +11,16 @@ use super::error::FederationError;
 use super::exchange::Exchange;
 use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
 use super::frames::Coding;
-use super::holdings::Holdings;
-use super::layouts::{LayoutCache, Place};
+use super::holdings::ClientData;
+use super::layouts::{SpecCache, SpecKey};
 use super::links::Links;
 use super::participation;
 use super::rules::{Population, Rules};
-use crate::data::{Curriculum, Shard, TaskView};
+use crate::data::{Shard, TaskSequence, TaskView};
 use crate::learning::TrainingPlan;
 use crate::policy::{
-    ClassCounts, CohortRule, Method, MissedTask, ModelFacts, Period, RoundContext, RoundWork, Seat,
-    Service, refusal,
+    Capability, ClassCounts, CohortRule, Method, MissedTask, ModelFacts, Participant, RoundContext,
+    RoundWork, Stage, check_capability,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
@@ -33,7 +33,7 @@ pub struct Terms {
     pub name: String,
     pub method: Arc<dyn Method>,
     /// Class order and tasks.
-    pub curriculum: Arc<Curriculum>,
+    pub curriculum: Arc<TaskSequence>,
     /// Local training.
     pub training: TrainingPlan,
     /// What layouts follow from.
@@ -51,7 +51,7 @@ pub(super) struct World {
     pub method: Arc<dyn Method>,
     /// Whether clients keep nothing between rounds.
     pub stateless: bool,
-    pub curriculum: Arc<Curriculum>,
+    pub curriculum: Arc<TaskSequence>,
     pub training: TrainingPlan,
     pub facts: Arc<ModelFacts>,
     pub coding: Arc<Coding>,
@@ -60,15 +60,15 @@ pub(super) struct World {
     pub arrivals: Arrivals,
     pub clock: Clock,
     pub links: Links,
-    pub holdings: Holdings,
-    pub layouts: LayoutCache,
+    pub holdings: ClientData,
+    pub layouts: SpecCache,
     /// What holds once this task is over, where that is something else.
     pub next: Option<(TaskId, Arc<World>)>,
 }
 
 impl World {
     /// A world in which these terms hold.
-    pub fn of(terms: Terms, holdings: Holdings) -> Result<World, FederationError> {
+    pub fn of(terms: Terms, holdings: ClientData) -> Result<World, FederationError> {
         let Terms { rules, name, method, curriculum, training, facts, coding, charged } = terms;
         let tasks = curriculum.tasks.len();
         if let Some(drawn) = holdings.drawn()
@@ -87,13 +87,17 @@ impl World {
         }
         let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Malicious { .. });
         for (asked, service, what) in [
-            (rules.privacy.secure.is_some(), Service::Secure, "be added in secret"),
-            (!rules.fold.is_mean(), Service::Robust, "be folded robustly"),
-            (rules.faults.entries.iter().any(lies), Service::Lies, "be malicious"),
-            (rules.arrivals != ArrivalRules::Global, Service::Mixed, "be of different tasks"),
-            (rules.closing.late != Late::Drop, Service::Late, "be folded late"),
+            (rules.privacy.secure.is_some(), Capability::SecureAggregation, "be added in secret"),
+            (!rules.fold.is_mean(), Capability::RobustAggregation, "be folded robustly"),
+            (rules.faults.entries.iter().any(lies), Capability::MaliciousClients, "be malicious"),
+            (
+                rules.arrivals != ArrivalRules::Global,
+                Capability::MixedTasks,
+                "be of different tasks",
+            ),
+            (rules.closing.late != Late::Drop, Capability::LateUpdates, "be folded late"),
         ] {
-            if let (true, Some(why)) = (asked, refusal(&*method, &facts, service)) {
+            if let (true, Some(why)) = (asked, check_capability(&*method, &facts, service)) {
                 let what = format!("uploads of `{name}` cannot {what}: {why}");
                 return Err(FederationError::Impossible(what));
             }
@@ -122,7 +126,7 @@ impl World {
             links: Links::new(rules.links.clone(), rules.faults.clone(), rules.seed),
             facts: Arc::new(facts),
             coding: Arc::new(coding),
-            layouts: LayoutCache::default(),
+            layouts: SpecCache::default(),
             next: None,
             rules,
             name,
@@ -135,13 +139,13 @@ impl World {
         })
     }
 
-    pub fn period(&self, task: usize) -> Period {
+    pub fn period(&self, task: usize) -> Stage {
         let view = Arc::clone(&self.curriculum.tasks[task]);
-        Period::of(view, self.curriculum.tasks.len())
+        Stage::of(view, self.curriculum.tasks.len())
     }
 
     /// The period of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
-    pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Period {
+    pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Stage {
         let period = self.period(task);
         if self.arrivals.is_global() {
             return period;
@@ -158,7 +162,7 @@ impl World {
     }
 
     /// A seat's exchange.
-    pub fn exchange(&self, context: &RoundContext, seat: &Seat) -> Exchange {
+    pub fn exchange(&self, context: &RoundContext, seat: &Participant) -> Exchange {
         self.exchange_over(context, seat, self.seat_counts(context.phase_name, seat))
     }
 
@@ -166,11 +170,11 @@ impl World {
     pub fn exchange_over(
         &self,
         context: &RoundContext,
-        seat: &Seat,
+        seat: &Participant,
         counts: ClassCounts,
     ) -> Exchange {
         let RoundContext { phase, round_in_phase, .. } = *context;
-        let place = Place { period: context.period.task, phase, round_in_phase };
+        let place = SpecKey { period: context.period.task, phase, round_in_phase };
         Exchange::new(self, (&seat.view, seat.role), place, counts)
     }
 
@@ -217,18 +221,18 @@ impl World {
     }
 
     /// Sample passes of a seat's local work.
-    pub fn passes(&self, context: &RoundContext, seat: &Seat) -> f64 {
+    pub fn passes(&self, context: &RoundContext, seat: &Participant) -> f64 {
         self.passes_over(context, seat, self.seat_samples(context.phase_name, seat))
     }
 
     /// Those over so many samples.
-    pub fn passes_over(&self, context: &RoundContext, seat: &Seat, samples: usize) -> f64 {
+    pub fn passes_over(&self, context: &RoundContext, seat: &Participant, samples: usize) -> f64 {
         let work = RoundWork::Participant { seat, samples, plan: &self.training };
         self.method.cost(context, &work)
     }
 
     /// A seat as faults see it.
-    pub fn victim(&self, round: Round, seat: &Seat) -> Victim {
+    pub fn victim(&self, round: Round, seat: &Participant) -> Victim {
         Victim { client: seat.client, round, unit: seat.unit_in_keys() }
     }
 

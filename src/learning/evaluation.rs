@@ -194,7 +194,7 @@ pub fn tally_batch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
+    use crate::data::{ClassOrder, TaskSequence, TaskSizes, Transform, digits};
     use candle_core::Device;
     use std::sync::Arc;
 
@@ -250,7 +250,7 @@ mod tests {
 
     fn digits_loader(range: Range<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
-        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();
+        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();
         let transform = Arc::new(Transform::default());
         Loader::new(digits.test, range.collect(), Arc::new(curriculum), transform)
     }

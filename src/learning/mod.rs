@@ -50,9 +50,9 @@ pub use head_training::{Head, HeadLoss, HeadTraining};
 pub use herding::Herding;
 pub use input_moments::{InputMoments, MomentForm};
 pub use local_training::{
-    Course, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
+    MemberData, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };
-pub use metrics::{AccuracyMatrix, SlotAccuracies};
+pub use metrics::{AccuracyMatrix, ClientTaskAccuracies};
 pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
 pub use slot_answers::Asked;

@@ -46,7 +46,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
+    use crate::data::{ClassOrder, TaskSequence, TaskSizes, Transform, digits};
     use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
     use crate::numerics::streams::Domain;
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn every_sample_counts_alike_whatever_the_batches() {
         let digits = digits::embedded().unwrap();
-        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
         let loader = Loader::new(
             digits.train,
             (0..7).collect(),

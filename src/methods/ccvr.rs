@@ -26,7 +26,7 @@ use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use super::parts::{AveragingMethod, Parts, ServerUpdate};
 use crate::model::{HeadKind, ParameterSet};
-use crate::policy::{Figures, ModelFacts, PolicyError, RoundContext, Service, Veto};
+use crate::policy::{Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Distribution that the server makes of the Gaussians of a class.
@@ -189,7 +189,7 @@ impl ServerUpdate<Prototypes> for Ccvr {
         memory: &mut Prototypes,
         Closing { folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         memory.take(&folded, self.memory, round.period.view.rows.clone())?;
         memory.keep_rows(self.calibration.over.rows(&round.period.view));
         if !self.is_due(round) {
@@ -205,9 +205,12 @@ impl ServerUpdate<Prototypes> for Ccvr {
         if self.is_due(round) { self.calibration.work(model, &round.period.view) } else { 0.0 }
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.calibration.is_on() {
-            true => Veto::against(&[Service::Mixed], "its server calibrates classes of one task"),
+            true => Restriction::against(
+                &[Capability::MixedTasks],
+                "its server calibrates classes of one task",
+            ),
             false => Vec::new(),
         }
     }

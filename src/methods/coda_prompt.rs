@@ -39,7 +39,7 @@ use crate::model::backbone_config;
 use crate::model::{Parameter, ParameterSet, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Lab, Method, ModelFacts, PolicyError, WireForm};
+use crate::policy::{ClientState, Method, ModelFacts, PolicyError, RunContext, WireForm};
 use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
@@ -221,7 +221,7 @@ impl Adaptation for CodaPrompt {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        _lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let zeros = |(name, shape): (String, Vec<usize>)| {

@@ -31,7 +31,9 @@ use crate::learning::prompting::{
 use crate::model::backbone_config;
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
+use crate::policy::{
+    ClientState, Metrics, ModelFacts, Participant, PolicyError, RunContext, WireForm,
+};
 use crate::scenario::RequirementError;
 use crate::scenario::reader::Keys;
 
@@ -123,7 +125,7 @@ impl Adaptation for DualPrompt {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        _lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
@@ -181,15 +183,15 @@ impl Adaptation for DualPrompt {
     fn metrics(
         &self,
         model: &ModelFacts,
-        seat: &Seat,
+        seat: &Participant,
         trained: &ParameterSet,
         loader: &Loader,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let task = seat.view.task.index();
         let candidates = self.candidates(task);
         let compares = candidates.len() > 1 && model.form == WireForm::Full;
         let Some(keys) = trained.get(EXPERT_KEYS).filter(|_| compares) else {
-            return Ok(Figures::new());
+            return Ok(Metrics::new());
         };
         let shares = shares(&keys.cut(candidates)?, loader, 1)?;
         Ok(shares.get(self.expert(task)).map(|share| ("matched", *share)).into_iter().collect())

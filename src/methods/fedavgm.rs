@@ -13,7 +13,7 @@ use super::fedavg::FedAvg;
 use super::parts::{Adaptation, AveragingMethod, Parts, ServerUpdate, TaskStart};
 use super::server_moments::{MomentStep, ServerMoments, holdings};
 use crate::model::ParameterSet;
-use crate::policy::{Figures, Holdings, ModelFacts, PolicyError, RoundContext};
+use crate::policy::{MemoryFootprint, Metrics, ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::Keys;
 
 /// The `[method]` table of FedAvgM.
@@ -66,7 +66,7 @@ impl ServerUpdate<ServerMoments<1>> for FedAvgM {
         memory: &mut ServerMoments<1>,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let FedAvgM { server_lr, momentum, nesterov, .. } = *self;
         memory.step(&closing, theta, [0.0], |difference, [velocity]| {
             let velocity = momentum * velocity + difference;
@@ -81,7 +81,7 @@ impl ServerUpdate<ServerMoments<1>> for FedAvgM {
         model.passes((each * self.fedavg.parameters(model).numbers()) as f64)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         Some(holdings(&self.parts().shared(), model, 1))
     }
 }

@@ -37,7 +37,8 @@ use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::{ParameterSet, TeacherNorms, ops};
 use crate::policy::{
-    ClientState, Lab, PolicyError, Service, Veto, parameter_sections, parameters_of,
+    Capability, ClientState, PolicyError, Restriction, RunContext, parameter_sections,
+    parameters_of,
 };
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Keys, TableReader};
@@ -235,9 +236,12 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         own.then(|| Requirement::returning_clients(why, instead)).into_iter().collect()
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.is_taught_by_server() {
-            true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
+            true => Restriction::against(
+                &[Capability::MixedTasks],
+                "the old model that teaches is of one task",
+            ),
             false => Vec::new(),
         }
     }
@@ -274,7 +278,7 @@ impl FedLwf2t {
         &self,
         member: &Client<'_, OwnModels>,
         view: &TaskView,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Vec<Lesson>, PolicyError> {
         let FedLwf2t { beta, first_teacher, own_teacher, .. } = self;
         if view.rows.start == 0 {

@@ -21,7 +21,7 @@ use super::trainable::TrainableKeys;
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::TeacherNorms;
-use crate::policy::{PolicyError, Service, Veto};
+use crate::policy::{Capability, PolicyError, Restriction};
 use crate::scenario::reader::Keys;
 
 /// The `[method]` table of FedLwF.MC.
@@ -67,8 +67,8 @@ impl LocalUpdate<()> for FedLwfMc {
         load.with_teachers(1, load.passes())
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "the old model that teaches is of one task")
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(&[Capability::MixedTasks], "the old model that teaches is of one task")
     }
 }
 

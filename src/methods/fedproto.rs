@@ -27,7 +27,8 @@ use crate::learning::losses::{ClassPrototypes, ProtoDistance};
 use crate::learning::{Classifier, LearningError};
 use crate::model::ParameterSet;
 use crate::policy::{
-    Figures, ModelFacts, Place, PolicyError, RoundContext, Service, SketchFacts, Veto,
+    Capability, ExchangeFacts, Metrics, ModelFacts, PolicyError, Restriction, RoundContext,
+    TensorSpec,
 };
 use crate::scenario::reader::Keys;
 use crate::wire::Section;
@@ -82,12 +83,12 @@ impl DescribesClasses for FedProto {
 }
 
 impl DownloadExtras<MeanPrototypes> for FedProto {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let table = || MeanPrototypes::place(facts.view, self.fedavg.feature_width(facts.model));
         self.is_told(facts.round_in_phase).then(table).into_iter().collect()
     }
 
-    fn field_template(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
+    fn field_template(&self, facts: &ExchangeFacts<'_>) -> Vec<u8> {
         let told = self.is_told(facts.round_in_phase);
         vec![0; if told { flag_bytes(facts.view) } else { 0 }]
     }
@@ -122,9 +123,12 @@ impl LocalUpdate<()> for FedProto {
         Ok(Box::new(Drawn { weight: self.weight, distance: self.distance, known }))
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.pulls() {
-            true => Veto::against(&[Service::Mixed], "its prototypes are of one task's classes"),
+            true => Restriction::against(
+                &[Capability::MixedTasks],
+                "its prototypes are of one task's classes",
+            ),
             false => Vec::new(),
         }
     }
@@ -141,7 +145,7 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
         known: &mut MeanPrototypes,
         Closing { folded, round, .. }: Closing<'_>,
         _theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         known.renew(&folded, &round.period.view)?;
         Ok(Vec::new())
     }

@@ -18,7 +18,7 @@ use super::local_fisher::{FORM_SOURCE, local_fisher};
 use super::parts::{Adaptation, AveragingMethod, ClientContext, Parts, UploadExtras};
 use crate::learning::fisher::FisherForm;
 use crate::model::{ParameterSet, is_buffer};
-use crate::policy::{ModelFacts, Place, PolicyError, SketchFacts};
+use crate::policy::{ExchangeFacts, ModelFacts, PolicyError, TensorSpec};
 use crate::scenario::reader::Keys;
 use crate::wire::Section;
 
@@ -53,7 +53,7 @@ impl AveragingMethod for FisherAvg {
 }
 
 impl UploadExtras<()> for FisherAvg {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         self.counts(facts.model).then(sample_count).into_iter().collect()
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::data::Shard;
 use crate::learning::Classifier;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::{ModelFacts, PolicyError, RunContext};
 
 /// Samples of a class and their features, one behind the other.
 #[derive(Debug, Default)]
@@ -27,9 +27,9 @@ impl Candidates {
 pub(super) fn features_by_row(
     shard: &Shard,
     model: &Classifier,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<BTreeMap<u32, Candidates>, PolicyError> {
-    let loader = lab.frozen(lab.statistics_loader(shard), model.frozen_part())?;
+    let loader = lab.with_frozen_features(lab.statistics_loader(shard), model.frozen_part())?;
     let mut classes: BTreeMap<u32, Candidates> = BTreeMap::new();
     for batch in loader.in_order(lab.evaluation_batch) {
         let batch = batch?;

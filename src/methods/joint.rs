@@ -11,7 +11,7 @@ use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
 use super::trainable::TrainableKeys;
 use crate::learning::{Classifier, Moments, OptimiserState, train_with};
-use crate::policy::{ClientState, PolicyError, Service, Veto};
+use crate::policy::{Capability, ClientState, PolicyError, Restriction};
 use crate::scenario::reader::Keys;
 use crate::scenario::{RequirementError, Scenario};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
@@ -95,7 +95,8 @@ impl LocalUpdate<JointState> for Joint {
             if let Some(state) = member.state.0.take() {
                 optimiser.resume(state)?;
             }
-            let loader = lab.frozen(lab.train_loader(member.shard), model.frozen_part())?;
+            let loader =
+                lab.with_frozen_features(lab.train_loader(member.shard), model.frozen_part())?;
             let (plan, key, variables) = (&lab.training, member.key, model.variables());
             let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
                 model.batch_loss(batch, &lab.device)
@@ -123,9 +124,9 @@ impl LocalUpdate<JointState> for Joint {
         ]
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(
-            &Service::ALL,
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(
+            &Capability::ALL,
             "joint training is one site, and nobody aggregates its uploads",
         )
     }

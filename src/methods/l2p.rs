@@ -27,7 +27,7 @@ use crate::learning::prompting::{KEYS, POOL, SelectedPrompts};
 use crate::model::{ParameterSet, Pooling, PromptPosition};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Figures, Lab, ModelFacts, PolicyError, Seat, WireForm};
+use crate::policy::{Metrics, ModelFacts, Participant, PolicyError, RunContext, WireForm};
 use crate::scenario::RequirementError;
 use crate::scenario::reader::{Choice, Keys};
 
@@ -122,7 +122,7 @@ impl Adaptation for L2p {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        _lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))
@@ -170,10 +170,10 @@ impl Adaptation for L2p {
     fn metrics(
         &self,
         _model: &ModelFacts,
-        _seat: &Seat,
+        _seat: &Participant,
         trained: &ParameterSet,
         loader: &Loader,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let Some(keys) = trained.get(KEYS) else { return Ok(Vec::new()) };
         let shares = shares(keys, loader, self.top as usize)?;
         Ok(metric_names().iter().map(String::as_str).zip(shares).collect())

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::data::Shard;
 use crate::learning::fisher::{Diagonal, FisherForm, FisherPass};
 use crate::model::ParameterSet;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 
 /// Source of the form that they have by default.
 pub(super) const FORM_SOURCE: &str =
@@ -17,10 +17,10 @@ pub(super) fn local_fisher(
     form: FisherForm,
     (parameters, rows): (&ParameterSet, Range<usize>),
     shard: &Shard,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Diagonal, PolicyError> {
     let mut pass = FisherPass::new(&lab.backbone, parameters, rows, form)?;
-    let loader = lab.frozen(lab.statistics_loader(shard), pass.frozen_part())?;
+    let loader = lab.with_frozen_features(lab.statistics_loader(shard), pass.frozen_part())?;
     for batch in loader.in_order(pass.batch(lab.training.batch)) {
         pass.add(batch?, &lab.device)?;
     }

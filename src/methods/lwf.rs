@@ -31,7 +31,7 @@ use crate::data::TaskView;
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};
 use crate::model::{TeacherNorms, ops};
-use crate::policy::{PolicyError, Service, Veto};
+use crate::policy::{Capability, PolicyError, Restriction};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Columns that are distilled.
@@ -127,9 +127,12 @@ impl LocalUpdate<()> for Lwf {
         load.with_teachers(u8::from(self.distils()), load.passes())
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.distils() {
-            true => Veto::against(&[Service::Mixed], "the old model that teaches is of one task"),
+            true => Restriction::against(
+                &[Capability::MixedTasks],
+                "the old model that teaches is of one task",
+            ),
             false => Vec::new(),
         }
     }

@@ -16,7 +16,7 @@ use super::held::HeldSamples;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, Workload};
 use super::trainable::TrainableKeys;
 use crate::data::Shard;
-use crate::policy::{PolicyError, Service, Veto};
+use crate::policy::{Capability, PolicyError, Restriction};
 use crate::quantity::TaskId;
 use crate::scenario::reader::{Choice, Keys};
 
@@ -87,11 +87,11 @@ impl LocalUpdate<HeldSamples> for Oracle {
         one_site.into_iter().chain([Requirement::returning_clients(why, None)]).collect()
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.site {
             Site::Central => {
                 let why = "a central oracle is one site, and nobody aggregates its uploads";
-                Veto::against(&Service::ALL, why)
+                Restriction::against(&Capability::ALL, why)
             }
             Site::Clients => Vec::new(),
         }

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::data::TaskView;
     use crate::model::{BackboneConfig, PixelShape, VitConfig};
-    use crate::policy::{Around, Holdings, MethodHooks, Period, WireForm, upload_layouts};
+    use crate::policy::{MemoryFootprint, MethodWrapper, Stage, WireForm, Wrapped, upload_layouts};
     use crate::quantity::TaskId;
 
     fn facts() -> ModelFacts {
@@ -239,18 +239,18 @@ mod tests {
         let (scaffold, alone) = (held("scaffold", None), held("stsa", Some("none")));
         assert!(scaffold.client > 0 && alone.client == 0);
         let both = of("stsa", Some("scaffold"));
-        let Holdings { server, client } = both.profile().holdings.unwrap();
+        let MemoryFootprint { server, client } = both.profile().holdings.unwrap();
         assert_eq!((server, client), (scaffold.server + alone.server, scaffold.client));
         assert!(!both.profile().stateless && of("stsa", Some("fedavg")).profile().stateless);
 
         struct Inside(Arc<dyn Method>);
-        impl MethodHooks for Inside {
+        impl MethodWrapper for Inside {
             fn inner(&self) -> &dyn Method {
                 &*self.0
             }
         }
-        let around = Around(Inside(both));
-        assert_eq!(around.profile().holdings, Some(Holdings { server, client }));
+        let around = Wrapped(Inside(both));
+        assert_eq!(around.profile().holdings, Some(MemoryFootprint { server, client }));
 
         let roles = |name, first| of(name, first).profile().roles;
         assert!(roles("cfed", None).len() > 1);
@@ -264,7 +264,7 @@ mod tests {
             let facts = ModelFacts { backbone, ..facts() };
             let method = Registry::builtin().build(&section, &facts).unwrap();
             let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
-            let period = Period::of(Arc::new(view), 2);
+            let period = Stage::of(Arc::new(view), 2);
             let sketch = method.profile().features;
             let names = sketch.sections.iter().flat_map(|section| &section.tensors);
             let first = names.map(|tensor| tensor.name.to_string()).next();

@@ -24,8 +24,8 @@ use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answ
 use crate::learning::Classifier;
 use crate::model::{HeadKind, LinearHead, Parameter, ParameterSet};
 use crate::policy::{
-    Figures, Holdings, Layout, Message, ModelFacts, Place, PolicyError, RoundContext, Service,
-    SketchFacts, Veto,
+    Capability, ExchangeFacts, MemoryFootprint, Message, MessageSpec, Metrics, ModelFacts,
+    PolicyError, Restriction, RoundContext, TensorSpec,
 };
 use crate::scenario::reader::{Keys, TableReader};
 use crate::wire::{Kind, Section};
@@ -77,7 +77,7 @@ impl AveragingMethod for RegMean {
 }
 
 impl UploadExtras<()> for RegMean {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let layers = self.layers(facts.model);
         let moments = layers.iter().map(|layer| self.statistics.place(layer));
         [sample_count()].into_iter().chain(moments).collect()
@@ -113,7 +113,7 @@ impl UploadExtras<()> for RegMean {
 }
 
 impl TransformUpload for RegMean {
-    fn layout(&self, facts: &SketchFacts<'_>, mut up: Layout) -> Layout {
+    fn layout(&self, facts: &ExchangeFacts<'_>, mut up: MessageSpec) -> MessageSpec {
         for layer in self.layers(facts.model) {
             answer_in_place_of(&layer.weight, &layer, &mut up);
         }
@@ -122,7 +122,7 @@ impl TransformUpload for RegMean {
 
     fn transform(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         _sent: &Message,
         mut update: Message,
     ) -> Result<Message, PolicyError> {
@@ -136,9 +136,9 @@ impl TransformUpload for RegMean {
         Ok(update)
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         let why = "its server multiplies the weights of each client by that client's own moments";
-        Veto::against(&[Service::Secure], why)
+        Restriction::against(&[Capability::SecureAggregation], why)
     }
 }
 
@@ -148,7 +148,7 @@ impl ServerUpdate<()> for RegMean {
         _memory: &mut (),
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let Closing { model, shared, before, folded, round, .. } = closing;
         let head = shared.cut(model, &round.period.view, Direction::Up).head;
         for layer in self.layers(model) {
@@ -171,13 +171,16 @@ impl ServerUpdate<()> for RegMean {
     }
 
     /// The parameters, and in a round the sums of products and moments, in f64.
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let parameters = self.fedavg.parameters(model).numbers();
         let sums = self
             .layers(model)
             .into_iter()
             .map(|layer| self.statistics.numbers(&layer) + layer.inputs * layer.outputs);
-        Some(Holdings { server: 4 * parameters as u64 + 8 * sums.sum::<usize>() as u64, client: 0 })
+        Some(MemoryFootprint {
+            server: 4 * parameters as u64 + 8 * sums.sum::<usize>() as u64,
+            client: 0,
+        })
     }
 }
 

@@ -19,7 +19,9 @@ use crate::model::{LinearHead, LinearLayer, ParameterSet};
 use crate::numerics::regression_mean::{Moments, regression_mean};
 use crate::numerics::streams::Domain;
 use crate::numerics::symmetric::{Symmetric, packed_len};
-use crate::policy::{Folded, Lab, Layout, Message, ModelFacts, Place, PolicyError, Stale};
+use crate::policy::{
+    Aggregate, Message, MessageSpec, ModelFacts, PolicyError, RunContext, StalenessRule, TensorSpec,
+};
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, WireError};
 
@@ -113,9 +115,10 @@ impl InputStatistics {
     }
 
     /// The place of a layer's moments in an upload. Sums of a round are of its own models.
-    pub(super) fn place(&self, layer: &Layer) -> Place {
+    pub(super) fn place(&self, layer: &Layer) -> TensorSpec {
         let of = |shape: &[usize]| {
-            Place::new(Kind::Statistics, layer.moments(), shape, Dtype::F32).summed(Stale::Refuse)
+            TensorSpec::new(Kind::Statistics, layer.moments(), shape, Dtype::F32)
+                .summed(StalenessRule::Refuse)
         };
         match (self.gamma(layer) == 0.0, self.symmetric) {
             (true, _) => of(&[layer.inputs]),
@@ -170,7 +173,7 @@ impl InputStatistics {
     ///
     /// # Errors
     /// When no upload had them.
-    pub(super) fn total(&self, layer: &Layer, folded: &Folded) -> Result<Moments, PolicyError> {
+    pub(super) fn total(&self, layer: &Layer, folded: &Aggregate) -> Result<Moments, PolicyError> {
         Ok(self.added(layer, folded.sum(&layer.moments())?)?)
     }
 
@@ -182,7 +185,7 @@ impl InputStatistics {
         &self,
         network: &Classifier,
         member: &Client<'_, S>,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
         let form = |gamma: f64| match gamma == 0.0 {
             true => MomentForm::Diagonal,
@@ -190,7 +193,8 @@ impl InputStatistics {
         };
         let blocks = Arc::new(InputMoments::new(form(self.gamma_backbone)));
         let head = InputMoments::new(form(self.gamma_head));
-        let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
+        let loader =
+            lab.with_frozen_features(lab.train_loader(member.shard), network.frozen_part())?;
         let key = member.key.domain(Domain::Augment).named("moments");
         for batch in loader.in_order_drawn(lab.evaluation_batch, key) {
             let tap = Arc::clone(&blocks);
@@ -212,7 +216,7 @@ impl InputStatistics {
         &self,
         (layer, rows): (&Layer, Range<usize>),
         unseen: Unseen,
-        (before, folded): (&ParameterSet, &Folded),
+        (before, folded): (&ParameterSet, &Aggregate),
         theta: &mut ParameterSet,
     ) -> Result<(), PolicyError> {
         let Some(whole) = before.get(&layer.weight) else { return Ok(()) };
@@ -228,7 +232,7 @@ impl InputStatistics {
         layer: &Layer,
         unseen: Unseen,
         before: &[f32],
-        folded: &Folded,
+        folded: &Aggregate,
     ) -> Result<Vec<f32>, PolicyError> {
         let total = self.total(layer, folded)?;
         let mut answers = folded.sum(&layer.answers())?.to_vec();
@@ -256,7 +260,7 @@ pub(super) fn values_of(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usi
 }
 
 /// In what is folded the answers of a layer take the place of the mean of this parameter, where an upload has it.
-pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, up: &mut Layout) {
+pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, up: &mut MessageSpec) {
     let place = up.parameters.iter_mut().find(|place| *place.name == *parameter);
     let Some(place) = place else { return };
     place.fold.mean = None;
@@ -274,9 +278,10 @@ pub(super) fn answers(
 }
 
 /// The place of these sums.
-fn answers_place(layer: &Layer, outputs: usize) -> Place {
+fn answers_place(layer: &Layer, outputs: usize) -> TensorSpec {
     let shape = [outputs, layer.inputs];
-    Place::new(Kind::Statistics, layer.answers(), &shape, Dtype::F64).summed(Stale::Refuse)
+    TensorSpec::new(Kind::Statistics, layer.answers(), &shape, Dtype::F64)
+        .summed(StalenessRule::Refuse)
 }
 
 /// What statistics cost, in multiplications.

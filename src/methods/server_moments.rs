@@ -11,7 +11,7 @@
 use super::averaged::{Closing, Keeper, Memory, Parameter, Rows};
 use super::parts::SharedModel;
 use crate::model::{self, ParameterSet, is_buffer};
-use crate::policy::{Holdings, ModelFacts, vector_section, vectors_of};
+use crate::policy::{MemoryFootprint, ModelFacts, vector_section, vectors_of};
 use crate::quantity::TaskId;
 use crate::wire::{Loading, Saved, SavedField, Saving, WireError};
 
@@ -123,7 +123,11 @@ fn moved(parameter: &Parameter, width: usize, sums: &[f64]) -> impl Iterator<Ite
 }
 
 /// Returns what a server holds with so many moments; clients hold nothing.
-pub(super) fn holdings(shared: &SharedModel<'_>, model: &ModelFacts, moments: u64) -> Holdings {
+pub(super) fn holdings(
+    shared: &SharedModel<'_>,
+    model: &ModelFacts,
+    moments: u64,
+) -> MemoryFootprint {
     Keeper::Client.holdings(shared, model, (moments, 0))
 }
 

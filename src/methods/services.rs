@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::backbone_config;
-use crate::policy::{Method, ModelFacts, Service, WireForm, refusal, upload_layouts};
+use crate::policy::{Capability, Method, ModelFacts, WireForm, check_capability, upload_layouts};
 use crate::scenario::{Close, FaultKind, RequirementError, Scenario};
 
 /// Facts that are enough to ask a method about its layouts: what folds how depends on no number of classes.
@@ -19,8 +19,8 @@ pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
 }
 
 /// What a scenario asks for, and how to say it where a method refuses.
-struct Wish {
-    service: Service,
+struct CapabilityRequest {
+    service: Capability,
     key: &'static str,
     /// What cannot be done; `{}` is the method's name.
     refused: &'static str,
@@ -35,12 +35,12 @@ const DIFFERENCES: &str = "whose uploads are differences, such as `fedavg`";
 const MEANS: &str = "whose uploads are averaged, such as `fedavg`";
 
 /// The services that a scenario asks for.
-fn wishes(scenario: &Scenario) -> Vec<Wish> {
+fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     const OTHER: &str = "not with this method";
     let mut wishes = Vec::new();
     if scenario.privacy.secure_aggregation {
-        wishes.push(Wish {
-            service: Service::Secure,
+        wishes.push(CapabilityRequest {
+            service: Capability::SecureAggregation,
             key: "privacy.secure_aggregation",
             refused: "the uploads of `{}` cannot be added in secret",
             label: "its uploads are not plain sums",
@@ -53,12 +53,20 @@ fn wishes(scenario: &Scenario) -> Vec<Wish> {
             Close::Buffer => ("round.close", "close rounds in another way"),
             _ => ("round.late", "set `round.late = \"drop\"`"),
         };
-        let (service, refused) = (Service::Late, "late uploads of `{}` cannot be aggregated");
-        wishes.push(Wish { service, key, refused, label: OTHER, help, instead: DIFFERENCES });
+        let (service, refused) =
+            (Capability::LateUpdates, "late uploads of `{}` cannot be aggregated");
+        wishes.push(CapabilityRequest {
+            service,
+            key,
+            refused,
+            label: OTHER,
+            help,
+            instead: DIFFERENCES,
+        });
     }
     if !scenario.tasks.arrival.is_global() {
-        wishes.push(Wish {
-            service: Service::Mixed,
+        wishes.push(CapabilityRequest {
+            service: Capability::MixedTasks,
             key: "tasks.arrival",
             refused: "clients of `{}` cannot work on different tasks in one round",
             label: OTHER,
@@ -67,8 +75,8 @@ fn wishes(scenario: &Scenario) -> Vec<Wish> {
         });
     }
     if !scenario.federation.fold.is_mean() {
-        wishes.push(Wish {
-            service: Service::Robust,
+        wishes.push(CapabilityRequest {
+            service: Capability::RobustAggregation,
             key: "federation.fold",
             refused: "uploads of `{}` cannot be aggregated robustly",
             label: OTHER,
@@ -78,8 +86,8 @@ fn wishes(scenario: &Scenario) -> Vec<Wish> {
     }
     let lies = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { .. });
     if scenario.faults.iter().any(|fault| lies(&fault.kind)) {
-        wishes.push(Wish {
-            service: Service::Lies,
+        wishes.push(CapabilityRequest {
+            service: Capability::MaliciousClients,
             key: "faults",
             refused: "clients of `{}` have no update to forge",
             label: OTHER,
@@ -92,7 +100,7 @@ fn wishes(scenario: &Scenario) -> Vec<Wish> {
 
 /// Whether a scenario asks for anything that a method may refuse.
 pub(super) fn wanted(scenario: &Scenario) -> bool {
-    scenario.privacy.noise.is_some() || !wishes(scenario).is_empty()
+    scenario.privacy.noise.is_some() || !requested_capabilities(scenario).is_empty()
 }
 
 /// Everything a scenario asks for that its method, built of [`facts`], does not allow.
@@ -103,11 +111,13 @@ pub(super) fn violations(
 ) -> Vec<RequirementError> {
     let name = &scenario.method.name;
     let mut violations = Vec::new();
-    for wish in wishes(scenario) {
+    for wish in requested_capabilities(scenario) {
         let message = wish.refused.replace("{}", name);
-        let (message, label) = match refusal(method, facts, wish.service) {
+        let (message, label) = match check_capability(method, facts, wish.service) {
             Some(why) => (format!("{message}: {why}"), wish.label),
-            None if wish.service == Service::Secure && !method.profile().uses_network => {
+            None if wish.service == Capability::SecureAggregation
+                && !method.profile().uses_network =>
+            {
                 (format!("no upload of `{name}` crosses a network"), "nothing to hide it from")
             }
             None => continue,

@@ -21,7 +21,9 @@ use crate::model::{
     AdapterShape, HeadKind, HeadStart, LoraPlace, NetworkShape, Norms, ParameterSet,
 };
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Lab, ModelFacts, PolicyError, Service, Veto, kind_of};
+use crate::policy::{
+    Capability, ClientState, ModelFacts, PolicyError, Restriction, RunContext, kind_of,
+};
 use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
 use crate::wire::Kind;
 
@@ -168,7 +170,7 @@ impl Adaptation for Trainable {
     fn initial(
         &self,
         model: &ModelFacts,
-        lab: &Lab,
+        lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let below = match self.train {
@@ -202,11 +204,12 @@ impl Adaptation for Trainable {
         }
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match (self.train, self.norms) {
-            (Train::Module, Norms::Settled) => {
-                Veto::against(&[Service::Mixed], "the moments of a module settle in the first task")
-            }
+            (Train::Module, Norms::Settled) => Restriction::against(
+                &[Capability::MixedTasks],
+                "the moments of a module settle in the first task",
+            ),
             _ => Vec::new(),
         }
     }

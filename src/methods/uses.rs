@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
-use crate::policy::{CohortRule, Method, Period, RoundContext, RoundWork, one_seat_each};
+use crate::policy::{
+    CohortRule, Method, RoundContext, RoundWork, Stage, one_participant_per_client,
+};
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::{Ignored, Participants, Scenario};
+use crate::scenario::{CohortSize, Ignored, Scenario};
 
 pub use wire::Carried;
 
@@ -66,9 +68,9 @@ impl Lack {
 const SAMPLES: usize = 100_000;
 
 /// Returns the sample passes of a client in the first round of a phase of a period.
-fn passes(method: &dyn Method, (period, phase): (&Period, usize), plan: &TrainingPlan) -> f64 {
+fn passes(method: &dyn Method, (period, phase): (&Stage, usize), plan: &TrainingPlan) -> f64 {
     let round = RoundContext::alone(period, phase);
-    let seats = one_seat_each(period, &[ClientId(0)]);
+    let seats = one_participant_per_client(period, &[ClientId(0)]);
     let work = |seat| RoundWork::Participant { seat, samples: SAMPLES, plan };
     seats.iter().map(|seat| method.cost(&round, &work(seat))).sum()
 }
@@ -81,7 +83,7 @@ impl Uses {
             let rows = task..task + 1;
             let view = TaskView { task: TaskId(task as u16), rows, classes: vec![task as u32] };
             let view = Arc::new(view);
-            let period = Period::of(Arc::clone(&view), tasks);
+            let period = Stage::of(Arc::clone(&view), tasks);
             let phases = method.phases(&period, rounds);
             let more = method.phases(&period, rounds.saturating_add(1));
             if phases != more {
@@ -117,9 +119,9 @@ impl Uses {
             ignored.push(Ignored::new(key, format!("{what} {lacks} `{name}`: {why}")));
         };
         let sampling = match scenario.participation.participants {
-            Participants::All => None,
-            Participants::Count { count } => Some(("participation.count", f64::from(count))),
-            Participants::Fraction { fraction } => Some(("participation.fraction", fraction)),
+            CohortSize::All => None,
+            CohortSize::Count { count } => Some(("participation.count", f64::from(count))),
+            CohortSize::Fraction { fraction } => Some(("participation.fraction", fraction)),
         };
         let lack = match scenario.federation.clients {
             1 => Some(Lack::whole("there is one client")),

@@ -25,7 +25,7 @@ use candle_core::{DType, Device, Tensor, Var};
 pub use config::{BackboneConfig, PixelShape};
 
 use super::ops::{Groups, Precision};
-use super::{Adaptation, Bert, DeepResNet, ModelError, ParameterSet, Place, ResNet, Vit};
+use super::{Adaptation, Bert, DeepResNet, DeviceSpec, ModelError, ParameterSet, ResNet, Vit};
 
 /// A feature extractor, frozen or over variables.
 #[derive(Clone, Debug)]
@@ -142,7 +142,7 @@ impl Backbone {
     ///
     /// # Errors
     /// When there is no room, and for pixels anywhere but on the CPU.
-    pub fn at(&self, place: &Place) -> Result<Backbone, ModelError> {
+    pub fn to_device(&self, place: &DeviceSpec) -> Result<Backbone, ModelError> {
         match self {
             Backbone::Vit(vit) => Ok(vit.at(place)?.into()),
             Backbone::ResNet(network) => Ok(network.at(place)?.into()),
@@ -158,9 +158,9 @@ impl Backbone {
     }
 
     /// Where it computes.
-    pub fn place(&self) -> &Place {
-        static CPU: Place =
-            Place { device: Device::Cpu, compute: DType::F32, products: Precision::F32 };
+    pub fn place(&self) -> &DeviceSpec {
+        static CPU: DeviceSpec =
+            DeviceSpec { device: Device::Cpu, compute: DType::F32, products: Precision::F32 };
         match self {
             Backbone::Vit(vit) => vit.place(),
             Backbone::ResNet(network) => network.place(),

@@ -7,7 +7,7 @@
 use candle_core::DType;
 use thiserror::Error;
 
-use super::Place;
+use super::DeviceSpec;
 use super::ops::Precision;
 use crate::exit::{CommandError, Exit};
 use crate::scenario::{Compute, DeviceName};
@@ -46,20 +46,20 @@ impl DeviceError {
     }
 }
 
-impl Place {
+impl DeviceSpec {
     /// Opens a device for one worker.
     ///
     /// # Errors
     /// A GPU that is not there, or a program that was built without GPUs.
-    pub fn open(device: DeviceName, compute: Compute) -> Result<Place, DeviceError> {
+    pub fn open(device: DeviceName, compute: Compute) -> Result<DeviceSpec, DeviceError> {
         match device {
-            DeviceName::Cpu => Ok(Place { products: precision(compute), ..Place::cpu() }),
+            DeviceName::Cpu => Ok(DeviceSpec { products: precision(compute), ..DeviceSpec::cpu() }),
             DeviceName::Cuda(index) => {
                 let compute = match compute {
                     Compute::F32 => DType::F32,
                     Compute::Auto | Compute::Bf16 => DType::BF16,
                 };
-                Ok(Place { device: open_gpu(index)?, compute, ..Place::cpu() })
+                Ok(DeviceSpec { device: open_gpu(index)?, compute, ..DeviceSpec::cpu() })
             }
         }
     }
@@ -104,12 +104,16 @@ mod tests {
 
     #[test]
     fn a_gpu_that_cannot_be_had_says_what_to_do() {
-        assert!(Place::open(DeviceName::Cpu, Compute::Auto).is_ok_and(|p| p.same(&Place::cpu())));
-        let half = Place::open(DeviceName::Cpu, Compute::Bf16).unwrap();
+        assert!(
+            DeviceSpec::open(DeviceName::Cpu, Compute::Auto)
+                .is_ok_and(|p| p.same(&DeviceSpec::cpu()))
+        );
+        let half = DeviceSpec::open(DeviceName::Cpu, Compute::Bf16).unwrap();
         assert_eq!((half.compute, half.products), (DType::F32, Precision::Bf16));
-        assert!(!half.same(&Place::cpu()));
+        assert!(!half.same(&DeviceSpec::cpu()));
         // No machine has so many.
-        let error = Place::open(DeviceName::Cuda(4_000), Compute::Auto).unwrap_err().to_string();
+        let error =
+            DeviceSpec::open(DeviceName::Cuda(4_000), Compute::Auto).unwrap_err().to_string();
         assert!(error.contains("cuda:4000"), "{error}");
         assert!(error.contains("devices.use = [\"cpu\"]"), "{error}");
     }

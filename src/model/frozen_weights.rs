@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::Tensor;
 
 use super::parameters::{Parameter, ParameterSet};
-use super::{ModelError, Place};
+use super::{DeviceSpec, ModelError};
 
 /// Named tensors that never change. A copy shares them.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl FrozenWeights {
         shapes: Vec<(String, Vec<usize>)>,
         set: &ParameterSet,
     ) -> Result<FrozenWeights, ModelError> {
-        let device = Place::cpu().device;
+        let device = DeviceSpec::cpu().device;
         let mut named = BTreeMap::new();
         for (name, shape) in shapes {
             let tensor = set.expect(file, &name, &shape)?.tensor(&device)?;
@@ -40,7 +40,7 @@ impl FrozenWeights {
     ///
     /// # Errors
     /// When the device has no room.
-    pub fn tensor(&self, name: &str, place: &Place) -> Result<Tensor, ModelError> {
+    pub fn tensor(&self, name: &str, place: &DeviceSpec) -> Result<Tensor, ModelError> {
         Ok(self.named[name].to_device(&place.device)?.to_dtype(place.compute)?)
     }
 

@@ -85,7 +85,7 @@ pub use lora::{
 };
 pub(crate) use norm::{Norm, Running};
 pub use parameters::{Parameter, ParameterSet, Variables};
-pub use place::Place;
+pub use place::DeviceSpec;
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
 pub use prototype_head::PrototypeHead;
 pub use resnet::{ResNet, ResNetConfig, Stem, is_buffer};

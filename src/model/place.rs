@@ -10,7 +10,7 @@ use super::ops::Precision;
 /// layers in between read, write and multiply. On a CPU tensors of `bf16` only cost; what is faster there is to
 /// round the factors of products alone.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct DeviceSpec {
     /// Where tensors live.
     pub device: Device,
     /// `F32` or `BF16`.
@@ -19,21 +19,21 @@ pub struct Place {
     pub products: Precision,
 }
 
-impl Place {
+impl DeviceSpec {
     /// The CPU, in `f32`.
-    pub fn cpu() -> Place {
-        Place { device: Device::Cpu, compute: DType::F32, products: Precision::F32 }
+    pub fn cpu() -> DeviceSpec {
+        DeviceSpec { device: Device::Cpu, compute: DType::F32, products: Precision::F32 }
     }
 
     /// Whether both are the same device object (two objects of one GPU are not) and type.
-    pub fn same(&self, other: &Place) -> bool {
+    pub fn same(&self, other: &DeviceSpec) -> bool {
         self.device.same_device(&other.device)
             && (self.compute, self.products) == (other.compute, other.products)
     }
 }
 
-impl Default for Place {
-    fn default() -> Place {
-        Place::cpu()
+impl Default for DeviceSpec {
+    fn default() -> DeviceSpec {
+        DeviceSpec::cpu()
     }
 }

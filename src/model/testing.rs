@@ -3,7 +3,7 @@
 
 use candle_core::Device;
 
-use super::Place;
+use super::DeviceSpec;
 use crate::scenario::{Compute, DeviceName};
 
 /// Names the device; one that cannot be had fails the test.
@@ -16,7 +16,7 @@ thread_local! {
 fn open() -> Device {
     let Ok(name) = std::env::var(VARIABLE) else { return Device::Cpu };
     let name: DeviceName = name.parse().unwrap_or_else(|why| panic!("{VARIABLE}: {why}"));
-    Place::open(name, Compute::F32).unwrap_or_else(|why| panic!("{VARIABLE}: {why}")).device
+    DeviceSpec::open(name, Compute::F32).unwrap_or_else(|why| panic!("{VARIABLE}: {why}")).device
 }
 
 /// The device of this thread's tests; every thread has an object of its own.
@@ -25,6 +25,6 @@ pub(crate) fn device() -> Device {
 }
 
 /// The same as a place, in `f32`.
-pub(crate) fn place() -> Place {
-    Place { device: device(), ..Place::cpu() }
+pub(crate) fn place() -> DeviceSpec {
+    DeviceSpec { device: device(), ..DeviceSpec::cpu() }
 }

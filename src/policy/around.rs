@@ -6,15 +6,16 @@
 use std::sync::Arc;
 
 use super::{
-    Failure, Folded, Lab, Layout, Member, Message, MessageKind, Method, MethodProfile, Outcome,
-    Period, Phase, PolicyError, Predictor, RoundContext, RoundWork, Seat, Server, SketchFacts,
+    Aggregate, ClientResult, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
+    Method, MethodProfile, Participant, Phase, PolicyError, Predictor, RoundContext, RoundWork,
+    RunContext, Server, Stage,
 };
 use crate::numerics::streams::StreamKey;
 use crate::quantity::ClientId;
 use crate::wire::{Body, WireError};
 
 /// What may be done otherwise than inside.
-pub trait MethodHooks: Send + Sync {
+pub trait MethodWrapper: Send + Sync {
     /// The method inside.
     fn inner(&self) -> &dyn Method;
 
@@ -22,43 +23,51 @@ pub trait MethodHooks: Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         self.inner().server(lab, init)
     }
 
     /// See [`Method::phases`].
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         self.inner().phases(period, rounds)
     }
 
     /// See [`Method::seats`].
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
-        self.inner().seats(round, cohort)
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+        self.inner().participants(round, cohort)
     }
 
     /// See [`Method::train`].
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         self.inner().train(members, lab)
     }
 }
 
 /// The method that hooks make of the one inside.
-pub struct Around<H>(pub H);
+pub struct Wrapped<H>(pub H);
 
-impl<H: MethodHooks> Method for Around<H> {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+impl<H: MethodWrapper> Method for Wrapped<H> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         self.0.server(lab, init)
     }
 
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         self.0.phases(period, rounds)
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         self.0.seats(round, cohort)
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         self.0.train(members, lab)
     }
 
@@ -66,17 +75,17 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.inner().profile()
     }
 
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
-        self.0.inner().layout(message, facts)
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
+        self.0.inner().message_spec(message, facts)
     }
 
-    fn lift(
+    fn transform_upload(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
-        self.0.inner().lift(facts, sent, update)
+        self.0.inner().transform_upload(facts, sent, update)
     }
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
@@ -87,27 +96,32 @@ impl<H: MethodHooks> Method for Around<H> {
         self.0.inner().state_bytes(state)
     }
 
-    fn background(&self, down: &Message) -> Option<Arc<Body>> {
-        self.0.inner().background(down)
+    fn remote_state(&self, down: &Message) -> Option<Arc<Body>> {
+        self.0.inner().remote_state(down)
     }
 
-    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
-        self.0.inner().acquire(background, lab, init)
-    }
-
-    fn own_model(
+    fn load_remote_state(
         &self,
-        facts: &SketchFacts<'_>,
+        background: &Body,
+        lab: &RunContext,
+        init: StreamKey,
+    ) -> Result<(), PolicyError> {
+        self.0.inner().load_remote_state(background, lab, init)
+    }
+
+    fn local_model(
+        &self,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        self.0.inner().own_model(facts, sent, own, lab)
+        self.0.inner().local_model(facts, sent, own, lab)
     }
 }
 
 /// What a server may do otherwise than the one inside.
-pub trait ServerHooks: Send {
+pub trait ServerWrapper: Send {
     /// The server inside.
     fn inner(&self) -> &dyn Server;
 
@@ -118,8 +132,8 @@ pub trait ServerHooks: Send {
     ///
     /// # Errors
     /// As there.
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        self.inner_mut().begin_period(period, lab)
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+        self.inner_mut().begin_stage(period, lab)
     }
 
     /// See [`Server::end_round`].
@@ -129,8 +143,8 @@ pub trait ServerHooks: Send {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.inner_mut().end_round(round, folded, lab)
     }
@@ -139,21 +153,21 @@ pub trait ServerHooks: Send {
     ///
     /// # Errors
     /// As there.
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        self.inner_mut().end_period(period, lab)
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+        self.inner_mut().end_stage(period, lab)
     }
 }
 
-impl<H: ServerHooks> Server for Around<H> {
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        self.0.begin_period(period, lab)
+impl<H: ServerWrapper> Server for Wrapped<H> {
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+        self.0.begin_stage(period, lab)
     }
 
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
+        seats: &[Participant],
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         self.0.inner_mut().broadcast(round, seats, lab)
     }
@@ -161,22 +175,22 @@ impl<H: ServerHooks> Server for Around<H> {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.0.end_round(round, folded, lab)
     }
 
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        self.0.end_period(period, lab)
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+        self.0.end_stage(period, lab)
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         self.0.inner().predictor(lab)
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        self.0.inner().figures()
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.0.inner().metrics()
     }
 
     fn save(&self) -> Body {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{Lab, PolicyError, Predictor, Scope, parameter_sections};
+use super::{PolicyError, Predictor, RunContext, Scope, parameter_sections};
 use crate::data::Batch;
 use crate::learning::Classifier;
 use crate::model::FrozenPart;
@@ -40,7 +40,7 @@ impl Predictor for Classifier {
         scores_of(self, &Classifier::batch_features(self, batch, device)?, scope)
     }
 
-    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         Ok(self.copy_at(&lab.backbone)?.map(|copy| copy as Arc<dyn Predictor>))
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, PolicyError};
+use super::{ClientResult, PolicyError};
 
 /// Why a seat sends nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,10 @@ pub enum Failure {
 
 impl Failure {
     /// What stops a pack fails all of its members.
-    pub fn of_all(members: usize, error: impl Into<PolicyError>) -> Vec<Result<Outcome, Failure>> {
+    pub fn of_all(
+        members: usize,
+        error: impl Into<PolicyError>,
+    ) -> Vec<Result<ClientResult, Failure>> {
         vec![Err(Failure::from(error.into())); members]
     }
 }

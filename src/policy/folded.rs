@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use super::layout::{Form, Mean, Stale};
+use super::layout::{Mean, StalenessRule, TensorStructure};
 use super::{
-    Group, Layout, Message, NumberedAverage, ParameterAverage, Place, PolicyError, Seat, Weight,
+    AveragingGroup, ElementwiseAverage, Message, MessageSpec, ParameterAverage, Participant,
+    PolicyError, TensorSpec, Weight,
 };
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::symmetric::Symmetric;
@@ -18,22 +19,22 @@ use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
 /// What some seats of a round fold to.
 #[derive(Clone, Debug, Default)]
-pub struct Folded {
+pub struct Aggregate {
     /// Weighted means of differences to what was sent.
-    pub means: BTreeMap<Group, ParameterAverage>,
+    pub means: BTreeMap<AveragingGroup, ParameterAverage>,
     /// The mean in which every number has weights of its own.
-    pub numbered: NumberedAverage,
+    pub numbered: ElementwiseAverage,
     /// Sums by name of tensor; of symmetric matrices the lower triangle.
     pub sums: BTreeMap<Arc<str>, Vec<f64>>,
     /// Uploads that are handed over whole: in seat order, then those that earlier rounds had asked for.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptUpload>,
 }
 
 /// What the server knows about an upload beside its content.
 #[derive(Clone, Debug)]
-pub struct UpMeta {
+pub struct UploadMeta {
     /// The seat that sent it.
-    pub seat: Seat,
+    pub seat: Participant,
     /// The round its Down belonged to.
     pub base: Round,
     /// Aggregations since then; 0 in synchronous runs.
@@ -42,35 +43,35 @@ pub struct UpMeta {
     pub discount: f64,
 }
 
-impl UpMeta {
+impl UploadMeta {
     /// An upload of the round that asked for it.
-    pub fn timely(seat: Seat, base: Round) -> UpMeta {
-        UpMeta { seat, base, staleness: 0, discount: 1.0 }
+    pub fn timely(seat: Participant, base: Round) -> UploadMeta {
+        UploadMeta { seat, base, staleness: 0, discount: 1.0 }
     }
 }
 
 /// An upload that is handed over whole.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct KeptUpload {
     /// Whose it is.
-    pub meta: UpMeta,
+    pub meta: UploadMeta,
     /// What its seat was sent.
     pub sent: Arc<Message>,
     /// What it sends.
     pub update: Message,
 }
 
-impl Folded {
+impl Aggregate {
     /// One upload, as the layouts of its exchange declare.
     ///
     /// # Errors
     /// When it does not fit what its seat was sent.
     pub fn of(
-        meta: &UpMeta,
-        (sent, down): (&Arc<Message>, &Layout),
-        (update, up): (Message, &Layout),
-    ) -> Result<Folded, PolicyError> {
-        let mut folded = Folded::default();
+        meta: &UploadMeta,
+        (sent, down): (&Arc<Message>, &MessageSpec),
+        (update, up): (Message, &MessageSpec),
+    ) -> Result<Aggregate, PolicyError> {
+        let mut folded = Aggregate::default();
         for (group, moved) in moved((&**sent, down), (&update, up))? {
             folded.means.insert(group, moved.average().discounted(meta.discount));
         }
@@ -79,20 +80,20 @@ impl Folded {
             let Some(stale) = place.fold.sum else { continue };
             let tensor = update.tensor(place.kind, &place.name)?;
             let mut sum = summed(place, tensor.shape(), tensor.numbers())?;
-            if stale == Stale::Scaled && meta.discount != 1.0 {
+            if stale == StalenessRule::Scaled && meta.discount != 1.0 {
                 sum.iter_mut().for_each(|value| *value *= meta.discount);
             }
             folded.sums.insert(Arc::clone(&place.name), sum);
         }
         if up.places().any(|place| place.fold.keep) {
             let (meta, sent) = (meta.clone(), Arc::clone(sent));
-            folded.kept.push(Kept { meta, sent, update });
+            folded.kept.push(KeptUpload { meta, sent, update });
         }
         Ok(folded)
     }
 
     /// Joins what earlier seats fold to (`self`) with that of later ones.
-    pub fn merge(mut self, later: Folded) -> Folded {
+    pub fn merge(mut self, later: Aggregate) -> Aggregate {
         for (group, average) in later.means {
             let merged = match self.means.remove(&group) {
                 Some(mine) => mine.merge(average),
@@ -131,9 +132,13 @@ impl Folded {
     ///
     /// # Errors
     /// Where it is no sum of them.
-    pub fn of_sum(sum: &Body, down: &Layout, up: &Layout) -> Result<Folded, PolicyError> {
-        let mut folded = Folded::default();
-        let mut groups: BTreeMap<Group, Moved> = BTreeMap::new();
+    pub fn of_sum(
+        sum: &Body,
+        down: &MessageSpec,
+        up: &MessageSpec,
+    ) -> Result<Aggregate, PolicyError> {
+        let mut folded = Aggregate::default();
+        let mut groups: BTreeMap<AveragingGroup, WeightedDelta> = BTreeMap::new();
         for place in &up.parameters {
             let Some(mean) = by_upload(place) else { continue };
             let values = sum.tensor(place.kind, &place.name)?.as_f64()?;
@@ -142,7 +147,9 @@ impl Folded {
             let all = zeros(before).chain(values.iter().copied()).chain(zeros(after));
             let group = match groups.entry(mean.group) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(Moved::by(weight_in(sum, up, &mean.weight)?)),
+                Entry::Vacant(new) => {
+                    new.insert(WeightedDelta::by(weight_in(sum, up, &mean.weight)?))
+                }
             };
             group.sums.push((Arc::clone(&place.name), all.collect()));
         }
@@ -161,9 +168,9 @@ impl Folded {
 ///
 /// # Errors
 /// When the upload does not fit what was sent.
-pub fn summand(
-    (sent, down): (&Message, &Layout),
-    (update, up): (&Message, &Layout),
+pub fn masked_contribution(
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
 ) -> Result<Body, PolicyError> {
     let moved = moved((sent, down), (update, up))?;
     let moved: BTreeMap<Arc<str>, Vec<f64>> =
@@ -204,9 +211,9 @@ pub fn summand(
 ///
 /// # Errors
 /// When it does not fit what was sent.
-pub fn changed(
-    (sent, down): (&Message, &Layout),
-    (update, up): (&Message, &Layout),
+pub fn map_averaged(
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
     change: &mut dyn FnMut(f32, f32) -> f32,
 ) -> Result<Message, PolicyError> {
     let mut parameters = update.parameters.clone();
@@ -224,15 +231,15 @@ pub fn changed(
 }
 
 /// What an update moves in a mean: of every parameter the rows that the server holds up to where it was sent.
-struct Moved {
+struct WeightedDelta {
     weight: f64,
     /// `weight * (value - sent)` by parameter, flat.
     sums: Vec<(Arc<str>, Vec<f64>)>,
 }
 
-impl Moved {
-    fn by(weight: f64) -> Moved {
-        Moved { weight, sums: Vec::new() }
+impl WeightedDelta {
+    fn by(weight: f64) -> WeightedDelta {
+        WeightedDelta { weight, sums: Vec::new() }
     }
 
     fn average(self) -> ParameterAverage {
@@ -241,15 +248,15 @@ impl Moved {
 }
 
 fn moved(
-    (sent, down): (&Message, &Layout),
-    (update, up): (&Message, &Layout),
-) -> Result<BTreeMap<Group, Moved>, PolicyError> {
-    let mut groups: BTreeMap<Group, Moved> = BTreeMap::new();
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
+) -> Result<BTreeMap<AveragingGroup, WeightedDelta>, PolicyError> {
+    let mut groups: BTreeMap<AveragingGroup, WeightedDelta> = BTreeMap::new();
     for place in &up.parameters {
         let Some(mean) = by_upload(place) else { continue };
         let group = match groups.entry(mean.group) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(Moved::by(weight_of(update, &mean.weight)?)),
+            Entry::Vacant(new) => new.insert(WeightedDelta::by(weight_of(update, &mean.weight)?)),
         };
         let Some(learnt) = update.parameters.get(&place.name) else { continue };
         let (from, start) = base_of(sent, down, place, learnt)?;
@@ -262,16 +269,16 @@ fn moved(
 }
 
 /// The mean of a parameter in which an upload has one weight.
-fn by_upload(place: &Place) -> Option<&Mean> {
-    place.fold.mean.as_ref().filter(|mean| !mean.weight.is_by_number())
+fn by_upload(place: &TensorSpec) -> Option<&Mean> {
+    place.fold.mean.as_ref().filter(|mean| !mean.weight.is_elementwise())
 }
 
 /// What an update moves where every number has a weight of its own.
 fn numbered(
-    (sent, down): (&Message, &Layout),
-    (update, up): (&Message, &Layout),
-) -> Result<NumberedAverage, PolicyError> {
-    let mut average = NumberedAverage::default();
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
+) -> Result<ElementwiseAverage, PolicyError> {
+    let mut average = ElementwiseAverage::default();
     for place in &up.parameters {
         let Some(weights) = place.weights() else { continue };
         let Some(learnt) = update.parameters.get(&place.name) else { continue };
@@ -288,8 +295,8 @@ fn numbered(
 /// What a parameter of an upload was sent as, and where its numbers begin there.
 fn base_of<'m>(
     sent: &'m Message,
-    down: &Layout,
-    place: &Place,
+    down: &MessageSpec,
+    place: &TensorSpec,
     learnt: &Parameter,
 ) -> Result<(&'m Parameter, usize), PolicyError> {
     let misfit = || {
@@ -308,9 +315,9 @@ fn base_of<'m>(
 }
 
 /// How many numbers of a parameter the server holds before those of an upload, and after them as far as they were sent.
-fn around(up: &Place, down: Option<&Place>) -> (usize, usize) {
+fn around(up: &TensorSpec, down: Option<&TensorSpec>) -> (usize, usize) {
     let width = width(&up.shape);
-    let rows = |place: &Place| place.shape.first().copied().unwrap_or(1);
+    let rows = |place: &TensorSpec| place.shape.first().copied().unwrap_or(1);
     let end = up.first_row + rows(up);
     let sent = down.map_or(end, |down| down.first_row + rows(down));
     (up.first_row * width, sent.saturating_sub(end) * width)
@@ -329,7 +336,7 @@ fn weight_of(update: &Message, weight: &Weight) -> Result<f64, PolicyError> {
 }
 
 /// The weight in a sum of summands.
-fn weight_in(sum: &Body, up: &Layout, weight: &Weight) -> Result<f64, PolicyError> {
+fn weight_in(sum: &Body, up: &MessageSpec, weight: &Weight) -> Result<f64, PolicyError> {
     let name = weight.tensor();
     let missing = || WireError::Malformed(format!("a sum without its weight `{name}`"));
     let place = up.other(name).ok_or_else(missing)?;
@@ -337,9 +344,9 @@ fn weight_in(sum: &Body, up: &Layout, weight: &Weight) -> Result<f64, PolicyErro
 }
 
 /// Numbers to be added: of symmetric matrices the lower triangle, the mean of both halves where both travel.
-fn summed(place: &Place, shape: &[usize], values: Vec<f64>) -> Result<Vec<f64>, PolicyError> {
+fn summed(place: &TensorSpec, shape: &[usize], values: Vec<f64>) -> Result<Vec<f64>, PolicyError> {
     match (place.form, shape) {
-        (Form::Symmetric, [rows, columns]) if rows == columns => {
+        (TensorStructure::Symmetric, [rows, columns]) if rows == columns => {
             let matrix = Symmetric::from_full(*rows, &values);
             let misfit = || WireError::Malformed(format!("`{}` is no matrix", place.name));
             Ok(matrix.ok_or_else(misfit)?.packed().to_vec())

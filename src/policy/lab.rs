@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{ClassCounts, ModelFacts, PolicyError, Predictor, RoundContext, Scope, Seat, WireForm};
+use super::{
+    ClassCounts, ModelFacts, Participant, PolicyError, Predictor, RoundContext, Scope, WireForm,
+};
 use crate::data::{
-    Auxiliary, Batch, Curriculum, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard,
-    Split, Transform,
+    Auxiliary, Batch, Dataset, FreshClients, HeldRows, Loader, SampleRows, Shard, Split,
+    TaskSequence, Transform,
 };
 use crate::learning::evaluation::evaluate;
 use crate::learning::{FeatureCache, FeatureStore, QueryView, TrainingPlan};
-use crate::model::{Backbone, FrozenPart, Place};
+use crate::model::{Backbone, DeviceSpec, FrozenPart};
 
 /// Device, frozen backbone, data and the local training plan of a run.
 ///
 /// Cloning is cheap; every worker owns one.
 #[derive(Clone)]
-pub struct Lab {
+pub struct RunContext {
     /// Where tensors live.
     pub device: Device,
     /// The backbone as loaded, frozen.
@@ -26,7 +28,7 @@ pub struct Lab {
     /// The data set; shards index its train split.
     pub dataset: Arc<Dataset>,
     /// Class order and tasks.
-    pub curriculum: Arc<Curriculum>,
+    pub curriculum: Arc<TaskSequence>,
     /// Augmentation of local training.
     pub train_transform: Arc<Transform>,
     /// Transform of statistics passes (prototypes, Gaussians).
@@ -47,17 +49,17 @@ pub struct Lab {
     pub reported: Option<FreshClients>,
 }
 
-impl Lab {
+impl RunContext {
     /// On the CPU, with images as they are, the defaults of local training and of the feature cache.
     ///
     /// What a program that builds a federation by hand begins with; a scenario says everything itself.
     pub fn new(
         backbone: impl Into<Arc<Backbone>>,
         dataset: impl Into<Arc<Dataset>>,
-        curriculum: impl Into<Arc<Curriculum>>,
-    ) -> Lab {
+        curriculum: impl Into<Arc<TaskSequence>>,
+    ) -> RunContext {
         let transform = Arc::new(Transform::default());
-        Lab {
+        RunContext {
             device: Device::Cpu,
             backbone: backbone.into(),
             dataset: dataset.into(),
@@ -86,13 +88,13 @@ impl Lab {
     }
 
     /// The same with the learning rate of a round, for the clients that train in it.
-    pub fn in_round(&self, round: &RoundContext) -> Lab {
+    pub fn in_round(&self, round: &RoundContext) -> RunContext {
         self.at_round(round.round_in_phase, round.rounds_in_phase)
     }
 
     /// The same by the round's number within its phase, and how many that has.
-    pub fn at_round(&self, now: u32, of: u32) -> Lab {
-        Lab { training: self.training.in_round(now, of), ..self.clone() }
+    pub fn at_round(&self, now: u32, of: u32) -> RunContext {
+        RunContext { training: self.training.in_round(now, of), ..self.clone() }
     }
 
     /// Shuffled, augmented batches of a shard.
@@ -125,18 +127,18 @@ impl Lab {
 
     /// How many samples of which head row a seat says it has: those of its shard, unless the partition
     /// says otherwise.
-    pub fn label_counts(&self, seat: &Seat, shard: &Shard) -> ClassCounts {
+    pub fn reported_label_counts(&self, seat: &Participant, shard: &Shard) -> ClassCounts {
         let said = self
             .reported
             .as_ref()
             .and_then(|fresh| fresh.reported(&seat.view, seat.client, &self.dataset.class_sizes()));
-        let Some(said) = said else { return self.held_counts(shard) };
+        let Some(said) = said else { return self.shard_label_counts(shard) };
         let rows = seat.view.rows.clone().map(|row| row as u32);
         rows.zip(said).filter(|(_, count)| *count > 0).collect()
     }
 
     /// How many samples of which head row a shard holds.
-    pub fn held_counts(&self, shard: &Shard) -> ClassCounts {
+    pub fn shard_label_counts(&self, shard: &Shard) -> ClassCounts {
         let mut counts = ClassCounts::new();
         for sample in shard.iter() {
             let class = self.dataset.train.labels()[*sample as usize];
@@ -147,18 +149,22 @@ impl Lab {
 
     /// This lab at another place, with a copy of the backbone there; what a worker of a GPU starts
     /// with. Features frozen by an earlier method are placed when they are asked.
-    pub fn at(&self, place: &Place) -> Result<Lab, PolicyError> {
+    pub fn to_device(&self, place: &DeviceSpec) -> Result<RunContext, PolicyError> {
         if self.backbone.place().same(place) && self.device.same_device(&place.device) {
             return Ok(self.clone());
         }
-        let backbone = Arc::new(self.backbone.at(place)?);
-        Ok(Lab { device: place.device.clone(), backbone, ..self.clone() })
+        let backbone = Arc::new(self.backbone.to_device(place)?);
+        Ok(RunContext { device: place.device.clone(), backbone, ..self.clone() })
     }
 
     /// The same loader with the outputs of the backbone's frozen `part` in place of pixels; what is
     /// missing of them is computed first. Where nothing is kept, as under a transform that draws, it comes
     /// back as it is: ask for `batch_features` or `batch_scores`, which take both.
-    pub fn frozen(&self, loader: Loader, part: FrozenPart) -> Result<Loader, PolicyError> {
+    pub fn with_frozen_features(
+        &self,
+        loader: Loader,
+        part: FrozenPart,
+    ) -> Result<Loader, PolicyError> {
         if let FrozenPart::Adapted(_) = part {
             return Ok(loader);
         }
@@ -173,7 +179,7 @@ impl Lab {
     /// Queries of a transform that draws nothing are kept as features are, and shared with whoever asks for
     /// those. A loader that augments gets queries of the samples as the statistics transform sees them, or, for
     /// [`QueryView::Augmented`], none: they are then computed from the pixels of each batch.
-    pub fn queried(&self, loader: Loader, view: QueryView) -> Result<Loader, PolicyError> {
+    pub fn with_queries(&self, loader: Loader, view: QueryView) -> Result<Loader, PolicyError> {
         let transform = match view {
             _ if loader.transform().is_deterministic() => loader.transform(),
             QueryView::Clean if self.statistics_transform.is_deterministic() => {
@@ -211,17 +217,17 @@ impl Lab {
 
     /// [`frozen`](Lab::frozen) for what `predictor` answers from: where an earlier method adapted the
     /// backbone and froze it, its features are kept as well; where it asks queries, they come along.
-    pub fn frozen_of(
+    pub fn with_features_for(
         &self,
         loader: Loader,
         predictor: &dyn Predictor,
     ) -> Result<Loader, PolicyError> {
         let loader = match predictor.asks_queries() {
-            true => self.queried(loader, QueryView::Clean)?,
+            true => self.with_queries(loader, QueryView::Clean)?,
             false => loader,
         };
         let part = predictor.frozen_part();
-        let FrozenPart::Adapted(_) = part else { return self.frozen(loader, part) };
+        let FrozenPart::Adapted(_) = part else { return self.with_frozen_features(loader, part) };
         let Some(store) = self.store(&loader, part)? else { return Ok(loader) };
         let rows = |pixels: &Tensor| predictor.features(pixels);
         store.fill_with(&rows, &self.device, &loader.base().1)?;
@@ -257,7 +263,7 @@ impl Lab {
         }
         let loader =
             Loader::new(Arc::clone(test), own, Arc::clone(curriculum), Arc::clone(transform));
-        let loader = self.frozen_of(loader, predictor)?;
+        let loader = self.with_features_for(loader, predictor)?;
         let (scope, classes) = (Scope::Task(rows.clone()), curriculum.classes());
         let tally = evaluate(&loader, self.evaluation_batch, classes, rows.clone(), |batch| {
             predictor.batch_scores(batch, &self.device, &scope)
@@ -277,14 +283,14 @@ mod tests {
     use crate::data::{ClassOrder, FreshLaw, TaskSizes, digits};
     use crate::learning::Schedule;
     use crate::model::{PixelShape, embedded_vit};
-    use crate::policy::{Period, one_seat_each};
+    use crate::policy::{Stage, one_participant_per_client};
     use crate::quantity::ClientId;
     use candle_core::DType;
 
-    fn lab() -> Lab {
-        let curriculum = Curriculum::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2));
+    fn lab() -> RunContext {
+        let curriculum = TaskSequence::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2));
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-        Lab::new(pixels, digits::embedded().unwrap(), curriculum.unwrap())
+        RunContext::new(pixels, digits::embedded().unwrap(), curriculum.unwrap())
     }
 
     #[test]
@@ -295,38 +301,39 @@ mod tests {
         let shard: Shard = [by_class[3][0], by_class[8][4], by_class[3][9]].into_iter().collect();
         let [three, eight] = [3, 8].map(|class| lab.curriculum.row_of(class));
         assert_ne!([three, eight], [3, 8]);
-        assert_eq!(lab.held_counts(&shard), ClassCounts::from([(three, 2), (eight, 1)]));
+        assert_eq!(lab.shard_label_counts(&shard), ClassCounts::from([(three, 2), (eight, 1)]));
     }
 
     #[test]
     fn what_a_client_reports_takes_the_place_of_what_it_holds() {
         let law = FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
         let fresh = FreshClients { law, seed: 1 };
-        let lab = Lab { reported: Some(fresh), ..lab() };
+        let lab = RunContext { reported: Some(fresh), ..lab() };
         let view = Arc::clone(&lab.curriculum.tasks[1]);
-        let seat = one_seat_each(&Period::of(Arc::clone(&view), 10), &[ClientId(7)]).remove(0);
+        let seat =
+            one_participant_per_client(&Stage::of(Arc::clone(&view), 10), &[ClientId(7)]).remove(0);
         let said = fresh.reported(&view, ClientId(7), &lab.dataset.class_sizes()).unwrap();
         let nothing = Shard::from([]);
-        let counts = lab.label_counts(&seat, &nothing);
+        let counts = lab.reported_label_counts(&seat, &nothing);
         assert_eq!(counts.len(), 3, "three of five classes");
         for (row, said) in (5..10).zip(said) {
             assert_eq!(counts.get(&row).copied().unwrap_or(0), said);
         }
-        let holds = Lab { reported: None, ..lab };
-        assert!(holds.label_counts(&seat, &nothing).is_empty());
+        let holds = RunContext { reported: None, ..lab };
+        assert!(holds.reported_label_counts(&seat, &nothing).is_empty());
     }
 
     #[test]
     fn a_lab_has_the_rate_of_its_round_and_the_backbone_of_its_place() {
         let training = TrainingPlan { round_schedule: Schedule::Cosine, ..TrainingPlan::default() };
-        let lab = Lab { training, ..lab() };
+        let lab = RunContext { training, ..lab() };
         let later = lab.at_round(5, 10).training;
         assert!(later.optimiser.learning_rate() < lab.training.optimiser.learning_rate());
         assert_eq!(later, lab.training.in_round(5, 10));
-        let lab = Lab { backbone: Arc::new(embedded_vit().unwrap().into()), ..lab };
-        let half = Place { compute: DType::BF16, ..Place::cpu() };
-        let there = lab.at(&half).unwrap();
+        let lab = RunContext { backbone: Arc::new(embedded_vit().unwrap().into()), ..lab };
+        let half = DeviceSpec { compute: DType::BF16, ..DeviceSpec::cpu() };
+        let there = lab.to_device(&half).unwrap();
         assert!(there.backbone.place().same(&half) && !Arc::ptr_eq(&there.backbone, &lab.backbone));
-        assert!(Arc::ptr_eq(&lab.at(&Place::cpu()).unwrap().backbone, &lab.backbone));
+        assert!(Arc::ptr_eq(&lab.to_device(&DeviceSpec::cpu()).unwrap().backbone, &lab.backbone));
     }
 }

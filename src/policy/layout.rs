@@ -11,29 +11,29 @@ use std::sync::Arc;
 use super::{KINDS, kind_of};
 use crate::numerics::symmetric::Symmetric;
 use crate::wire::{
-    BodySketch, Dtype, Kind, NamedTensor, SectionSketch, TensorSketch, Values, WireError,
+    BodyShape, Dtype, Kind, NamedTensor, SectionShape, TensorShape, Values, WireError,
 };
 
 /// What a message of one direction holds in one exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct MessageSpec {
     /// The control fields, as far as they are known beforehand. Their length is what counts.
     pub control: Vec<u8>,
     /// Parameters, in any order; they travel by kind and name.
-    pub parameters: Vec<Place>,
+    pub parameters: Vec<TensorSpec>,
     /// Other tensors, in the order in which they travel; neighbours of one kind share a section.
-    pub extra: Vec<Place>,
+    pub extra: Vec<TensorSpec>,
     /// Assets that a Down names.
-    pub assets: Vec<AssetSketch>,
+    pub assets: Vec<AssetSpec>,
     /// Whether the size of an Up is known before training.
-    pub size: UpSize,
+    pub size: UploadSize,
     /// Whether a Down may hold less beside its parameters than is declared: what the server knows by then.
     pub at_most: bool,
 }
 
 /// The place of a tensor in a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TensorSpec {
     /// What it is charged as.
     pub kind: Kind,
     /// Its name, unique within its kind.
@@ -42,16 +42,16 @@ pub struct Place {
     pub shape: Vec<usize>,
     /// Its numbers.
     pub dtype: Dtype,
-    pub form: Form,
+    pub form: TensorStructure,
     /// The row of the whole tensor that its first row is.
     pub first_row: usize,
     /// What becomes of it on the server.
-    pub fold: Fold,
+    pub fold: Aggregation,
 }
 
 /// What the values of a tensor obey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum TensorStructure {
     /// Nothing.
     #[default]
     Plain,
@@ -62,11 +62,11 @@ pub enum Form {
 
 /// What becomes of a tensor on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fold {
+pub struct Aggregation {
     /// The weighted mean of differences to what was sent. For parameters.
     pub mean: Option<Mean>,
     /// Added up, in f64.
-    pub sum: Option<Stale>,
+    pub sum: Option<StalenessRule>,
     /// Handed to the server whole, by seat.
     pub keep: bool,
 }
@@ -75,14 +75,14 @@ pub struct Fold {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mean {
     /// Over whom.
-    pub group: Group,
+    pub group: AveragingGroup,
     /// How much an update counts.
     pub weight: Weight,
 }
 
 /// Over whom a mean is taken. Means are applied in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum AveragingGroup {
     /// Everybody who sent something; rows that somebody did not send count as unchanged.
     All,
     /// Those who learnt this task, from 0: nobody else could change these rows.
@@ -100,26 +100,26 @@ pub enum Weight {
     Presence(&'static str),
     /// Every number has a weight of its own, the same number of a sent tensor of that shape: the one that is called
     /// as the parameter is, behind this prefix. See [`NumberedAverage`](super::NumberedAverage).
-    Each(&'static str),
+    Elementwise(&'static str),
 }
 
 impl Weight {
     /// The tensor it is read from, or what the names of those tensors begin with.
     pub fn tensor(&self) -> &'static str {
         match self {
-            Weight::Sum(name) | Weight::Presence(name) | Weight::Each(name) => name,
+            Weight::Sum(name) | Weight::Presence(name) | Weight::Elementwise(name) => name,
         }
     }
 
     /// Whether every number has its own.
-    pub fn is_by_number(&self) -> bool {
-        matches!(self, Weight::Each(_))
+    pub fn is_elementwise(&self) -> bool {
+        matches!(self, Weight::Elementwise(_))
     }
 
     /// The weight of so many samples.
     pub fn of(&self, samples: f64) -> f64 {
         match self {
-            Weight::Sum(_) | Weight::Each(_) => samples,
+            Weight::Sum(_) | Weight::Elementwise(_) => samples,
             Weight::Presence(_) => f64::from(u8::from(samples > 0.0)),
         }
     }
@@ -127,7 +127,7 @@ impl Weight {
 
 /// What a sum makes of an upload that an earlier round asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stale {
+pub enum StalenessRule {
     /// It cannot be added any more.
     Refuse,
     /// It is added whole: what it counts does not age.
@@ -136,58 +136,58 @@ pub enum Stale {
     Scaled,
 }
 
-impl Place {
+impl TensorSpec {
     /// A tensor that is read by the server and folded by nobody.
-    pub fn new(kind: Kind, name: impl Into<Arc<str>>, shape: &[usize], dtype: Dtype) -> Place {
-        Place {
+    pub fn new(kind: Kind, name: impl Into<Arc<str>>, shape: &[usize], dtype: Dtype) -> TensorSpec {
+        TensorSpec {
             kind,
             name: name.into(),
             shape: shape.to_vec(),
             dtype,
-            form: Form::Plain,
+            form: TensorStructure::Plain,
             first_row: 0,
-            fold: Fold::default(),
+            fold: Aggregation::default(),
         }
     }
 
-    pub fn parameter(name: impl Into<Arc<str>>, shape: &[usize]) -> Place {
+    pub fn parameter(name: impl Into<Arc<str>>, shape: &[usize]) -> TensorSpec {
         let name = name.into();
-        Place::new(kind_of(&name), name, shape, Dtype::F32)
+        TensorSpec::new(kind_of(&name), name, shape, Dtype::F32)
     }
 
     /// The same, averaged.
-    pub fn averaged(self, group: Group, weight: Weight) -> Place {
-        Place { fold: Fold { mean: Some(Mean { group, weight }), ..self.fold }, ..self }
+    pub fn averaged(self, group: AveragingGroup, weight: Weight) -> TensorSpec {
+        TensorSpec { fold: Aggregation { mean: Some(Mean { group, weight }), ..self.fold }, ..self }
     }
 
     /// The tensor of weights beside it, where every number has its own.
-    pub fn weights(&self) -> Option<Place> {
-        let Mean { weight: Weight::Each(prefix), .. } = self.fold.mean.as_ref()? else {
+    pub fn weights(&self) -> Option<TensorSpec> {
+        let Mean { weight: Weight::Elementwise(prefix), .. } = self.fold.mean.as_ref()? else {
             return None;
         };
         let name = format!("{prefix}{}", self.name);
-        let place = Place::new(Kind::Statistics, name, &self.shape, Dtype::F32);
+        let place = TensorSpec::new(Kind::Statistics, name, &self.shape, Dtype::F32);
         Some(place.from_row(self.first_row))
     }
 
     /// The same, added up.
-    pub fn summed(self, stale: Stale) -> Place {
-        Place { fold: Fold { sum: Some(stale), ..self.fold }, ..self }
+    pub fn summed(self, stale: StalenessRule) -> TensorSpec {
+        TensorSpec { fold: Aggregation { sum: Some(stale), ..self.fold }, ..self }
     }
 
     /// The same, kept.
-    pub fn kept(self) -> Place {
-        Place { fold: Fold { keep: true, ..self.fold }, ..self }
+    pub fn kept(self) -> TensorSpec {
+        TensorSpec { fold: Aggregation { keep: true, ..self.fold }, ..self }
     }
 
     /// The same as a symmetric matrix.
-    pub fn symmetric(self) -> Place {
-        Place { form: Form::Symmetric, ..self }
+    pub fn symmetric(self) -> TensorSpec {
+        TensorSpec { form: TensorStructure::Symmetric, ..self }
     }
 
     /// The same, whose first row is that row of the whole.
-    pub fn from_row(self, first_row: usize) -> Place {
-        Place { first_row, ..self }
+    pub fn from_row(self, first_row: usize) -> TensorSpec {
+        TensorSpec { first_row, ..self }
     }
 
     /// A tensor that fills the place, of real numbers; of a symmetric matrix they are the lower triangle row by row.
@@ -197,7 +197,7 @@ impl Place {
     pub fn tensor(&self, numbers: &[f64]) -> Result<NamedTensor, WireError> {
         let misfit = |what: &str| WireError::Malformed(format!("`{}` {what}", self.name));
         let all = match (self.form, &*self.shape) {
-            (Form::Symmetric, [order, columns]) if order == columns => {
+            (TensorStructure::Symmetric, [order, columns]) if order == columns => {
                 let matrix = Symmetric::from_packed(*order, numbers.to_vec());
                 matrix.ok_or_else(|| misfit("is not filled by that triangle"))?.full().into()
             }
@@ -211,52 +211,54 @@ impl Place {
         NamedTensor::new(Arc::clone(&self.name), &*self.shape, values)
     }
 
-    fn sketch(&self) -> TensorSketch {
-        TensorSketch::new(Arc::clone(&self.name), self.shape.clone(), self.dtype)
+    fn sketch(&self) -> TensorShape {
+        TensorShape::new(Arc::clone(&self.name), self.shape.clone(), self.dtype)
     }
 }
 
-impl Layout {
+impl MessageSpec {
     /// A layout of parameters alone.
-    pub fn of(parameters: Vec<Place>) -> Layout {
-        Layout { parameters, ..Layout::default() }
+    pub fn of(parameters: Vec<TensorSpec>) -> MessageSpec {
+        MessageSpec { parameters, ..MessageSpec::default() }
     }
 
     /// The shape of the body: parameters by kind and name, then the other tensors in order.
-    pub fn body(&self) -> BodySketch {
-        let mut sorted: Vec<&Place> = self.parameters.iter().collect();
+    pub fn body(&self) -> BodyShape {
+        let mut sorted: Vec<&TensorSpec> = self.parameters.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
         let of_kind = |kind| {
             let places = sorted.iter().filter(|place| place.kind == kind);
-            SectionSketch::new(kind, places.map(|place| place.sketch()).collect())
+            SectionShape::new(kind, places.map(|place| place.sketch()).collect())
         };
-        let mut sections: Vec<SectionSketch> = KINDS.map(of_kind).into();
+        let mut sections: Vec<SectionShape> = KINDS.map(of_kind).into();
         sections.retain(|section| !section.tensors.is_empty());
         for same in self.extra.chunk_by(|a, b| a.kind == b.kind) {
-            sections
-                .push(SectionSketch::new(same[0].kind, same.iter().map(Place::sketch).collect()));
+            sections.push(SectionShape::new(
+                same[0].kind,
+                same.iter().map(TensorSpec::sketch).collect(),
+            ));
         }
-        BodySketch::new(self.control.len(), sections)
+        BodyShape::new(self.control.len(), sections)
     }
 
     /// All places: parameters, then the others.
-    pub fn places(&self) -> impl Iterator<Item = &Place> {
+    pub fn places(&self) -> impl Iterator<Item = &TensorSpec> {
         self.parameters.iter().chain(&self.extra)
     }
 
     /// The parameter of this name.
-    pub fn parameter(&self, name: &str) -> Option<&Place> {
+    pub fn parameter(&self, name: &str) -> Option<&TensorSpec> {
         self.parameters.iter().find(|place| &*place.name == name)
     }
 
     /// The other tensor of this name.
-    pub fn other(&self, name: &str) -> Option<&Place> {
+    pub fn other(&self, name: &str) -> Option<&TensorSpec> {
         self.extra.iter().find(|place| &*place.name == name)
     }
 
     /// Names of symmetric matrices.
     pub fn symmetric(&self) -> Vec<&str> {
-        let matrices = self.places().filter(|place| place.form == Form::Symmetric);
+        let matrices = self.places().filter(|place| place.form == TensorStructure::Symmetric);
         matrices.map(|place| &*place.name).collect()
     }
 }
@@ -264,7 +266,7 @@ impl Layout {
 /// Whether the size of an Up is known before training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UpSize {
+pub enum UploadSize {
     /// The same for every client.
     #[default]
     Static,
@@ -276,12 +278,12 @@ pub enum UpSize {
 
 /// Shape of an asset that a Down names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssetSketch {
+pub struct AssetSpec {
     /// Name within the method.
     pub name: &'static str,
     pub version: u32,
     /// Its content.
-    pub body: BodySketch,
+    pub body: BodyShape,
 }
 
 #[cfg(test)]
@@ -299,29 +301,29 @@ mod tests {
 
     #[test]
     fn matrices_are_those_said_to_be_symmetric() {
-        let plain = Place::parameter("a", &[2, 2]);
-        let gram = Place::new(Kind::Statistics, "gram", &[2, 2], Dtype::F64).symmetric();
-        let layout = Layout { extra: vec![gram], ..Layout::of(vec![plain]) };
+        let plain = TensorSpec::parameter("a", &[2, 2]);
+        let gram = TensorSpec::new(Kind::Statistics, "gram", &[2, 2], Dtype::F64).symmetric();
+        let layout = MessageSpec { extra: vec![gram], ..MessageSpec::of(vec![plain]) };
         assert_eq!(layout.symmetric(), ["gram"]);
     }
 
     #[test]
     fn a_body_has_sections_by_kind_and_what_else_is_sent_in_order() {
-        let extra = |kind, name| Place::new(kind, name, &[3], Dtype::F64);
-        let layout = Layout {
+        let extra = |kind, name| TensorSpec::new(kind, name, &[3], Dtype::F64);
+        let layout = MessageSpec {
             extra: vec![
                 extra(Kind::Statistics, "z"),
                 extra(Kind::Statistics, "a"),
                 extra(Kind::Settings, "m"),
             ],
-            ..Layout::of(vec![
-                Place::parameter("head.weight", &[2, 4]),
-                Place::parameter("blocks.0.weight", &[4, 4]),
-                Place::parameter("head.bias", &[2]),
+            ..MessageSpec::of(vec![
+                TensorSpec::parameter("head.weight", &[2, 4]),
+                TensorSpec::parameter("blocks.0.weight", &[4, 4]),
+                TensorSpec::parameter("head.bias", &[2]),
             ])
         };
         let body = layout.body();
-        let told = |section: &SectionSketch| -> Vec<String> {
+        let told = |section: &SectionShape| -> Vec<String> {
             section.tensors.iter().map(|tensor| tensor.name.to_string()).collect()
         };
         let sections: Vec<Vec<String>> = body.sections.iter().map(told).collect();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Layout, Place, parameter_sections, parameters_of};
+use super::{MessageSpec, TensorSpec, parameter_sections, parameters_of};
 use crate::model::ParameterSet;
 use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, Values, WireError};
 
@@ -39,12 +39,12 @@ impl Message {
     /// # Errors
     /// Where names, shapes or types are not those of the layout.
     pub fn filling(
-        layout: &Layout,
+        layout: &MessageSpec,
         parameters: ParameterSet,
         values: impl IntoIterator<Item = Values>,
     ) -> Result<Message, WireError> {
         let misfit = |name: &str| WireError::Malformed(format!("`{name}` is not as its layout"));
-        let differs = |place: &&Place| {
+        let differs = |place: &&TensorSpec| {
             parameters.get(&place.name).is_none_or(|found| found.shape != place.shape)
         };
         if let Some(place) = layout.parameters.iter().find(differs) {
@@ -199,12 +199,12 @@ mod tests {
     fn a_message_fills_its_layout_or_is_none() -> Result<(), WireError> {
         let bias = Parameter { shape: vec![2], values: [1.0, 2.0].into() };
         let set = || -> ParameterSet { [("head.bias", bias.clone())].into_iter().collect() };
-        let mut layout = Layout::of(vec![Place::parameter("head.bias", &[2])]);
+        let mut layout = MessageSpec::of(vec![TensorSpec::parameter("head.bias", &[2])]);
         layout.control = vec![3];
         layout.extra = vec![
-            Place::new(Kind::Statistics, "counts", &[2], Dtype::U32),
-            Place::new(Kind::Statistics, "sum", &[], Dtype::F64),
-            Place::new(Kind::Prototypes, "means", &[1, 1], Dtype::F64),
+            TensorSpec::new(Kind::Statistics, "counts", &[2], Dtype::U32),
+            TensorSpec::new(Kind::Statistics, "sum", &[], Dtype::F64),
+            TensorSpec::new(Kind::Prototypes, "means", &[1, 1], Dtype::F64),
         ];
         let values = || {
             let number = |values: &[f64]| Values::F64(values.into());

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::{
-    Failure, Folded, Lab, Layout, Message, MethodProfile, Period, Phase, PolicyError, Predictor,
-    RoundContext, Seat, SketchFacts, one_seat_each,
+    Aggregate, ExchangeFacts, Failure, Message, MessageSpec, MethodProfile, Participant, Phase,
+    PolicyError, Predictor, RoundContext, RunContext, Stage, one_participant_per_client,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -21,35 +21,35 @@ pub trait Method: Send + Sync {
     ///
     /// # Errors
     /// When the backbone is not what the method needs.
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError>;
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError>;
 
     /// Returns what is known about the method before it runs. The same at every call.
     fn profile(&self) -> MethodProfile;
 
     /// Lists the phases of a period. `rounds` is the scenario's `federation.rounds`.
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         let _ = period;
         vec![Phase::train(rounds)]
     }
 
     /// Lists the seats of a round, from its cohort (sorted by client): one per client, unless clients have several or
     /// roles of their own. A pure function, which a plan may call as well.
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
-        one_seat_each(&round.period, cohort)
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+        one_participant_per_client(&round.period, cohort)
     }
 
     /// Returns the layout of a message of an exchange. A download does not depend on what its receiver holds: the server
     /// does not know it.
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout;
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec;
 
     /// Makes of an upload its [contribution](MessageKind::Contribution). Pure; runs as a device job on the server's side,
     /// before staleness, clipping and folding.
     ///
     /// # Errors
     /// An upload that cannot be used: it is refused, and the run goes on.
-    fn lift(
+    fn transform_upload(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
@@ -70,7 +70,8 @@ pub trait Method: Send + Sync {
 
     /// Trains the clients of a pack: one outcome per member, in order; each member fails alone. A member whose training
     /// fails may leave any state behind, the engine puts the earlier one back.
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>>;
+    fn train(&self, members: &mut [Member], lab: &RunContext)
+    -> Vec<Result<ClientResult, Failure>>;
 
     /// Returns the bytes that a client with this state must keep; by default those of its tensors. A run that is forked
     /// with other settings asks before anything is written if the method can go on from states that clients have kept.
@@ -83,7 +84,7 @@ pub trait Method: Send + Sync {
 
     /// Returns what a process without the server must [acquire](Method::acquire) before it can learn from this download,
     /// beside the download and its assets.
-    fn background(&self, down: &Message) -> Option<Arc<Body>> {
+    fn remote_state(&self, down: &Message) -> Option<Arc<Body>> {
         let _ = down;
         None
     }
@@ -92,7 +93,12 @@ pub trait Method: Send + Sync {
     ///
     /// # Errors
     /// When it is not from there, or the backbone is another.
-    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
+    fn load_remote_state(
+        &self,
+        background: &Body,
+        lab: &RunContext,
+        init: StreamKey,
+    ) -> Result<(), PolicyError> {
         let _ = (background, lab, init);
         Ok(())
     }
@@ -101,12 +107,12 @@ pub trait Method: Send + Sync {
     ///
     /// # Errors
     /// When the messages do not fit each other.
-    fn own_model(
+    fn local_model(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let _ = (facts, sent, own, lab);
         Ok(None)
@@ -128,7 +134,7 @@ pub enum MessageKind {
 #[derive(Clone, Copy, Debug)]
 pub enum RoundWork<'a> {
     /// A seat's, over so many samples.
-    Participant { seat: &'a Seat, samples: usize, plan: &'a TrainingPlan },
+    Participant { seat: &'a Participant, samples: usize, plan: &'a TrainingPlan },
     /// The server's as a round of so many updates closes: what it learns, draws or solves beyond folding them.
     Server { updates: usize },
 }
@@ -139,7 +145,7 @@ pub trait Server: Send {
     ///
     /// # Errors
     /// What the method reports; it ends the run.
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         let _ = (period, lab);
         Ok(())
     }
@@ -151,8 +157,8 @@ pub trait Server: Send {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
+        seats: &[Participant],
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError>;
 
     /// The round closes; `folded` is `None` where nothing arrived.
@@ -162,15 +168,15 @@ pub trait Server: Send {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError>;
 
     /// All phases of the period are over.
     ///
     /// # Errors
     /// As [`begin_period`](Server::begin_period).
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         let _ = (period, lab);
         Ok(())
     }
@@ -179,10 +185,10 @@ pub trait Server: Send {
     ///
     /// # Errors
     /// As [`begin_period`](Server::begin_period).
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError>;
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError>;
 
     /// Named figures of the last round for the journal (what was solved, estimated, chosen), in a fixed order.
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 
@@ -199,11 +205,11 @@ pub trait Server: Send {
 /// One seat of a pack, as its client sees it.
 #[derive(Debug)]
 pub struct Member {
-    pub seat: Seat,
+    pub seat: Participant,
     /// Index of the phase.
     pub phase: usize,
     /// What the server sent.
-    pub down: Arc<Message>,
+    pub download: Arc<Message>,
     /// What the client kept, updated in place; empty before its first round.
     pub state: Body,
     /// The seat's samples.
@@ -224,13 +230,13 @@ pub struct MissedTask {
 }
 
 /// Named figures (loss, steps ...) for the journal, in a fixed order.
-pub type Figures = Vec<(&'static str, f64)>;
+pub type Metrics = Vec<(&'static str, f64)>;
 
 /// What a seat sends back, and what the journal says about it.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ClientResult {
     /// The upload.
-    pub up: Message,
+    pub upload: Message,
     /// What the journal says of the training.
-    pub metrics: Figures,
+    pub metrics: Metrics,
 }

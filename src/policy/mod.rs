@@ -35,25 +35,30 @@ mod staged;
 mod state;
 mod vectors;
 
-pub use around::{Around, MethodHooks, ServerHooks};
+pub use around::{MethodWrapper, ServerWrapper, Wrapped};
 pub use average::ParameterAverage;
 pub use error::PolicyError;
 pub use failure::Failure;
-pub use folded::{Folded, Kept, UpMeta, changed, summand};
-pub use lab::Lab;
-pub use layout::{AssetSketch, Fold, Form, Group, Layout, Mean, Place, Stale, UpSize, Weight};
+pub use folded::{Aggregate, KeptUpload, UploadMeta, map_averaged, masked_contribution};
+pub use lab::RunContext;
+pub use layout::{
+    Aggregation, AssetSpec, AveragingGroup, Mean, MessageSpec, StalenessRule, TensorSpec,
+    TensorStructure, UploadSize, Weight,
+};
 pub use message::{Asset, Message};
-pub use method::{Figures, Member, MessageKind, Method, MissedTask, Outcome, RoundWork, Server};
-pub use numbered::NumberedAverage;
+pub use method::{
+    ClientResult, Member, MessageKind, Method, Metrics, MissedTask, RoundWork, Server,
+};
+pub use numbered::ElementwiseAverage;
 pub(crate) use parameters::KINDS;
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
-pub use period::Period;
-pub use predictor::{Predictor, Scope, placed};
-pub use profile::{Holdings, MethodProfile};
-pub use seat::{CohortRule, Phase, Role, RoundContext, Seat, SeatKind};
-pub use seating::{each_changed, one_seat_each, shared};
-pub use services::{Refusal, Service, Veto, refusal, upload_layouts};
-pub use sketch::{ClassCounts, ExchangeSketch, ModelFacts, SketchFacts, WireForm};
-pub use staged::Staged;
+pub use period::Stage;
+pub use predictor::{Predictor, Scope, predictor_on};
+pub use profile::{MemoryFootprint, MethodProfile};
+pub use seat::{CohortRule, Participant, ParticipantKind, Phase, Role, RoundContext};
+pub use seating::{each_changed, one_participant_per_client, shared};
+pub use services::{Capability, CapabilityError, Restriction, check_capability, upload_layouts};
+pub use sketch::{ClassCounts, ExchangeFacts, ExchangeShape, ModelFacts, WireForm};
+pub use staged::Composed;
 pub use state::ClientState;
 pub use vectors::{vector_names, vector_places, vector_section, vector_tensors, vectors_of};

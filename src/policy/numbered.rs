@@ -14,7 +14,7 @@ const FLOOR: f64 = 1e-12;
 /// Kept as differences and in f64, as [`ParameterAverage`](super::ParameterAverage) is: a number on which all agree comes
 /// out as they have it. A seat that does not send some rows has no say in them.
 #[derive(Clone, Debug, Default)]
-pub struct NumberedAverage {
+pub struct ElementwiseAverage {
     by_name: BTreeMap<Arc<str>, Weighed>,
 }
 
@@ -25,7 +25,7 @@ struct Weighed {
     weights: Vec<f64>,
 }
 
-impl NumberedAverage {
+impl ElementwiseAverage {
     /// A parameter of one seat, behind so many numbers that it did not send: what it received, what it sends, and how
     /// much each number counts.
     pub fn insert(
@@ -42,7 +42,7 @@ impl NumberedAverage {
     }
 
     /// The same step, so many times as long, by the same weights: what staleness leaves of a late upload.
-    pub fn discounted(mut self, factor: f64) -> NumberedAverage {
+    pub fn discounted(mut self, factor: f64) -> ElementwiseAverage {
         if factor != 1.0 {
             let moved = self.by_name.values_mut().flat_map(|weighed| &mut weighed.moved);
             moved.for_each(|moved| *moved *= factor);
@@ -51,7 +51,7 @@ impl NumberedAverage {
     }
 
     /// Joins the average of earlier seats with that of later ones.
-    pub fn merge(mut self, later: NumberedAverage) -> NumberedAverage {
+    pub fn merge(mut self, later: ElementwiseAverage) -> ElementwiseAverage {
         for (name, theirs) in later.by_name {
             match self.by_name.get_mut(&name) {
                 None => drop(self.by_name.insert(name, theirs)),
@@ -132,11 +132,11 @@ mod tests {
     /// What clients with these values and Fishers make of `base`.
     fn mean(base: &[f32], clients: &[(Vec<f32>, Vec<f32>)]) -> Vec<f32> {
         let one = |(value, fisher): &(Vec<f32>, Vec<f32>)| {
-            let mut one = NumberedAverage::default();
+            let mut one = ElementwiseAverage::default();
             one.insert(&"w".into(), 0, (base, value, fisher));
             one
         };
-        let all = clients.iter().map(one).reduce(NumberedAverage::merge).unwrap();
+        let all = clients.iter().map(one).reduce(ElementwiseAverage::merge).unwrap();
         flat(&all.apply(set(base)))
     }
 
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn rows_that_nobody_sent_stay_and_others_are_their_senders_own() {
         let (name, base): (Arc<str>, _) = ("w".into(), [9.0f32, 0.0, 0.0, 9.0]);
-        let (mut one, mut other) = (NumberedAverage::default(), NumberedAverage::default());
+        let (mut one, mut other) = (ElementwiseAverage::default(), ElementwiseAverage::default());
         one.insert(&name, 1, (&[0.0], &[2.0], &[1.0]));
         other.insert(&name, 1, (&[0.0, 0.0], &[4.0, 5.0], &[3.0, 1.0]));
         let both = one.clone().merge(other.clone()).apply(set(&base));
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_discounted_upload_moves_less_and_counts_as_much() {
         let upload = |value: f32, factor: f64| {
-            let mut one = NumberedAverage::default();
+            let mut one = ElementwiseAverage::default();
             one.insert(&"w".into(), 0, (&[0.0], &[value], &[1.0]));
             one.discounted(factor)
         };

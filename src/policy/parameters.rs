@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::model::{Parameter, ParameterSet};
 use crate::wire::{
-    Body, Kind, Loading, NamedTensor, SavedField, Saving, Section, SectionSketch, TensorSketch,
+    Body, Kind, Loading, NamedTensor, SavedField, Saving, Section, SectionShape, TensorShape,
     WireError,
 };
 
@@ -60,13 +60,13 @@ impl SavedField for Option<ParameterSet> {
 }
 
 /// The sections that parameters of these names and shapes fill.
-pub fn parameter_sketches(shapes: &[(String, Vec<usize>)]) -> Vec<SectionSketch> {
+pub fn parameter_sketches(shapes: &[(String, Vec<usize>)]) -> Vec<SectionShape> {
     let mut sorted: Vec<&(String, Vec<usize>)> = shapes.iter().collect();
     sorted.sort();
     let of_kind = |kind| {
         let tensors = sorted.iter().filter(|(name, _)| kind_of(name) == kind);
-        let tensors = tensors.map(|(name, shape)| TensorSketch::f32(name.as_str(), shape.clone()));
-        SectionSketch::new(kind, tensors.collect())
+        let tensors = tensors.map(|(name, shape)| TensorShape::f32(name.as_str(), shape.clone()));
+        SectionShape::new(kind, tensors.collect())
     };
     KINDS.map(of_kind).into_iter().filter(|section| !section.tensors.is_empty()).collect()
 }

@@ -10,7 +10,7 @@ use crate::quantity::{ClientId, TaskId};
 /// clients at different times, others still work on an earlier one. With slots every client has a view of its own
 /// (see [`Slots`](crate::data::Slots)).
 #[derive(Clone, Debug)]
-pub struct Period {
+pub struct Stage {
     /// The task that arrives.
     pub task: TaskId,
     /// How many tasks the run has.
@@ -20,15 +20,15 @@ pub struct Period {
     own: Arc<BTreeMap<ClientId, Arc<TaskView>>>,
 }
 
-impl Period {
+impl Stage {
     /// The period of a view, of so many, in which nobody is behind.
-    pub fn of(view: Arc<TaskView>, tasks: usize) -> Period {
-        Period { task: view.task, tasks, view, own: Arc::default() }
+    pub fn of(view: Arc<TaskView>, tasks: usize) -> Stage {
+        Stage { task: view.task, tasks, view, own: Arc::default() }
     }
 
     /// As it is for a round, where some clients of the cohort have views of their own: of earlier tasks, or of slots.
-    pub fn with_own(self, own: BTreeMap<ClientId, Arc<TaskView>>) -> Period {
-        Period { own: Arc::new(own), ..self }
+    pub fn with_own(self, own: BTreeMap<ClientId, Arc<TaskView>>) -> Stage {
+        Stage { own: Arc::new(own), ..self }
     }
 
     /// The classes and head rows `client` works on in this period.
@@ -55,7 +55,7 @@ mod tests {
             Arc::new(TaskView { task: TaskId(task), rows, classes: vec![first, first + 1] })
         };
         let own = [(3, 0), (5, 1), (8, 2)].map(|(client, task)| (ClientId(client), view(task)));
-        let period = Period::of(view(1), 3).with_own(own.into_iter().collect());
+        let period = Stage::of(view(1), 3).with_own(own.into_iter().collect());
         assert_eq!(period.behind().collect::<Vec<_>>(), [(ClientId(3), TaskId(0))]);
         let tasks = [3, 5, 8, 9].map(|client| period.view_of(ClientId(client)).task.0);
         assert_eq!(tasks, [0, 1, 2, 1]);

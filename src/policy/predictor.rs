@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::{Lab, PolicyError};
+use super::{PolicyError, RunContext};
 use crate::data::Batch;
 use crate::model::FrozenPart;
 use crate::wire::Body;
@@ -40,7 +40,7 @@ pub trait Predictor: Send + Sync {
     /// The same predictor with its tensors on the device of `lab`, or `None` where it can be used
     /// there as it is. Tensors must not cross from one worker of a GPU to another, so whatever
     /// holds tensors and may be used on a GPU answers this; on CPUs nothing is ever copied.
-    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let _ = lab;
         Ok(None)
     }
@@ -81,9 +81,9 @@ pub trait Predictor: Send + Sync {
 }
 
 /// `predictor` as it can be used with `lab`.
-pub fn placed(
+pub fn predictor_on(
     predictor: &Arc<dyn Predictor>,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Arc<dyn Predictor>, PolicyError> {
-    Ok(predictor.at(lab)?.unwrap_or_else(|| Arc::clone(predictor)))
+    Ok(predictor.to_device(lab)?.unwrap_or_else(|| Arc::clone(predictor)))
 }

@@ -1,7 +1,7 @@
 //! Facts that a method states about itself, before anything runs.
 
-use super::{Role, Veto};
-use crate::wire::BodySketch;
+use super::{Restriction, Role};
+use crate::wire::BodyShape;
 
 /// What a method has, keeps and refuses. It depends on its settings and on the model's dimensions alone.
 ///
@@ -12,17 +12,17 @@ pub struct MethodProfile {
     /// Roles of participants with their names; one without a name where all do the same.
     pub roles: Vec<(Role, &'static str)>,
     /// Services that the layouts would allow and the method cannot bear, each with the reason.
-    pub vetoes: Vec<Veto>,
+    pub vetoes: Vec<Restriction>,
     /// Shape of what a client must hold to compute the method's features
     /// ([`Predictor::feature_state`](super::Predictor::feature_state)), where another method may build upon them.
-    pub features: BodySketch,
+    pub features: BodyShape,
     /// False for a method of a single site, whose messages are charged to nobody.
     pub uses_network: bool,
     /// True if clients keep nothing between rounds.
     pub stateless: bool,
     /// Memory between rounds, where the method knows it beforehand: a plan shows it, because with many clients it may
     /// be more than a machine has.
-    pub holdings: Option<Holdings>,
+    pub holdings: Option<MemoryFootprint>,
 }
 
 /// A method of one role that allows every service, keeps nothing at its clients and builds no features.
@@ -31,7 +31,7 @@ impl Default for MethodProfile {
         MethodProfile {
             roles: vec![(Role::default(), "")],
             vetoes: Vec::new(),
-            features: BodySketch::default(),
+            features: BodyShape::default(),
             uses_network: true,
             stateless: true,
             holdings: None,
@@ -41,7 +41,7 @@ impl Default for MethodProfile {
 
 /// Bytes that a method holds between rounds, at most, before codecs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Holdings {
+pub struct MemoryFootprint {
     /// By the server, parameters included.
     pub server: u64,
     /// By every client that has taken part.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Period;
+use super::Stage;
 use crate::data::TaskView;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, SeatId};
@@ -22,7 +22,7 @@ pub struct Role(pub u8);
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum SeatKind {
+pub enum ParticipantKind {
     /// A client with its whole shard.
     #[default]
     Client,
@@ -32,25 +32,25 @@ pub enum SeatKind {
     Load,
 }
 
-impl SeatKind {
+impl ParticipantKind {
     /// The word in journals and tables.
     pub fn word(self) -> &'static str {
         match self {
-            SeatKind::Client => "client",
-            SeatKind::Unit => "unit",
-            SeatKind::Load => "load",
+            ParticipantKind::Client => "client",
+            ParticipantKind::Unit => "unit",
+            ParticipantKind::Load => "load",
         }
     }
 
     /// Whether it is a client with its whole shard.
     pub fn is_client(&self) -> bool {
-        *self == SeatKind::Client
+        *self == ParticipantKind::Client
     }
 }
 
 /// One place at the table of one round.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct Participant {
     /// Position in the round; folding happens in this order.
     pub id: SeatId,
     /// Whose data and state the seat works on.
@@ -60,15 +60,15 @@ pub struct Seat {
     /// Which sub-shard of the client, where units have seats of their own.
     pub unit: Option<u32>,
     /// What sits there. Methods leave the default; the engine cuts units and adds load clients.
-    pub kind: SeatKind,
+    pub kind: ParticipantKind,
     /// The classes this seat learns and the head rows they have.
     pub view: Arc<TaskView>,
 }
 
-impl Seat {
+impl Participant {
     /// Whether it trains; a load client's does not.
-    pub fn works(&self) -> bool {
-        self.kind != SeatKind::Load
+    pub fn trains(&self) -> bool {
+        self.kind != ParticipantKind::Load
     }
 
     /// The address of everything this seat draws in `round`; choose the purpose with
@@ -84,7 +84,7 @@ impl Seat {
     /// Tells the seats of one client apart in stream keys: the sub-shard plus one, or zero, below
     /// the role.
     pub(crate) fn unit_in_keys(&self) -> u32 {
-        self.unit.map_or(0, |unit| unit + 1) | u32::from(self.role.0) << Seat::UNIT_BITS
+        self.unit.map_or(0, |unit| unit + 1) | u32::from(self.role.0) << Participant::UNIT_BITS
     }
 
     /// Sub-shards plus one are numbers of so many bits.
@@ -139,7 +139,7 @@ pub struct RoundContext {
     /// Run-wide number of the round.
     pub round: Round,
     /// The period it belongs to.
-    pub period: Period,
+    pub period: Stage,
     /// Index of the phase in [`Method::phases`](super::Method::phases).
     pub phase: usize,
     /// Name of that phase.
@@ -154,7 +154,7 @@ pub struct RoundContext {
 
 impl RoundContext {
     /// The first and only round of a phase without a name, for questions about costs.
-    pub fn alone(period: &Period, phase: usize) -> RoundContext {
+    pub fn alone(period: &Stage, phase: usize) -> RoundContext {
         RoundContext {
             round: Round(0),
             period: period.clone(),
@@ -181,32 +181,35 @@ const SERVER: u32 = u32::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::one_seat_each;
+    use crate::policy::one_participant_per_client;
     use crate::quantity::TaskId;
 
     #[test]
     fn a_client_is_no_unit_and_a_load_client_does_not_work() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
-        let seat = one_seat_each(&Period::of(view, 1), &[ClientId(0)]).remove(0);
-        let kinds = [SeatKind::Client, SeatKind::Unit, SeatKind::Load];
+        let seat = one_participant_per_client(&Stage::of(view, 1), &[ClientId(0)]).remove(0);
+        let kinds = [ParticipantKind::Client, ParticipantKind::Unit, ParticipantKind::Load];
         assert_eq!(kinds.map(|kind| kind.is_client()), [true, false, false]);
-        assert_eq!(kinds.map(|kind| Seat { kind, ..seat.clone() }.works()), [true, true, false]);
+        assert_eq!(
+            kinds.map(|kind| Participant { kind, ..seat.clone() }.trains()),
+            [true, true, false]
+        );
     }
 
     #[test]
     fn roles_units_and_the_server_draw_from_places_of_their_own() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
-        let seat = |role, unit| Seat {
+        let seat = |role, unit| Participant {
             id: SeatId(0),
             client: ClientId(0),
             role: Role(role),
             unit,
-            kind: SeatKind::Client,
+            kind: ParticipantKind::Client,
             view: Arc::clone(&view),
         };
         let context = RoundContext {
             round: Round(0),
-            period: Period::of(Arc::clone(&view), 1),
+            period: Stage::of(Arc::clone(&view), 1),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,

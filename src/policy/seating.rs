@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Message, Period, Seat};
+use super::{Message, Participant, Stage};
 use crate::quantity::{ClientId, SeatId};
 
 /// The default seating: one seat per client.
-pub fn one_seat_each(period: &Period, cohort: &[ClientId]) -> Vec<Seat> {
+pub fn one_participant_per_client(period: &Stage, cohort: &[ClientId]) -> Vec<Participant> {
     cohort
         .iter()
         .enumerate()
-        .map(|(place, client)| Seat {
+        .map(|(place, client)| Participant {
             id: SeatId(place as u32),
             client: *client,
             role: Default::default(),
@@ -23,7 +23,7 @@ pub fn one_seat_each(period: &Period, cohort: &[ClientId]) -> Vec<Seat> {
 }
 
 /// The same Down for every seat.
-pub fn shared<D>(down: D, seats: &[Seat]) -> Vec<Arc<D>> {
+pub fn shared<D>(down: D, seats: &[Participant]) -> Vec<Arc<D>> {
     let down = Arc::new(down);
     vec![down; seats.len()]
 }

@@ -6,61 +6,68 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::layout::Stale;
-use super::{ClassCounts, Layout, MessageKind, Method, ModelFacts, Period, SketchFacts, UpSize};
+use super::layout::StalenessRule;
+use super::{
+    ClassCounts, ExchangeFacts, MessageKind, MessageSpec, Method, ModelFacts, Stage, UploadSize,
+};
 use crate::data::TaskView;
 use crate::quantity::TaskId;
 
 /// Something the engine does with uploads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Service {
+pub enum Capability {
     /// An upload may be folded into a later round than the one that asked for it.
-    Late,
+    LateUpdates,
     /// Seats of one round may learn different tasks.
-    Mixed,
+    MixedTasks,
     /// Another mean than the weighted one: medians, trimming, clipping.
-    Robust,
+    RobustAggregation,
     /// Uploads are added in secret, the server sees their sum.
-    Secure,
+    SecureAggregation,
     /// Clients may lie about what they learnt.
-    Lies,
+    MaliciousClients,
 }
 
-impl Service {
+impl Capability {
     /// All of them.
-    pub const ALL: [Service; 5] =
-        [Service::Late, Service::Mixed, Service::Robust, Service::Secure, Service::Lies];
+    pub const ALL: [Capability; 5] = [
+        Capability::LateUpdates,
+        Capability::MixedTasks,
+        Capability::RobustAggregation,
+        Capability::SecureAggregation,
+        Capability::MaliciousClients,
+    ];
 
     /// The word in tables.
     pub fn word(self) -> &'static str {
         match self {
-            Service::Late => "late updates",
-            Service::Mixed => "mixed tasks",
-            Service::Robust => "robust means",
-            Service::Secure => "secure aggregation",
-            Service::Lies => "malicious clients",
+            Capability::LateUpdates => "late updates",
+            Capability::MixedTasks => "mixed tasks",
+            Capability::RobustAggregation => "robust means",
+            Capability::SecureAggregation => "secure aggregation",
+            Capability::MaliciousClients => "malicious clients",
         }
     }
 }
 
 /// A service that a method cannot bear although its tensors would allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Veto {
+pub struct Restriction {
     /// Which one.
-    pub service: Service,
+    pub service: Capability,
     pub why: &'static str,
 }
 
-impl Veto {
+impl Restriction {
     /// A veto against several services for one reason.
-    pub fn against(services: &[Service], why: &'static str) -> Vec<Veto> {
-        services.iter().map(|service| Veto { service: *service, why }).collect()
+    pub fn against(services: &[Capability], why: &'static str) -> Vec<Restriction> {
+        services.iter().map(|service| Restriction { service: *service, why }).collect()
     }
 }
 
 /// Why a method does not allow a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum CapabilityError {
     /// The server keeps this tensor of every client whole.
     Kept(Arc<str>),
     /// This tensor is a sum, of which nobody can say what it is worth here.
@@ -75,59 +82,77 @@ pub enum Refusal {
     Vetoed(&'static str),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CapabilityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Kept(name) => write!(f, "the server keeps `{name}` of every client whole"),
-            Refusal::Sum(name) => write!(f, "`{name}` is a sum over the clients of one round"),
-            Refusal::NoMean => f.write_str("its uploads hold no parameters that are averaged"),
-            Refusal::Numbered(name) => {
+            CapabilityError::Kept(name) => {
+                write!(f, "the server keeps `{name}` of every client whole")
+            }
+            CapabilityError::Sum(name) => {
+                write!(f, "`{name}` is a sum over the clients of one round")
+            }
+            CapabilityError::NoMean => {
+                f.write_str("its uploads hold no parameters that are averaged")
+            }
+            CapabilityError::Numbered(name) => {
                 write!(f, "every number of `{name}` has a weight of its own, however small")
             }
-            Refusal::Ragged => f.write_str("the size of its uploads tells what clients hold"),
-            Refusal::Vetoed(why) => f.write_str(why),
+            CapabilityError::Ragged => {
+                f.write_str("the size of its uploads tells what clients hold")
+            }
+            CapabilityError::Vetoed(why) => f.write_str(why),
         }
     }
 }
 
 /// Why `method` does not allow a service; none where it does.
-pub fn refusal(method: &dyn Method, facts: &ModelFacts, service: Service) -> Option<Refusal> {
+pub fn check_capability(
+    method: &dyn Method,
+    facts: &ModelFacts,
+    service: Capability,
+) -> Option<CapabilityError> {
     if let Some(veto) = method.profile().vetoes.into_iter().find(|veto| veto.service == service) {
-        return Some(Refusal::Vetoed(veto.why));
+        return Some(CapabilityError::Vetoed(veto.why));
     }
     let layouts = upload_layouts(method, facts);
     let kept = || {
-        let mut places = layouts.iter().flat_map(Layout::places);
-        places.find(|place| place.fold.keep).map(|place| Refusal::Kept(Arc::clone(&place.name)))
+        let mut places = layouts.iter().flat_map(MessageSpec::places);
+        places
+            .find(|place| place.fold.keep)
+            .map(|place| CapabilityError::Kept(Arc::clone(&place.name)))
     };
-    let summed = |forbidden: &dyn Fn(Stale) -> bool| {
-        let mut places = layouts.iter().flat_map(Layout::places);
+    let summed = |forbidden: &dyn Fn(StalenessRule) -> bool| {
+        let mut places = layouts.iter().flat_map(MessageSpec::places);
         let found = places.find(|place| place.fold.sum.is_some_and(forbidden));
-        found.map(|place| Refusal::Sum(Arc::clone(&place.name)))
+        found.map(|place| CapabilityError::Sum(Arc::clone(&place.name)))
     };
     let no_mean = || {
-        let mut places = layouts.iter().flat_map(Layout::places);
-        (!places.any(|place| place.fold.mean.is_some())).then_some(Refusal::NoMean)
+        let mut places = layouts.iter().flat_map(MessageSpec::places);
+        (!places.any(|place| place.fold.mean.is_some())).then_some(CapabilityError::NoMean)
     };
     let numbered = || {
-        let mut places = layouts.iter().flat_map(Layout::places);
+        let mut places = layouts.iter().flat_map(MessageSpec::places);
         let found = places.find(|place| place.weights().is_some());
-        found.map(|place| Refusal::Numbered(Arc::clone(&place.name)))
+        found.map(|place| CapabilityError::Numbered(Arc::clone(&place.name)))
     };
     match service {
-        Service::Late => kept().or_else(|| summed(&|stale| stale == Stale::Refuse)),
-        Service::Mixed => summed(&|_| true),
-        Service::Robust => kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(numbered),
-        Service::Secure => kept().or_else(numbered).or_else(|| {
-            let ragged = layouts.iter().any(|layout| layout.size == UpSize::FromValues);
-            ragged.then_some(Refusal::Ragged)
+        Capability::LateUpdates => {
+            kept().or_else(|| summed(&|stale| stale == StalenessRule::Refuse))
+        }
+        Capability::MixedTasks => summed(&|_| true),
+        Capability::RobustAggregation => {
+            kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(numbered)
+        }
+        Capability::SecureAggregation => kept().or_else(numbered).or_else(|| {
+            let ragged = layouts.iter().any(|layout| layout.size == UploadSize::FromValues);
+            ragged.then_some(CapabilityError::Ragged)
         }),
-        Service::Lies => no_mean(),
+        Capability::MaliciousClients => no_mean(),
     }
 }
 
 /// Layouts of uploads in every phase of the first two tasks, which are enough to ask what folds how.
-pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
+pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<MessageSpec> {
     let rows = (facts.classes / facts.tasks.max(1)).max(1);
     let tasks = facts.tasks.clamp(1, 2);
     let of_task = |task: usize| {
@@ -135,11 +160,11 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
         let classes = own.clone().map(|row| row as u32).collect();
         let view = Arc::new(TaskView { task: TaskId(task as u16), rows: own.clone(), classes });
         let counts: ClassCounts = own.map(|row| (row as u32, 8)).collect();
-        let phases = method.phases(&Period::of(Arc::clone(&view), facts.tasks.max(1)), 1);
+        let phases = method.phases(&Stage::of(Arc::clone(&view), facts.tasks.max(1)), 1);
         let used = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
         let layout = |(phase, _)| {
             let (model, view, counts) = (facts, &view, &counts);
-            let facts = SketchFacts {
+            let facts = ExchangeFacts {
                 model,
                 view,
                 period: view.task,
@@ -148,7 +173,7 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<Layout> {
                 role: Default::default(),
                 counts,
             };
-            method.layout(MessageKind::Upload, &facts)
+            method.message_spec(MessageKind::Upload, &facts)
         };
         used.map(layout).collect::<Vec<_>>()
     };

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Role, UpSize};
+use super::{Role, UploadSize};
 use crate::data::{AuxiliaryFacts, TaskView};
 use crate::learning::PromptShape;
 use crate::model::BackboneConfig;
 use crate::quantity::TaskId;
 pub use crate::scenario::WireForm;
-use crate::wire::BodySketch;
+use crate::wire::BodyShape;
 
 /// How many samples of which head row a shard holds.
 pub type ClassCounts = BTreeMap<u32, u32>;
@@ -55,7 +55,7 @@ impl ModelFacts {
 
 /// What is known about one exchange before it happens.
 #[derive(Clone, Debug)]
-pub struct SketchFacts<'a> {
+pub struct ExchangeFacts<'a> {
     pub model: &'a ModelFacts,
     /// The seat's task view.
     pub view: &'a Arc<TaskView>,
@@ -73,11 +73,11 @@ pub struct SketchFacts<'a> {
 
 /// Shapes of one exchange.
 #[derive(Clone, Debug)]
-pub struct ExchangeSketch {
+pub struct ExchangeShape {
     /// Server to client.
-    pub down: BodySketch,
+    pub down: BodyShape,
     /// Client to server.
-    pub up: BodySketch,
+    pub up: BodyShape,
     /// Whether `up` is binding.
-    pub up_size: UpSize,
+    pub up_size: UploadSize,
 }

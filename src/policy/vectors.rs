@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Place;
+use super::TensorSpec;
 use crate::model::{Parameter, ParameterSet};
 use crate::wire::{Dtype, Kind, Loading, NamedTensor, SavedField, Saving, Section, WireError};
 
@@ -72,12 +72,12 @@ pub fn vector_names(sections: &[Section]) -> Vec<&str> {
 }
 
 /// The places of a set that has a vector for each of these parameters, in their order by name; nobody folds them.
-pub fn vector_places(name: &str, parameters: &[Place]) -> Vec<Place> {
-    let mut places: Vec<Place> = parameters
+pub fn vector_places(name: &str, parameters: &[TensorSpec]) -> Vec<TensorSpec> {
+    let mut places: Vec<TensorSpec> = parameters
         .iter()
         .map(|parameter| {
             let name = format!("{name}{BESIDE}{}", parameter.name);
-            let place = Place::new(Kind::Statistics, name, &parameter.shape, Dtype::F32);
+            let place = TensorSpec::new(Kind::Statistics, name, &parameter.shape, Dtype::F32);
             place.from_row(parameter.first_row)
         })
         .collect();
@@ -101,7 +101,7 @@ impl SavedField for BTreeMap<String, ParameterSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Layout;
+    use crate::policy::MessageSpec;
     use crate::wire::Body;
 
     fn set(names: &[&str], value: f32) -> ParameterSet {
@@ -120,9 +120,12 @@ mod tests {
         assert_eq!(vectors_of(&sections, "drift.7").unwrap(), other);
         assert!(vectors_of(&sections, "drif").unwrap().is_empty());
         assert_eq!(vector_names(&sections), ["drift", "drift.7"]);
-        let places =
-            [Place::parameter("head.bias", &[1, 2]), Place::parameter("conv.weight", &[1, 2])];
-        let layout = Layout { extra: vector_places("drift", &places), ..Layout::default() };
+        let places = [
+            TensorSpec::parameter("head.bias", &[1, 2]),
+            TensorSpec::parameter("conv.weight", &[1, 2]),
+        ];
+        let layout =
+            MessageSpec { extra: vector_places("drift", &places), ..MessageSpec::default() };
         let body = Body::new(Vec::new(), vec![vector_section("drift", &one)]);
         assert!(body.fills(&layout.body()));
     }

@@ -82,7 +82,7 @@ fn of_round(round: Round) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::federation::{Figure, Numbers, Responses};
+    use crate::federation::{MetricValue, Numbers, Responses};
     use crate::quantity::VirtualTime;
 
     fn measured(task: u16, round: u32, entropy: f64, answered: &[[u64; 2]]) -> Entry {
@@ -90,7 +90,7 @@ mod tests {
             let (held, answered) = (vec![1, 0], answered.to_vec());
             Responses { client: ClientId(client), held, answered }
         });
-        let metrics = BTreeMap::from([("response_entropy".to_owned(), Figure(entropy))]);
+        let metrics = BTreeMap::from([("response_entropy".to_owned(), MetricValue(entropy))]);
         let numbers = Numbers { metrics, responses: responses.collect(), ..Numbers::default() };
         let (task, round, clients) = (TaskId(task), Round(round), answered.len() as u32);
         let event = Event::Bias { round, task, clients };

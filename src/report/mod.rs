@@ -55,7 +55,7 @@ pub(crate) use progress::say;
 pub use published::{Published, PublishedNumber};
 pub use retiming::{Timing, retiming_table};
 pub use shared::{Both, Shared};
-pub use slots::{SlotMeasures, SlotPoint, SlotReport, TrainedAlone};
+pub use slots::{ClientTaskMeasures, ClientTaskPoint, ClientTaskReport, TrainedAlone};
 pub use summary::Summary;
 pub use text_table::{TextTable, grouped, percent, wrapped};
 pub use time_parts::{Stopwatch, TimeParts};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::text_table::{TextTable, grouped};
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{Backbone, FrameRange, Held, Plan, PlannedFrame, PlannedPhase};
-use crate::policy::UpSize;
+use crate::policy::UploadSize;
 use crate::quantity::{Bytes, WallSeconds};
 
 /// The table `fedcast plan` prints.
@@ -128,7 +128,7 @@ fn phases(plan: &Plan) -> String {
         let all = Bytes(assets);
         let _ = writeln!(text, "beside them {} frames of assets, {all}", grouped(frames));
     }
-    if rows.iter().any(|row| row.up_size == UpSize::FromValues) {
+    if rows.iter().any(|row| row.up_size == UploadSize::FromValues) {
         text.push_str("uploads depend on learned values: the run decides their size\n");
     }
     if rows.iter().any(|row| row.down_at_most) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{Accuracy, SlotReport};
+use super::{Accuracy, ClientTaskReport};
 use crate::scenario::{ExpectedMetric, ExpectedSection};
 
 /// What `[expected]` says, and what came of it here. Numbers are in % and points.
@@ -51,7 +51,7 @@ impl Published {
     }
 
     /// Takes in what the run came to.
-    pub(super) fn measure(&mut self, accuracy: &Accuracy, slots: Option<&SlotReport>) {
+    pub(super) fn measure(&mut self, accuracy: &Accuracy, slots: Option<&ClientTaskReport>) {
         for number in &mut self.numbers {
             number.here = measured(number.metric, accuracy, slots).map(|share| 100.0 * share);
         }
@@ -87,7 +87,7 @@ impl Published {
 fn measured(
     metric: ExpectedMetric,
     accuracy: &Accuracy,
-    slots: Option<&SlotReport>,
+    slots: Option<&ClientTaskReport>,
 ) -> Option<f64> {
     let slots = slots.map(|slots| slots.own);
     match metric {

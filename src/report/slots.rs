@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::text_table::{TextTable, percent};
 use crate::federation::SlotScore;
-use crate::learning::SlotAccuracies;
+use crate::learning::ClientTaskAccuracies;
 use crate::learning::evaluation::accuracy;
 use crate::learning::metrics::Direct;
 use crate::quantity::{ClientId, TaskId};
@@ -16,19 +16,19 @@ pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
 
 /// Measures of all evaluation points, one at the end of every period. Accuracies in `0..=1`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SlotReport {
+pub struct ClientTaskReport {
     /// At every point.
-    pub points: Vec<SlotPoint>,
+    pub points: Vec<ClientTaskPoint>,
     /// Answers among the rows of the slot, which is known (task-incremental): what the papers of this benchmark report.
-    pub own: SlotMeasures,
+    pub own: ClientTaskMeasures,
     /// Answers among the rows of all slots begun (class-incremental), where these were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub all: Option<SlotMeasures>,
+    pub all: Option<ClientTaskMeasures>,
 }
 
 /// One evaluation point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SlotPoint {
+pub struct ClientTaskPoint {
     /// Slots begun so far.
     pub begun: usize,
     /// Slots whose clients leave them now.
@@ -42,7 +42,7 @@ pub struct SlotPoint {
 
 /// The six measures; see [`learning::metrics`](crate::learning::metrics::SlotAccuracies).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SlotMeasures {
+pub struct ClientTaskMeasures {
     /// Mean accuracy at the last point.
     pub avg: Option<f64>,
     /// Mean over points of the mean accuracy.
@@ -59,15 +59,15 @@ pub struct SlotMeasures {
     pub tt: Option<f64>,
 }
 
-impl SlotReport {
+impl ClientTaskReport {
     /// Of the scores at the end of each period, among so many clients.
-    pub fn of(points: &[Vec<SlotScore>], clients: u32, alone: &TrainedAlone) -> SlotReport {
+    pub fn of(points: &[Vec<SlotScore>], clients: u32, alone: &TrainedAlone) -> ClientTaskReport {
         let own = matrix(points, clients, |score| score.within);
         let asked = points.iter().flatten().all(|score| score.correct.is_some());
         let all = asked.then(|| matrix(points, clients, |score| score.correct.unwrap_or(0)));
         let own_points = own.accuracy().points;
         let all_points = all.as_ref().map(|all| all.accuracy().points);
-        let point = |(at, scores): (usize, &Vec<SlotScore>)| SlotPoint {
+        let point = |(at, scores): (usize, &Vec<SlotScore>)| ClientTaskPoint {
             begun: scores.len(),
             finished: scores.iter().filter(|score| score.finished).count(),
             own: own_points[at],
@@ -79,10 +79,10 @@ impl SlotReport {
                 *place = Some(*accuracy);
             }
         }
-        SlotReport {
+        ClientTaskReport {
             points: points.iter().enumerate().map(point).collect(),
-            own: SlotMeasures::of(&own, &direct),
-            all: all.map(|all| SlotMeasures::of(&all, &direct)),
+            own: ClientTaskMeasures::of(&own, &direct),
+            all: all.map(|all| ClientTaskMeasures::of(&all, &direct)),
         }
     }
 
@@ -101,7 +101,7 @@ impl SlotReport {
             ]);
         }
         let mut measures = TextTable::new(["slots, % and points", "slot known", "slot not known"]);
-        type Measure = fn(&SlotMeasures) -> Option<f64>;
+        type Measure = fn(&ClientTaskMeasures) -> Option<f64>;
         let rows: [(&str, Measure); 6] = [
             ("Avg (mean over slots at the end)", |m| m.avg),
             ("AIA (mean of that over periods)", |m| m.aia),
@@ -118,11 +118,11 @@ impl SlotReport {
     }
 }
 
-impl SlotMeasures {
+impl ClientTaskMeasures {
     /// A slot trained alone knows no other rows, so both kinds of answers have the same `direct`.
-    fn of(slots: &SlotAccuracies, direct: &[Option<f64>]) -> SlotMeasures {
+    fn of(slots: &ClientTaskAccuracies, direct: &[Option<f64>]) -> ClientTaskMeasures {
         let forward = slots.forward(direct, Direct::Own);
-        SlotMeasures {
+        ClientTaskMeasures {
             avg: slots.average(),
             aia: slots.incremental(),
             fm: slots.forgetting().mean,
@@ -142,8 +142,8 @@ fn matrix(
     points: &[Vec<SlotScore>],
     clients: u32,
     right: impl Fn(&SlotScore) -> u64,
-) -> SlotAccuracies {
-    let mut slots = SlotAccuracies::default();
+) -> ClientTaskAccuracies {
+    let mut slots = ClientTaskAccuracies::default();
     for scores in points {
         let mut accuracies = vec![None; points.len() * clients as usize];
         let mut finished = Vec::new();
@@ -173,7 +173,7 @@ mod tests {
             vec![score(0, 0, (8, 6), true), score(0, 1, (6, 6), false)],
             vec![score(0, 0, (7, 2), false), score(0, 1, (9, 5), true), score(1, 0, (5, 4), true)],
         ];
-        let report = SlotReport::of(&points, 2, &TrainedAlone::new());
+        let report = ClientTaskReport::of(&points, 2, &TrainedAlone::new());
         assert_eq!((report.points[1].begun, report.points[0].finished), (3, 1));
         let near = |found: Option<f64>, wanted: f64| {
             assert!(found.is_some_and(|f| (f - wanted).abs() < 1e-12), "{found:?} is not {wanted}");
@@ -185,9 +185,9 @@ mod tests {
         assert_eq!((report.own.ft, report.own.tt), (None, None));
         let slot = |task, client| (TaskId(task), ClientId(client));
         let mut alone: TrainedAlone = [(slot(0, 0), 0.6), (slot(0, 1), 0.6)].into();
-        assert_eq!(SlotReport::of(&points, 2, &alone).own.ft, None, "slot (1, 0) is missing");
+        assert_eq!(ClientTaskReport::of(&points, 2, &alone).own.ft, None, "slot (1, 0) is missing");
         alone.insert(slot(1, 0), 0.4);
-        let own = SlotReport::of(&points, 2, &alone).own;
+        let own = ClientTaskReport::of(&points, 2, &alone).own;
         // 0.8 - 0.6 and (0.9 + 0.5) / 2 - (0.6 + 0.4) / 2.
         assert!((own.ft.unwrap() - 0.2).abs() < 1e-12, "{own:?}");
         // 0.2 + 0 and, at the last point, FT alone.
@@ -199,10 +199,11 @@ mod tests {
     #[test]
     fn a_slot_without_test_images_is_in_no_mean() {
         let untested = SlotScore { total: 0, ..score(0, 1, (0, 0), true) };
-        let report = SlotReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());
+        let report =
+            ClientTaskReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());
         assert_eq!((report.own.avg, report.points[0].own), (Some(0.8), Some(0.8)));
         assert_eq!((report.points[0].begun, report.all.unwrap().avg), (2, Some(0.6)));
-        let nothing = SlotReport::of(&[vec![untested]], 2, &TrainedAlone::new());
+        let nothing = ClientTaskReport::of(&[vec![untested]], 2, &TrainedAlone::new());
         assert_eq!((nothing.own.avg, nothing.own.bt, nothing.points[0].own), (None, None, None));
         assert!(nothing.render().contains("Avg (mean over slots at the end)"));
     }
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn what_was_not_asked_has_no_measures() {
         let points = [vec![SlotScore { correct: None, ..score(0, 0, (8, 0), true) }]];
-        let report = SlotReport::of(&points, 1, &TrainedAlone::new());
+        let report = ClientTaskReport::of(&points, 1, &TrainedAlone::new());
         assert_eq!((report.own.avg, report.all, report.points[0].all), (Some(0.8), None, None));
         let text = report.render();
         assert!(text.lines().any(|line| line.starts_with("AIA") && line.ends_with('·')), "{text}");

@@ -8,7 +8,7 @@ use super::accuracy::{Accuracy, Scores};
 use super::bias::BiasReport;
 use super::published::Published;
 use super::sampled::{Sampled, Sampling};
-use super::slots::{SlotReport, TrainedAlone};
+use super::slots::{ClientTaskReport, TrainedAlone};
 use super::time_parts::{Stopwatch, TimeParts};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
@@ -52,7 +52,7 @@ pub struct Summary {
     pub accuracy: Accuracy,
     /// The measures of tasks of a client's own, where there are such.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slots: Option<SlotReport>,
+    pub slots: Option<ClientTaskReport>,
     /// Published numbers and those of this run, where the scenario has such.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
@@ -186,7 +186,7 @@ impl Summary {
         self.virtual_parts = took_time.then(|| self.watch.total(self.virtual_s));
         self.sampled = self.sampling.all().to_vec();
         self.accuracy = self.scores.accuracy();
-        let slots = || SlotReport::of(&self.slot_scores, self.clients, &self.alone);
+        let slots = || ClientTaskReport::of(&self.slot_scores, self.clients, &self.alone);
         self.slots = (!self.slot_scores.is_empty()).then(slots);
         // What is measured on the way is no number of a whole run.
         if let (Some(published), Some(EndReason::Done)) = (&mut self.published, self.ended) {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::federation::{Direction, Entry, Event, FrameOutcome, RoundClosing};
-use crate::policy::SeatKind;
+use crate::policy::ParticipantKind;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 /// Seconds on the simulated clock, by what they went into.
@@ -122,7 +122,7 @@ impl Stopwatch {
                 let seats = *seats as usize;
                 self.open = Some(OpenRound { round: *round, at, seats, stale, silent });
             }
-            Event::FrameCharged { kind: SeatKind::Load, .. } => {}
+            Event::FrameCharged { kind: ParticipantKind::Load, .. } => {}
             Event::FrameCharged { round, seat, direction, outcome, latency, .. } => {
                 let gone = matches!(outcome, FrameOutcome::Lost | FrameOutcome::Late);
                 if gone && *direction == Direction::Up {
@@ -264,7 +264,7 @@ mod tests {
                 bytes: Arc::new(FrameBytes::default()),
                 sent: 0,
                 latency: latency * MS,
-                kind: SeatKind::default(),
+                kind: ParticipantKind::default(),
                 copy: false,
                 asset: None,
             },

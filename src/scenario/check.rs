@@ -7,8 +7,8 @@ mod text;
 use super::contradiction::Together;
 use super::reader::{Fault, Node, Report};
 use super::{
-    AssetCache, AvailabilityPattern, BackboneSection, Close, Codec, Compute, Crop, DataSource,
-    DeviceName, FaultKind, FaultSection, Participants, PartitionKind, Population, Scenario,
+    AssetCache, AvailabilityPattern, BackboneSection, Close, Codec, CohortSize, Compute, Crop,
+    DataSource, DeviceName, FaultKind, FaultSection, PartitionKind, Population, Scenario,
     TaskSizes, Unit,
 };
 
@@ -137,7 +137,7 @@ impl Scenario {
 
     fn check_participation(&self, checker: &mut Checker<'_>) {
         let clients = self.federation.clients;
-        if let Participants::Count { count } = self.participation.participants
+        if let CohortSize::Count { count } = self.participation.participants
             && count > clients
         {
             checker.reject(
@@ -227,7 +227,7 @@ impl Scenario {
                 "set `unit = \"round\"`, or `population = \"fixed\"`",
             );
         }
-        if self.participation.participants == Participants::All {
+        if self.participation.participants == CohortSize::All {
             checker.reject(
                 population,
                 "of a fresh population not every client can be sampled in every round",

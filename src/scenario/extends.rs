@@ -34,7 +34,7 @@ const ALTERNATIVES: [(&str, &str); 2] = [("count", "sizes"), ("count", "fraction
 
 /// Where a scenario text lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ScenarioFile<'a> {
     /// The file, absolute and without links.
     pub file: &'a Path,
     /// The file as people named it.
@@ -50,7 +50,7 @@ pub(super) fn take(root: &mut Node) -> Option<Node> {
 /// The base that `extends` names, and its folder. What is wrong with it is reported.
 pub(super) fn open(
     extends: &Node,
-    place: Place<'_>,
+    place: ScenarioFile<'_>,
     report: &mut Report,
 ) -> Option<(Node, PathBuf)> {
     let mut refuse = |message: String, label: &str, help: &str| {

@@ -130,8 +130,10 @@ impl Scenario {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let source = Source::new(&path.display().to_string(), &text);
         // The neighbours of a link are those of the file it leads to.
-        let place =
-            extends::Place { file: &file, shown: if path.is_symlink() { &file } else { path } };
+        let place = extends::ScenarioFile {
+            file: &file,
+            shown: if path.is_symlink() { &file } else { path },
+        };
         read(source, &stem.unwrap_or_default(), place, over, methods)
     }
 
@@ -147,7 +149,7 @@ impl Scenario {
         methods: &dyn MethodCatalogue,
     ) -> Result<Loaded, ScenarioError> {
         let shown = PathBuf::from(format!("{name}.toml"));
-        let place = extends::Place { file: &folder.join(&shown), shown: &shown };
+        let place = extends::ScenarioFile { file: &folder.join(&shown), shown: &shown };
         let source = Source::new(&shown.display().to_string(), text);
         read(source, name, place, &Over { overrides, ..Over::default() }, methods)
     }
@@ -235,7 +237,7 @@ impl Scenario {
 fn read(
     source: Source,
     stem: &str,
-    place: extends::Place<'_>,
+    place: extends::ScenarioFile<'_>,
     over: &Over<'_>,
     methods: &dyn MethodCatalogue,
 ) -> Result<Loaded, ScenarioError> {
@@ -333,7 +335,7 @@ fn read(
 /// Whether it is a study, which is said then and nothing else: every other key of it would be unknown here.
 fn refuse_study(
     root: &Node,
-    place: &extends::Place<'_>,
+    place: &extends::ScenarioFile<'_>,
     is_base: bool,
     report: &mut Report,
 ) -> bool {

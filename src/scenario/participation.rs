@@ -13,12 +13,12 @@ pub struct ParticipationSection {
     /// How many. Default `all`; with `fraction` or `count` given, that.
     #[key(flatten)]
     #[serde(flatten)]
-    pub participants: Participants,
+    pub participants: CohortSize,
     /// Clients sampled for each that is wanted, in rounds that close with the first.
     ///
     /// Default 1; 1.3 with the preset `production`.
     #[key(
-        when = participants != Participants::All,
+        when = participants != CohortSize::All,
         default = over_selection,
         at_least = 1.0,
         at_most = 1e6,
@@ -37,8 +37,8 @@ pub struct ParticipationSection {
 /// Clients sampled in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-#[keys(tag = "kind", default = ParticipantsWord::implied(table), others("over_selection"))]
-pub enum Participants {
+#[keys(tag = "kind", default = CohortSizeWord::implied(table), others("over_selection"))]
+pub enum CohortSize {
     /// Every client.
     All,
     /// A share of them, by `fraction`.
@@ -59,24 +59,24 @@ pub enum Participants {
     },
 }
 
-impl ParticipantsWord {
+impl CohortSizeWord {
     /// Word that a number implies where none is written.
-    fn implied(table: &TableReader<'_>) -> ParticipantsWord {
+    fn implied(table: &TableReader<'_>) -> CohortSizeWord {
         match (table.given("fraction"), table.given("count")) {
-            (true, _) => ParticipantsWord::Fraction,
-            (false, true) => ParticipantsWord::Count,
-            (false, false) => ParticipantsWord::All,
+            (true, _) => CohortSizeWord::Fraction,
+            (false, true) => CohortSizeWord::Count,
+            (false, false) => CohortSizeWord::All,
         }
     }
 }
 
-impl Participants {
+impl CohortSize {
     /// How many of so many clients.
     pub fn of(&self, clients: u32) -> u32 {
         match *self {
-            Participants::All => clients,
-            Participants::Count { count } => count.min(clients),
-            Participants::Fraction { fraction } => {
+            CohortSize::All => clients,
+            CohortSize::Count { count } => count.min(clients),
+            CohortSize::Fraction { fraction } => {
                 (share_of(clients as usize, fraction) as u32).max(1).min(clients)
             }
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_share_is_rounded_down_and_never_empty() {
-        let cohort = |fraction, clients| Participants::Fraction { fraction }.of(clients);
+        let cohort = |fraction, clients| CohortSize::Fraction { fraction }.of(clients);
         assert_eq!(cohort(0.29, 100), 29); // 28.999999999999996 in binary
         assert_eq!(cohort(0.1, 15), 1);
         assert_eq!(cohort(0.001, 10), 1);

@@ -30,9 +30,9 @@ pub struct RecordSection {
     /// What is told when slots are tested.
     ///
     /// Only with `tasks.arrival = "powder"`.
-    #[key(default = SlotsKnown::Both)]
-    #[serde(skip_serializing_if = "SlotsKnown::is_usual")]
-    pub slots: SlotsKnown,
+    #[key(default = TaskIdentity::Both)]
+    #[serde(skip_serializing_if = "TaskIdentity::is_usual")]
+    pub slots: TaskIdentity,
     /// Of sizes and times.
     #[key(default = true)]
     pub histograms: bool,
@@ -117,7 +117,7 @@ pub enum Curve {
 /// What models are told when they are tested on tasks of a client's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
-pub enum SlotsKnown {
+pub enum TaskIdentity {
     /// With the slot known, and without.
     #[default]
     Both,
@@ -150,8 +150,8 @@ fn is_off(flag: &bool) -> bool {
     !flag
 }
 
-impl SlotsKnown {
+impl TaskIdentity {
     fn is_usual(&self) -> bool {
-        *self == SlotsKnown::Both
+        *self == TaskIdentity::Both
     }
 }

@@ -1,7 +1,7 @@
 //! What tasks of a client's own contradict.
 
 use super::check::Checker;
-use super::{ArrivalChoice, PartitionKind, Scenario, SlotsKnown};
+use super::{ArrivalChoice, PartitionKind, Scenario, TaskIdentity};
 use crate::numerics::share::share_of;
 
 /// So many head rows at most: as many as labels of the largest data sets and their slots need.
@@ -27,7 +27,7 @@ impl Scenario {
                     "remove this line",
                 );
             }
-            if self.record.slots != SlotsKnown::Both {
+            if self.record.slots != TaskIdentity::Both {
                 checker.reject(
                     &["record.slots"],
                     "tasks are everybody's, and there are no slots to be told",

@@ -19,7 +19,7 @@
 //! # Ok::<(), fedcast::wire::WireError>(())
 //! ```
 
-use super::{BodySketch, Kind, NamedTensor, SectionSketch, WireError};
+use super::{BodyShape, Kind, NamedTensor, SectionShape, WireError};
 
 /// Tensors of one kind, in the order in which they travel.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ impl Section {
     }
 
     /// Kind, shapes and types without the values.
-    pub fn sketch(&self) -> SectionSketch {
-        SectionSketch {
+    pub fn sketch(&self) -> SectionShape {
+        SectionShape {
             kind: self.kind,
             tensors: self.tensors.iter().map(NamedTensor::sketch).collect(),
         }
@@ -89,16 +89,16 @@ impl Body {
     }
 
     /// Shapes and types without the values: what `plan`, load clients and skipped stragglers need.
-    pub fn sketch(&self) -> BodySketch {
-        BodySketch {
+    pub fn sketch(&self) -> BodyShape {
+        BodyShape {
             meta: self.meta.len(),
             sections: self.sections.iter().map(Section::sketch).collect(),
         }
     }
 
     /// Whether the sections hold tensors of exactly these kinds, names, shapes and types.
-    pub fn fills(&self, sketch: &BodySketch) -> bool {
-        let same = |(section, wanted): (&Section, &SectionSketch)| {
+    pub fn fills(&self, sketch: &BodyShape) -> bool {
+        let same = |(section, wanted): (&Section, &SectionShape)| {
             section.kind == wanted.kind
                 && section.tensors.len() == wanted.tensors.len()
                 && section.tensors.iter().zip(&wanted.tensors).all(|(t, w)| t.fills(w))
@@ -109,14 +109,14 @@ impl Body {
 
     /// The same tensors in the sections of a sketch that declares them in this order; `None` of other tensors. Several
     /// sections of one kind in a row become the one that a layout makes of them.
-    pub fn arranged_as(&self, sketch: &BodySketch) -> Option<Body> {
+    pub fn arranged_as(&self, sketch: &BodyShape) -> Option<Body> {
         let declared = sketch.sections.iter().map(|section| section.tensors.len()).sum::<usize>();
         if self.tensors().count() != declared {
             return None;
         }
         let mut tensors = self.tensors();
         let mut sections = Vec::with_capacity(sketch.sections.len());
-        for SectionSketch { kind, tensors: wanted } in &sketch.sections {
+        for SectionShape { kind, tensors: wanted } in &sketch.sections {
             let filled = |wanted| {
                 let (found, tensor) = tensors.next()?;
                 (found == *kind && tensor.fills(wanted)).then(|| tensor.clone())

@@ -11,7 +11,7 @@
 
 use super::header::HEADER_LENGTH;
 use super::meta::put_varint;
-use super::{Body, BodySketch, Codec, CodecPlan, Dtype, FrameHeader, FrameSize, Kind, WireError};
+use super::{Body, BodyShape, Codec, CodecPlan, Dtype, FrameHeader, FrameSize, Kind, WireError};
 
 /// What the encoder needs to know about a message before its values.
 pub(super) trait Outline {
@@ -40,7 +40,7 @@ impl Outline for Body {
     }
 }
 
-impl Outline for BodySketch {
+impl Outline for BodyShape {
     fn meta_length(&self) -> usize {
         self.meta
     }

@@ -40,7 +40,7 @@ pub use kind::Kind;
 pub use meta::{MetaReader, MetaWriter};
 pub use saved::{Loading, Saved, SavedField, Saving};
 pub use size::{FrameSize, KindBytes};
-pub use sketch::{BodySketch, SectionSketch, TensorSketch};
+pub use sketch::{BodyShape, SectionShape, TensorShape};
 pub use tensor::NamedTensor;
 pub use transmit::{transmit, verify};
 pub use values::{Dtype, Values};

@@ -21,7 +21,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use super::encode::{self, Data, Outline, Sink};
-use super::{Body, BodySketch, CodecPlan, Kind, WireError, header::HEADER_LENGTH};
+use super::{Body, BodyShape, CodecPlan, Kind, WireError, header::HEADER_LENGTH};
 use crate::quantity::Bytes;
 
 /// A number of bytes for each kind. In files a map without the zeros.
@@ -95,7 +95,7 @@ impl FrameSize {
     }
 
     /// The size of the frame of any body with these shapes.
-    pub fn of_sketch(sketch: &BodySketch, plan: &CodecPlan) -> FrameSize {
+    pub fn of_sketch(sketch: &BodyShape, plan: &CodecPlan) -> FrameSize {
         FrameSize::count(sketch, plan)
     }
 

@@ -8,7 +8,7 @@ use super::{Dtype, Kind, tensor::shape_elements};
 
 /// A tensor without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorSketch {
+pub struct TensorShape {
     pub name: Arc<str>,
     /// The dimensions; empty for a scalar.
     pub shape: Vec<usize>,
@@ -16,15 +16,15 @@ pub struct TensorSketch {
     pub dtype: Dtype,
 }
 
-impl TensorSketch {
+impl TensorShape {
     /// A tensor of this shape and type.
     pub fn new(name: impl Into<Arc<str>>, shape: impl Into<Vec<usize>>, dtype: Dtype) -> Self {
-        TensorSketch { name: name.into(), shape: shape.into(), dtype }
+        TensorShape { name: name.into(), shape: shape.into(), dtype }
     }
 
     /// A tensor of f32.
     pub fn f32(name: impl Into<Arc<str>>, shape: impl Into<Vec<usize>>) -> Self {
-        TensorSketch::new(name, shape, Dtype::F32)
+        TensorShape::new(name, shape, Dtype::F32)
     }
 
     /// The number of elements; 1 for a scalar.
@@ -35,32 +35,32 @@ impl TensorSketch {
 
 /// A section without values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SectionSketch {
+pub struct SectionShape {
     /// What the tensors are for.
     pub kind: Kind,
     /// Their shapes, in the order in which they travel.
-    pub tensors: Vec<TensorSketch>,
+    pub tensors: Vec<TensorShape>,
 }
 
-impl SectionSketch {
+impl SectionShape {
     /// A section of these tensors.
-    pub fn new(kind: Kind, tensors: Vec<TensorSketch>) -> Self {
-        SectionSketch { kind, tensors }
+    pub fn new(kind: Kind, tensors: Vec<TensorShape>) -> Self {
+        SectionShape { kind, tensors }
     }
 }
 
 /// A body without values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BodySketch {
+pub struct BodyShape {
     /// Length of the meta bytes.
     pub meta: usize,
     /// The sections in order.
-    pub sections: Vec<SectionSketch>,
+    pub sections: Vec<SectionShape>,
 }
 
-impl BodySketch {
+impl BodyShape {
     /// A body of these parts.
-    pub fn new(meta: usize, sections: Vec<SectionSketch>) -> Self {
-        BodySketch { meta, sections }
+    pub fn new(meta: usize, sections: Vec<SectionShape>) -> Self {
+        BodyShape { meta, sections }
     }
 }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::{Dtype, TensorSketch, Values, WireError};
+use super::{Dtype, TensorShape, Values, WireError};
 
 /// A tensor with a name that is unique within its section.
 #[derive(Clone, Debug)]
@@ -106,12 +106,12 @@ impl NamedTensor {
     }
 
     /// Shape and type without the values.
-    pub fn sketch(&self) -> TensorSketch {
-        TensorSketch { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }
+    pub fn sketch(&self) -> TensorShape {
+        TensorShape { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }
     }
 
     /// Whether it has the sketch's name, shape and type.
-    pub fn fills(&self, sketch: &TensorSketch) -> bool {
+    pub fn fills(&self, sketch: &TensorShape) -> bool {
         self.name == sketch.name && self.shape == sketch.shape && self.dtype() == sketch.dtype
     }
 

@@ -168,22 +168,21 @@ fn a_value_that_cannot_travel_is_named() {
 #[test]
 fn hgp_costs_what_its_card_says() {
     let sketch = |rows: usize, classes: usize| {
-        let prompts = (0..5).map(|j| TensorSketch::f32(j.to_string(), [200, 768])).collect();
-        let head =
-            vec![TensorSketch::f32("weight", [rows, 768]), TensorSketch::f32("bias", [rows])];
+        let prompts = (0..5).map(|j| TensorShape::f32(j.to_string(), [200, 768])).collect();
+        let head = vec![TensorShape::f32("weight", [rows, 768]), TensorShape::f32("bias", [rows])];
         let mut sections =
-            vec![SectionSketch::new(Kind::Prompt, prompts), SectionSketch::new(Kind::Head, head)];
+            vec![SectionShape::new(Kind::Prompt, prompts), SectionShape::new(Kind::Head, head)];
         if classes > 0 {
             let gaussians = vec![
-                TensorSketch::new("count", [classes], Dtype::U32),
-                TensorSketch::f32("mean", [classes, 768]),
-                TensorSketch::f32("variance", [classes, 768]),
+                TensorShape::new("count", [classes], Dtype::U32),
+                TensorShape::f32("mean", [classes, 768]),
+                TensorShape::f32("variance", [classes, 768]),
             ];
-            let samples = vec![TensorSketch::new("samples", [], Dtype::U32)];
-            sections.push(SectionSketch::new(Kind::Prototypes, gaussians));
-            sections.push(SectionSketch::new(Kind::Settings, samples));
+            let samples = vec![TensorShape::new("samples", [], Dtype::U32)];
+            sections.push(SectionShape::new(Kind::Prototypes, gaussians));
+            sections.push(SectionShape::new(Kind::Settings, samples));
         }
-        BodySketch::new(0, sections)
+        BodyShape::new(0, sections)
     };
     let payload = |rows, classes, codec| {
         FrameSize::of_sketch(&sketch(rows, classes), &CodecPlan::new(codec)).payload.0

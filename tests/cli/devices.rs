@@ -8,7 +8,7 @@ use candle_core::DType;
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{Entry, Event, Interrupt, Memory, Workforce, simulate};
 use fedcast::methods::Registry;
-use fedcast::model::{Place, ops::without_kernels};
+use fedcast::model::{DeviceSpec, ops::without_kernels};
 use fedcast::scenario::{Compute, DeviceName, Loaded, Override, Scenario, ScenarioError};
 use serde_json::Value;
 
@@ -146,7 +146,7 @@ fn run(workers: Workforce, pack: usize) -> Outcome {
 /// Workers with places of their own, in half precision, on packs: everything a GPU does but the GPU.
 #[test]
 fn workers_with_places_of_their_own_give_the_same_events_and_nearly_the_same_numbers() {
-    let half = Place { compute: DType::BF16, ..Place::cpu() };
+    let half = DeviceSpec { compute: DType::BF16, ..DeviceSpec::cpu() };
     let cpu = run(Workforce::Cpu(1), 1);
     for pack in [1, 2] {
         let places = run(Workforce::Gpus(vec![half.clone(), half.clone()]), pack);

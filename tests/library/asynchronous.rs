@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
 use fedcast::federation::{
-    ClosingRules, ComputeRules, Direction, Enough, Event, FaultRules, FederationError,
-    FrameOutcome, Late, LinkRules, Participants, ParticipationSection, Rules, Setup, Staleness,
+    ClosingRules, CohortSize, ComputeRules, Direction, Enough, Event, FaultRules, FederationError,
+    FrameOutcome, Late, LinkRules, ParticipationSection, Rules, Setup, Staleness,
 };
 use fedcast::quantity::{ClientId, Round, SeatId, VirtualTime};
 
@@ -19,7 +19,7 @@ fn buffered(size: u32, at_work: u32, staleness: Staleness) -> Rules {
         rounds: 6,
         closing: ClosingRules { enough, late, ..ClosingRules::default() },
         participation: ParticipationSection {
-            participants: Participants::Count { count: at_work },
+            participants: CohortSize::Count { count: at_work },
             ..ParticipationSection::default()
         },
         compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },

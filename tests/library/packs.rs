@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use crate::softmax::{Mischief, Remember, Visits, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
-    ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind, LinkRules,
-    Memory, Participants, ParticipationSection, ProfileSink, Rules, Setup, Span, simulate,
+    CohortSize, ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind,
+    LinkRules, Memory, ParticipationSection, ProfileSink, Rules, Setup, Span, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -16,7 +16,7 @@ use fedcast::scenario::Scenario;
 /// Slow links of different lengths, crashes and losses.
 fn mobile(pack: usize) -> Rules {
     let participation = ParticipationSection {
-        participants: Participants::Count { count: 5 },
+        participants: CohortSize::Count { count: 5 },
         ..ParticipationSection::default()
     };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);

@@ -7,9 +7,9 @@ use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::privacy::{FixedPoint, Modulus, SecureAggregation};
 use fedcast::federation::{
-    ClosingRules, ComputeRules, Digest, Direction, EndReason, Enough, Entry, Event, Fault,
-    FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, Late, LinkRules, Memory,
-    Participants, ParticipationSection, Rules, Setup, Staleness, simulate,
+    ClosingRules, CohortSize, ComputeRules, Digest, Direction, EndReason, Enough, Entry, Event,
+    Fault, FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, Late, LinkRules,
+    Memory, ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{Round, SeatId, VirtualTime};
@@ -117,7 +117,7 @@ fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
     let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
     let buffer = ClosingRules { enough: Enough::Buffer(3), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
-        participants: Participants::Count { count: 4 },
+        participants: CohortSize::Count { count: 4 },
         ..ParticipationSection::default()
     };
     let compute = ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fedcast::methods::Registry;
 use fedcast::model::VitConfig;
-use fedcast::policy::{ModelFacts, Service, WireForm, refusal};
+use fedcast::policy::{Capability, ModelFacts, WireForm, check_capability};
 use fedcast::scenario::{Scenario, ScenarioError};
 
 /// Where a method may be at home: clients, tasks.
@@ -14,17 +14,17 @@ const PLACES: [(u32, u32); 3] = [(20, 5), (1, 5), (1, 1)];
 fn read(
     method: &str,
     (clients, tasks): (u32, u32),
-    service: Option<Service>,
+    service: Option<Capability>,
 ) -> Result<Scenario, ScenarioError> {
     let (mut arrival, mut more) = ("", "");
     match service {
-        Some(Service::Late) => {
+        Some(Capability::LateUpdates) => {
             more = "round = { close = \"quorum\", quorum = 0.5, late = \"fold\" }";
         }
-        Some(Service::Mixed) => arrival = ", arrival = \"paced\"",
-        Some(Service::Robust) => more = "federation.fold = \"median\"",
-        Some(Service::Secure) => more = "privacy.secure_aggregation = true",
-        Some(Service::Lies) => {
+        Some(Capability::MixedTasks) => arrival = ", arrival = \"paced\"",
+        Some(Capability::RobustAggregation) => more = "federation.fold = \"median\"",
+        Some(Capability::SecureAggregation) => more = "privacy.secure_aggregation = true",
+        Some(Capability::MaliciousClients) => {
             more = "faults = [{ kind = \"malicious\", how = \"scaled\", share = 0.2 }]";
         }
         None => {}
@@ -58,10 +58,10 @@ fn every_method_answers_to_every_service() {
         let Some(home) = home else { panic!("`{}` is at home nowhere", entry.name) };
         let section = read(entry.name, home, None).unwrap().method;
         let method = registry.build(&section, &facts).unwrap();
-        for service in Service::ALL {
+        for service in Capability::ALL {
             let told = read(entry.name, home, Some(service)).err().map(|error| error.to_string());
             let case = format!("{}, {}", entry.name, service.word());
-            match (refusal(&*method, &facts, service), told) {
+            match (check_capability(&*method, &facts, service), told) {
                 (None, None) => allowed += 1,
                 (Some(why), Some(told)) => {
                     assert!(told.contains(&why.to_string()), "{case}: {why}\n{told}");

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
-use fedcast::data::{ClassOrder, Curriculum, PartitionKind, Partitioner, Shard, TaskSizes, digits};
+use fedcast::data::{
+    ClassOrder, PartitionKind, Partitioner, Shard, TaskSequence, TaskSizes, digits,
+};
 use fedcast::federation::{
     Digests, Entry, Event, FederationError, Interrupt, Memory, Rules, RunEnd, Setup, simulate,
 };
@@ -120,7 +122,7 @@ fn weights(rows: usize, values: Arc<[f32]>) -> ParameterSet {
 }
 
 impl<S: Remember> Method for Softmax<S> {
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let asset = (self.mischief == Mischief::Asset).then(|| {
             let tensor = NamedTensor::f32("teacher", [1000], vec![1.0; 1000]).expect("fills");
             let body = Body::new(vec![], vec![Section::new(Kind::Generator, vec![tensor])]);
@@ -131,28 +133,37 @@ impl<S: Remember> Method for Softmax<S> {
     fn profile(&self) -> MethodProfile {
         MethodProfile { stateless: S::STATELESS, ..MethodProfile::default() }
     }
-    fn phases(&self, _: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, _: &Stage, rounds: u32) -> Vec<Phase> {
         vec![Phase::train(rounds).packed(usize::MAX)]
     }
-    fn layout(&self, message: MessageKind, _: &SketchFacts<'_>) -> Layout {
-        let head = Place::parameter(LinearHead::WEIGHT, &[CLASSES, PIXELS]);
+    fn message_spec(&self, message: MessageKind, _: &ExchangeFacts<'_>) -> MessageSpec {
+        let head = TensorSpec::parameter(LinearHead::WEIGHT, &[CLASSES, PIXELS]);
         if message == MessageKind::Download {
-            return Layout::of(vec![head]);
+            return MessageSpec::of(vec![head]);
         }
-        Layout {
+        MessageSpec {
             // Who it is.
             control: vec![0],
-            extra: vec![Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)],
-            ..Layout::of(vec![head.averaged(Group::All, Weight::Sum(SAMPLES))])
+            extra: vec![TensorSpec::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)],
+            ..MessageSpec::of(vec![head.averaged(AveragingGroup::All, Weight::Sum(SAMPLES))])
         }
     }
-    fn lift(&self, _: &SketchFacts<'_>, _: &Message, up: Message) -> Result<Message, PolicyError> {
+    fn transform_upload(
+        &self,
+        _: &ExchangeFacts<'_>,
+        _: &Message,
+        up: Message,
+    ) -> Result<Message, PolicyError> {
         if self.mischief == Mischief::LiftPanic && up.fields().u64()? == 2 {
             panic!("lifting is beyond me");
         }
         Ok(up)
     }
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let pack = members.len();
         let mut outcomes: Vec<_> =
             members.iter_mut().map(|member| self.train_one(member, lab)).collect();
@@ -161,12 +172,12 @@ impl<S: Remember> Method for Softmax<S> {
         }
         outcomes
     }
-    fn own_model(
+    fn local_model(
         &self,
-        _: &SketchFacts<'_>,
+        _: &ExchangeFacts<'_>,
         _: &Message,
         own: &Message,
-        _: &Lab,
+        _: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         Ok(Some(Arc::new(Model(Arc::clone(&head(own)?.values)))))
     }
@@ -176,8 +187,8 @@ impl Server for Keeper {
     fn broadcast(
         &mut self,
         _: &RoundContext,
-        seats: &[Seat],
-        _: &Lab,
+        seats: &[Participant],
+        _: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let assets = self.asset.clone().into_iter().collect();
         let down = Message { assets, ..Message::of(weights(CLASSES, self.rounded())) };
@@ -186,16 +197,16 @@ impl Server for Keeper {
     fn end_round(
         &mut self,
         _: &RoundContext,
-        folded: Option<Folded>,
-        _: &Lab,
+        folded: Option<Aggregate>,
+        _: &RunContext,
     ) -> Result<(), PolicyError> {
         let folded = folded.unwrap_or_default();
-        let Some(mean) = folded.means.get(&Group::All) else { return Ok(()) };
+        let Some(mean) = folded.means.get(&AveragingGroup::All) else { return Ok(()) };
         let sum = mean.sum(LinearHead::WEIGHT).unwrap_or_default();
         self.head.iter_mut().zip(sum).for_each(|(head, sum)| *head += sum / mean.weight());
         Ok(())
     }
-    fn predictor(&self, _: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Model(self.rounded())))
     }
     fn save(&self) -> Body {
@@ -209,13 +220,13 @@ impl Server for Keeper {
 }
 
 impl<S: Remember> Softmax<S> {
-    fn train_one(&self, member: &mut Member, lab: &Lab) -> Result<Outcome, Failure> {
+    fn train_one(&self, member: &mut Member, lab: &RunContext) -> Result<ClientResult, Failure> {
         let failed = |e: PolicyError| Failure::Policy(e.to_string());
         let mut state = S::of(&member.state).map_err(|error| failed(error.into()))?;
         let visits = state.visit();
         member.state = state.save();
         let policy = |e: candle_core::Error| Failure::Policy(e.to_string());
-        let received = &head(&member.down).map_err(failed)?.values;
+        let received = &head(&member.download).map_err(failed)?.values;
         let head = Tensor::from_slice(received, (CLASSES, PIXELS), &Device::Cpu);
         let head = Var::from_tensor(&head.map_err(policy)?).map_err(policy)?;
         let client = member.seat.client.0;
@@ -229,7 +240,7 @@ impl<S: Remember> Softmax<S> {
         if bad && self.mischief == Mischief::BadImage {
             return Err(Failure::Data("cat.png is no image".into()));
         }
-        if self.mischief == Mischief::Asset && member.down.asset("teacher").is_none() {
+        if self.mischief == Mischief::Asset && member.download.asset("teacher").is_none() {
             return Err(Failure::Policy("the Down lost its asset".into()));
         }
         let rows = member.seat.view.rows.clone();
@@ -269,7 +280,7 @@ impl<S: Remember> Softmax<S> {
             ("visits", f64::from(visits)),
             ("missed", member.missed.len() as f64),
         ];
-        Ok(Outcome { up, metrics })
+        Ok(ClientResult { upload: up, metrics })
     }
 }
 
@@ -305,14 +316,14 @@ pub fn rules() -> Rules {
 pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(5);
-    let curriculum = Curriculum::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
+    let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
     let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, rules.clients, 3);
     let by_class = dataset.train.by_class();
     let shards: Vec<Vec<Shard>> = (curriculum.tasks.iter())
         .map(|view| partitioner.shards(view, by_class).expect("feasible"))
         .collect();
     let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-    let lab = Lab {
+    let lab = RunContext {
         training: TrainingPlan {
             epochs: 1,
             batch: 10,
@@ -320,7 +331,7 @@ pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
             ..TrainingPlan::default()
         },
         evaluation_batch: rules.evaluation_batch,
-        ..Lab::new(pixels, dataset, curriculum)
+        ..RunContext::new(pixels, dataset, curriculum)
     };
     let method = Arc::new(Softmax::<S> { mischief, state: std::marker::PhantomData });
     Setup::new("softmax", method, lab, shards, rules)

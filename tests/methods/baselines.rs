@@ -10,7 +10,9 @@ use fedcast::methods::fedlwf_2t::{FedLwf2t, FirstTeacher, OwnModels, OwnTeacher}
 use fedcast::methods::fedprox::{FedProx, Prox};
 use fedcast::methods::oracle::{Oracle, Site};
 use fedcast::model::{Norms, ParameterSet, TeacherNorms};
-use fedcast::policy::{ClassCounts, ClientState, MessageKind, Method, SketchFacts, parameters_of};
+use fedcast::policy::{
+    ClassCounts, ClientState, ExchangeFacts, MessageKind, Method, parameters_of,
+};
 use fedcast::wire::{Body, Kind, Saved, Section};
 
 use crate::toys::watched::{Engine, Exchange};
@@ -376,10 +378,11 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
         assert_eq!(asset.version as usize, exchange.task - 1);
         let (view, counts) = (several.view(exchange.task), ClassCounts::new());
         let (model, phase, round_in_phase) = (&several.facts, 0, 0);
-        let facts = SketchFacts { phase, round_in_phase, ..first_exchange(model, &view, &counts) };
+        let facts =
+            ExchangeFacts { phase, round_in_phase, ..first_exchange(model, &view, &counts) };
         assert_eq!(
             asset.body.sketch(),
-            several.method.layout(MessageKind::Download, &facts).assets[0].body
+            several.method.message_spec(MessageKind::Download, &facts).assets[0].body
         );
     }
     let saved = several.server.save();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
+use fedcast::data::{ClassOrder, TaskSequence, TaskSizes};
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::adapters;
 use fedcast::methods::averaged::{Keeper, VectorKeeping};
@@ -25,24 +25,24 @@ use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
 use fedcast::model::{BackboneConfig, VitConfig};
 use fedcast::policy::{
-    ClassCounts, Holdings, MessageKind, Method, ModelFacts, SketchFacts, WireForm,
+    ClassCounts, ExchangeFacts, MemoryFootprint, MessageKind, Method, ModelFacts, WireForm,
 };
-use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
+use fedcast::wire::{BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
 use crate::toys::{facts, first_exchange, lab};
 use crate::{built, small};
 
-fn payload(sketch: &BodySketch) -> u64 {
+fn payload(sketch: &BodyShape) -> u64 {
     FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
 }
 
 /// The shapes of an exchange.
 struct Exchanged {
-    down: BodySketch,
+    down: BodyShape,
     /// What a Down names and a fresh client lacks.
-    assets: Vec<BodySketch>,
-    up: BodySketch,
+    assets: Vec<BodyShape>,
+    up: BodyShape,
 }
 
 impl Exchanged {
@@ -79,14 +79,14 @@ fn in_round_on(
     task: usize,
     method: impl AveragingMethod,
 ) -> Exchanged {
-    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
+    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
     let view = &curriculum.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
-    let facts = SketchFacts { round_in_phase: round, ..first_exchange(model, view, &counts) };
+    let facts = ExchangeFacts { round_in_phase: round, ..first_exchange(model, view, &counts) };
     let method = built(method, model);
     let (down, up) = (
-        method.layout(MessageKind::Download, &facts),
-        method.layout(MessageKind::Upload, &facts).body(),
+        method.message_spec(MessageKind::Download, &facts),
+        method.message_spec(MessageKind::Upload, &facts).body(),
     );
     let assets = down.assets.iter().map(|asset| asset.body.clone()).collect();
     Exchanged { down: down.body(), assets, up }
@@ -227,16 +227,16 @@ fn ewc_sends_the_bytes_of_its_card() {
         form,
         auxiliary: None,
     };
-    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let method = built(Ewc::default(), &model);
     let bytes = |task: usize, phase: usize| {
         let view = &curriculum.tasks[task - 1];
         let counts = ClassCounts::new();
         let (model, period, counts) = (&model, view.task, &counts);
-        let facts = SketchFacts { period, phase, ..first_exchange(model, view, counts) };
+        let facts = ExchangeFacts { period, phase, ..first_exchange(model, view, counts) };
         let (down, up) = (
-            method.layout(MessageKind::Download, &facts),
-            method.layout(MessageKind::Upload, &facts),
+            method.message_spec(MessageKind::Download, &facts),
+            method.message_spec(MessageKind::Upload, &facts),
         );
         let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
         (payload(&down.body()) + assets, payload(&up.body()))
@@ -280,7 +280,7 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
     // What is held, by a hundred clients and their server.
     let vit = ModelFacts { clients: 100, ..vit.clone() };
     let held = |method: Arc<dyn Method>| {
-        let Holdings { server, client } = method.profile().holdings.unwrap();
+        let MemoryFootprint { server, client } = method.profile().holdings.unwrap();
         (server / all, client / all)
     };
     assert_eq!(held(built(Scaffold::default(), &vit)), (2, 1));
@@ -429,8 +429,8 @@ fn lorm_sends_the_bytes_of_its_card() {
         classes: (10..20).collect(),
     });
     let counts: ClassCounts = (10..20).map(|row| (row, 50)).collect();
-    let facts = SketchFacts { phase: 1, ..first_exchange(&vit, &view, &counts) };
-    assert_eq!(payload(&method.layout(MessageKind::Upload, &facts).body()), 258_048);
+    let facts = ExchangeFacts { phase: 1, ..first_exchange(&vit, &view, &counts) };
+    assert_eq!(payload(&method.message_spec(MessageKind::Upload, &facts).body()), 258_048);
     // The server keeps no network: pairs of ten tasks and of now, and the head; A's products of ten tasks and the blocks'
     // moments; the moments, the pair and the head of a round.
     let (inputs, pair, head) = (64_512, 147_456, 76_900);

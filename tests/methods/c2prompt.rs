@@ -10,8 +10,8 @@ use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig, Moments};
 use fedcast::methods::powder::Powder;
 use fedcast::model::FrozenPart;
 use fedcast::policy::{
-    ClassCounts, Member, Message, MessageKind, Method, ModelFacts, Period, Service, SketchFacts,
-    UpSize, parameters_of, refusal,
+    Capability, ClassCounts, ExchangeFacts, Member, Message, MessageKind, Method, ModelFacts,
+    Stage, UploadSize, check_capability, parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::Kind;
@@ -118,7 +118,7 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     let asked = run.exchanges.iter().find(|exchange| exchange.phase == "compensate").unwrap();
     let mut member = Member {
         phase: 2,
-        down: Arc::new(Message::from_body(&asked.down, &asked.assets).unwrap()),
+        download: Arc::new(Message::from_body(&asked.down, &asked.assets).unwrap()),
         state: run.states[&ClientId(0)].clone(),
         shard: Arc::clone(&shards[0]),
         key: asked.seat.key(5, Round(9)),
@@ -319,7 +319,7 @@ fn c2prompt_sends_the_bytes_of_its_card() {
     assert_eq!((payload(&of(1).down), payload(&of(2).up.body())), (0, 0));
     assert_eq!(payload(&of(2).down), 122_880);
     assert_eq!(payload(&of(3).up.body()), 946_256 + 640);
-    assert_eq!(of(4).up.size, UpSize::Static);
+    assert_eq!(of(4).up.size, UploadSize::Static);
     let plain = |facts: &ModelFacts| {
         let config = C2PromptConfig { cpa: false, ..C2PromptConfig::default() };
         C2Prompt::new(config, facts)
@@ -335,7 +335,7 @@ fn an_upload_answers_what_was_asked() {
     let shards = deal(&run.lab, &run.view(0), 2);
     run.task(0, &shards, 1);
     let (model, counts, view) = (facts(), ClassCounts::new(), run.view(0));
-    let named = method.phases(&Period::of(run.view(0), 3), 1);
+    let named = method.phases(&Stage::of(run.view(0), 3), 1);
     let phases: Vec<usize> = (0..named.len()).filter(|phase| named[*phase].rounds > 0).collect();
     let is = |phase: usize, name: &str| named[phase].name == name;
     let ups: Vec<Message> = run
@@ -346,17 +346,17 @@ fn an_upload_answers_what_was_asked() {
     assert_eq!(ups.len(), phases.len());
     for phase in phases.iter().copied() {
         for (sent, up) in phases.iter().copied().zip(&ups) {
-            let facts = SketchFacts { phase, ..first_exchange(&model, &view, &counts) };
-            let lifted = method.lift(&facts, &Message::default(), up.clone());
+            let facts = ExchangeFacts { phase, ..first_exchange(&model, &view, &counts) };
+            let lifted = method.transform_upload(&facts, &Message::default(), up.clone());
             // A slot is taken for a slot by whoever checks its layout.
             let look_for_slot = is(phase, "train") && is(sent, "look");
             let alike = is(phase, named[sent].name);
             assert_eq!(lifted.is_ok(), alike || look_for_slot, "{sent} for {phase}");
             if phase == sent {
-                let folded = method.layout(MessageKind::Contribution, &facts);
+                let folded = method.message_spec(MessageKind::Contribution, &facts);
                 assert_eq!(up.control[1..], lifted.unwrap().control);
                 assert_eq!(
-                    method.layout(MessageKind::Upload, &facts).control.len(),
+                    method.message_spec(MessageKind::Upload, &facts).control.len(),
                     folded.control.len() + 1
                 );
             }
@@ -367,9 +367,9 @@ fn an_upload_answers_what_was_asked() {
 #[test]
 fn tasks_may_be_mixed_as_in_powder() {
     let method = c2prompt_with(|_| ());
-    let refused = |service| refusal(&*method, &facts(), service).is_some();
+    let refused = |service| check_capability(&*method, &facts(), service).is_some();
     assert_eq!(
-        Service::ALL.map(refused),
+        Capability::ALL.map(refused),
         [true, false, true, true, true],
         "late, mixed, robust, secure, lies"
     );
@@ -383,7 +383,7 @@ fn the_question_of_round_0_is_one_down_for_all() {
     run.task(0, &shards, 1);
     let shared = [1, 2, 3, 5].map(|phase| {
         let round = context(&run, 0, phase);
-        let seats = run.method.seats(&round, &[ClientId(0), ClientId(1)]);
+        let seats = run.method.participants(&round, &[ClientId(0), ClientId(1)]);
         let downs = run.server.broadcast(&round, &seats, &run.lab).unwrap();
         Arc::ptr_eq(&downs[0], &downs[1])
     });

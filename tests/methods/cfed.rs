@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassOrder, Curriculum, TaskSizes};
+use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassOrder, TaskSequence, TaskSizes};
 use fedcast::learning::{Classifier, OptimiserConfig};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaged::{OldLogits, Weights};
@@ -10,10 +10,10 @@ use fedcast::methods::cfed::{Cfed, Drawn, REVIEWER, Rounding, Surrogate};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    ClassCounts, MessageKind, Method, ModelFacts, Role, Service, SketchFacts, WireForm,
-    parameters_of, refusal,
+    Capability, ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, Role, WireForm,
+    check_capability, parameters_of,
 };
-use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
+use fedcast::wire::{Body, BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, facts, plan};
@@ -215,10 +215,16 @@ fn a_server_distils_what_came_back() {
     assert_eq!(again.server.save().digest(), digest(&run));
     for (distils, allowed) in [(true, false), (false, true)] {
         let method = built(small(|c| c.server_distils = distils), &known());
-        for service in [Service::Late, Service::Robust, Service::Secure] {
-            assert_eq!(refusal(&*method, &known(), service).is_none(), allowed, "{service:?}");
+        for service in
+            [Capability::LateUpdates, Capability::RobustAggregation, Capability::SecureAggregation]
+        {
+            assert_eq!(
+                check_capability(&*method, &known(), service).is_none(),
+                allowed,
+                "{service:?}"
+            );
         }
-        assert!(refusal(&*method, &known(), Service::Mixed).is_some());
+        assert!(check_capability(&*method, &known(), Capability::MixedTasks).is_some());
     }
 }
 
@@ -227,7 +233,7 @@ fn a_server_distils_what_came_back() {
 fn only_where_somebody_reviews_all_clients_are_of_one_task() {
     let refused = |reviewers: f64| {
         let method = built(small(|c| c.division.reviewers = reviewers), &known());
-        refusal(&*method, &known(), Service::Mixed).is_some()
+        check_capability(&*method, &known(), Capability::MixedTasks).is_some()
     };
     assert_eq!([0.0, 0.4].map(refused), [false, true]);
 }
@@ -253,7 +259,7 @@ fn every_key_of_cfed_counts() {
     assert_eq!((Rounding::Down.of(0.4, 2), Rounding::Up.of(0.4, 2)), (0, 1));
 }
 
-fn payload(sketch: &BodySketch) -> u64 {
+fn payload(sketch: &BodyShape) -> u64 {
     FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
 }
 
@@ -266,12 +272,12 @@ fn cfed_sends_the_bytes_of_its_card() {
     let (form, auxiliary) = (WireForm::Full, Some(auxiliary));
     let model =
         ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 20, form, auxiliary };
-    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let counts = ClassCounts::new();
     let bytes = |task: usize, role, surrogate| {
         let view = &curriculum.tasks[task];
         let (period, phase, round_in_phase) = (view.task, 0, 0);
-        let facts = SketchFacts {
+        let facts = ExchangeFacts {
             model: &model,
             view,
             period,
@@ -282,8 +288,8 @@ fn cfed_sends_the_bytes_of_its_card() {
         };
         let method = built(Cfed { surrogate, ..Cfed::default() }, &model);
         let (down, up) = (
-            method.layout(MessageKind::Download, &facts),
-            method.layout(MessageKind::Upload, &facts),
+            method.message_spec(MessageKind::Download, &facts),
+            method.message_spec(MessageKind::Upload, &facts),
         );
         let assets = down.assets.iter().map(|asset| payload(&asset.body)).collect::<Vec<u64>>();
         (payload(&down.body()), assets, payload(&up.body()))

@@ -13,8 +13,8 @@ use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::scaffold::{Renewal, Scaffold};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{
-    ClientState, Folded, Member, MessageKind, Method, ModelFacts, Period, RoundContext, UpMeta,
-    WireForm, one_seat_each, parameters_of, vectors_of,
+    Aggregate, ClientState, Member, MessageKind, Method, ModelFacts, RoundContext, Stage,
+    UploadMeta, WireForm, one_participant_per_client, parameters_of, vectors_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Saved};
@@ -314,8 +314,8 @@ fn what_is_remembered_survives() {
             again.server.load(&saved).unwrap();
             assert_eq!(again.server.save().digest(), saved.digest());
             // Within a task it does not begin again.
-            let period = Period::of(run.view(1), 2);
-            again.server.begin_period(&period, &again.lab).unwrap();
+            let period = Stage::of(run.view(1), 2);
+            again.server.begin_stage(&period, &again.lab).unwrap();
             assert_eq!(again.server.save().digest(), saved.digest());
             // Where the server keeps everything, there is nothing to save.
             let states = run.states.values().filter(|state| !state.sections.is_empty());
@@ -335,10 +335,10 @@ fn a_lost_upload_parts_a_client_from_its_server() {
         let method = scaffold(Train::Head, |method| method.keeping.keeper = variates);
         let run = engine(Arc::clone(&method), 1);
         let mut server = run.server;
-        let lab = fedcast::policy::Lab { training: sgd(), ..run.lab };
+        let lab = fedcast::policy::RunContext { training: sgd(), ..run.lab };
         let view = Arc::clone(&lab.curriculum.tasks[0]);
-        let period = Period::of(Arc::clone(&view), 1);
-        server.begin_period(&period, &lab).unwrap();
+        let period = Stage::of(Arc::clone(&view), 1);
+        server.begin_stage(&period, &lab).unwrap();
         let round = RoundContext {
             round: Round(0),
             period: period.clone(),
@@ -348,13 +348,13 @@ fn a_lost_upload_parts_a_client_from_its_server() {
             rounds_in_phase: 1,
             run_seed: 5,
         };
-        let seats = one_seat_each(&period, &[ClientId(0), ClientId(1)]);
+        let seats = one_participant_per_client(&period, &[ClientId(0), ClientId(1)]);
         let downs = server.broadcast(&round, &seats, &lab).unwrap();
         let (mut folded, mut states) = (None, Vec::new());
         for ((seat, down), shard) in seats.into_iter().zip(downs).zip(deal(&lab, &view, 2)) {
             let mut member = Member {
                 phase: 0,
-                down: Arc::clone(&down),
+                download: Arc::clone(&down),
                 state: Body::default(),
                 shard,
                 key: seat.key(5, Round(0)),
@@ -363,16 +363,17 @@ fn a_lost_upload_parts_a_client_from_its_server() {
             };
             let outcome = method.train(std::slice::from_mut(&mut member), &lab).remove(0).unwrap();
             states.push(member.state);
-            let (model, counts) = (facts(), lab.held_counts(&member.shard));
+            let (model, counts) = (facts(), lab.shard_label_counts(&member.shard));
             let facts = first_exchange(&model, &view, &counts);
             let (sent, said) = (
-                method.layout(MessageKind::Download, &facts),
-                method.layout(MessageKind::Upload, &facts),
+                method.message_spec(MessageKind::Download, &facts),
+                method.message_spec(MessageKind::Upload, &facts),
             );
-            let meta = UpMeta::timely(seat.clone(), Round(0));
+            let meta = UploadMeta::timely(seat.clone(), Round(0));
             // The upload of the second is lost.
             if seat.client == ClientId(0) {
-                folded = Some(Folded::of(&meta, (&down, &sent), (outcome.up, &said)).unwrap());
+                folded =
+                    Some(Aggregate::of(&meta, (&down, &sent), (outcome.upload, &said)).unwrap());
             }
         }
         server.end_round(&round, folded, &lab).unwrap();

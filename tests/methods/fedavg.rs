@@ -12,7 +12,8 @@ use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::{BackboneConfig, ParameterSet, ResNet, ResNetConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    Lab, ModelFacts, Period, RoundContext, WireForm, one_seat_each, parameters_of,
+    ModelFacts, RoundContext, RunContext, Stage, WireForm, one_participant_per_client,
+    parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 
@@ -57,7 +58,7 @@ fn running_statistics_are_averaged_like_weights() {
     let facts = ModelFacts { backbone: BackboneConfig::ResNet(network), ..facts() };
     let start = ResNet::initial_parameters(&network, StreamKey::new(3, Domain::Init));
     let backbone = ResNet::from_parameters(network, &start).unwrap();
-    let lab = Lab { backbone: Arc::new(backbone.into()), ..lab(3, ClassOrder::Native) };
+    let lab = RunContext { backbone: Arc::new(backbone.into()), ..lab(3, ClassOrder::Native) };
     let method = FedAvg { train: Train::All, ..FedAvg::default() };
     let mut run = Engine::new(built(method, &facts), facts, lab);
     let all = deal(&run.lab, &run.view(0), 1).remove(0);
@@ -170,7 +171,7 @@ fn seats_of_two_tasks_are_sent_their_own_rows() {
     let mut run = engine(built(method, &facts()), 3).tasks(2, 2, 1);
     let round = RoundContext {
         round: Round(9),
-        period: Period::of(run.view(1), 3),
+        period: Stage::of(run.view(1), 3),
         phase: 0,
         phase_name: "train",
         round_in_phase: 0,
@@ -178,8 +179,8 @@ fn seats_of_two_tasks_are_sent_their_own_rows() {
         run_seed: SEED,
     };
     let of_task = |task: usize, client: u32| {
-        let period = Period::of(run.view(task), 3);
-        one_seat_each(&period, &[ClientId(client)]).remove(0)
+        let period = Stage::of(run.view(task), 3);
+        one_participant_per_client(&period, &[ClientId(client)]).remove(0)
     };
     let seats = [of_task(1, 0), of_task(0, 1), of_task(1, 2)];
     let together = run.server.broadcast(&round, &seats, &run.lab).unwrap();

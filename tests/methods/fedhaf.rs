@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::Tensor;
-use fedcast::data::{ClassOrder, Curriculum, Loader, Shard, TaskSizes};
+use fedcast::data::{ClassOrder, Loader, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan, exemplars};
 use fedcast::methods::HeadForm;
 use fedcast::methods::fedhaf::{FedHaf, Norms, Squares, Stages, Supervision};
@@ -11,11 +11,11 @@ use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    ClassCounts, Member, Message, MessageKind, Method, MissedTask, ModelFacts, Period, Predictor,
-    Scope, WireForm, parameters_of,
+    ClassCounts, Member, Message, MessageKind, Method, MissedTask, ModelFacts, Predictor, Scope,
+    Stage, WireForm, parameters_of,
 };
 use fedcast::quantity::TaskId;
-use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
+use fedcast::wire::{Body, BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::gaussians::apart;
 use crate::toys::watched::{Engine, SEED, through_the_wire};
@@ -36,7 +36,7 @@ fn trained(change: impl Fn(&mut FedHaf), tasks: usize, rounds: u32) -> Engine {
     engine.run(2, rounds)
 }
 
-fn payload(sketch: &BodySketch) -> u64 {
+fn payload(sketch: &BodyShape) -> u64 {
     FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
 }
 
@@ -54,14 +54,14 @@ fn messages_have_the_bytes_of_the_card() {
         auxiliary: None,
     };
     let method = built(FedHaf::default(), &model);
-    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let both = 5_966_736 + 4 * 2_816;
     for (task, view) in curriculum.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
         let facts = first_exchange(&model, view, &counts);
         let (down, up) = (
-            method.layout(MessageKind::Download, &facts),
-            method.layout(MessageKind::Upload, &facts),
+            method.message_spec(MessageKind::Download, &facts),
+            method.message_spec(MessageKind::Upload, &facts),
         );
         assert_eq!((payload(&down.body()), payload(&up.body())), (both, both + 4));
         let assets = down.assets;
@@ -83,7 +83,7 @@ fn the_previous_model_is_an_asset() {
         let facts = first_exchange(&run.facts, &view, &counts);
         assert_eq!(
             asset.body.sketch(),
-            run.method.layout(MessageKind::Download, &facts).assets[0].body
+            run.method.message_spec(MessageKind::Download, &facts).assets[0].body
         );
     }
     // What the first round of a task sends is what the last one left, and that is what is distilled from.
@@ -181,7 +181,7 @@ fn missed_tasks_are_made_up_for() {
     let last = always.last();
     let mut member = Member {
         phase: 0,
-        down: Arc::new(Message::from_body(&last.down, &last.assets).unwrap()),
+        download: Arc::new(Message::from_body(&last.down, &last.assets).unwrap()),
         state: Body::default(),
         shard: Arc::clone(&shards[2][client]),
         key: seat.key(1, fedcast::quantity::Round(2)),
@@ -371,17 +371,17 @@ fn networks_can_be_drawn_anew_at_each_task() {
     }
     let later: Vec<_> = run.exchanges.iter().filter(|exchange| exchange.task == 1).collect();
     assert_ne!(parameters_of(&later[2].down).unwrap(), other, "the second round goes on");
-    let period = |task| Period::of(run.view(task), 2);
+    let period = |task| Stage::of(run.view(task), 2);
     let mut server = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
-    server.begin_period(&period(0), &run.lab).unwrap();
-    server.end_period(&period(0), &run.lab).unwrap();
+    server.begin_stage(&period(0), &run.lab).unwrap();
+    server.end_stage(&period(0), &run.lab).unwrap();
     let before = server.save().digest();
-    server.begin_period(&period(1), &run.lab).unwrap();
+    server.begin_stage(&period(1), &run.lab).unwrap();
     let drawn = server.save();
     assert_ne!(drawn.digest(), before);
     let mut again = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
     again.load(&through_the_wire(&drawn)).unwrap();
-    again.begin_period(&period(1), &run.lab).unwrap();
+    again.begin_stage(&period(1), &run.lab).unwrap();
     assert_eq!(again.save().digest(), drawn.digest());
 }
 

@@ -12,8 +12,8 @@ use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::model::ParameterSet;
 use fedcast::policy::{
-    ClassCounts, ClientState, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm,
-    parameters_of, refusal,
+    Capability, ClassCounts, ClientState, ExchangeFacts, MessageKind, Method, ModelFacts, WireForm,
+    check_capability, parameters_of,
 };
 use fedcast::wire::{Body, Kind, Saved};
 
@@ -158,11 +158,12 @@ fn uniform_weights_divide_a_fisher_by_its_samples() {
 #[test]
 fn what_a_fisher_mean_allows() {
     let method = fisheravg(Train::Head, FisherForm::Truth);
-    let refused = |service| refusal(&*method, &facts(), service).map(|why| why.to_string());
-    for service in [Service::Late, Service::Mixed, Service::Lies] {
+    let refused =
+        |service| check_capability(&*method, &facts(), service).map(|why| why.to_string());
+    for service in [Capability::LateUpdates, Capability::MixedTasks, Capability::MaliciousClients] {
         assert_eq!(refused(service), None, "{service:?}");
     }
-    for service in [Service::Robust, Service::Secure] {
+    for service in [Capability::RobustAggregation, Capability::SecureAggregation] {
         assert!(
             refused(service).is_some_and(|why| why.contains("weight of its own")),
             "{service:?}"
@@ -319,22 +320,29 @@ fn clients_may_be_held_by_models_of_their_own() {
 #[test]
 fn what_ewc_allows() {
     let method = ewc(|_| ());
-    let refused = |service| refusal(&*method, &facts(), service).map(|why| why.to_string());
-    for service in [Service::Late, Service::Mixed, Service::Robust] {
+    let refused =
+        |service| check_capability(&*method, &facts(), service).map(|why| why.to_string());
+    for service in [Capability::LateUpdates, Capability::MixedTasks, Capability::RobustAggregation]
+    {
         assert!(refused(service).is_some_and(|why| why.contains("is a sum")), "{service:?}");
     }
-    assert_eq!((refused(Service::Secure), refused(Service::Lies)), (None, None));
+    assert_eq!(
+        (refused(Capability::SecureAggregation), refused(Capability::MaliciousClients)),
+        (None, None)
+    );
     let own = ewc(|c| c.site = Site::Client);
-    assert!(Service::ALL.iter().all(|service| refusal(&*own, &facts(), *service).is_none()));
+    assert!(
+        Capability::ALL.iter().all(|service| check_capability(&*own, &facts(), *service).is_none())
+    );
     let run = run(method, 2, 2, 1);
     let (view, counts) = (run.view(1), ClassCounts::new());
     let model = &run.facts;
     let facts = first_exchange(model, &view, &counts);
-    assert_eq!(run.method.layout(MessageKind::Download, &facts).control.len(), 16);
-    let closing = SketchFacts { phase: 1, ..facts };
+    assert_eq!(run.method.message_spec(MessageKind::Download, &facts).control.len(), 16);
+    let closing = ExchangeFacts { phase: 1, ..facts };
     assert!(
-        run.method.layout(MessageKind::Download, &closing).assets.is_empty()
-            && run.method.layout(MessageKind::Upload, &closing).control.is_empty()
+        run.method.message_spec(MessageKind::Download, &closing).assets.is_empty()
+            && run.method.message_spec(MessageKind::Upload, &closing).control.is_empty()
     );
 }
 

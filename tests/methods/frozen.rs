@@ -6,11 +6,11 @@ use candle_core::{Device, Tensor};
 use fedcast::data::{Batch, Loader, Shard, Step, Transform};
 use fedcast::learning::{CacheFigures, FeatureCache, QueryView, Storage};
 use fedcast::model::{Adaptation, FrozenPart, Prefix};
-use fedcast::policy::Lab;
+use fedcast::policy::RunContext;
 
 use super::*;
 
-fn all(lab: &Lab) -> Shard {
+fn all(lab: &RunContext) -> Shard {
     (0..lab.dataset.train.len() as u32).collect()
 }
 
@@ -22,8 +22,8 @@ fn values(tensor: &Tensor) -> Vec<Vec<f32>> {
     tensor.to_vec2().unwrap()
 }
 
-fn uncached(lab: &Lab) -> Lab {
-    Lab { cache: Arc::new(FeatureCache::new(Storage::Off, 0, false)), ..lab.clone() }
+fn uncached(lab: &RunContext) -> RunContext {
+    RunContext { cache: Arc::new(FeatureCache::new(Storage::Off, 0, false)), ..lab.clone() }
 }
 
 /// A prompt in block 1 leaves block 0 as it is: its output is kept, and what follows is the same.
@@ -37,7 +37,7 @@ fn the_stream_below_the_first_adapted_block_is_computed_once() {
     let first = adaptation.first_adapted_block().unwrap();
     let part = FrozenPart::Below(first);
     let whole = lab.statistics_loader(&all(&lab));
-    let kept = lab.frozen(whole.clone(), part).unwrap();
+    let kept = lab.with_frozen_features(whole.clone(), part).unwrap();
     for _ in 0..3 {
         for (batch, images) in batches(&kept).iter().zip(batches(&whole)) {
             let Batch::Features { values: rows, shape, .. } = batch else { panic!("not kept") };
@@ -70,12 +70,12 @@ fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
     };
     let expected: Vec<Vec<Vec<f32>>> = batches(&loader).iter().map(whole).collect();
     for _ in 0..2 {
-        assert_eq!(brought(&lab.queried(loader.clone(), QueryView::Clean).unwrap()), expected);
+        assert_eq!(brought(&lab.with_queries(loader.clone(), QueryView::Clean).unwrap()), expected);
     }
-    let computed = uncached(&lab).queried(loader.clone(), QueryView::Augmented).unwrap();
+    let computed = uncached(&lab).with_queries(loader.clone(), QueryView::Augmented).unwrap();
     assert_eq!(brought(&computed), expected);
     // Whoever asks for features finds them there.
-    lab.frozen(loader, FrozenPart::Whole).unwrap();
+    lab.with_frozen_features(loader, FrozenPart::Whole).unwrap();
     assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
 }
 
@@ -85,11 +85,11 @@ fn queries_of_augmented_images_are_clean_and_kept_or_none() {
     let steps = vec![Step::Flip { probability: 0.5 }];
     lab.train_transform = Arc::new(Transform { steps, ..Transform::default() });
     let (augmented, plain) = (lab.train_loader(&all(&lab)), lab.statistics_loader(&all(&lab)));
-    let clean = lab.queried(augmented.clone(), QueryView::Clean).unwrap();
-    let of_plain = brought(&lab.queried(plain, QueryView::Clean).unwrap());
+    let clean = lab.with_queries(augmented.clone(), QueryView::Clean).unwrap();
+    let of_plain = brought(&lab.with_queries(plain, QueryView::Clean).unwrap());
     assert_eq!(brought(&clean), of_plain);
     assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
-    let own = lab.queried(augmented, QueryView::Augmented).unwrap();
+    let own = lab.with_queries(augmented, QueryView::Augmented).unwrap();
     for batch in batches(&own) {
         assert!(batch.queries(&Device::Cpu).unwrap().is_none(), "a classifier computes them");
     }

@@ -13,7 +13,7 @@ use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::numerics::gaussian::Diagonal;
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Lab, Message, parameters_of};
+use fedcast::policy::{Message, RunContext, parameters_of};
 use fedcast::quantity::ClientId;
 use fedcast::wire::{Body, Kind};
 
@@ -26,13 +26,13 @@ const TRAINED: [f32; 2] = [0.8, 0.4];
 pub const DESCRIBED: [f32; 2] = [0.2, 0.6];
 
 /// A world whose pipelines agree in nothing.
-pub fn apart() -> Lab {
+pub fn apart() -> RunContext {
     let pipeline = |[mean, deviation]: [f32; 2]| {
         let (mean, deviation) = (vec![mean], vec![deviation]);
         let normalise = Normalisation::Explicit { mean, deviation };
         Arc::new(Transform { normalise, ..Transform::default() })
     };
-    Lab {
+    RunContext {
         train_transform: pipeline(TRAINED),
         statistics_transform: pipeline(DESCRIBED),
         ..lab(3, ClassOrder::Native)
@@ -44,7 +44,7 @@ fn engine(method: Hgp) -> Engine {
 }
 
 /// The first samples of classes, so many of each, behind those that others took.
-pub fn samples(lab: &Lab, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -> Shard {
+pub fn samples(lab: &RunContext, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -> Shard {
     let by_class = lab.dataset.train.by_class();
     let mut own = Vec::new();
     for (class, count) in wanted {
@@ -56,14 +56,14 @@ pub fn samples(lab: &Lab, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)
 }
 
 /// Two clients with unlike shares of classes 0 and 1: 12 and 3 samples, 4 and 2.
-pub fn uneven(lab: &Lab) -> Vec<Shard> {
+pub fn uneven(lab: &RunContext) -> Vec<Shard> {
     let mut taken = [0; CLASSES];
     [[(0, 12), (1, 3)], [(0, 4), (1, 2)]].map(|own| samples(lab, &mut taken, &own)).into()
 }
 
 /// Mean and unbiased variance of the features of each class of a shard.
 pub fn moments(
-    lab: &Lab,
+    lab: &RunContext,
     parameters: &ParameterSet,
     shard: &Shard,
     [mean, deviation]: [f32; 2],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes};
+use fedcast::data::{ClassOrder, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::learning::losses::ClassReduction;
 use fedcast::learning::{Classifier, Herding, OptimiserConfig};
@@ -13,10 +13,10 @@ use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::glfc::{Balance, Glfc, Groups, Learned, OldModel, RateSchedule, Signal};
 use fedcast::model::{BackboneConfig, ParameterSet};
 use fedcast::policy::{
-    ClassCounts, ClientState, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm,
-    parameters_of, refusal,
+    Capability, ClassCounts, ClientState, ExchangeFacts, MessageKind, Method, ModelFacts, WireForm,
+    check_capability, parameters_of,
 };
-use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind, Saved};
+use fedcast::wire::{BodyShape, Codec, CodecPlan, FrameSize, Kind, Saved};
 
 use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, first_exchange, plan};
@@ -244,8 +244,12 @@ fn glfc_is_resumed_and_asked_for_services() {
     again.server.load(&run.server.save()).unwrap();
     assert_eq!(again.server.save().digest(), digest(&run));
     let method = glfc(|_| ());
-    let refused = |service| refusal(&*method, &facts(), service).is_some();
-    assert!(refused(Service::Mixed) && !refused(Service::Robust) && !refused(Service::Secure));
+    let refused = |service| check_capability(&*method, &facts(), service).is_some();
+    assert!(
+        refused(Capability::MixedTasks)
+            && !refused(Capability::RobustAggregation)
+            && !refused(Capability::SecureAggregation)
+    );
 }
 
 fn with_proxy(method: Glfc) -> Arc<dyn Method> {
@@ -299,8 +303,13 @@ fn a_proxy_server_picks_the_old_model() {
         let mut again = engine(Arc::clone(&method), 3);
         again.server.load(&saved).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest());
-        for service in [Service::Late, Service::Robust, Service::Secure, Service::Mixed] {
-            assert!(refusal(&*method, &facts(), service).is_some(), "{service:?}");
+        for service in [
+            Capability::LateUpdates,
+            Capability::RobustAggregation,
+            Capability::SecureAggregation,
+            Capability::MixedTasks,
+        ] {
+            assert!(check_capability(&*method, &facts(), service).is_some(), "{service:?}");
         }
     }
 }
@@ -360,14 +369,14 @@ fn glfc_sends_the_bytes_of_its_card() {
     let form = WireForm::Full;
     let model =
         ModelFacts { backbone, classes: 100, tasks: 10, clients: 10, form, auxiliary: None };
-    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let counts: ClassCounts = (90..96).map(|row| (row, 500)).collect();
     let payload =
-        |sketch: &BodySketch| FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0;
+        |sketch: &BodyShape| FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0;
     let bytes = |old_model: OldModel, lga: bool| {
         let view = &curriculum.tasks[9];
         let (period, phase, round_in_phase, role) = (view.task, 0, 0, Default::default());
-        let facts = SketchFacts {
+        let facts = ExchangeFacts {
             model: &model,
             view,
             period,
@@ -378,20 +387,24 @@ fn glfc_sends_the_bytes_of_its_card() {
         };
         let method = if lga { Glfc::default_lga() } else { Glfc::default() };
         let method = built(Glfc { old_model, ..method }, &model);
-        let down = method.layout(MessageKind::Download, &facts);
+        let down = method.message_spec(MessageKind::Download, &facts);
         let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
-        (payload(&down.body()), assets, payload(&method.layout(MessageKind::Upload, &facts).body()))
+        (
+            payload(&down.body()),
+            assets,
+            payload(&method.message_spec(MessageKind::Upload, &facts).body()),
+        )
     };
     let first = {
         let view = &curriculum.tasks[0];
         let counts: ClassCounts = (0..6).map(|row| (row, 500)).collect();
         let facts = first_exchange(&model, view, &counts);
         let method = built(Glfc::default(), &model);
-        let down = method.layout(MessageKind::Download, &facts);
+        let down = method.message_spec(MessageKind::Download, &facts);
         (
             payload(&down.body()),
             down.assets.len(),
-            payload(&method.layout(MessageKind::Upload, &facts).body()),
+            payload(&method.message_spec(MessageKind::Upload, &facts).body()),
         )
     };
     let moments = 4 * (9_600 + 20);

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use fedcast::data::{ClassOrder, Curriculum, TaskSizes, digits};
+use fedcast::data::{ClassOrder, TaskSequence, TaskSizes, digits};
 use fedcast::learning::{Classifier, Herding, OptimiserConfig};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::glfc::{Glfc, OldModel, RateSchedule};
 use fedcast::model::{Backbone, embedded_vit};
-use fedcast::policy::{Lab, ModelFacts, parameters_of};
+use fedcast::policy::{ModelFacts, RunContext, parameters_of};
 use fedcast::wire::Kind;
 
 use crate::built;
@@ -20,11 +20,11 @@ const SIDE: usize = 7;
 const SHOWN: usize = 3;
 
 fn engine(perturbation: u32, calls: u32) -> Engine {
-    let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+    let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
     let backbone = Backbone::from(embedded_vit().unwrap());
-    let lab = Lab {
+    let lab = RunContext {
         training: plan(OptimiserConfig::sgd(0.5)),
-        ..Lab::new(backbone, digits::embedded().unwrap(), curriculum)
+        ..RunContext::new(backbone, digits::embedded().unwrap(), curriculum)
     };
     let facts: ModelFacts = lab.facts(1);
     let fedavg = FedAvg { train: Train::Head, ..FedAvg::default() };

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use fedcast::data::{Slot, Slots};
+use fedcast::data::{ClientTask, ClientTasks};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{Digests, Interrupt, Memory, Setup, simulate};
 use fedcast::methods::Registry;
 use fedcast::methods::glfc::Learned;
 use fedcast::model::{LinearHead, ParameterSet};
 use fedcast::policy::{
-    Around, ClientState, Failure, Lab, Member, Method, MethodHooks, Outcome, Seat,
+    ClientResult, ClientState, Failure, Member, Method, MethodWrapper, Participant, RunContext,
+    Wrapped,
 };
 use fedcast::quantity::{ClientId, TaskId};
 use fedcast::scenario::{Override, Scenario};
@@ -55,7 +56,7 @@ fn read(overrides: &[&str]) -> Result<Scenario, String> {
 
 /// What a client was sent, what it answered and what it kept.
 struct Heard {
-    seat: Seat,
+    seat: Participant,
     down: ParameterSet,
     up: ParameterSet,
     state: Learned,
@@ -68,7 +69,7 @@ struct Heard {
 struct Run {
     /// By client, round after round.
     heard: BTreeMap<ClientId, Vec<Heard>>,
-    slots: Arc<Slots>,
+    slots: Arc<ClientTasks>,
     digests: Digests,
 }
 
@@ -77,19 +78,23 @@ struct Listening {
     heard: Arc<Mutex<BTreeMap<ClientId, Vec<Heard>>>>,
 }
 
-impl MethodHooks for Listening {
+impl MethodWrapper for Listening {
     fn inner(&self) -> &dyn Method {
         &*self.method
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let outcomes = self.method.train(members, lab);
         for (member, outcome) in members.iter().zip(&outcomes) {
             let outcome = outcome.as_ref().expect("everybody trains");
             let heard = Heard {
                 seat: member.seat.clone(),
-                down: member.down.parameters.clone(),
-                up: outcome.up.parameters.clone(),
+                down: member.download.parameters.clone(),
+                up: outcome.upload.parameters.clone(),
                 state: Learned::of(&member.state).expect("it is a state"),
                 metrics: outcome.metrics.iter().copied().collect(),
                 shard: member.shard.to_vec(),
@@ -107,7 +112,7 @@ fn ran(overrides: &[&str]) -> Run {
     let slots = setup.lab.curriculum.slots.clone().expect("clients have tasks of their own");
     let heard = Arc::default();
     let method = Listening { method: Arc::clone(&setup.method), heard: Arc::clone(&heard) };
-    let setup = Setup { method: Arc::new(Around(method)), ..setup };
+    let setup = Setup { method: Arc::new(Wrapped(method)), ..setup };
     let journal = Memory::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).expect("ends");
     let heard = std::mem::take(&mut *heard.lock().expect("nobody panics"));
@@ -129,7 +134,8 @@ fn rows(set: &ParameterSet, of: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
 /// The rows of slots that a client had before the one it works on.
 fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
     let client = heard.seat.client;
-    let earlier = (0..heard.seat.view.task.0).map(|period| Slot { period: TaskId(period), client });
+    let earlier =
+        (0..heard.seat.view.task.0).map(|period| ClientTask { period: TaskId(period), client });
     let had = earlier.filter(|slot| run.slots.begins(*slot));
     had.flat_map(|slot| run.slots.view(slot).rows.clone()).map(|row| row as u32).collect()
 }

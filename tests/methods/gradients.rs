@@ -54,7 +54,7 @@ fn every_pool_trains() {
     let model =
         Classifier::pack_with(&lab.backbone, vec![received.clone()], 2..4, Some(pool)).unwrap();
     let shard = deal(&lab, &run.view(1), 1).remove(0);
-    let loader = lab.queried(lab.train_loader(&shard), QueryView::Clean).unwrap();
+    let loader = lab.with_queries(lab.train_loader(&shard), QueryView::Clean).unwrap();
     let batch = loader.in_order(16).next().unwrap().unwrap();
     let loss = model.batch_loss(&batch, &lab.device).unwrap();
     assert_eq!(model.variables().len(), received.len());

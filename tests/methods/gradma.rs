@@ -9,7 +9,7 @@ use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::gradma::{GradMa, Project};
 use fedcast::model::{Parameter, ParameterSet};
 use fedcast::numerics::cone::{Program, moved};
-use fedcast::policy::{Method, Period, parameters_of, vector_names, vectors_of};
+use fedcast::policy::{Method, Stage, parameters_of, vector_names, vectors_of};
 
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, plan};
@@ -149,10 +149,10 @@ fn what_is_remembered_survives_until_the_next_task() {
         let mut again = engine(gradma(Train::Head, |method| method.reset = reset), 2);
         again.server.load(&saved).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest());
-        let next = |task| Period::of(run.view(task), 2);
-        again.server.begin_period(&next(0), &again.lab).unwrap();
+        let next = |task| Stage::of(run.view(task), 2);
+        again.server.begin_stage(&next(0), &again.lab).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest(), "within a task nothing begins");
-        again.server.begin_period(&next(1), &again.lab).unwrap();
+        again.server.begin_stage(&next(1), &again.lab).unwrap();
         vectors_of(&again.server.save().sections, "update.0").unwrap().is_empty()
     };
     assert!(of(Reset::Task) && !of(Reset::Keep));
@@ -161,11 +161,20 @@ fn what_is_remembered_survives_until_the_next_task() {
 /// The server sees single updates; where clients alone turn steps it does not.
 #[test]
 fn a_server_that_turns_steps_sees_every_update() {
-    use fedcast::policy::{Service, refusal};
+    use fedcast::policy::{Capability, check_capability};
     for (project, allowed) in [(Project::Both, false), (Project::Clients, true)] {
         let method = gradma(Train::Head, |method| method.project = project);
-        for service in [Service::Secure, Service::Late, Service::Robust, Service::Mixed] {
-            assert_eq!(refusal(&*method, &facts(), service).is_none(), allowed, "{service:?}");
+        for service in [
+            Capability::SecureAggregation,
+            Capability::LateUpdates,
+            Capability::RobustAggregation,
+            Capability::MixedTasks,
+        ] {
+            assert_eq!(
+                check_capability(&*method, &facts(), service).is_none(),
+                allowed,
+                "{service:?}"
+            );
         }
         let view = engine(Arc::clone(&method), 1).view(0);
         // Three passes of a batch in place of one, and a program in every step but the first.

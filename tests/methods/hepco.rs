@@ -82,8 +82,8 @@ fn without_server_steps_it_is_fedavg_prompt_to_the_bit() {
     for (name, parameter) in current(&full.server.save()).iter() {
         assert_ne!(Some(parameter), current(&plain.server.save()).get(name), "{name}");
     }
-    assert!(zero.server.figures().is_empty());
-    let figures = full.server.figures();
+    assert!(zero.server.metrics().is_empty());
+    let figures = full.server.metrics();
     let names: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
     assert_eq!(names[..2], ["generator_classification", "generator_divergence"]);
     assert!(names.contains(&"old_generator_distance"));
@@ -96,12 +96,12 @@ fn without_server_steps_it_is_fedavg_prompt_to_the_bit() {
 fn the_previous_server_never_changes() {
     let mut run = engine(hepco_with(|_| ()), 3);
     run.task(0, &deal(&run.lab, &run.view(0), 2), 2);
-    assert!(!run.server.figures().iter().any(|(name, _)| name.starts_with("old_generator")));
+    assert!(!run.server.metrics().iter().any(|(name, _)| name.starts_with("old_generator")));
     let kept = previous(&run.server.save());
     assert_eq!(flat(&kept), flat(&current(&run.server.save())));
     let shards = deal(&run.lab, &run.view(1), 2);
     run.first_phase(1, &shards, 2);
-    assert!(run.server.figures().iter().any(|(name, _)| name.starts_with("old_generator")));
+    assert!(run.server.metrics().iter().any(|(name, _)| name.starts_with("old_generator")));
     assert_eq!(previous(&run.server.save()), kept);
     assert_ne!(flat(&kept), flat(&current(&run.server.save())));
 }
@@ -282,7 +282,7 @@ fn the_server_s_steps_learn() {
         let mut run = engine(method, 2);
         run.task(0, &deal(&run.lab, &run.view(0), 2), 3);
         run.task(1, &deal(&run.lab, &run.view(1), 2), 3);
-        let figures: BTreeMap<&str, f64> = run.server.figures().iter().copied().collect();
+        let figures: BTreeMap<&str, f64> = run.server.metrics().iter().copied().collect();
         (figures, run.accuracy(CLASSES))
     };
     let ((first, _), (last, accuracy)) = (run(1, 1e-2), run(100, 1e-2));

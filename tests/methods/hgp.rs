@@ -139,7 +139,7 @@ fn a_client_predicts_with_what_it_sent() {
     let facts = first_exchange(model, &view, &counts);
     let sent = Message::from_body(&last.down, &last.assets).unwrap();
     let up = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
-    let own = method.own_model(&facts, &sent, &up, &run.lab).unwrap().unwrap();
+    let own = method.local_model(&facts, &sent, &up, &run.lab).unwrap().unwrap();
     // One client, no rebalancing: the server's model is the client's.
     assert_eq!(tally(&*own, &run.lab, CLASSES), run.tally(CLASSES));
 }

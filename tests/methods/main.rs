@@ -55,8 +55,8 @@ use fedcast::methods::joint::Joint;
 use fedcast::methods::parts::AveragingMethod;
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::policy::{
-    ClassCounts, Folded, Layout, Message, MessageKind, Method, ModelFacts, Period, Place,
-    RoundContext, RoundWork, UpMeta, one_seat_each, parameters_of,
+    Aggregate, ClassCounts, Message, MessageKind, MessageSpec, Method, ModelFacts, RoundContext,
+    RoundWork, Stage, TensorSpec, UploadMeta, one_participant_per_client, parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Kind, Values};
@@ -95,30 +95,33 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
     let (model, counts) = (facts(), ClassCounts::new());
     let view = Arc::clone(&lab(3, ClassOrder::Native).curriculum.tasks[0]);
     let facts = first_exchange(&model, &view, &counts);
-    let (down, up) =
-        (method.layout(MessageKind::Download, &facts), method.layout(MessageKind::Upload, &facts));
-    let filled = |layout: &Layout, value: f32| -> ParameterSet {
-        let of = |place: &Place| {
+    let (down, up) = (
+        method.message_spec(MessageKind::Download, &facts),
+        method.message_spec(MessageKind::Upload, &facts),
+    );
+    let filled = |layout: &MessageSpec, value: f32| -> ParameterSet {
+        let of = |place: &TensorSpec| {
             let values = vec![value; place.shape.iter().product()].into();
             (Arc::clone(&place.name), Parameter { shape: place.shape.clone(), values })
         };
         layout.parameters.iter().map(of).collect()
     };
     let sent = Arc::new(Message::of(filled(&down, base)));
-    let seat = one_seat_each(&Period::of(Arc::clone(&view), 3), &[ClientId(0)]).remove(0);
-    let meta = UpMeta::timely(seat, Round(0));
+    let seat =
+        one_participant_per_client(&Stage::of(Arc::clone(&view), 3), &[ClientId(0)]).remove(0);
+    let meta = UploadMeta::timely(seat, Round(0));
     let fold = |(value, samples): &(f32, u32)| {
         let samples = Values::U32([*samples].into());
         let update = Message::filling(&up, filled(&up, *value), [samples]).unwrap();
-        Folded::of(&meta, (&sent, &down), (update, &up)).unwrap()
+        Aggregate::of(&meta, (&sent, &down), (update, &up)).unwrap()
     };
-    let folded = uploads.iter().map(fold).reduce(Folded::merge).unwrap();
+    let folded = uploads.iter().map(fold).reduce(Aggregate::merge).unwrap();
     folded.apply(&sent.parameters)
 }
 
 /// The most clients that are trained together in a phase of the task with this view, one of three.
 fn max_pack_size(method: &dyn Method, view: &Arc<TaskView>, phase: usize) -> usize {
-    method.phases(&Period::of(Arc::clone(view), 3), 1)[phase].max_pack_size
+    method.phases(&Stage::of(Arc::clone(view), 3), 1)[phase].max_pack_size
 }
 
 /// Sample passes of a client with so many samples in the first round of a task.
@@ -128,8 +131,8 @@ fn client_passes(
     samples: usize,
     plan: &TrainingPlan,
 ) -> f64 {
-    let round = RoundContext::alone(&Period::of(Arc::clone(view), 3), 0);
-    let seat = &one_seat_each(&round.period, &[ClientId(0)])[0];
+    let round = RoundContext::alone(&Stage::of(Arc::clone(view), 3), 0);
+    let seat = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
     method.cost(&round, &RoundWork::Participant { seat, samples, plan })
 }
 

@@ -12,7 +12,7 @@ use fedcast::methods::feddc::FedDc;
 use fedcast::methods::scaffold::Scaffold;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
-use fedcast::policy::{Failure, Lab, Member, Message, Method, RoundContext, Seat};
+use fedcast::policy::{Failure, Member, Message, Method, Participant, RoundContext, RunContext};
 use fedcast::quantity::{ClientId, Round, SeatId};
 use fedcast::wire::{Body, NamedTensor};
 
@@ -29,13 +29,13 @@ type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
 const SHARDS: [usize; 5] = [21, 8, 1, 0, 13];
 
 /// Members of the first round.
-fn members(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Member> {
+fn members(method: &Arc<dyn Method>, lab: &RunContext, spoilt: Option<usize>) -> Vec<Member> {
     let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
     seated(&mut engine, 0, spoilt)
 }
 
 /// Members of the second round of the second task: there is an earlier model, and a round before.
-fn late_members(method: &Arc<dyn Method>, lab: &Lab) -> Vec<Member> {
+fn late_members(method: &Arc<dyn Method>, lab: &RunContext) -> Vec<Member> {
     let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
     let shards = [0, 1].map(|task| deal(lab, &engine.view(task), 2));
     engine.task(0, &shards[0], 1);
@@ -46,7 +46,7 @@ fn late_members(method: &Arc<dyn Method>, lab: &Lab) -> Vec<Member> {
 fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member> {
     let (view, lab) = (engine.view(task), engine.lab.clone());
     let method = Arc::clone(&engine.method);
-    let period = fedcast::policy::Period::of(Arc::clone(&view), 3);
+    let period = fedcast::policy::Stage::of(Arc::clone(&view), 3);
     let round = RoundContext {
         round: Round(engine.round),
         period,
@@ -57,13 +57,13 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
         run_seed: 5,
     };
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
-    let seats = method.seats(&round, &cohort);
-    engine.server.begin_period(&round.period, &lab).unwrap();
+    let seats = method.participants(&round, &cohort);
+    engine.server.begin_stage(&round.period, &lab).unwrap();
     let downs = engine.server.broadcast(&round, &seats, &lab).unwrap();
     let mut own = lab.dataset.train.by_class()[view.classes[0] as usize].to_vec();
     own.extend(&lab.dataset.train.by_class()[view.classes[1] as usize]);
     let mut next = 0;
-    let member = |(seat, down): (Seat, Arc<Message>)| {
+    let member = |(seat, down): (Participant, Arc<Message>)| {
         let SeatId(place) = seat.id;
         let down = with_vectors(&down);
         let down = if spoilt == Some(place as usize) { with_nan(&down) } else { down };
@@ -72,7 +72,7 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
         next += count;
         Member {
             phase: 0,
-            down,
+            download: down,
             state: Body::default(),
             shard,
             key: seat.key(5, round.round),
@@ -105,17 +105,20 @@ fn with_nan(down: &Message) -> Arc<Message> {
     Arc::new(Message { parameters, ..down.clone() })
 }
 
-fn train(method: &Arc<dyn Method>, lab: &Lab, members: &mut [Member]) -> Vec<Sent> {
+fn train(method: &Arc<dyn Method>, lab: &RunContext, members: &mut [Member]) -> Vec<Sent> {
     let outcomes = method.train(members, lab);
-    outcomes.into_iter().map(|outcome| outcome.map(|o| (o.up.body().digest(), o.metrics))).collect()
+    outcomes
+        .into_iter()
+        .map(|outcome| outcome.map(|o| (o.upload.body().digest(), o.metrics)))
+        .collect()
 }
 
-fn alone(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
+fn alone(method: &Arc<dyn Method>, lab: &RunContext, spoilt: Option<usize>) -> Vec<Sent> {
     let mut members = members(method, lab, spoilt);
     members.chunks_mut(1).flat_map(|member| train(method, lab, member)).collect()
 }
 
-fn together(method: &Arc<dyn Method>, lab: &Lab, spoilt: Option<usize>) -> Vec<Sent> {
+fn together(method: &Arc<dyn Method>, lab: &RunContext, spoilt: Option<usize>) -> Vec<Sent> {
     train(method, lab, &mut members(method, lab, spoilt))
 }
 
@@ -199,11 +202,11 @@ fn a_member_that_is_not_finite_fails_alone() {
 /// All values a member sends, and its metrics.
 type Values = (Vec<f32>, Vec<f64>);
 
-fn values(method: &Arc<dyn Method>, lab: &Lab, members: &mut [Member]) -> Vec<Values> {
+fn values(method: &Arc<dyn Method>, lab: &RunContext, members: &mut [Member]) -> Vec<Values> {
     let outcomes = method.train(members, lab).into_iter();
     let sent = outcomes.map(|outcome| {
         let outcome = outcome.expect("learns");
-        let body = outcome.up.body();
+        let body = outcome.upload.body();
         let floats = body.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
         let values = floats.flat_map(|values| values.to_vec()).collect();
         (values, outcome.metrics.into_iter().map(|(_, figure)| figure).collect())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Curriculum, Shard, TaskSizes};
+use fedcast::data::{ClassOrder, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::Classifier;
 use fedcast::methods::HeadForm;
 use fedcast::methods::dualprompt::DualPrompt;
@@ -10,10 +10,10 @@ use fedcast::methods::parts::Adaptation;
 use fedcast::methods::pip::{Features, Injection, Merge, Pip, Weighing};
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    ClassCounts, MessageKind, Method, ModelFacts, Service, SketchFacts, WireForm, parameters_of,
-    refusal,
+    Capability, ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, WireForm,
+    check_capability, parameters_of,
 };
-use fedcast::wire::{Body, BodySketch, Codec, CodecPlan, FrameSize, Kind};
+use fedcast::wire::{Body, BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts};
@@ -205,7 +205,7 @@ fn prototypes_are_behind_the_expert_that_the_key_says() {
         let local = Classifier::frozen_with(&run.lab.backbone, &trained, prompting).unwrap();
         let (view, mut classes) = (run.view(1), [vec![], vec![]]);
         let loader = run.lab.statistics_loader(&deal(&run.lab, &view, 1)[0]);
-        let loader = run.lab.queried(loader, base().prompted.query).unwrap();
+        let loader = run.lab.with_queries(loader, base().prompted.query).unwrap();
         for batch in loader.in_order(16) {
             let batch = batch.unwrap();
             let found = local.batch_features(&batch, &run.lab.device).unwrap();
@@ -253,13 +253,19 @@ fn pip_is_resumed_and_asked_for_services() {
     assert_eq!(again.server.save().digest(), digest(&run));
     for (copies, allowed) in [(5, false), (0, true)] {
         let method = pip(|c| c.copies = copies);
-        for service in [Service::Late, Service::Robust, Service::Secure] {
-            assert_eq!(refusal(&*method, &facts(), service).is_none(), allowed, "{service:?}");
+        for service in
+            [Capability::LateUpdates, Capability::RobustAggregation, Capability::SecureAggregation]
+        {
+            assert_eq!(
+                check_capability(&*method, &facts(), service).is_none(),
+                allowed,
+                "{service:?}"
+            );
         }
     }
 }
 
-fn payload(sketch: &BodySketch) -> u64 {
+fn payload(sketch: &BodyShape) -> u64 {
     FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
 }
 
@@ -267,7 +273,7 @@ fn payload(sketch: &BodySketch) -> u64 {
 #[test]
 fn pip_sends_the_bytes_of_its_card() {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
-    let curriculum = Curriculum::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let bytes = |form: WireForm, head: HeadForm, round_in_phase: u32| {
         let backbone = vit.into();
         let model =
@@ -275,7 +281,7 @@ fn pip_sends_the_bytes_of_its_card() {
         let view = &curriculum.tasks[0];
         let counts: ClassCounts = (0..10).map(|row| (row, 50)).collect();
         let (period, phase, role) = (view.task, 0, Default::default());
-        let facts = SketchFacts {
+        let facts = ExchangeFacts {
             model: &model,
             view,
             period,
@@ -288,8 +294,8 @@ fn pip_sends_the_bytes_of_its_card() {
         method.base.prompted.head = head;
         let method = built(method, &model);
         (
-            payload(&method.layout(MessageKind::Download, &facts).body()),
-            payload(&method.layout(MessageKind::Upload, &facts).body()),
+            payload(&method.message_spec(MessageKind::Download, &facts).body()),
+            payload(&method.message_spec(MessageKind::Upload, &facts).body()),
         )
     };
     use HeadForm::{Fixed, Growing};

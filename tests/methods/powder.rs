@@ -11,10 +11,12 @@ use std::sync::Arc;
 use fedcast::data::Shard;
 use fedcast::learning::Classifier;
 use fedcast::methods::powder::{
-    Downlink, Powder, PowderConfig, SlotForm, SlotPrompts, SlotTable, is_own,
+    ClientTaskForm, ClientTaskPrompts, ClientTaskTable, Downlink, Powder, PowderConfig, is_own,
 };
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, ops};
-use fedcast::policy::{Message, Method, Period, RoundContext, Service, parameters_of, refusal};
+use fedcast::policy::{
+    Capability, Message, Method, RoundContext, Stage, check_capability, parameters_of,
+};
 use fedcast::quantity::{ClientId, Round};
 
 use self::messages::payload;
@@ -35,8 +37,8 @@ fn powder_with(change: impl Fn(&mut PowderConfig)) -> Arc<dyn Method> {
     Arc::new(Powder::new(config, &facts()))
 }
 
-pub fn table(run: &Engine) -> SlotTable {
-    SlotTable::load(&run.server.save()).unwrap()
+pub fn table(run: &Engine) -> ClientTaskTable {
+    ClientTaskTable::load(&run.server.save()).unwrap()
 }
 
 fn task(run: &mut Engine, task: usize, clients: usize, rounds: u32) {
@@ -68,18 +70,18 @@ fn a_slot_is_what_its_owner_sent_and_others_stay() {
         assert_eq!(old.parameters, new.parameters);
     }
     assert_eq!(&after.slots()[2].parameters, uploads(&run).last().unwrap());
-    assert_eq!(SlotTable::load(&after.save()).unwrap(), after);
+    assert_eq!(ClientTaskTable::load(&after.save()).unwrap(), after);
 }
 
 #[test]
 fn components_start_orthogonal_to_those_before() {
     let mut run = engine(powder_with(|c| c.components = 2), 3);
     let shards: Vec<Shard> = vec![[0u32, 1].into(); 3];
-    let period = Period::of(run.view(0), 3);
-    run.server.begin_period(&period, &run.lab).unwrap();
+    let period = Stage::of(run.view(0), 3);
+    run.server.begin_stage(&period, &run.lab).unwrap();
     let context = context(&run, 0, 1);
     let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
-    let seats = run.method.seats(&context, &everyone);
+    let seats = run.method.participants(&context, &everyone);
     run.server.broadcast(&context, &seats, &run.lab).unwrap();
     for name in ["prompt.00.key", "prompt.00.attention", "prompt.01.component"] {
         let rows: Vec<Vec<f32>> = (table(&run).slots().iter())
@@ -103,7 +105,7 @@ fn components_start_orthogonal_to_those_before() {
 pub fn context(run: &Engine, task: usize, phase: usize) -> RoundContext {
     RoundContext {
         round: Round(run.round),
-        period: Period::of(run.view(task), 3),
+        period: Stage::of(run.view(task), 3),
         phase,
         phase_name: "train",
         round_in_phase: 0,
@@ -131,7 +133,8 @@ fn gradients_reach_the_own_slot_and_its_head_alone() {
     let received = parameters_of(&slot_down.down).unwrap();
     let foreign = received.iter().filter(|(name, _)| !is_own(name)).count();
     assert_eq!(foreign, 2 * 3 + 2); // three parts of two blocks, and two shares
-    let prompting = Arc::new(SlotPrompts { blocks: 0..2, trains: true, form: SlotForm::Tokens });
+    let prompting =
+        Arc::new(ClientTaskPrompts { blocks: 0..2, trains: true, form: ClientTaskForm::Tokens });
     let model =
         Classifier::pack_with(&run.lab.backbone, vec![received], 0..2, Some(prompting)).unwrap();
     let shard = deal(&run.lab, &run.view(1), 1).remove(0);
@@ -206,9 +209,9 @@ fn slots_learn_and_rows_without_a_slot_are_no_answers() {
 #[test]
 fn slots_may_be_of_different_tasks_and_are_what_their_owners_last_sent() {
     let method = Powder::new(small(), &facts());
-    let refused = |service| refusal(&method, &facts(), service).is_some();
+    let refused = |service| check_capability(&method, &facts(), service).is_some();
     assert_eq!(
-        Service::ALL.map(refused),
+        Capability::ALL.map(refused),
         [true, false, true, true, true],
         "late, mixed, robust, secure, lies"
     );

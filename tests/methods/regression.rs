@@ -15,7 +15,7 @@ use fedcast::model::{
 use fedcast::numerics::regression_mean::{Moments, regression_mean};
 use fedcast::numerics::symmetric::Symmetric;
 use fedcast::policy::{
-    ClassCounts, Message, MessageKind, Method, Predictor, SketchFacts, parameters_of,
+    ClassCounts, ExchangeFacts, Message, MessageKind, Method, Predictor, parameters_of,
 };
 use fedcast::wire::{Body, Kind};
 
@@ -183,8 +183,8 @@ fn lorm_adds_answers_to_what_enters_each_factor() {
     let (method, run) = (built(lorm(|_| ()), &model), engine(built(lorm(|_| ()), &model), 3));
     let view = run.view(0);
     let shapes = |round_in_phase| -> Vec<Vec<usize>> {
-        let sketch = SketchFacts { round_in_phase, ..first_exchange(&model, &view, &counts) };
-        let extra = method.layout(MessageKind::Contribution, &sketch).extra;
+        let sketch = ExchangeFacts { round_in_phase, ..first_exchange(&model, &view, &counts) };
+        let extra = method.message_spec(MessageKind::Contribution, &sketch).extra;
         let of_pairs = extra.iter().filter(|place| place.shape.contains(&2));
         of_pairs.map(|place| place.shape.to_vec()).collect()
     };
@@ -364,7 +364,7 @@ fn a_client_of_lorm_remembers_earlier_tasks() {
     let exchange = run.last();
     let message = |body: &Body| Message::from_body(body, &exchange.assets).unwrap();
     let (sent, own) = (message(&exchange.down), message(exchange.up.as_ref().unwrap()));
-    let own = run.method.own_model(&facts, &sent, &own, &run.lab).unwrap().expect("it answers");
+    let own = run.method.local_model(&facts, &sent, &own, &run.lab).unwrap().expect("it answers");
     let found = answers_of(&run, &*own);
     assert!(apart(&found, &answers(&run)) < 1e-5);
     let forgetful = engine(built(lorm(|_| ()), &self::facts()), 3);
@@ -375,7 +375,7 @@ fn facts_of<'a>(
     run: &'a Engine,
     view: &'a Arc<TaskView>,
     counts: &'a ClassCounts,
-) -> SketchFacts<'a> {
+) -> ExchangeFacts<'a> {
     first_exchange(&run.facts, view, counts)
 }
 

@@ -9,7 +9,7 @@ use fedcast::methods::er::Er;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::icarl::{Answers, Exemplars, Icarl, IcarlLoss, Keeps, Reduction};
 use fedcast::methods::replay::{Buffer, Memory};
-use fedcast::policy::{ClientState, Method, Scope, Service, parameters_of, refusal};
+use fedcast::policy::{Capability, ClientState, Method, Scope, check_capability, parameters_of};
 use fedcast::wire::{Body, Kind, Saved};
 
 use crate::toys::watched::Engine;
@@ -214,8 +214,14 @@ fn a_task_of_icarl_ends_with_means() {
     }
     let train = run.exchanges.iter().filter(|e| e.phase == "train");
     assert!(train.into_iter().all(|e| e.assets.len() == usize::from(e.task > 0)));
-    let refused = |service| refusal(&*run.method, &facts(), service).is_some();
-    let services = [Service::Late, Service::Mixed, Service::Robust, Service::Secure, Service::Lies];
+    let refused = |service| check_capability(&*run.method, &facts(), service).is_some();
+    let services = [
+        Capability::LateUpdates,
+        Capability::MixedTasks,
+        Capability::RobustAggregation,
+        Capability::SecureAggregation,
+        Capability::MaliciousClients,
+    ];
     assert_eq!(services.map(refused), [true, true, true, false, false]);
     // The state of the server, with its means, is read back and answers alike.
     let saved = run.server.save();

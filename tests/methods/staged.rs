@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::methods::fedavg::Train;
 use fedcast::model::{FrozenPart, ParameterSet};
-use fedcast::policy::{Method, Staged, parameters_of};
+use fedcast::policy::{Composed, Method, parameters_of};
 
 use crate::adapter::adapter;
 use crate::toys::watched::Engine;
@@ -14,7 +14,7 @@ use crate::toys::{CLASSES, deal, facts, lab};
 use crate::{fedavg_of, hgp_with};
 
 fn engine(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Engine {
-    let method: Arc<dyn Method> = Arc::new(Staged::new(first, then));
+    let method: Arc<dyn Method> = Arc::new(Composed::new(first, then));
     Engine::new(method, facts(), lab(3, ClassOrder::Native))
 }
 
@@ -34,7 +34,7 @@ fn network(engine: &Engine) -> (String, u64, Vec<u32>) {
         engine.lab.backbone.digest().unwrap().to_hex().to_string(),
         engine
             .server
-            .figures()
+            .metrics()
             .iter()
             .find(|(name, _)| *name == "features_hash")
             .unwrap()
@@ -103,7 +103,8 @@ fn features_of_the_first_stage_are_computed_once_per_sample() {
     let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
     assert_eq!(engine.lab.cache.figures().computed, all.len() as u64);
     // What is kept is what the network gives, to the bit.
-    let kept = engine.lab.frozen_of(engine.lab.statistics_loader(&all), &*predictor).unwrap();
+    let kept =
+        engine.lab.with_features_for(engine.lab.statistics_loader(&all), &*predictor).unwrap();
     let plain = engine.lab.statistics_loader(&all);
     for (kept, plain) in kept.in_order(16).zip(plain.in_order(16)) {
         let kept = predictor.batch_features(&kept.unwrap(), &engine.lab.device).unwrap();

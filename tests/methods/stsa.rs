@@ -50,7 +50,7 @@ fn compared() -> StsaConfig {
 }
 
 fn figure(engine: &Engine, name: &str) -> f64 {
-    let found = engine.server.figures().into_iter().find(|(found, _)| *found == name);
+    let found = engine.server.metrics().into_iter().find(|(found, _)| *found == name);
     found.unwrap_or_else(|| panic!("no figure `{name}`")).1
 }
 
@@ -226,7 +226,7 @@ fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
     let ratio = figure(&few, "gram_expected") / figure(&few, "gram_error");
     assert!((0.3..3.0).contains(&ratio), "expected and found are of one scale: {ratio}");
     let none = run(estimated(), kind(), 4);
-    assert!(none.server.figures().iter().all(|(name, _)| !name.starts_with("head")));
+    assert!(none.server.metrics().iter().all(|(name, _)| !name.starts_with("head")));
 }
 
 /// Who holds a single sample of a class holds it.

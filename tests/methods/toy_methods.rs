@@ -16,8 +16,8 @@ use fedcast::data::ClassOrder;
 use fedcast::learning::TrainingPlan;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::{MethodEntry, Registry};
-use fedcast::policy::Around;
-use fedcast::policy::{Message, Method, ModelFacts, Scope, Staged};
+use fedcast::policy::Wrapped;
+use fedcast::policy::{Composed, Message, Method, ModelFacts, Scope};
 use fedcast::scenario::MethodSection;
 use fedcast::wire::Kind;
 
@@ -84,7 +84,7 @@ fn phases_have_messages_and_rounds_of_their_own() {
 
 #[test]
 fn a_method_learns_upon_the_frozen_features_of_another() {
-    let staged: Arc<dyn Method> = Arc::new(Staged::new(prompted(), Arc::new(NearestMean)));
+    let staged: Arc<dyn Method> = Arc::new(Composed::new(prompted(), Arc::new(NearestMean)));
     let run = engine(staged).run(3, 2);
     let phases: Vec<(usize, &str)> =
         run.exchanges.iter().step_by(3).map(|e| (e.task, e.phase)).collect();
@@ -107,7 +107,7 @@ fn a_method_learns_upon_the_frozen_features_of_another() {
 #[test]
 fn what_is_folded_need_not_be_what_travels() {
     let run = |clients| {
-        let staged = Staged::new(fedavg_of(Train::Head), Arc::new(NearestMean));
+        let staged = Composed::new(fedavg_of(Train::Head), Arc::new(NearestMean));
         engine(Arc::new(staged)).run(clients, 1)
     };
     let (one, three) = (run(1), run(3));
@@ -131,7 +131,8 @@ fn what_is_folded_need_not_be_what_travels() {
 
 #[test]
 fn the_first_method_answers_until_the_second_has_learnt() {
-    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), Arc::new(NearestMean))) };
+    let staged =
+        || -> Arc<dyn Method> { Arc::new(Composed::new(prompted(), Arc::new(NearestMean))) };
     let (mut both, mut alone) = (engine(staged()), engine(prompted()));
     for engine in [&mut both, &mut alone] {
         let shards = deal(&engine.lab, &engine.view(0), 3);
@@ -146,7 +147,8 @@ fn the_first_method_answers_until_the_second_has_learnt() {
 
 #[test]
 fn a_staged_run_goes_on_from_what_it_saved() {
-    let staged = || -> Arc<dyn Method> { Arc::new(Staged::new(prompted(), Arc::new(NearestMean))) };
+    let staged =
+        || -> Arc<dyn Method> { Arc::new(Composed::new(prompted(), Arc::new(NearestMean))) };
     let whole = engine(staged()).run(3, 2);
     let mut begun = engine(staged());
     let shards = |engine: &Engine, task| deal(&engine.lab, &engine.view(task), 3);
@@ -166,7 +168,7 @@ fn a_staged_run_goes_on_from_what_it_saved() {
 #[test]
 fn a_spoiled_update_is_not_finite_and_the_others_are() {
     let poison = Poison { inner: prompted(), spoils: |seat| seat.client.0 == 1 };
-    let run = engine(Arc::new(Around(poison))).run(3, 1);
+    let run = engine(Arc::new(Wrapped(poison))).run(3, 1);
     for exchange in &run.exchanges {
         let up = exchange.up.as_ref().unwrap();
         assert_eq!(up.is_finite(), exchange.seat.client.0 != 1);

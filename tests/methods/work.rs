@@ -34,7 +34,9 @@ use fedcast::methods::pip::Pip;
 use fedcast::methods::powder::{Powder, PowderConfig};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::stsa::Stsa;
-use fedcast::policy::{Method, Period, RoundContext, RoundWork, Seat, one_seat_each};
+use fedcast::policy::{
+    Method, Participant, RoundContext, RoundWork, Stage, one_participant_per_client,
+};
 use fedcast::quantity::{ClientId, Round};
 
 use crate::toys::facts;
@@ -50,7 +52,7 @@ const DEPTH: usize = 2;
 fn round(method: &Arc<dyn Method>, task: usize, phase: usize, round_in_phase: u32) -> RoundContext {
     RoundContext {
         round: Round(10 * task as u32 + round_in_phase),
-        period: Period::of(engine(Arc::clone(method), 3).view(task), 3),
+        period: Stage::of(engine(Arc::clone(method), 3).view(task), 3),
         phase,
         phase_name: "",
         round_in_phase,
@@ -66,12 +68,17 @@ fn plan() -> TrainingPlan {
 
 /// Passes of a client with so many samples.
 fn client(method: &Arc<dyn Method>, round: &RoundContext, samples: usize) -> f64 {
-    let seat = one_seat_each(&round.period, &[ClientId(0)]).remove(0);
+    let seat = one_participant_per_client(&round.period, &[ClientId(0)]).remove(0);
     passes_of(method, round, &seat, samples)
 }
 
 /// Passes of a seat over so many samples.
-fn passes_of(method: &Arc<dyn Method>, round: &RoundContext, seat: &Seat, samples: usize) -> f64 {
+fn passes_of(
+    method: &Arc<dyn Method>,
+    round: &RoundContext,
+    seat: &Participant,
+    samples: usize,
+) -> f64 {
     method.cost(round, &RoundWork::Participant { seat, samples, plan: &plan() })
 }
 
@@ -169,7 +176,7 @@ fn powder_and_c2prompt_pay_for_every_look() {
     let method: Arc<dyn Method> = Arc::new(Powder::new(powder.clone(), &facts()));
     let names = |method: &Arc<dyn Method>| -> Vec<&str> {
         let view = engine(Arc::clone(method), 3).view(1);
-        method.phases(&Period::of(view, 3), 3).iter().map(|phase| phase.name).collect()
+        method.phases(&Stage::of(view, 3), 3).iter().map(|phase| phase.name).collect()
     };
     let of = |method: &Arc<dyn Method>, name: &str| {
         let phase = names(method).iter().position(|other| *other == name).unwrap();
@@ -189,7 +196,7 @@ fn powder_and_c2prompt_pay_for_every_look() {
     let goes_on = |name: &str| {
         let phase = names(&method).iter().position(|other| *other == name).unwrap();
         let (began, now) = (round(&method, 0, phase, 0), round(&method, 1, phase, 0));
-        let seat = one_seat_each(&began.period, &[ClientId(0)]).remove(0);
+        let seat = one_participant_per_client(&began.period, &[ClientId(0)]).remove(0);
         passes_of(&method, &now, &seat, 40)
     };
     near(goes_on("statistics"), 40.0 / 3.0);
@@ -262,7 +269,7 @@ fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
     let cfed = |server_distils| built(Cfed { server_distils, ..Cfed::default() }, &known);
     let method = cfed(true);
     let at = round(&method, 1, 0, 1);
-    let mut seat = one_seat_each(&at.period, &[ClientId(0)]).remove(0);
+    let mut seat = one_participant_per_client(&at.period, &[ClientId(0)]).remove(0);
     near(passes_of(&method, &at, &seat, 40), 80.0);
     seat.role = REVIEWER;
     near(passes_of(&method, &at, &seat, 40), 18.0 * (2.0 + 1.0 / 3.0));

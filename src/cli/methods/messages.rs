@@ -6,8 +6,8 @@ use crate::data::TaskView;
 use crate::methods::{MethodEntry, Registry};
 use crate::model::VitConfig;
 use crate::policy::{
-    ClassCounts, Fold, Form, Group, Layout, MessageKind, Method, ModelFacts, Period, Place,
-    SketchFacts, UpSize, Weight, WireForm,
+    Aggregation, AveragingGroup, ClassCounts, ExchangeFacts, MessageKind, MessageSpec, Method,
+    ModelFacts, Stage, TensorSpec, TensorStructure, UploadSize, Weight, WireForm,
 };
 use crate::quantity::TaskId;
 use crate::scenario::MethodSection;
@@ -51,12 +51,12 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     let reference = Reference::default();
     let Some(method) = build(registry, entry, &reference) else { return String::new() };
     let Reference { facts, view, counts } = &reference;
-    let period = Period::of(Arc::clone(view), facts.tasks);
+    let period = Stage::of(Arc::clone(view), facts.tasks);
     let mut text = String::new();
     for (phase, listed) in method.phases(&period, 1).iter().enumerate() {
         let exchanges = if listed.rounds == 0 { Vec::new() } else { method.profile().roles };
         for (role, word) in exchanges {
-            let of = SketchFacts {
+            let of = ExchangeFacts {
                 model: facts,
                 view,
                 period: view.task,
@@ -65,7 +65,7 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
                 role,
                 counts,
             };
-            let layout = |message| method.layout(message, &of);
+            let layout = |message| method.message_spec(message, &of);
             let comma = if word.is_empty() { "" } else { ", " };
             text.push_str(&format!("    {}{comma}{word}\n", listed.name));
             text.push_str(&exchange(&layout(MessageKind::Download), &layout(MessageKind::Upload)));
@@ -75,7 +75,7 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
 }
 
 /// Both messages of an exchange.
-fn exchange(down: &Layout, up: &Layout) -> String {
+fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
     let mut text = message("down", down);
     for asset in &down.assets {
         let tensors = asset.body.sections.iter().flat_map(|s| &s.tensors);
@@ -87,18 +87,19 @@ fn exchange(down: &Layout, up: &Layout) -> String {
     }
     text.push_str(&message("up", up));
     let size = match up.size {
-        UpSize::Static => return text,
-        UpSize::FromShard => "its size follows from the classes that a client holds",
-        UpSize::FromValues => "its size depends on what was learnt",
+        UploadSize::Static => return text,
+        UploadSize::FromShard => "its size follows from the classes that a client holds",
+        UploadSize::FromValues => "its size depends on what was learnt",
     };
     text.push_str(&format!("            {size}\n"));
     text
 }
 
 /// The tensors of a message; neighbours of which the same becomes share a line.
-fn message(direction: &str, layout: &Layout) -> String {
-    let places: Vec<&Place> = layout.places().collect();
-    let alike = |a: &&Place, b: &&Place| a.kind == b.kind && a.fold == b.fold && a.form == b.form;
+fn message(direction: &str, layout: &MessageSpec) -> String {
+    let places: Vec<&TensorSpec> = layout.places().collect();
+    let alike =
+        |a: &&TensorSpec, b: &&TensorSpec| a.kind == b.kind && a.fold == b.fold && a.form == b.form;
     let mut text = String::new();
     for (line, group) in places.chunk_by(alike).enumerate() {
         let head = if line == 0 { direction } else { "" };
@@ -119,8 +120,8 @@ fn message(direction: &str, layout: &Layout) -> String {
 }
 
 /// Up to two tensors by name, else the first and how many there are.
-fn names(group: &[&Place]) -> String {
-    let name = |place: &Place| {
+fn names(group: &[&TensorSpec]) -> String {
+    let name = |place: &TensorSpec| {
         let extents: Vec<String> = place.shape.iter().map(usize::to_string).collect();
         format!("{} ({})", place.name, extents.join(" x "))
     };
@@ -132,23 +133,26 @@ fn names(group: &[&Place]) -> String {
     }
 }
 
-fn becomes(fold: &Fold, form: Form) -> String {
+fn becomes(fold: &Aggregation, form: TensorStructure) -> String {
     let mut words = Vec::new();
     if let Some(mean) = &fold.mean {
         let over = match mean.group {
-            Group::All => "everybody",
-            Group::Task(_) => "those who learnt the task",
-            Group::Head(_) => "those who learnt the classes",
+            AveragingGroup::All => "everybody",
+            AveragingGroup::Task(_) => "those who learnt the task",
+            AveragingGroup::Head(_) => "those who learnt the classes",
         };
         let weight = match &mean.weight {
             Weight::Sum(name) => format!("by `{name}`"),
             Weight::Presence(_) => "evenly".to_owned(),
-            Weight::Each(prefix) => format!("number by number, by `{prefix}*`"),
+            Weight::Elementwise(prefix) => format!("number by number, by `{prefix}*`"),
         };
         words.push(format!("mean over {over}, {weight}"));
     }
     if fold.sum.is_some() {
-        words.push(if form == Form::Symmetric { "added, symmetric" } else { "added" }.to_owned());
+        words.push(
+            if form == TensorStructure::Symmetric { "added, symmetric" } else { "added" }
+                .to_owned(),
+        );
     }
     if fold.keep {
         words.push("kept for the server's step".to_owned());

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::messages::{Reference, build};
 use crate::learning::TrainingPlan;
 use crate::methods::{Carried, MethodEntry, Registry, Uses};
-use crate::policy::{CohortRule, Method, Period, RoundContext, RoundWork, one_seat_each};
+use crate::policy::{
+    CohortRule, Method, RoundContext, RoundWork, Stage, one_participant_per_client,
+};
 use crate::quantity::{ClientId, Round};
 
 /// Rounds of a task and clients of a round that costs are told for.
@@ -93,7 +95,7 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
                 rounds_in_phase: listed.rounds,
                 ..RoundContext::alone(&period, phase)
             };
-            let seats = one_seat_each(&period, &[ClientId(0)]);
+            let seats = one_participant_per_client(&period, &[ClientId(0)]);
             let work = |seat| RoundWork::Participant { seat, samples: SAMPLES, plan: &plan };
             client += seats.iter().map(|seat| method.cost(&round, &work(seat))).sum::<f64>();
             server += method.cost(&round, &RoundWork::Server { updates: CLIENTS });
@@ -104,7 +106,7 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
 
 impl Reference {
     /// The second task.
-    fn period(&self) -> Period {
-        Period::of(Arc::clone(&self.view), self.facts.tasks)
+    fn period(&self) -> Stage {
+        Stage::of(Arc::clone(&self.view), self.facts.tasks)
     }
 }

@@ -2,24 +2,28 @@
 
 use super::messages::{Reference, build};
 use crate::methods::{MethodEntry, Registry};
-use crate::policy::{Refusal, Service, refusal};
+use crate::policy::{Capability, CapabilityError, check_capability};
 use crate::report::TextTable;
 
 /// What a method says to every service.
-pub(super) fn answers(registry: &Registry, entry: &MethodEntry) -> Vec<(Service, Option<Refusal>)> {
+pub(super) fn answers(
+    registry: &Registry,
+    entry: &MethodEntry,
+) -> Vec<(Capability, Option<CapabilityError>)> {
     let reference = Reference::default();
     let Some(method) = build(registry, entry, &reference) else { return Vec::new() };
-    let answer = |service| (service, refusal(&*method, &reference.facts, service));
-    Service::ALL.map(answer).into()
+    let answer = |service| (service, check_capability(&*method, &reference.facts, service));
+    Capability::ALL.map(answer).into()
 }
 
 /// A row a method, a column a service.
 pub(super) fn table(registry: &Registry) -> String {
-    let head = ["with defaults"].into_iter().chain(Service::ALL.map(Service::word));
-    let mut table = TextTable::new(head).left(1 + Service::ALL.len());
+    let head = ["with defaults"].into_iter().chain(Capability::ALL.map(Capability::word));
+    let mut table = TextTable::new(head).left(1 + Capability::ALL.len());
     for entry in registry.all() {
         let answers = answers(registry, entry).into_iter();
-        let words = answers.map(|(_, refusal)| if refusal.is_none() { "yes" } else { "-" });
+        let words =
+            answers.map(|(_, refusal)| if refusal.is_none() { "yes" } else { "-" });
         table.row([entry.name].into_iter().chain(words));
     }
     table.render()
@@ -27,7 +31,7 @@ pub(super) fn table(registry: &Registry) -> String {
 
 /// A line a service: whether it is allowed, or why not.
 pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
-    let line = |(service, refusal): (Service, Option<Refusal>)| {
+    let line = |(service, refusal): (Capability, Option<CapabilityError>)| {
         let answer = refusal.map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
         format!("    {:19}{answer}\n", service.word())
     };

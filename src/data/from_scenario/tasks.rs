@@ -2,33 +2,33 @@
 
 use std::sync::Arc;
 
-use crate::data::{ClassOrder, Curriculum, DataError, SlotRules, Slots};
+use crate::data::{ClassOrder, ClientTaskRules, ClientTasks, DataError, TaskSequence};
 use crate::scenario::{
     ArrivalChoice, ClassOrder as OrderKey, PartitionKind as KindKey, Scenario, SliceBy,
 };
 
-impl Curriculum {
+impl TaskSequence {
     /// The tasks of a scenario for a data set of this many classes. Where clients have tasks of their own they are
     /// over the data set of slots.
     ///
     /// # Errors
     /// Sizes that do not fit the number of classes.
-    pub fn from_scenario(scenario: &Scenario, classes: usize) -> Result<Curriculum, DataError> {
+    pub fn from_scenario(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
         let (section, seed) = (&scenario.tasks, scenario.seed.class_order);
-        if let Some(rules) = SlotRules::from_scenario(scenario) {
-            return Ok(Curriculum::of_slots(Arc::new(Slots::draw(rules, classes)?)));
+        if let Some(rules) = ClientTaskRules::from_scenario(scenario) {
+            return Ok(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, classes)?)));
         }
         let order = match section.order {
             OrderKey::Native => ClassOrder::Native,
             OrderKey::Seeded => ClassOrder::Seeded(seed),
         };
-        Curriculum::new(classes, &order, &section.split)
+        TaskSequence::new(classes, &order, &section.split)
     }
 }
 
-impl SlotRules {
+impl ClientTaskRules {
     /// Those of a scenario whose clients have tasks of their own.
-    pub fn from_scenario(scenario: &Scenario) -> Option<SlotRules> {
+    pub fn from_scenario(scenario: &Scenario) -> Option<ClientTaskRules> {
         let ArrivalChoice::Powder { slot_classes, overlap, moving } = scenario.tasks.arrival else {
             return None;
         };
@@ -37,7 +37,7 @@ impl SlotRules {
             // Refused when the scenario is read.
             _ => (1.0, SliceBy::Period),
         };
-        Some(SlotRules {
+        Some(ClientTaskRules {
             periods: scenario.tasks.count() as usize,
             clients: scenario.federation.clients,
             classes: slot_classes as usize,

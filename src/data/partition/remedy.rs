@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{DataError, PartitionKind, Partitioner};
-use crate::data::Curriculum;
+use crate::data::TaskSequence;
 
 /// A change that was tried on every task, as the key of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ impl Partitioner {
     pub fn advised(
         &self,
         mut error: DataError,
-        curriculum: &Curriculum,
+        curriculum: &TaskSequence,
         class_sizes: &[usize],
     ) -> DataError {
         if let DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. } = &mut error
@@ -55,7 +55,7 @@ impl Partitioner {
     }
 
     /// The first change that divides all tasks, the smallest ones first.
-    fn remedy(&self, curriculum: &Curriculum, class_sizes: &[usize]) -> Option<Remedy> {
+    fn remedy(&self, curriculum: &TaskSequence, class_sizes: &[usize]) -> Option<Remedy> {
         let samples: usize = class_sizes.iter().sum();
         let draws = u32::try_from(DEALT / samples.max(1)).unwrap_or(MOST_DRAWS);
         let attempts = draws.clamp(5, MOST_DRAWS).min(self.attempts.max(1));
@@ -76,7 +76,7 @@ impl Partitioner {
     /// The minimum that the best draws of all tasks keep, if it is one.
     fn lower_minimum(
         &self,
-        curriculum: &Curriculum,
+        curriculum: &TaskSequence,
         class_sizes: &[usize],
     ) -> Vec<(Remedy, Partitioner)> {
         let any = Partitioner { min_samples: 0, ..self.clone() };
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use crate::data::{ClassOrder, TaskSizes};
 
-    fn curriculum() -> Curriculum {
-        Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap()
+    fn curriculum() -> TaskSequence {
+        TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap()
     }
 
     /// The advice for ten classes of so many samples, in five tasks.

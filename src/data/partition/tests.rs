@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::data::{ClassOrder, Curriculum, TaskSizes, TaskView};
+use crate::data::{ClassOrder, TaskSequence, TaskSizes, TaskView};
 use crate::quantity::TaskId;
 
 /// `tasks` tasks over classes of these sizes, samples numbered class after class.
-fn world(sizes: &[usize], tasks: usize) -> (Curriculum, Vec<Vec<u32>>) {
+fn world(sizes: &[usize], tasks: usize) -> (TaskSequence, Vec<Vec<u32>>) {
     let curriculum =
-        Curriculum::new(sizes.len(), &ClassOrder::Seeded(3), &TaskSizes::Even(tasks as u32))
+        TaskSequence::new(sizes.len(), &ClassOrder::Seeded(3), &TaskSizes::Even(tasks as u32))
             .unwrap();
     let mut next = 0u32;
     let by_class = sizes.iter().map(|&size| {

@@ -1,12 +1,12 @@
 //! Which classes slots have.
 
-use super::SlotRules;
+use super::ClientTaskRules;
 use crate::numerics::distributions::{below, choose};
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// The class ids of every slot by number, ascending within a slot. They are drawn client by client, as the release of
 /// Powder does, so that all slots but one overlap an earlier one.
-pub(super) fn draw(rules: &SlotRules, classes: usize) -> Vec<Vec<u32>> {
+pub(super) fn draw(rules: &ClientTaskRules, classes: usize) -> Vec<Vec<u32>> {
     let clients = rules.clients as usize;
     let mut lists = vec![Vec::new(); rules.periods * clients];
     // The number of a slot by when it is drawn.
@@ -29,14 +29,14 @@ pub(super) fn draw(rules: &SlotRules, classes: usize) -> Vec<Vec<u32>> {
     lists
 }
 
-fn from_all(rng: &mut impl rand::RngCore, rules: &SlotRules, classes: usize) -> Vec<u32> {
+fn from_all(rng: &mut impl rand::RngCore, rules: &ClientTaskRules, classes: usize) -> Vec<u32> {
     taken(rng, &(0..classes as u32).collect::<Vec<_>>(), rules.classes)
 }
 
 /// So many classes of an earlier slot, and the rest from others. Who shares none may well draw some of them.
 fn overlapping(
     rng: &mut impl rand::RngCore,
-    rules: &SlotRules,
+    rules: &ClientTaskRules,
     classes: usize,
     like: &[u32],
 ) -> Vec<u32> {

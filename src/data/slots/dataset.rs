@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{SliceBy, Slot, Slots};
+use super::{ClientTask, ClientTasks, SliceBy};
 use crate::data::{DataError, Dataset, Shard, Split};
 use crate::numerics::share::floor;
 use crate::quantity::{ClientId, TaskId};
 
-impl Slots {
+impl ClientTasks {
     /// Training images of every head row, from those of every class of the original data set: none where the slot is
     /// never begun.
     pub fn class_sizes(&self, sizes: &[usize]) -> Vec<usize> {
@@ -27,7 +27,7 @@ impl Slots {
     }
 
     /// What the slice of a slot is counted by.
-    fn slice_of(&self, slot: Slot) -> usize {
+    fn slice_of(&self, slot: ClientTask) -> usize {
         match self.rules.slices {
             SliceBy::Period => slot.period.index(),
             SliceBy::Slot => slot.client.index() * self.rules.periods + slot.period.index(),
@@ -39,7 +39,7 @@ impl Slots {
     pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
-            let slot = Slot { period, client: ClientId(client) };
+            let slot = ClientTask { period, client: ClientId(client) };
             let rows = self.view(slot).rows.clone();
             let mut samples: Vec<u32> = by_class[rows].concat();
             samples.sort_unstable();
@@ -55,7 +55,7 @@ impl Dataset {
     ///
     /// # Errors
     /// Slots of another data set.
-    pub fn for_slots(&self, slots: &Slots) -> Result<Dataset, DataError> {
+    pub fn for_slots(&self, slots: &ClientTasks) -> Result<Dataset, DataError> {
         let classes = self.classes();
         if let Some(class) = slots.classes.iter().find(|class| **class as usize >= classes) {
             return Err(DataError::unfit(
@@ -88,7 +88,7 @@ impl Dataset {
     }
 }
 
-impl Slots {
+impl ClientTasks {
     /// Whether the slot of a head row is ever begun.
     fn begins_at(&self, row: usize) -> bool {
         self.begins(self.slot(row / self.rules.classes))

@@ -52,7 +52,7 @@ pub use crate::scenario::SliceBy;
 
 /// A task of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Slot {
+pub struct ClientTask {
     /// The period in which it can begin.
     pub period: TaskId,
     /// Whose it is.
@@ -61,7 +61,7 @@ pub struct Slot {
 
 /// What slots are drawn from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SlotRules {
+pub struct ClientTaskRules {
     /// Periods of the run.
     pub periods: usize,
     /// Clients, each with a slot per period.
@@ -82,8 +82,8 @@ pub struct SlotRules {
 
 /// All slots of a run, and who works on which of them when.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slots {
-    rules: SlotRules,
+pub struct ClientTasks {
+    rules: ClientTaskRules,
     /// By number.
     views: Vec<Arc<TaskView>>,
     /// Head row to class id of the original data set.
@@ -92,7 +92,7 @@ pub struct Slots {
     movers: Vec<Vec<ClientId>>,
 }
 
-impl SlotRules {
+impl ClientTaskRules {
     /// Clients that move as a period after the first begins.
     pub fn moving(&self) -> u32 {
         share_of(self.clients as usize, self.moving) as u32
@@ -104,12 +104,12 @@ impl SlotRules {
     }
 }
 
-impl Slots {
+impl ClientTasks {
     /// Draws the classes of all slots of a data set of so many classes, and who moves when.
     ///
     /// # Errors
     /// Numbers that cannot be: more classes in a slot than there are, nobody who moves.
-    pub fn draw(rules: SlotRules, classes: usize) -> Result<Slots, DataError> {
+    pub fn draw(rules: ClientTaskRules, classes: usize) -> Result<ClientTasks, DataError> {
         check(&rules, classes)?;
         let lists = classes::draw(&rules, classes);
         let count = u64::from(rules.clients);
@@ -128,11 +128,11 @@ impl Slots {
             Arc::new(TaskView { task, rows, classes })
         };
         let views = (0..lists.len()).map(view).collect();
-        Ok(Slots { views, classes: lists.concat(), movers, rules })
+        Ok(ClientTasks { views, classes: lists.concat(), movers, rules })
     }
 
     /// What they were drawn from.
-    pub fn rules(&self) -> &SlotRules {
+    pub fn rules(&self) -> &ClientTaskRules {
         &self.rules
     }
 
@@ -147,24 +147,24 @@ impl Slots {
     }
 
     /// A slot's number: `period * clients + client`.
-    pub fn number(&self, slot: Slot) -> usize {
+    pub fn number(&self, slot: ClientTask) -> usize {
         slot.period.index() * self.rules.clients as usize + slot.client.index()
     }
 
     /// The slot of a number.
-    pub fn slot(&self, number: usize) -> Slot {
+    pub fn slot(&self, number: usize) -> ClientTask {
         let clients = self.rules.clients as usize;
         let client = ClientId((number % clients) as u32);
-        Slot { period: TaskId((number / clients) as u16), client }
+        ClientTask { period: TaskId((number / clients) as u16), client }
     }
 
     /// The head rows of a slot; its classes are those of the data set of slots, where they are head rows.
-    pub fn view(&self, slot: Slot) -> &Arc<TaskView> {
+    pub fn view(&self, slot: ClientTask) -> &Arc<TaskView> {
         &self.views[self.number(slot)]
     }
 
     /// The slot that has these head rows.
-    pub fn slot_of(&self, rows: &Range<usize>) -> Option<Slot> {
+    pub fn slot_of(&self, rows: &Range<usize>) -> Option<ClientTask> {
         let number = rows.start / self.rules.classes;
         let found = self.views.get(number).filter(|view| view.rows == *rows);
         found.map(|_| self.slot(number))
@@ -181,33 +181,34 @@ impl Slots {
     }
 
     /// Whether anybody ever works on it.
-    pub fn begins(&self, slot: Slot) -> bool {
+    pub fn begins(&self, slot: ClientTask) -> bool {
         self.movers(slot.period).binary_search(&slot.client).is_ok()
     }
 
     /// What a client works on in a period.
-    pub fn held(&self, client: ClientId, period: TaskId) -> Slot {
-        let of = |period: u16| Slot { period: TaskId(period), client };
+    pub fn held(&self, client: ClientId, period: TaskId) -> ClientTask {
+        let of = |period: u16| ClientTask { period: TaskId(period), client };
         // Everybody begins in the first period.
         (1..=period.0).rev().map(of).find(|slot| self.begins(*slot)).unwrap_or(of(0))
     }
 
     /// The slots begun up to a period, by number.
-    pub fn begun(&self, period: TaskId) -> impl Iterator<Item = Slot> + '_ {
+    pub fn begun(&self, period: TaskId) -> impl Iterator<Item = ClientTask> + '_ {
         let periods = 0..=period.0;
         periods.flat_map(move |period| {
             let period = TaskId(period);
-            self.movers(period).iter().map(move |client| Slot { period, client: *client })
+            self.movers(period).iter().map(move |client| ClientTask { period, client: *client })
         })
     }
 
     /// The slots whose clients leave them as a period ends, by number: those of the next period's movers, and after
     /// the last one all that are held.
-    pub fn finished(&self, period: TaskId) -> Vec<Slot> {
+    pub fn finished(&self, period: TaskId) -> Vec<ClientTask> {
         let next = period.index() + 1;
         let everybody: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
         let leave = self.movers.get(next).unwrap_or(&everybody);
-        let mut slots: Vec<Slot> = leave.iter().map(|client| self.held(*client, period)).collect();
+        let mut slots: Vec<ClientTask> =
+            leave.iter().map(|client| self.held(*client, period)).collect();
         slots.sort_unstable();
         slots
     }
@@ -220,7 +221,7 @@ impl Slots {
     }
 }
 
-fn check(rules: &SlotRules, classes: usize) -> Result<(), DataError> {
+fn check(rules: &ClientTaskRules, classes: usize) -> Result<(), DataError> {
     let refuse = |what: String, advice: &str| Err(DataError::unfit(what, advice));
     if rules.classes == 0 || rules.classes > classes {
         let what = format!("slots of {} classes, and there are {classes}", rules.classes);

@@ -4,12 +4,21 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::data::{Curriculum, digits};
+use crate::data::{TaskSequence, digits};
 
-fn rules() -> SlotRules {
+fn rules() -> ClientTaskRules {
     let (periods, clients, classes) = (5, 5, 20);
     let slices = SliceBy::Period;
-    SlotRules { periods, clients, classes, overlap: 0, moving: 0.5, share: 0.2, slices, seed: 3 }
+    ClientTaskRules {
+        periods,
+        clients,
+        classes,
+        overlap: 0,
+        moving: 0.5,
+        share: 0.2,
+        slices,
+        seed: 3,
+    }
 }
 
 fn period(number: u16) -> TaskId {
@@ -18,7 +27,7 @@ fn period(number: u16) -> TaskId {
 
 #[test]
 fn the_benchmark_moves_two_of_five_and_addresses_25_slots() {
-    let slots = Slots::draw(rules(), 200).unwrap();
+    let slots = ClientTasks::draw(rules(), 200).unwrap();
     assert_eq!((slots.count(), slots.rows()), (25, 500));
     assert_eq!(slots.movers(period(0)).len(), 5);
     assert!((1..5).all(|p| slots.movers(period(p)).len() == 2));
@@ -35,15 +44,15 @@ fn the_benchmark_moves_two_of_five_and_addresses_25_slots() {
 
 #[test]
 fn other_runs_draw_other_slots_and_the_same_the_same() {
-    let draw = |seed| Slots::draw(SlotRules { seed, ..rules() }, 200).unwrap();
+    let draw = |seed| ClientTasks::draw(ClientTaskRules { seed, ..rules() }, 200).unwrap();
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1).classes, draw(2).classes);
     assert_ne!(draw(1).movers, draw(2).movers);
     // Who moves does not depend on periods that come later. Classes do, but for those of the client that draws first.
-    let longer = Slots::draw(SlotRules { periods: 9, ..rules() }, 200).unwrap();
-    let slots = Slots::draw(rules(), 200).unwrap();
+    let longer = ClientTasks::draw(ClientTaskRules { periods: 9, ..rules() }, 200).unwrap();
+    let slots = ClientTasks::draw(rules(), 200).unwrap();
     assert_eq!(longer.movers[..5], slots.movers[..]);
-    let of = |slots: &Slots, client: usize, period: usize| {
+    let of = |slots: &ClientTasks, client: usize, period: usize| {
         let first = (period * 5 + client) * 20;
         slots.classes[first..first + 20].to_vec()
     };
@@ -53,12 +62,12 @@ fn other_runs_draw_other_slots_and_the_same_the_same() {
 
 #[test]
 fn numbers_that_cannot_be_are_refused() {
-    let told = |rules: SlotRules| Slots::draw(rules, 30).unwrap_err().to_string();
-    assert!(told(SlotRules { classes: 31, ..rules() }).contains("slots of 31 classes"));
-    assert!(told(SlotRules { overlap: 21, ..rules() }).contains("share 21"));
-    assert!(told(SlotRules { moving: 0.1, ..rules() }).contains("nobody"));
-    assert!(told(SlotRules { share: 0.0, ..rules() }).contains("share of 0"));
-    assert!(told(SlotRules { periods: 0, ..rules() }).contains("0 periods"));
+    let told = |rules: ClientTaskRules| ClientTasks::draw(rules, 30).unwrap_err().to_string();
+    assert!(told(ClientTaskRules { classes: 31, ..rules() }).contains("slots of 31 classes"));
+    assert!(told(ClientTaskRules { overlap: 21, ..rules() }).contains("share 21"));
+    assert!(told(ClientTaskRules { moving: 0.1, ..rules() }).contains("nobody"));
+    assert!(told(ClientTaskRules { share: 0.0, ..rules() }).contains("share of 0"));
+    assert!(told(ClientTaskRules { periods: 0, ..rules() }).contains("0 periods"));
 }
 
 proptest! {
@@ -70,10 +79,10 @@ proptest! {
     fn every_begun_slot_is_held_and_finished_once(
         clients in 1u32..40, periods in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
     ) {
-        let rules = SlotRules { periods, clients, classes: 4, overlap, moving, seed, ..rules() };
+        let rules = ClientTaskRules { periods, clients, classes: 4, overlap, moving, seed, ..rules() };
         let moves = rules.moving() as usize;
         prop_assume!(moves > 0);
-        let slots = Slots::draw(rules, 11).unwrap();
+        let slots = ClientTasks::draw(rules, 11).unwrap();
         let last = period(periods as u16 - 1);
         let mut finished = Vec::new();
         for p in 0..periods as u16 {
@@ -86,7 +95,7 @@ proptest! {
             }
             finished.extend(slots.finished(period(p)));
         }
-        let once: BTreeSet<Slot> = finished.iter().copied().collect();
+        let once: BTreeSet<ClientTask> = finished.iter().copied().collect();
         prop_assert_eq!(once.len(), finished.len());
         prop_assert!(once.into_iter().eq(slots.begun(last)));
     }
@@ -95,8 +104,8 @@ proptest! {
     /// slot has a class twice.
     #[test]
     fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
-        let rules = SlotRules { classes: 6, overlap, seed, clients: 3, ..rules() };
-        let slots = Slots::draw(rules, 40).unwrap();
+        let rules = ClientTaskRules { classes: 6, overlap, seed, clients: 3, ..rules() };
+        let slots = ClientTasks::draw(rules, 40).unwrap();
         let by_number: Vec<BTreeSet<u32>> = slots.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
         let lists: Vec<&BTreeSet<u32>> = (0..15).map(|at| &by_number[at % 5 * 3 + at / 5]).collect();
         for (at, list) in lists.iter().enumerate() {
@@ -112,9 +121,9 @@ proptest! {
 #[test]
 fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     let digits = digits::embedded().unwrap();
-    let rules = SlotRules { classes: 3, clients: 5, periods: 3, share: 0.2, ..rules() };
-    let slots = Arc::new(Slots::draw(rules, 10).unwrap());
-    let curriculum = Curriculum::of_slots(Arc::clone(&slots));
+    let rules = ClientTaskRules { classes: 3, clients: 5, periods: 3, share: 0.2, ..rules() };
+    let slots = Arc::new(ClientTasks::draw(rules, 10).unwrap());
+    let curriculum = TaskSequence::of_slots(Arc::clone(&slots));
     let sizes = digits.class_sizes();
     let slot_sizes = curriculum.class_sizes(sizes.clone());
     let original = digits.test.by_class().iter().map(Vec::len).collect::<Vec<_>>();
@@ -152,7 +161,8 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     // Shards are the samples of a client's own rows; images are those of the original.
     let shards = slots.shards(TaskId(0), &data);
     for (client, shard) in shards.iter().enumerate() {
-        let rows = &slots.view(Slot { period: TaskId(0), client: ClientId(client as u32) }).rows;
+        let rows =
+            &slots.view(ClientTask { period: TaskId(0), client: ClientId(client as u32) }).rows;
         assert!(!shard.is_empty());
         for sample in shard.iter().map(|sample| *sample as usize) {
             assert!(rows.contains(&(data.train.labels()[sample] as usize)));
@@ -174,11 +184,12 @@ fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
 #[test]
 fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     let draw = |by, share: f64, overlap| {
-        let rules = SlotRules { classes: 3, clients: 5, periods: 3, moving: 1.0, ..rules() };
-        let rules = SlotRules { slices: by, share, overlap, ..rules };
-        let slots = Arc::new(Slots::draw(rules, 10).unwrap());
-        let data =
-            Curriculum::of_slots(Arc::clone(&slots)).dataset(digits::embedded().unwrap()).unwrap();
+        let rules = ClientTaskRules { classes: 3, clients: 5, periods: 3, moving: 1.0, ..rules() };
+        let rules = ClientTaskRules { slices: by, share, overlap, ..rules };
+        let slots = Arc::new(ClientTasks::draw(rules, 10).unwrap());
+        let data = TaskSequence::of_slots(Arc::clone(&slots))
+            .dataset(digits::embedded().unwrap())
+            .unwrap();
         // All slots have the same classes: the rows of the first of them.
         (0..15).map(|slot| images_by_row(&data)[slot * 3].clone()).collect::<Vec<_>>()
     };
@@ -206,8 +217,9 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
 fn rows_of_the_original_are_read_through_the_samples_of_slots() {
     use crate::data::{Batch, HeldRows, Loader, Transform};
     let digits = digits::embedded().unwrap();
-    let rules = SlotRules { classes: 10, clients: 2, periods: 1, share: 0.5, ..rules() };
-    let curriculum = Arc::new(Curriculum::of_slots(Arc::new(Slots::draw(rules, 10).unwrap())));
+    let rules = ClientTaskRules { classes: 10, clients: 2, periods: 1, share: 0.5, ..rules() };
+    let curriculum =
+        Arc::new(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, 10).unwrap())));
     let data = curriculum.dataset(digits).unwrap();
     let shard: crate::data::Shard = (0..data.test.len() as u32).collect();
     let transform = Arc::new(Transform::default());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::error::AssembleError;
 use crate::data::{
-    Curriculum, DataError, Dataset, FreshClients, NaturalClients, Partitioner, Slot, Slots,
-    TaskView, is_at_hand, nominal_class_sizes,
+    ClientTask, ClientTasks, DataError, Dataset, FreshClients, NaturalClients, Partitioner,
+    TaskSequence, TaskView, is_at_hand, nominal_class_sizes,
 };
-use crate::federation::{CountSource, by_row};
+use crate::federation::{LabelCountSource, by_row};
 use crate::policy::ClassCounts;
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::Choice;
@@ -25,7 +25,7 @@ pub enum Holders {
     /// New clients every round; shards are made when they are asked.
     Fresh(FreshClients),
     /// The same clients all along, each with tasks of its own.
-    Slots(Arc<Slots>),
+    Slots(Arc<ClientTasks>),
 }
 
 /// Who holds which samples, of so many clients; `data` are those at hand. Of natural clients whose data are not, nobody
@@ -33,7 +33,7 @@ pub enum Holders {
 pub fn holders_of(
     scenario: &Scenario,
     clients: u32,
-    curriculum: &Curriculum,
+    curriculum: &TaskSequence,
     data: Option<&Dataset>,
 ) -> Result<Holders, DataError> {
     if let Some(slots) = &curriculum.slots {
@@ -131,8 +131,8 @@ pub fn class_sizes(
 }
 
 /// Classes and tasks of a data set of so many classes.
-pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<Curriculum, DataError> {
-    Curriculum::from_scenario(scenario, classes)
+pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
+    TaskSequence::from_scenario(scenario, classes)
 }
 
 impl Holders {
@@ -142,17 +142,17 @@ impl Holders {
     /// When a class has too few samples for its clients.
     pub fn counts(
         &self,
-        curriculum: &Curriculum,
+        curriculum: &TaskSequence,
         class_sizes: &[usize],
-    ) -> Result<CountSource, DataError> {
+    ) -> Result<LabelCountSource, DataError> {
         let rows = |view: &TaskView, all: Vec<Vec<u32>>| -> Vec<ClassCounts> {
             all.iter().map(|counts| by_row(view, counts)).collect()
         };
         let tasks = curriculum.tasks.iter();
-        Ok(CountSource::Drawn(match self {
+        Ok(LabelCountSource::Drawn(match self {
             Holders::Fresh(clients) => {
                 let class_sizes = class_sizes.to_vec();
-                return Ok(CountSource::Fresh { clients: *clients, class_sizes });
+                return Ok(LabelCountSource::Fresh { clients: *clients, class_sizes });
             }
             Holders::Fixed(partitioner) => tasks
                 .map(|view| Ok(rows(view, partitioner.counts(view, class_sizes)?)))
@@ -169,9 +169,9 @@ impl Holders {
 }
 
 /// What the slots of a period hold, by client.
-fn slots_of(slots: &Slots, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
+fn slots_of(slots: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
     let of = |client: u32| {
-        let rows = slots.view(Slot { period, client: ClientId(client) }).rows.clone();
+        let rows = slots.view(ClientTask { period, client: ClientId(client) }).rows.clone();
         let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
         held.filter(|(_, count)| *count > 0).collect()
     };

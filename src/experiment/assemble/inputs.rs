@@ -24,11 +24,11 @@ use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
 use crate::model::vit::Checkpoint;
 use crate::model::{
-    Backbone, BackboneConfig, Bert, DeepResNet, ParameterSet, Place, ResNet, Vit, WeightsSource,
-    backbone_config, embedded_vit,
+    Backbone, BackboneConfig, Bert, DeepResNet, DeviceSpec, ParameterSet, ResNet, Vit,
+    WeightsSource, backbone_config, embedded_vit,
 };
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::Lab;
+use crate::policy::RunContext;
 use crate::scenario::{
     BackboneSection, CachePlace, CacheSection, DeviceName, Scenario, StartWeights, Weights,
 };
@@ -79,9 +79,9 @@ pub fn assemble(
         Err(error) => return Err(divide(scenario).err().map_or(error, AssembleError::from)),
     };
     if scenario.devices.names.contains(&DeviceName::Cpu) {
-        let place = Place::open(DeviceName::Cpu, scenario.devices.compute)?;
+        let place = DeviceSpec::open(DeviceName::Cpu, scenario.devices.compute)?;
         if !backbone.place().same(&place) {
-            backbone = backbone.at(&place)?;
+            backbone = backbone.to_device(&place)?;
         }
     }
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
@@ -125,7 +125,7 @@ pub fn assemble(
         name: backbone_name(&scenario.backbone, &sets),
         digest: backbone.digest()?.to_hex()[..16].to_string(),
     };
-    let lab = Lab {
+    let lab = RunContext {
         device: Device::Cpu,
         backbone: Arc::new(backbone),
         dataset,
@@ -273,7 +273,7 @@ fn fits(
 fn shards(
     scenario: &Scenario,
     dataset: &Dataset,
-    curriculum: &crate::data::Curriculum,
+    curriculum: &crate::data::TaskSequence,
 ) -> Result<ShardSource, AssembleError> {
     let clients = scenario.federation.clients;
     Ok(match holders_of(scenario, clients, curriculum, Some(dataset))? {

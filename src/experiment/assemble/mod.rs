@@ -24,7 +24,7 @@ pub use training::training_plan;
 pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::plan::Blueprint;
-use crate::data::{AuxiliaryFacts, Curriculum};
+use crate::data::{AuxiliaryFacts, TaskSequence};
 use crate::federation::{Coding, Rules, Terms};
 use crate::methods::Registry;
 use crate::model::{BackboneConfig, backbone_config};
@@ -53,7 +53,7 @@ fn coding(scenario: &Scenario) -> Result<Coding, AssembleError> {
 fn facts(
     scenario: &Scenario,
     backbone: BackboneConfig,
-    curriculum: &Curriculum,
+    curriculum: &TaskSequence,
     rules: &Rules,
     auxiliary: Option<AuxiliaryFacts>,
 ) -> ModelFacts {
@@ -95,7 +95,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, A
 pub(super) fn terms(
     scenario: &Scenario,
     (backbone, auxiliary): (BackboneConfig, Option<AuxiliaryFacts>),
-    curriculum: Arc<Curriculum>,
+    curriculum: Arc<TaskSequence>,
     methods: &Registry,
 ) -> Result<Terms, AssembleError> {
     let rules = rules(scenario, &curriculum);

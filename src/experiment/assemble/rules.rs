@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::data::Curriculum;
+use crate::data::TaskSequence;
 use crate::federation::arrivals::ArrivalRules;
 use crate::federation::availability::AvailabilityRules;
 use crate::federation::privacy::{FixedPoint, Noise, NoiseTarget, PrivacyRules, SecureAggregation};
@@ -17,7 +17,7 @@ use crate::scenario::{
 };
 
 /// All rules of a run over these tasks.
-pub fn rules(scenario: &Scenario, curriculum: &Curriculum) -> Rules {
+pub fn rules(scenario: &Scenario, curriculum: &TaskSequence) -> Rules {
     Rules {
         seed: scenario.seed.run,
         clients: scenario.federation.clients,

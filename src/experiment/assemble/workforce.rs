@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use candle_core::DType;
 
-use crate::data::Curriculum;
+use crate::data::TaskSequence;
 use crate::federation::Workforce;
 use crate::model::footprint::{bytes_per_client, clients_that_fit};
-use crate::model::{BackboneConfig, DeviceError, GpuMemory, Place};
-use crate::policy::{ClassCounts, MessageKind, Method, ModelFacts, Period, SketchFacts};
+use crate::model::{BackboneConfig, DeviceError, DeviceSpec, GpuMemory};
+use crate::policy::{ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, Stage};
 use crate::scenario::{DeviceName, DevicesSection, Pack, Workers};
 
 /// Workers of a GPU where the scenario leaves their number open: one prepares images while the
@@ -31,7 +31,7 @@ pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workfor
     }
     let each = |name: &DeviceName| {
         let (name, compute) = (*name, section.compute);
-        (0..stated.unwrap_or(PER_GPU)).map(move |_| Place::open(name, compute))
+        (0..stated.unwrap_or(PER_GPU)).map(move |_| DeviceSpec::open(name, compute))
     };
     Ok(Workforce::Gpus(section.names.iter().flat_map(each).collect::<Result<_, _>>()?))
 }
@@ -50,15 +50,15 @@ pub struct ClientSize {
 pub fn received_values(
     method: &dyn Method,
     model: &ModelFacts,
-    curriculum: &Curriculum,
+    curriculum: &TaskSequence,
     rounds: u32,
 ) -> usize {
     let Some(view) = curriculum.tasks.last() else { return 0 };
-    let period = Period::of(Arc::clone(view), curriculum.tasks.len());
+    let period = Stage::of(Arc::clone(view), curriculum.tasks.len());
     let counts = ClassCounts::new();
     let of_phase = |phase| {
         let round_in_phase = 0;
-        let facts = SketchFacts {
+        let facts = ExchangeFacts {
             model,
             view,
             period: view.task,
@@ -67,7 +67,7 @@ pub fn received_values(
             role: Default::default(),
             counts: &counts,
         };
-        let down = method.layout(MessageKind::Download, &facts);
+        let down = method.message_spec(MessageKind::Download, &facts);
         down.places().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
     };
     (0..method.phases(&period, rounds).len()).map(of_phase).max().unwrap_or(0)
@@ -127,7 +127,7 @@ mod tests {
             let section = DevicesSection { pack, ..DevicesSection::default() };
             pack_of(&section, &workers, &client)
         };
-        let gpus = || Workforce::Gpus(vec![Place::cpu(), Place::cpu()]);
+        let gpus = || Workforce::Gpus(vec![DeviceSpec::cpu(), DeviceSpec::cpu()]);
         assert_eq!(of(Pack::Count(7), Workforce::Cpu(2)), 7);
         assert_eq!(of(Pack::Count(7), gpus()), 7);
         assert_eq!(of(Pack::Auto, Workforce::Cpu(2)), 1);

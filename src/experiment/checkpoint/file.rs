@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::federation::{Digests, KeptDown, KeptSeat, Snapshot, SnapshotPlace};
+use crate::federation::{Digests, KeptDown, PendingParticipant, Snapshot, SnapshotPlace};
 use crate::policy::Asset;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, Kind};
@@ -43,7 +43,7 @@ struct Index {
     clients: Vec<ClientId>,
     downs: Vec<Vec<AssetName>>,
     unlifted: Vec<(Round, SeatId)>,
-    out: Vec<KeptSeat>,
+    out: Vec<PendingParticipant>,
     /// Lengths of the frames: the server, the clients, and each Down before its assets.
     frames: Vec<u64>,
 }
@@ -176,7 +176,7 @@ mod tests {
         let digests = Digests { events: "e".into(), numbers: "n".into() };
         let mark = Mark { scenario: "00ff".into(), entries: 812, position: 90_000, digests };
         let asset = Arc::new(Asset::new("teacher", 3, Kind::Generator, body(3.0)));
-        let seat = KeptSeat { round: Round(6), seat: SeatId(2), down: 0 };
+        let seat = PendingParticipant { round: Round(6), seat: SeatId(2), down: 0 };
         let snapshot = Snapshot {
             place: SnapshotPlace::Task(TaskId(1)),
             round: Round(7),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Costs;
-use crate::data::Curriculum;
+use crate::data::TaskSequence;
 use crate::experiment::RunError;
 use crate::experiment::assemble::{assemble, blueprint};
 use crate::experiment::plan::{Faults, plan};
@@ -17,7 +17,7 @@ use crate::federation::{
 };
 use crate::learning::{FeatureCache, TrainingPlan};
 use crate::methods::Registry;
-use crate::policy::{Method, Period, RoundContext, RoundWork, one_seat_each};
+use crate::policy::{Method, RoundContext, RoundWork, Stage, one_participant_per_client};
 use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::{Curve, Scenario};
 use crate::wire::Body;
@@ -122,7 +122,7 @@ struct UnderWay {
 
 /// Training in phases of one name: passes, and seconds without those of features.
 #[derive(Default)]
-struct Stage {
+struct PhaseTiming {
     passes: f64,
     seconds: f64,
 }
@@ -146,8 +146,8 @@ struct Watched {
 
 impl Watched {
     /// Training by name of phases, when `computed` features had been computed in all, in `feature_s` each.
-    fn stages(&self, computed: u64, feature_s: f64) -> BTreeMap<String, Stage> {
-        let mut stages: BTreeMap<String, Stage> = BTreeMap::new();
+    fn stages(&self, computed: u64, feature_s: f64) -> BTreeMap<String, PhaseTiming> {
+        let mut stages: BTreeMap<String, PhaseTiming> = BTreeMap::new();
         let mut end = (computed, self.tested);
         for phase in self.phases.iter().rev() {
             let tested = end.1 - phase.tested;
@@ -164,7 +164,7 @@ impl Watched {
 /// Counts work and ends the trial.
 struct Watcher {
     method: Arc<dyn Method>,
-    curriculum: Arc<Curriculum>,
+    curriculum: Arc<TaskSequence>,
     training: TrainingPlan,
     cache: Arc<FeatureCache>,
     interrupt: Interrupt,
@@ -178,9 +178,9 @@ impl Watcher {
     /// What a seat computes in the only round of a phase.
     fn passes(&self, (round, task, phase): (Round, TaskId, usize), samples: usize) -> f64 {
         let tasks = &self.curriculum.tasks;
-        let period = Period::of(Arc::clone(&tasks[task.index()]), tasks.len());
+        let period = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());
         let context = RoundContext { round, ..RoundContext::alone(&period, phase) };
-        let seats = one_seat_each(&context.period, &[ClientId(0)]);
+        let seats = one_participant_per_client(&context.period, &[ClientId(0)]);
         let work = |seat| RoundWork::Participant { seat, samples, plan: &self.training };
         seats.iter().map(|seat| self.method.cost(&context, &work(seat))).sum()
     }

@@ -8,7 +8,7 @@ use super::{Backbone, Held, Plan};
 use crate::experiment::RunError;
 use crate::experiment::assemble::Holders;
 use crate::federation::{FaultRules, PlannedParticipant, Terms, dry_run};
-use crate::policy::Holdings;
+use crate::policy::MemoryFootprint;
 use crate::scenario::HeldOut;
 
 /// A run as far as it is known without data and weights.
@@ -59,7 +59,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     dry_run(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
     let (one_client, total, phases) = tally.lock().finish();
     let backbone = &facts.backbone;
-    let held = terms.method.profile().holdings.map(|Holdings { server, client }| Held {
+    let held = terms.method.profile().holdings.map(|MemoryFootprint { server, client }| Held {
         server,
         client,
         clients: client * u64::from(terms.rules.clients),

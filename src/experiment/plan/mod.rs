@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use blueprint::{Blueprint, Faults, plan};
 pub use frame::{FrameRange, PlannedFrame};
 
-use crate::policy::UpSize;
+use crate::policy::UploadSize;
 use crate::quantity::Bytes;
 use crate::scenario::HeldOut;
 
@@ -136,7 +136,7 @@ pub struct PlannedPhase {
     #[serde(skip_serializing_if = "FrameRange::is_empty")]
     pub protocol_up: FrameRange,
     /// Whether the size of an upload is known before training.
-    pub up_size: UpSize,
+    pub up_size: UploadSize,
     /// Whether messages to clients may be smaller, by what the server knows when it sends them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub down_at_most: bool,

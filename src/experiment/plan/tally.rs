@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::frame::FrameRange;
 use super::{OneClient, PlannedPhase, Total};
-use crate::data::Curriculum;
+use crate::data::TaskSequence;
 use crate::federation::{
     Direction, Entry, Event, EventSink, FrameBytes, PlannedParticipant, SinkError,
 };
-use crate::policy::{Method, RoundContext, RoundWork, SeatKind, UpSize};
+use crate::policy::{Method, ParticipantKind, RoundContext, RoundWork, UploadSize};
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// The sums of a run under way.
@@ -32,7 +32,7 @@ struct Asked {
     seats: u64,
     samples: u64,
     passes: f64,
-    up_size: UpSize,
+    up_size: UploadSize,
     down_at_most: bool,
 }
 
@@ -48,7 +48,7 @@ struct Phase {
 type Uploads = BTreeMap<ClientId, Vec<Arc<FrameBytes>>>;
 
 impl Tally {
-    pub fn new(method: Arc<dyn Method>, curriculum: &Curriculum) -> Tally {
+    pub fn new(method: Arc<dyn Method>, curriculum: &TaskSequence) -> Tally {
         let classes = curriculum.tasks.iter().map(|view| (view.rows.len(), view.seen())).collect();
         let (phases, asked, total) = (Vec::new(), BTreeMap::new(), Total::default());
         Tally { method, round: None, classes, phases, asked, total }
@@ -64,7 +64,7 @@ impl Tally {
         asked.seats += 1;
         asked.up_size = seat.up_size;
         asked.down_at_most |= seat.down_at_most;
-        if seat.seat.kind != SeatKind::Load {
+        if seat.seat.kind != ParticipantKind::Load {
             asked.samples += seat.samples as u64;
             asked.passes += seat.passes;
             self.total.training_jobs += 1;
@@ -91,7 +91,7 @@ impl Tally {
                     up: FrameRange::default(),
                     protocol_down: FrameRange::default(),
                     protocol_up: FrameRange::default(),
-                    up_size: UpSize::Static,
+                    up_size: UploadSize::Static,
                     down_at_most: false,
                     server_passes: 0.0,
                     virtual_s: 0.0,

@@ -164,7 +164,7 @@ mod tests {
     use crate::federation::event::{EndReason, Event};
     use crate::federation::rules::Rules;
     use crate::federation::testing::setup;
-    use crate::policy::{Failure, Period, RoundContext};
+    use crate::policy::{Failure, RoundContext, Stage};
 
     fn directory(max_idle: usize) -> Directory {
         let setup = setup(Rules { clients: 9, load: 2, idle: 3, ..Rules::default() });
@@ -210,7 +210,7 @@ mod tests {
             let task = &directory.world.curriculum.tasks[0];
             let context = RoundContext {
                 round: Round(0),
-                period: Period::of(Arc::clone(task), 2),
+                period: Stage::of(Arc::clone(task), 2),
                 phase: 0,
                 phase_name: "train",
                 round_in_phase: 0,

@@ -9,7 +9,7 @@ use crate::federation::retry::Full;
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::note_part;
 use crate::model::GpuMemory;
-use crate::policy::{Failure, Lab, Member, Method, Outcome};
+use crate::policy::{ClientResult, Failure, Member, Method, RunContext};
 use crate::quantity::SeatId;
 use crate::wire::Body;
 
@@ -17,13 +17,13 @@ use crate::wire::Body;
 pub(crate) type SavedStates = BTreeMap<SeatId, Body>;
 
 /// What the policy answers for each member, or that the memory of the device was full.
-pub(super) type Learnt = Result<Vec<Result<Outcome, Failure>>, Full>;
+pub(super) type Learnt = Result<Vec<Result<ClientResult, Failure>>, Full>;
 
 /// Lets the policy learn once there is room on the device. A member that does not even fit by itself
 /// is tried once more when nobody else is there.
 pub(super) fn learn(
     method: &dyn Method,
-    lab: &Lab,
+    lab: &RunContext,
     pack: &mut [Member],
     saved: &SavedStates,
 ) -> Learnt {
@@ -39,7 +39,12 @@ pub(super) fn learn(
     learn_now(method, lab, pack, saved)
 }
 
-fn learn_now(method: &dyn Method, lab: &Lab, pack: &mut [Member], saved: &SavedStates) -> Learnt {
+fn learn_now(
+    method: &dyn Method,
+    lab: &RunContext,
+    pack: &mut [Member],
+    saved: &SavedStates,
+) -> Learnt {
     let begun = Instant::now();
     let mut outcomes = match guard(|| method.train(pack, lab)) {
         Ok(outcomes) => outcomes,

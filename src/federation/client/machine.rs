@@ -20,11 +20,11 @@ use crate::federation::event::{Direction, Event, FrameOutcome, Numbers};
 use crate::federation::faults::CrashTime;
 use crate::federation::figure::Digest;
 use crate::federation::packs::Ticket;
-use crate::federation::queue::Class;
+use crate::federation::queue::EventClass;
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::world::World;
 use crate::numerics::distributions::unit;
-use crate::policy::{Failure, RoundContext, Seat, SeatKind};
+use crate::policy::{Failure, Participant, ParticipantKind, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 use crate::wire::Body;
 
@@ -112,7 +112,7 @@ impl ClientMachine {
         // Whoever is not computed keeps its pack waiting no longer.
         let out = || Effect::DropOut(Ticket { round: context.round, seat: seat.id });
         // Load clients are always there.
-        let off = (seat.kind != SeatKind::Load)
+        let off = (seat.kind != ParticipantKind::Load)
             .then(|| self.world.availability.next_off(self.id, now))
             .flatten();
         let crash = faults.crash(seed, victim);
@@ -270,7 +270,7 @@ impl ClientMachine {
         let Uncomputed { context, seat, worked, bytes } = uncomputed;
         self.close_seat();
         let (round, id) = (context.round, seat.id);
-        let load = seat.kind == SeatKind::Load;
+        let load = seat.kind == ParticipantKind::Load;
         let skipped = Event::Skipped {
             round,
             task: context.period.task,
@@ -302,7 +302,7 @@ impl ClientMachine {
 
     /// Tells the client itself something later.
     fn remind(&self, at: VirtualTime, message: ToClient) -> Effect {
-        Effect::Tell(Envelope::for_client(at, Class::Timer, self.id, message))
+        Effect::Tell(Envelope::for_client(at, EventClass::Timer, self.id, message))
     }
 
     /// The work of a seat is over.
@@ -311,7 +311,7 @@ impl ClientMachine {
     }
 
     /// Whether the client of a seat crashes between learning and sending.
-    fn crashes_after(&self, context: &RoundContext, seat: &Seat) -> bool {
+    fn crashes_after(&self, context: &RoundContext, seat: &Participant) -> bool {
         let victim = self.world.victim(context.round, seat);
         let crash = self.world.rules.faults.crash(self.world.rules.seed, victim);
         crash.is_some_and(|(when, _)| when == CrashTime::After)
@@ -327,7 +327,7 @@ impl ClientMachine {
     ) {
         effects.push(Effect::Record(failed(context, seat, self.id, &failure), None));
         let message = ToServer::Failed { round: context.round, seat };
-        effects.push(Effect::tell_server(now, Class::Delivery, message));
+        effects.push(Effect::tell_server(now, EventClass::Delivery, message));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::federation::compute::Supplier;
 use crate::federation::error::FederationError;
-use crate::federation::frames::SentDown;
+use crate::federation::frames::SentDownload;
 use crate::federation::snapshot::Cadence;
 use crate::federation::world::World;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
@@ -37,14 +37,14 @@ enum Held {
 struct Before {
     seat: (Round, SeatId),
     state: Body,
-    down: Arc<SentDown>,
+    down: Arc<SentDownload>,
 }
 
 /// What a snapshot needs of a client.
 pub(crate) struct KeptClient {
     pub state: Body,
     /// Seats that are computed again, from this state on.
-    pub out: Vec<((Round, SeatId), Arc<SentDown>)>,
+    pub out: Vec<((Round, SeatId), Arc<SentDownload>)>,
 }
 
 impl ClientMemory {
@@ -68,7 +68,7 @@ impl ClientMemory {
         &mut self,
         (world, supplier): (&World, &Supplier),
         client: ClientId,
-        (seat, down): ((Round, SeatId), &Arc<SentDown>),
+        (seat, down): ((Round, SeatId), &Arc<SentDownload>),
     ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
             Held::Here(state) => state,

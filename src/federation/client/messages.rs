@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameBytes};
-use crate::federation::frames::SentDown;
+use crate::federation::frames::SentDownload;
 use crate::federation::privacy::Masking;
 use crate::federation::world::World;
-use crate::policy::{Failure, RoundContext, Seat};
+use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::wire::Body;
 
@@ -45,8 +45,8 @@ pub(crate) struct AssetArrived {
 #[derive(Clone)]
 pub(crate) struct Broadcast {
     pub context: Arc<RoundContext>,
-    pub seat: Seat,
-    pub down: Arc<SentDown>,
+    pub seat: Participant,
+    pub down: Arc<SentDownload>,
     /// What the seat masks its upload with, where the server sees sums only.
     pub masking: Option<Arc<Masking>>,
     /// When its round is certainly over, where stragglers are skipped.
@@ -58,7 +58,7 @@ pub(crate) struct Broadcast {
 /// Result of a training job.
 pub(crate) struct Trained {
     pub context: Arc<RoundContext>,
-    pub seat: Seat,
+    pub seat: Participant,
     /// The state after a success; as it was after a failure; none where the training was not computed.
     pub state: Option<Body>,
     pub samples: usize,
@@ -88,7 +88,7 @@ impl From<Failure> for Stop {
 /// A seat that works and sends on the simulated clock only.
 pub(crate) struct Uncomputed {
     pub context: Arc<RoundContext>,
-    pub seat: Seat,
+    pub seat: Participant,
     pub worked: VirtualTime,
     /// The size its Up would have.
     pub bytes: Arc<FrameBytes>,

@@ -9,7 +9,7 @@ use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
 use crate::federation::error::FederationError;
 use crate::federation::packs::Ticket;
-use crate::federation::queue::Class;
+use crate::federation::queue::EventClass;
 use crate::policy::{Failure, MissedTask};
 use crate::quantity::VirtualTime;
 use crate::wire::Body;
@@ -53,6 +53,6 @@ pub(super) fn supply(
     };
     let trained = Trained { context, seat, state: None, samples, worked, result };
     let message = ToClient::Trained(Box::new(trained));
-    let told = Envelope::for_client(end, Class::Timer, to, message);
+    let told = Envelope::for_client(end, EventClass::Timer, to, message);
     [Effect::DropOut(ticket), Effect::Tell(told)]
 }

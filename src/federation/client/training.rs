@@ -11,10 +11,10 @@ use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
 use crate::federation::faults::{damage, spoil};
-use crate::federation::figure::Figure;
-use crate::federation::frames::{SentUp, send_masked, send_up, shape_fault};
+use crate::federation::figure::MetricValue;
+use crate::federation::frames::{SentUpload, send_masked, send_up, shape_fault};
 use crate::federation::guard::guard;
-use crate::federation::layouts::Sketch;
+use crate::federation::layouts::CompiledSpec;
 use crate::federation::privacy::{Masking, Noise};
 use crate::federation::retry::{Full, in_halves};
 use crate::federation::sink::JobKind;
@@ -22,8 +22,8 @@ use crate::federation::timesheet::count_as;
 use crate::federation::world::World;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Failure, Lab, Layout, Member, Message as PolicyMessage, MissedTask, Outcome, RoundContext,
-    Seat, changed, summand,
+    ClientResult, Failure, Member, Message as PolicyMessage, MessageSpec, MissedTask, Participant,
+    RoundContext, RunContext, map_averaged, masked_contribution,
 };
 use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
@@ -39,7 +39,7 @@ pub(crate) struct TrainingJob {
 }
 
 /// Where the answer to a job comes.
-type Slot = oneshot::Receiver<Result<Trained, String>>;
+type ReplyReceiver = oneshot::Receiver<Result<Trained, String>>;
 
 impl TrainingJob {
     /// A job, and where its answer will be.
@@ -48,7 +48,7 @@ impl TrainingJob {
         state: Body,
         missed: Vec<MissedTask>,
         worked: VirtualTime,
-    ) -> (TrainingJob, Slot) {
+    ) -> (TrainingJob, ReplyReceiver) {
         let (answer, slot) = oneshot::channel();
         (TrainingJob { broadcast, state, missed, worked, answer }, slot)
     }
@@ -59,16 +59,16 @@ fn panicked(why: String) -> Stop {
 }
 
 /// A member of a pack beside what its policy sees.
-pub(crate) struct Place {
+pub(crate) struct MemberMeta {
     context: Arc<RoundContext>,
     masking: Option<Arc<Masking>>,
     worked: VirtualTime,
     answer: oneshot::Sender<Result<Trained, String>>,
 }
 
-impl Place {
+impl MemberMeta {
     fn answer(self, member: Member, result: Result<ClientUpdate, Stop>) {
-        let Place { context, worked, answer, .. } = self;
+        let MemberMeta { context, worked, answer, .. } = self;
         let Member { seat, state, shard, .. } = member;
         let samples = shard.len();
         // Nobody listens any more where the run was abandoned.
@@ -78,7 +78,7 @@ impl Place {
 }
 
 /// Trains a pack on the calling worker.
-pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
+pub(crate) fn train_together(world: &World, lab: &RunContext, jobs: Vec<TrainingJob>) {
     let (places, mut members) = members(world, jobs);
     // A pack is of one round.
     let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
@@ -88,20 +88,20 @@ pub(crate) fn train_together(world: &World, lab: &Lab, jobs: Vec<TrainingJob>) {
 }
 
 /// The members of a pack as their policy sees them, beside what it does not see.
-pub(crate) fn members(world: &World, jobs: Vec<TrainingJob>) -> (Vec<Place>, Vec<Member>) {
+pub(crate) fn members(world: &World, jobs: Vec<TrainingJob>) -> (Vec<MemberMeta>, Vec<Member>) {
     let split = |job| {
         let TrainingJob { broadcast: Broadcast { context, seat, down, masking, .. }, .. } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
         let member = Member {
             phase: context.phase,
-            down: Arc::clone(&down.message),
+            download: Arc::clone(&down.message),
             state,
             shard: world.seat_shard(context.phase_name, &seat),
             key: seat.key(context.run_seed, context.round),
             missed,
             seat,
         };
-        (Place { context, masking, worked, answer }, member)
+        (MemberMeta { context, masking, worked, answer }, member)
     };
     jobs.into_iter().map(split).unzip()
 }
@@ -119,12 +119,13 @@ pub(crate) fn saved_states(world: &World, members: &[Member]) -> SavedStates {
 #[derive(Clone, Debug)]
 pub(crate) struct Learning {
     pub up: PolicyMessage,
-    pub metrics: BTreeMap<String, Figure>,
+    pub metrics: BTreeMap<String, MetricValue>,
 }
 
-impl From<Outcome> for Learning {
-    fn from(Outcome { up, metrics }: Outcome) -> Learning {
-        let metrics = metrics.into_iter().map(|(name, v)| (name.to_string(), Figure(v))).collect();
+impl From<ClientResult> for Learning {
+    fn from(ClientResult { upload: up, metrics }: ClientResult) -> Learning {
+        let metrics =
+            metrics.into_iter().map(|(name, v)| (name.to_string(), MetricValue(v))).collect();
         Learning { up, metrics }
     }
 }
@@ -134,13 +135,13 @@ impl From<Outcome> for Learning {
 /// halves.
 pub(crate) fn learn_together(
     world: &World,
-    lab: &Lab,
+    lab: &RunContext,
     members: &mut [Member],
     saved: &SavedStates,
 ) -> Vec<Result<Learning, Failure>> {
     let method = &*world.method;
     let outcomes = in_halves(members, &mut |pack: &mut [Member]| learn(method, lab, pack, saved));
-    let outcome = |outcome: Result<Result<Outcome, Failure>, Full>| {
+    let outcome = |outcome: Result<Result<ClientResult, Failure>, Full>| {
         outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why))).map(Learning::from)
     };
     outcomes.into_iter().map(outcome).collect()
@@ -149,7 +150,7 @@ pub(crate) fn learn_together(
 /// Makes what a pack learnt ready to travel, and answers for each seat.
 pub(crate) fn seal_all(
     world: &World,
-    places: Vec<Place>,
+    places: Vec<MemberMeta>,
     members: Vec<Member>,
     learnt: Vec<Result<Learning, Failure>>,
     saved: &SavedStates,
@@ -167,7 +168,7 @@ pub(crate) fn seal_all(
 /// Makes an Up ready to travel.
 fn seal(
     world: &World,
-    place: &Place,
+    place: &MemberMeta,
     member: &Member,
     learnt: Learning,
 ) -> Result<ClientUpdate, Stop> {
@@ -182,7 +183,7 @@ fn seal(
     let (update, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);
-            let lie = changed((&member.down, down), (&learnt.up, up), &mut change);
+            let lie = map_averaged((&member.download, down), (&learnt.up, up), &mut change);
             (lie.map_err(Failure::from)?, Some(malice.to_string()))
         }
         None => (learnt.up, None),
@@ -206,14 +207,15 @@ fn seal(
     };
     let send = || match &place.masking {
         Some(masking) => {
-            let body = mask(masking, seat, (&member.down, down), (&update, &exchange.up), &body)?;
+            let body =
+                mask(masking, seat, (&member.download, down), (&update, &exchange.up), &body)?;
             Ok(send_masked(body, &world.coding, &header))
         }
         None => Ok(send_up(body, &exchange.up, &world.coding, &header)),
     };
     let sent = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
     let sent = sent.map_err(|error| refused(seat, context, error))?;
-    let mut sent = SentUp { own, exchange: Some(Arc::clone(&exchange)), ..sent };
+    let mut sent = SentUpload { own, exchange: Some(Arc::clone(&exchange)), ..sent };
     let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| world.charged);
     if let Some(mut rng) = corrupt.filter(|_| sent.fault.is_none()) {
         let lossless = CodecPlan::default();
@@ -233,7 +235,7 @@ fn seal(
 fn add_noise(
     noise: &Noise,
     up: &PolicyMessage,
-    layout: &Layout,
+    layout: &MessageSpec,
     key: StreamKey,
 ) -> Result<PolicyMessage, Failure> {
     let noisy = noise.apply(&up.body(), &layout.symmetric(), key);
@@ -245,9 +247,9 @@ fn add_noise(
 /// see, so a bad update is found here.
 fn mask(
     masking: &Masking,
-    seat: &Seat,
-    sent: (&PolicyMessage, &Layout),
-    (update, up): (&PolicyMessage, &Sketch),
+    seat: &Participant,
+    sent: (&PolicyMessage, &MessageSpec),
+    (update, up): (&PolicyMessage, &CompiledSpec),
     body: &Body,
 ) -> Result<Body, Failure> {
     if let Some(tensor) = body.first_not_finite() {
@@ -256,13 +258,13 @@ fn mask(
     if let Some(fault) = shape_fault(body, up) {
         return Err(Failure::Policy(fault));
     }
-    let summand = summand(sent, (update, &up.layout))?;
+    let summand = masked_contribution(sent, (update, &up.layout))?;
     masking.mask(seat.id, &summand).map_err(Failure::OutOfRange)
 }
 
 /// A codec that refuses a value is the client's failure; a frame that does not survive its own
 /// encoding is the engine's.
-fn refused(seat: &Seat, context: &RoundContext, error: WireError) -> Stop {
+fn refused(seat: &Participant, context: &RoundContext, error: WireError) -> Stop {
     match error {
         WireError::Changed(_) | WireError::Malformed(_) | WireError::Truncated(_) => {
             let (client, round, seat) = (seat.client, context.round, seat.id);
@@ -286,7 +288,7 @@ mod tests {
         let view = Arc::clone(&seat.view);
         let context = RoundContext {
             round: Round(0),
-            period: crate::policy::Period::of(view, 2),
+            period: crate::policy::Stage::of(view, 2),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,

@@ -8,7 +8,7 @@ use super::upload;
 use crate::federation::event::FrameBytes;
 use crate::federation::exchange::Exchange;
 use crate::federation::world::World;
-use crate::policy::{SeatKind, UpSize};
+use crate::policy::{ParticipantKind, UploadSize};
 use crate::quantity::VirtualTime;
 
 /// Shared lines round to whole nanoseconds at every change.
@@ -23,12 +23,12 @@ pub(super) fn who_need_not_compute(
     let (context, seat) = (&broadcast.context, &broadcast.seat);
     let idle =
         |bytes| Uncomputed { context: Arc::clone(context), seat: seat.clone(), worked, bytes };
-    if seat.kind == SeatKind::Load {
+    if seat.kind == ParticipantKind::Load {
         return Some(idle(size(broadcast, world, &world.exchange(context, seat))));
     }
     let closes = broadcast.closes.filter(|_| world.stateless)?;
     let exchange = world.exchange(context, seat);
-    if exchange.samples() == 0 || exchange.up.layout.size == UpSize::FromValues {
+    if exchange.samples() == 0 || exchange.up.layout.size == UploadSize::FromValues {
         return None;
     }
     let bytes = size(broadcast, world, &exchange);

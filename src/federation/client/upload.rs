@@ -9,14 +9,14 @@ use crate::federation::envelope::Message;
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
-use crate::federation::queue::Class;
+use crate::federation::queue::EventClass;
 use crate::federation::server::ToServer;
 use crate::federation::world::World;
-use crate::policy::{RoundContext, Seat};
+use crate::policy::{Participant, RoundContext};
 use crate::quantity::VirtualTime;
 
 /// What becomes of a seat's Up of this size.
-pub(super) fn fate(world: &World, context: &RoundContext, seat: &Seat, bytes: u64) -> Fate {
+pub(super) fn fate(world: &World, context: &RoundContext, seat: &Participant, bytes: u64) -> Fate {
     let transfer = Transfer {
         client: seat.client,
         round: context.round,
@@ -31,7 +31,7 @@ pub(super) fn fate(world: &World, context: &RoundContext, seat: &Seat, bytes: u6
 }
 
 /// Whether a seat's Up arrives a second time.
-pub(super) fn arrives_twice(world: &World, context: &RoundContext, seat: &Seat) -> bool {
+pub(super) fn arrives_twice(world: &World, context: &RoundContext, seat: &Participant) -> bool {
     let victim = world.victim(context.round, seat);
     world.charged && world.rules.faults.duplicates(world.rules.seed, victim, Direction::Up)
 }
@@ -52,12 +52,12 @@ pub(super) fn damaged_down(
 pub(super) fn send(
     world: &World,
     now: VirtualTime,
-    (context, seat): (&RoundContext, &Seat),
+    (context, seat): (&RoundContext, &Participant),
     bytes: &Arc<FrameBytes>,
     arrived: impl FnOnce(Option<Event>) -> ToServer,
 ) -> Effect {
     if !world.charged {
-        return Effect::tell_server(now, Class::Delivery, arrived(None));
+        return Effect::tell_server(now, EventClass::Delivery, arrived(None));
     }
     let fate = fate(world, context, seat, bytes.frame());
     let charge = Event::FrameCharged {

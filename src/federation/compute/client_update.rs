@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::federation::figure::Figure;
-use crate::federation::frames::SentUp;
+use crate::federation::figure::MetricValue;
+use crate::federation::frames::SentUpload;
 
 /// Update of a participant, and the upload that carries it.
 pub(crate) struct ClientUpdate {
-    pub up: SentUp,
+    pub up: SentUpload,
     /// The forgery of a malicious client.
     pub forged: Option<String>,
-    pub metrics: BTreeMap<String, Figure>,
+    pub metrics: BTreeMap<String, MetricValue>,
     /// Bytes the client keeps from now on.
     pub kept: u64,
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::federation::devices::Work;
 use crate::federation::guard::guard;
 use crate::federation::sink::JobKind;
-use crate::policy::Lab;
+use crate::policy::RunContext;
 
 /// A result on its way.
 pub(in crate::federation) enum Computation<T> {
@@ -22,7 +22,7 @@ impl<T: Send + 'static> Computation<T> {
     /// One job for a worker of this process; `lost` makes the result of one that panicked.
     pub fn job(
         kind: JobKind,
-        work: impl FnOnce(&Lab) -> T + Send + 'static,
+        work: impl FnOnce(&RunContext) -> T + Send + 'static,
         lost: impl FnOnce(String) -> T + Send + 'static,
     ) -> Computation<T> {
         let (answer, slot) = oneshot::channel();

@@ -14,7 +14,7 @@ use crate::federation::sink::JobKind;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{Lab, Message, Predictor, RoundContext, Seat};
+use crate::policy::{Message, Participant, Predictor, RoundContext, RunContext};
 use crate::wire::Body;
 
 /// A test of the global model on all classes seen.
@@ -51,7 +51,7 @@ impl ModelTest {
 
 /// A client's model before synchronization, as its messages have it.
 pub(crate) struct OwnModel {
-    pub seat: Seat,
+    pub seat: Participant,
     pub sent: Arc<Message>,
     /// The client's update, without noise and lies.
     pub own: Message,
@@ -77,12 +77,12 @@ impl ComparisonRequest {
         let job = |(place, model): (usize, OwnModel)| {
             let (world, blocks) = (Arc::clone(&world), Arc::clone(&blocks));
             let gather = Arc::clone(&gather);
-            let job = move |lab: &Lab| {
+            let job = move |lab: &RunContext| {
                 let shard = world.seat_shard(phase, &model.seat);
                 gather.put(place, || {
                     let OwnModel { exchange, sent, own, .. } = &model;
                     let facts = exchange.facts();
-                    let predictor = world.method.own_model(&facts, sent, own, lab)?;
+                    let predictor = world.method.local_model(&facts, sent, own, lab)?;
                     let of = |predictor| {
                         let subject = Subject { client: model.seat.client, shard: &shard };
                         bias::portrait(&world, lab, predictor, subject, &blocks, seen)

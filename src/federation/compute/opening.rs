@@ -7,11 +7,11 @@ use super::policy_steps::{StepRequest, policy};
 use super::result_source::ResultSource;
 use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
-use crate::federation::frames::{SentDown, down_header, send_down};
+use crate::federation::frames::{SentDownload, down_header, send_down};
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
 use crate::federation::world::World;
-use crate::policy::{Lab, Message, PolicyError, RoundContext, Seat, Server};
+use crate::policy::{Message, Participant, PolicyError, RoundContext, RunContext, Server};
 use crate::quantity::ClientId;
 use crate::wire::WireError;
 
@@ -25,9 +25,9 @@ pub(in crate::federation) struct OpeningRequest {
 /// A round as the policy wants it.
 pub(crate) struct RoundOpening {
     pub cohort: Vec<ClientId>,
-    pub seats: Vec<Seat>,
+    pub seats: Vec<Participant>,
     /// One per seat; equal ones are shared.
-    pub downs: Vec<Arc<SentDown>>,
+    pub downs: Vec<Arc<SentDownload>>,
     /// The first seat's exchange, where uploads are to be added in secret.
     pub first: Option<Arc<Exchange>>,
 }
@@ -36,7 +36,11 @@ impl StepRequest for OpeningRequest {
     const STEP: &'static str = "open a round";
     type Answer = RoundOpening;
 
-    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<RoundOpening, FederationError> {
+    fn work(
+        self,
+        server: &mut dyn Server,
+        lab: &RunContext,
+    ) -> Result<RoundOpening, FederationError> {
         let OpeningRequest { world, context, cohort } = self;
         let mut seats = seats(&world, &context, &cohort)?;
         let downs = server.broadcast(&context, &seats, lab).map_err(policy("broadcast"))?;
@@ -45,7 +49,7 @@ impl StepRequest for OpeningRequest {
             let what = format!("the method gave {given} Downs for {wanted} seats");
             return Err(FederationError::Impossible(what));
         }
-        let mut packed: BTreeMap<*const Message, Arc<SentDown>> = BTreeMap::new();
+        let mut packed: BTreeMap<*const Message, Arc<SentDownload>> = BTreeMap::new();
         // The messages stay alive until all are packed, so that no address is used twice.
         let mut sent = Vec::with_capacity(downs.len());
         for (seat, down) in seats.iter().zip(&downs) {
@@ -93,7 +97,11 @@ fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationE
 }
 
 /// Returns the first seat's exchange, where uploads are to be added in secret.
-fn first_exchange(world: &World, context: &RoundContext, seats: &[Seat]) -> Option<Arc<Exchange>> {
+fn first_exchange(
+    world: &World,
+    context: &RoundContext,
+    seats: &[Participant],
+) -> Option<Arc<Exchange>> {
     world
         .rules
         .privacy
@@ -107,8 +115,8 @@ fn seats(
     world: &World,
     context: &RoundContext,
     cohort: &[ClientId],
-) -> Result<Vec<Seat>, FederationError> {
-    let seats = world.method.seats(context, cohort);
+) -> Result<Vec<Participant>, FederationError> {
+    let seats = world.method.participants(context, cohort);
     let phase = context.phase_name;
     let wrong = |what: String| Err(FederationError::Impossible(what));
     if let Some(place) = (0..seats.len()).find(|place| seats[*place].id.index() != *place) {
@@ -120,7 +128,7 @@ fn seats(
     let seats = world.split(phase, seats)?;
     let mut places = BTreeSet::new();
     for seat in &seats {
-        if seat.unit.is_some_and(|unit| unit >= (1 << Seat::UNIT_BITS) - 1) {
+        if seat.unit.is_some_and(|unit| unit >= (1 << Participant::UNIT_BITS) - 1) {
             return wrong(format!("the method gave {} a unit beyond 24 bits", seat.client));
         }
         if !places.insert((seat.client, seat.role, seat.unit)) {

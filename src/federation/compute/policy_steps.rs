@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::result_source::{ResultSource, SuppliedClosing};
 use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
-use crate::federation::figure::{Digest, Figure};
-use crate::federation::fold::Part;
+use crate::federation::figure::{Digest, MetricValue};
+use crate::federation::fold::PartialAggregate;
 use crate::federation::privacy::Masking;
 use crate::federation::robust::{Figures, FoldRule};
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
 use crate::federation::world::World;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Folded, Lab, Period, PolicyError, Predictor, RoundContext, Server};
+use crate::policy::{Aggregate, PolicyError, Predictor, RoundContext, RunContext, Server, Stage};
 use crate::wire::Body;
 
 /// Request for a step of the policy.
@@ -24,7 +24,11 @@ pub(in crate::federation) trait StepRequest: Send + 'static {
     type Answer: Send + 'static;
 
     /// Has the policy do the step.
-    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<Self::Answer, FederationError>;
+    fn work(
+        self,
+        server: &mut dyn Server,
+        lab: &RunContext,
+    ) -> Result<Self::Answer, FederationError>;
 
     /// Takes the answer from a source, without the policy.
     fn known(self, source: &dyn ResultSource) -> Result<Self::Answer, FederationError>;
@@ -32,7 +36,7 @@ pub(in crate::federation) trait StepRequest: Send + 'static {
 
 /// Request to begin a task.
 pub(in crate::federation) struct BeginRequest {
-    pub period: Period,
+    pub period: Stage,
 }
 
 /// Request to take the aggregate of a round into the policy.
@@ -45,7 +49,7 @@ pub(in crate::federation) struct ClosingRequest {
 
 /// Request to end a task, whose phases are all over.
 pub(in crate::federation) struct EndRequest {
-    pub period: Period,
+    pub period: Stage,
     /// True if the model is to be tested.
     pub test: bool,
 }
@@ -56,7 +60,7 @@ pub(crate) struct ServerState {
     pub saved: Body,
     pub digest: u64,
     /// Metrics of the policy for the round.
-    pub figures: BTreeMap<String, Figure>,
+    pub figures: BTreeMap<String, MetricValue>,
     /// Its model, where it is to be tested and nobody knows the result.
     pub predictor: Option<Arc<dyn Predictor>>,
 }
@@ -67,12 +71,12 @@ pub(in crate::federation) struct Restart {
     /// Its last saved state; before its first round a server has none, and begins anew.
     pub saved: Option<Body>,
     /// The period that began since.
-    pub begun: Option<Period>,
+    pub begun: Option<Stage>,
 }
 
 /// Result of a round's fold, as the policy takes it.
 pub(in crate::federation) struct RoundAggregate {
-    pub part: Option<Part>,
+    pub part: Option<PartialAggregate>,
     /// The agreement of the members of secure aggregation, and the exchange that all have in common.
     pub masking: Option<(Arc<Masking>, Arc<Exchange>)>,
     pub rule: FoldRule,
@@ -83,7 +87,7 @@ impl Restart {
     pub const STEP: &'static str = "restart";
 
     /// Makes a policy as it was saved, and tells it of the period that began since.
-    pub fn work(self, lab: &Lab) -> Result<Box<dyn Server>, FederationError> {
+    pub fn work(self, lab: &RunContext) -> Result<Box<dyn Server>, FederationError> {
         let Restart { world, saved, begun } = self;
         let anew = || {
             let init = StreamKey::new(world.rules.seed, Domain::Init);
@@ -92,7 +96,7 @@ impl Restart {
                 server.load(&saved)?;
             }
             if let Some(period) = begun {
-                server.begin_period(&period, lab)?;
+                server.begin_stage(&period, lab)?;
             }
             Ok(server)
         };
@@ -102,7 +106,11 @@ impl Restart {
 
 impl ServerState {
     /// The state that a step left; with the model where it is to be tested.
-    fn of(server: &dyn Server, lab: &Lab, test: bool) -> Result<ServerState, FederationError> {
+    fn of(
+        server: &dyn Server,
+        lab: &RunContext,
+        test: bool,
+    ) -> Result<ServerState, FederationError> {
         let (saved, digest) = count_as(JobKind::Codec, || {
             let saved = server.save();
             let digest = saved.digest();
@@ -110,29 +118,30 @@ impl ServerState {
         });
         let predictor =
             test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
-        let figures = server.figures().into_iter();
-        let figures = figures.map(|(name, figure)| (name.to_string(), Figure(figure))).collect();
+        let figures = server.metrics().into_iter();
+        let figures =
+            figures.map(|(name, figure)| (name.to_string(), MetricValue(figure))).collect();
         Ok(ServerState { saved, digest, figures, predictor })
     }
 
     /// The state as far as it is known without the policy.
-    fn known(digest: u64, figures: BTreeMap<String, Figure>) -> ServerState {
+    fn known(digest: u64, figures: BTreeMap<String, MetricValue>) -> ServerState {
         ServerState { saved: Body::default(), digest, figures, predictor: None }
     }
 }
 
 impl RoundAggregate {
     /// Returns the aggregate in the clear, and metrics of its making.
-    fn open(self) -> Result<(Option<Folded>, Figures), PolicyError> {
+    fn open(self) -> Result<(Option<Aggregate>, Figures), PolicyError> {
         match (self.part, self.masking) {
             (None, _) => Ok((None, Figures::new())),
-            (Some(Part::Plain(folded)), _) => Ok((Some(folded), Figures::new())),
-            (Some(Part::Robust(updates)), _) => Ok(updates.fold(self.rule)),
-            (Some(Part::Masked(sum)), Some((masking, exchange))) => {
+            (Some(PartialAggregate::Plain(folded)), _) => Ok((Some(folded), Figures::new())),
+            (Some(PartialAggregate::Robust(updates)), _) => Ok(updates.fold(self.rule)),
+            (Some(PartialAggregate::Masked(sum)), Some((masking, exchange))) => {
                 let (down, up) = (&exchange.down.layout, &exchange.up.layout);
-                Ok((Some(Folded::of_sum(&masking.open(sum)?, down, up)?), Figures::new()))
+                Ok((Some(Aggregate::of_sum(&masking.open(sum)?, down, up)?), Figures::new()))
             }
-            (Some(Part::Masked(_)), None) => {
+            (Some(PartialAggregate::Masked(_)), None) => {
                 Err(PolicyError::Unsupported("a masked sum without members".to_owned()))
             }
         }
@@ -151,8 +160,8 @@ impl StepRequest for BeginRequest {
     const STEP: &'static str = "begin a task";
     type Answer = ();
 
-    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<(), FederationError> {
-        server.begin_period(&self.period, lab).map_err(policy(Self::STEP))
+    fn work(self, server: &mut dyn Server, lab: &RunContext) -> Result<(), FederationError> {
+        server.begin_stage(&self.period, lab).map_err(policy(Self::STEP))
     }
 
     fn known(self, _: &dyn ResultSource) -> Result<(), FederationError> {
@@ -164,12 +173,16 @@ impl StepRequest for ClosingRequest {
     const STEP: &'static str = "close a round";
     type Answer = ServerState;
 
-    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<ServerState, FederationError> {
+    fn work(
+        self,
+        server: &mut dyn Server,
+        lab: &RunContext,
+    ) -> Result<ServerState, FederationError> {
         let ClosingRequest { context, aggregate, test } = self;
         let (folded, figures) = aggregate.open().map_err(policy("fold uploads"))?;
         server.end_round(&context, folded, lab).map_err(policy(Self::STEP))?;
         let mut state = ServerState::of(server, lab, test)?;
-        let named = |(name, figure): (&str, f64)| (name.to_string(), Figure(figure));
+        let named = |(name, figure): (&str, f64)| (name.to_string(), MetricValue(figure));
         state.figures.extend(figures.into_iter().map(named));
         Ok(state)
     }
@@ -184,8 +197,12 @@ impl StepRequest for EndRequest {
     const STEP: &'static str = "end a task";
     type Answer = ServerState;
 
-    fn work(self, server: &mut dyn Server, lab: &Lab) -> Result<ServerState, FederationError> {
-        server.end_period(&self.period, lab).map_err(policy(Self::STEP))?;
+    fn work(
+        self,
+        server: &mut dyn Server,
+        lab: &RunContext,
+    ) -> Result<ServerState, FederationError> {
+        server.end_stage(&self.period, lab).map_err(policy(Self::STEP))?;
         ServerState::of(server, lab, self.test)
     }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::client_update::ClientUpdate;
 use crate::federation::bias::Comparison;
 use crate::federation::error::FederationError;
-use crate::federation::figure::{Digest, Figure};
-use crate::federation::fold::Refusal;
-use crate::federation::frames::SentDown;
+use crate::federation::figure::{Digest, MetricValue};
+use crate::federation::fold::RejectedUpload;
+use crate::federation::frames::SentDownload;
 use crate::federation::privacy::Masking;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{Failure, RoundContext, Seat};
+use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::Body;
 
@@ -27,14 +27,14 @@ pub(in crate::federation) struct SuppliedTraining {
 #[derive(Default)]
 pub(in crate::federation) struct SuppliedClosing {
     pub digest: u64,
-    pub figures: BTreeMap<String, Figure>,
+    pub figures: BTreeMap<String, MetricValue>,
 }
 
 /// A participant of a round.
 pub(in crate::federation) struct ParticipantRef<'a> {
     pub world: &'a World,
     pub context: &'a RoundContext,
-    pub seat: &'a Seat,
+    pub seat: &'a Participant,
 }
 
 impl ParticipantRef<'_> {
@@ -63,8 +63,8 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
         &self,
         world: &World,
         context: &RoundContext,
-        seats: &[Seat],
-    ) -> Result<Vec<Arc<SentDown>>, FederationError>;
+        seats: &[Participant],
+    ) -> Result<Vec<Arc<SentDownload>>, FederationError>;
 
     /// Returns the result of a participant's training, and the upload that follows, masked or not.
     fn training(
@@ -77,7 +77,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
     fn damage(&self, at: &ParticipantRef<'_>) -> Option<String>;
 
     /// Returns the uploads of a round that cannot be lifted.
-    fn refused(&self, round: Round) -> Vec<Refusal> {
+    fn refused(&self, round: Round) -> Vec<RejectedUpload> {
         let _ = round;
         Vec::new()
     }

@@ -14,13 +14,13 @@ use crate::federation::bias::Comparison;
 use crate::federation::devices::Work;
 use crate::federation::error::FederationError;
 use crate::federation::faults::damage;
-use crate::federation::fold::{Fold, Outcome, Upload};
-use crate::federation::frames::{SentDown, down_header};
+use crate::federation::fold::{AggregationResult, AggregationTree, Upload};
+use crate::federation::frames::{SentDownload, down_header};
 use crate::federation::privacy::Masking;
 use crate::federation::sink::JobKind;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::learning::Tally;
-use crate::policy::Lab;
+use crate::policy::RunContext;
 use crate::quantity::{ClientId, Round};
 use crate::wire::{Body, encode};
 
@@ -49,7 +49,7 @@ impl Supplier {
             return Computation::Known(PolicyStep::supplied(request.known(source)));
         }
         let mut server = policy.lend();
-        let job = move |lab: &Lab| {
+        let job = move |lab: &RunContext| {
             let result = request.work(&mut *server, lab);
             PolicyStep { policy: Some(server), result }
         };
@@ -66,7 +66,7 @@ impl Supplier {
             return Computation::Known(PolicyStep::supplied(Ok(())));
         }
         drop(policy.lend());
-        let anew = move |lab: &Lab| match restart.work(lab) {
+        let anew = move |lab: &RunContext| match restart.work(lab) {
             Ok(server) => PolicyStep { policy: Some(server), result: Ok(()) },
             Err(error) => PolicyStep::supplied(Err(error)),
         };
@@ -74,7 +74,7 @@ impl Supplier {
     }
 
     /// Returns the work that adds an upload to its round's fold; nothing where folds are not computed.
-    pub fn fold(&self, fold: &Fold, upload: Upload) -> Option<Work> {
+    pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Work> {
         self.computes().then(|| fold.work(upload))
     }
 
@@ -82,11 +82,14 @@ impl Supplier {
     pub fn folded(
         &self,
         round: Round,
-        folded: oneshot::Receiver<Outcome>,
-    ) -> Computation<Result<Outcome, String>> {
+        folded: oneshot::Receiver<AggregationResult>,
+    ) -> Computation<Result<AggregationResult, String>> {
         if let Some(source) = self.source() {
             let refused = source.refused(round);
-            return Computation::Known(Ok(Outcome { refused, ..Outcome::default() }));
+            return Computation::Known(Ok(AggregationResult {
+                refused,
+                ..AggregationResult::default()
+            }));
         }
         let result = async move { folded.await.map_err(|_| "a worker is gone".to_string()) };
         Computation::Posted { jobs: Vec::new(), result: Box::pin(result) }
@@ -126,7 +129,7 @@ impl Supplier {
     pub fn download_damage(
         &self,
         at: &ParticipantRef<'_>,
-        download: &SentDown,
+        download: &SentDownload,
         mut draws: ChaCha8Rng,
     ) -> Option<String> {
         if let Some(source) = self.source_of(at) {

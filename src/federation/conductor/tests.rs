@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::*;
 use crate::federation::event::Entry;
-use crate::federation::rules::{Participants, ParticipationSection, Rules};
+use crate::federation::rules::{CohortSize, ParticipationSection, Rules};
 use crate::federation::sink::Memory;
 use crate::federation::testing::{Echo, setup};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    Failure, Figures, Lab, Layout, Member, MessageKind, Method, MethodProfile, Outcome,
-    PolicyError, Server, SketchFacts,
+    ClientResult, ExchangeFacts, Failure, Member, MessageKind, MessageSpec, Method, MethodProfile,
+    Metrics, PolicyError, RunContext, Server,
 };
 use crate::wire::{Body, Kind, NamedTensor, Section};
 
@@ -20,16 +20,20 @@ struct Counting;
 const TRAININGS: &str = "trainings";
 
 impl Method for Counting {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Echo.server(lab, init)
     }
     fn profile(&self) -> MethodProfile {
         MethodProfile { stateless: false, ..Echo.profile() }
     }
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
-        Echo.layout(message, facts)
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
+        Echo.message_spec(message, facts)
     }
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let mut outcomes = Echo.train(members, lab);
         for (member, outcome) in members.iter_mut().zip(&mut outcomes) {
             let before = member.state.sections.first().map_or(0.0, trainings);
@@ -46,7 +50,7 @@ fn trainings(section: &Section) -> f32 {
     section.tensors[0].as_f32().expect("a number")[0]
 }
 
-fn figures(trainings: f32) -> Figures {
+fn figures(trainings: f32) -> Metrics {
     vec![(TRAININGS, f64::from(trainings))]
 }
 
@@ -81,7 +85,7 @@ fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, 
 }
 
 fn cohorts_of_five() -> Rules {
-    let participants = Participants::Count { count: 5 };
+    let participants = CohortSize::Count { count: 5 };
     let participation = ParticipationSection { participants, ..ParticipationSection::default() };
     Rules { clients: 20, rounds: 6, participation, ..Rules::default() }
 }

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use frame::{Direction, FrameBytes, FrameOutcome};
 pub use numbers::{ClassScore, Numbers, Responses, SlotScore, TaskScore};
 
-use crate::policy::SeatKind;
+use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
 /// Version of the journal's line format, written in [`Event::RunStarted`].
@@ -177,8 +177,8 @@ pub enum Event {
         /// Nanoseconds from sending to this moment.
         latency: u64,
         /// Whose frame it is: a client's, a unit's or a load client's.
-        #[serde(default, skip_serializing_if = "SeatKind::is_client")]
-        kind: SeatKind,
+        #[serde(default, skip_serializing_if = "ParticipantKind::is_client")]
+        kind: ParticipantKind,
         /// An equal frame was sent to another seat of this round.
         #[serde(default, skip_serializing_if = "is_false")]
         copy: bool,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::federation::figure::{Digest, Figure};
+use crate::federation::figure::{Digest, MetricValue};
 use crate::quantity::{ClientId, TaskId};
 
 /// Everything derived from floats that belongs to an event.
@@ -16,7 +16,7 @@ pub struct Numbers {
     pub digest: Option<Digest>,
     /// Named figures (loss, steps, entropy ...).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, Figure>,
+    pub metrics: BTreeMap<String, MetricValue>,
     /// Right answers per task, in the order of tasks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskScore>,

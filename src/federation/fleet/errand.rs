@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::sent::Packing;
 use super::testing_errand::{Counted, TestOrder};
 use super::training_errand::{TrainOrder, Trained};
-use crate::policy::Lab;
+use crate::policy::RunContext;
 use crate::quantity::ClientId;
 use crate::wire::Body;
 
 /// A job that another rank may do as well.
 pub(crate) trait Errand: Send {
     /// Does it here.
-    fn run(self: Box<Self>, lab: &Lab);
+    fn run(self: Box<Self>, lab: &RunContext);
 
     /// What a rank is asked; nothing where only this process can do it.
     fn order(&self, packing: &mut Packing<'_>) -> Option<Order>;

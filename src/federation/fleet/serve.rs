@@ -20,7 +20,7 @@ use crate::federation::setup::Setup;
 use crate::federation::sink::JobKind;
 use crate::federation::world::World;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, PolicyError, Predictor};
+use crate::policy::{PolicyError, Predictor, RunContext};
 use crate::wire::Body;
 
 /// Works for rank 0 until it hangs up.
@@ -96,7 +96,7 @@ type Done = Result<(Answer, Vec<Body>), String>;
 
 impl Reply {
     /// A job whose result is sent; one that fails is refused.
-    fn after(self, job: impl FnOnce(&Lab) -> Done + Send + 'static) -> Work {
+    fn after(self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) -> Work {
         Work::Here(Box::new(move |lab| match guard(|| job(lab)).and_then(|done| done) {
             Ok((answer, bodies)) => self.send(answer, &bodies),
             Err(why) => self.send(Answer::Refused(why), &[]),
@@ -127,27 +127,27 @@ struct Hand {
 }
 
 impl Hand {
-    fn work(&self, task: Task, lab: &Lab) -> Done {
+    fn work(&self, task: Task, lab: &RunContext) -> Done {
         match task {
             Task::Train(pack) => self.train(pack, lab),
             Task::Test(order, server) => self.test(&order, &server, lab),
         }
     }
 
-    fn train(&self, pack: Pack, lab: &Lab) -> Done {
+    fn train(&self, pack: Pack, lab: &RunContext) -> Done {
         for (id, background) in pack.background() {
             // Whoever needs it as well waits until it is there.
             let mut acquired = self.acquired.lock();
             if !acquired.contains(id) {
                 let method = &self.world.method;
-                method.acquire(background, lab, self.init).map_err(|e| e.to_string())?;
+                method.load_remote_state(background, lab, self.init).map_err(|e| e.to_string())?;
                 acquired.insert(*id);
             }
         }
         Ok(pack.learn(&self.world, lab))
     }
 
-    fn test(&self, order: &TestOrder, server: &Body, lab: &Lab) -> Done {
+    fn test(&self, order: &TestOrder, server: &Body, lab: &RunContext) -> Done {
         let predictor = self.predictor(order.server.id, server, lab).map_err(|e| e.to_string())?;
         let blocks = evaluation::blocks(&self.world, order.seen);
         let block = blocks.get(order.block).ok_or("there is no such block of test samples")?;
@@ -161,7 +161,7 @@ impl Hand {
         &self,
         id: u64,
         saved: &Body,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let mut model = self.model.lock();
         if let Some((_, predictor)) = model.as_ref().filter(|(known, _)| *known == id) {

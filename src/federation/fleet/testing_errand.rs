@@ -10,7 +10,7 @@ use crate::federation::evaluation::{self, Block};
 use crate::federation::gather::Gather;
 use crate::federation::world::World;
 use crate::learning::{Confusion, Tally};
-use crate::policy::{Lab, Predictor};
+use crate::policy::{Predictor, RunContext};
 use crate::wire::Body;
 
 /// A block that waits to be tested.
@@ -74,7 +74,7 @@ impl From<Counted> for Tally {
 }
 
 impl Errand for TestErrand {
-    fn run(self: Box<Self>, lab: &Lab) {
+    fn run(self: Box<Self>, lab: &RunContext) {
         let TestErrand { test, number } = *self;
         let Test { world, predictor, blocks, seen, tallies, .. } = &*test;
         tallies.put(number, || evaluation::score(world, lab, &**predictor, &blocks[number], *seen));

@@ -15,9 +15,11 @@ use crate::data::TaskView;
 use crate::federation::client::{
     Learning, TrainingJob, learn_together, members, saved_states, seal_all, train_together,
 };
-use crate::federation::figure::Figure;
+use crate::federation::figure::MetricValue;
 use crate::federation::world::World;
-use crate::policy::{Asset, Failure, Lab, Member, Message, MissedTask, Role, Seat, SeatKind};
+use crate::policy::{
+    Asset, Failure, Member, Message, MissedTask, Participant, ParticipantKind, Role, RunContext,
+};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::{Body, Kind};
 
@@ -45,7 +47,7 @@ struct Seated {
     client: ClientId,
     role: u8,
     unit: Option<u32>,
-    kind: SeatKind,
+    kind: ParticipantKind,
     task: TaskId,
     /// Where it is not the one that the curriculum gives this client.
     view: Option<View>,
@@ -97,7 +99,7 @@ pub(crate) struct Trained {
 struct Up {
     body: usize,
     assets: Vec<AssetOf<usize>>,
-    metrics: BTreeMap<String, Figure>,
+    metrics: BTreeMap<String, MetricValue>,
 }
 
 impl TrainErrand {
@@ -107,7 +109,7 @@ impl TrainErrand {
 }
 
 impl Errand for TrainErrand {
-    fn run(self: Box<Self>, lab: &Lab) {
+    fn run(self: Box<Self>, lab: &RunContext) {
         train_together(&self.world, lab, self.jobs);
     }
 
@@ -151,7 +153,7 @@ impl Errand for TrainErrand {
 }
 
 fn seated(world: &World, job: &TrainingJob, packing: &mut Packing<'_>) -> Seated {
-    let Seat { id, client, role: Role(role), unit, kind, ref view } = job.broadcast.seat;
+    let Participant { id, client, role: Role(role), unit, kind, ref view } = job.broadcast.seat;
     let down = &job.broadcast.down.message;
     let known = world.curriculum.view_of(view.task, client);
     let asset = |asset: &Arc<Asset>| {
@@ -160,7 +162,7 @@ fn seated(world: &World, job: &TrainingJob, packing: &mut Packing<'_>) -> Seated
     };
     let assets = down.assets.iter().map(asset).collect();
     let body = packing.shared(down, || down.body());
-    let background = world.method.background(down);
+    let background = world.method.remote_state(down);
     let background = background.map(|known| packing.shared(&known, || (*known).clone()));
     Seated {
         seat: id,
@@ -272,7 +274,7 @@ impl TrainOrder {
             }
             None => Arc::clone(world.curriculum.view_of(task, seated.client)),
         };
-        let seat = Seat {
+        let seat = Participant {
             id: seated.seat,
             client: seated.client,
             role: Role(seated.role),
@@ -290,7 +292,7 @@ impl TrainOrder {
         });
         Ok(Member {
             phase: self.phase,
-            down,
+            download: down,
             state,
             shard: world.seat_shard(&self.phase_name, &seat),
             key: seat.key(self.run_seed, self.round),
@@ -307,7 +309,7 @@ impl Pack {
     }
 
     /// Learns; the answer and its frames.
-    pub fn learn(mut self, world: &World, lab: &Lab) -> (Answer, Vec<Body>) {
+    pub fn learn(mut self, world: &World, lab: &RunContext) -> (Answer, Vec<Body>) {
         let lab = lab.at_round(self.round_in_phase, self.rounds_in_phase);
         let saved = saved_states(world, &self.members);
         let learnt = learn_together(world, &lab, &mut self.members, &saved);

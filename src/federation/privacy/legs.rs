@@ -11,9 +11,9 @@ use std::sync::Arc;
 use super::SecureAggregation;
 use crate::federation::event::{Direction, FrameBytes};
 use crate::federation::links::{Fate, Links, PROTOCOL_FRAMES, Transfer};
-use crate::policy::Seat;
+use crate::policy::Participant;
 use crate::quantity::{Round, SeatId, VirtualTime};
-use crate::wire::{BodySketch, CodecPlan, Dtype, FrameSize, Kind, SectionSketch, TensorSketch};
+use crate::wire::{BodyShape, CodecPlan, Dtype, FrameSize, Kind, SectionShape, TensorShape};
 
 /// Bytes of a public key, and of a secret share.
 const KEY: usize = 32;
@@ -47,7 +47,7 @@ impl Leg {
     }
 
     /// What a frame holds, where `others` is the number of other seats still there.
-    pub fn sketch(self, others: usize) -> BodySketch {
+    pub fn sketch(self, others: usize) -> BodyShape {
         let all = others + 1;
         let (name, shape, dtype): (&str, Vec<usize>, Dtype) = match self {
             Leg::Keys => ("keys", vec![2, KEY], Dtype::U8),
@@ -56,8 +56,8 @@ impl Leg {
             Leg::Survivors => ("arrived", vec![all], Dtype::Bits),
             Leg::Answer => ("shares", vec![all, KEY], Dtype::U8),
         };
-        let tensor = TensorSketch::new(name, shape, dtype);
-        BodySketch::new(0, vec![SectionSketch::new(Kind::SecureAggregation, vec![tensor])])
+        let tensor = TensorShape::new(name, shape, dtype);
+        BodyShape::new(0, vec![SectionShape::new(Kind::SecureAggregation, vec![tensor])])
     }
 
     fn bytes(self, others: usize) -> FrameBytes {
@@ -94,7 +94,7 @@ pub struct Room<'a> {
     pub links: &'a Links,
     pub round: Round,
     /// Its seats, in order.
-    pub seats: &'a [Seat],
+    pub seats: &'a [Participant],
     pub rules: &'a SecureAggregation,
 }
 
@@ -236,7 +236,7 @@ mod tests {
         threshold: 0.6,
     };
 
-    fn seats(count: u32) -> Vec<Seat> {
+    fn seats(count: u32) -> Vec<Participant> {
         let setup = setup(Rules { clients: count, ..Rules::default() });
         (0..count).map(|place| seat(&setup, place)).collect()
     }

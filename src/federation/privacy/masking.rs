@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Masks, Modulus, SecureAggregation};
 use crate::federation::FrameBytes;
 use crate::quantity::SeatId;
-use crate::wire::{Body, BodySketch, CodecPlan, Dtype, FrameSize, WireError};
+use crate::wire::{Body, BodyShape, CodecPlan, Dtype, FrameSize, WireError};
 
 /// Everything the members of a round agree on.
 pub(crate) struct Masking {
@@ -16,7 +16,7 @@ pub(crate) struct Masking {
     /// Seats of the round, members or not: so many numbers may be added.
     pub seats: usize,
     /// The Up of the round's first seat; that of all others must look the same.
-    pub up: BodySketch,
+    pub up: BodyShape,
 }
 
 impl Masking {
@@ -52,7 +52,7 @@ impl Masking {
 }
 
 /// The shape of the summands of an Up, or of their masked forms: the same tensors of another type.
-pub fn summands(up: BodySketch, dtype: Dtype) -> BodySketch {
+pub fn summands(up: BodyShape, dtype: Dtype) -> BodyShape {
     let mut sketch = up;
     let tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
     tensors.for_each(|tensor| tensor.dtype = dtype);

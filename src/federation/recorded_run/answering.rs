@@ -11,13 +11,13 @@ use crate::federation::compute::{
 use crate::federation::error::FederationError;
 use crate::federation::event::FrameBytes;
 use crate::federation::figure::Digest;
-use crate::federation::fold::Refusal;
-use crate::federation::frames::{SentAsset, SentDown, SentUp};
+use crate::federation::fold::RejectedUpload;
+use crate::federation::frames::{SentAsset, SentDownload, SentUpload};
 use crate::federation::privacy::Masking;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{Failure, Message, RoundContext, Seat};
+use crate::policy::{Failure, Message, Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::{Body, WireError};
 
@@ -72,8 +72,8 @@ impl ResultSource for RecordedRun {
         &self,
         _: &World,
         context: &RoundContext,
-        seats: &[Seat],
-    ) -> Result<Vec<Arc<SentDown>>, FederationError> {
+        seats: &[Participant],
+    ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
         let (round, seats) = (context.round, seats.len());
         let seats = || (0..seats as u32).map(SeatId);
         let past = |seat| self.seats.get(&(round, seat));
@@ -113,7 +113,7 @@ impl ResultSource for RecordedRun {
                 let assets = sent.collect();
                 let message = self.message(round, seat)?;
                 let alike = alike.unwrap_or(seat.index());
-                Ok(Arc::new(SentDown { message, bytes, assets, alike }))
+                Ok(Arc::new(SentDownload { message, bytes, assets, alike }))
             })
             .collect()
     }
@@ -131,7 +131,7 @@ impl ResultSource for RecordedRun {
             let failure = failure(&reason, detail).ok_or_else(nothing)?;
             return Ok(SuppliedTraining { samples: 0, result: Err(failure) });
         };
-        let up = SentUp {
+        let up = SentUpload {
             body: Body::default(),
             own: None,
             exchange: None,
@@ -153,7 +153,7 @@ impl ResultSource for RecordedRun {
         (reason == "corrupt").then_some(detail)
     }
 
-    fn refused(&self, round: Round) -> Vec<Refusal> {
+    fn refused(&self, round: Round) -> Vec<RejectedUpload> {
         let rejected = self.rounds.get(&round).into_iter().flat_map(|past| &past.rejected);
         rejected.filter(|refusal| self.was_lifted(refusal.round, refusal.seat)).cloned().collect()
     }

@@ -17,8 +17,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::bias::Comparison;
 use super::event::FrameBytes;
-use super::figure::{Digest, Figure};
-use super::fold::Refusal;
+use super::figure::{Digest, MetricValue};
+use super::fold::RejectedUpload;
 use super::snapshot::Snapshot;
 use crate::learning::Tally;
 use crate::policy::Message;
@@ -62,7 +62,7 @@ struct RecordedParticipant {
 struct Learnt {
     samples: u64,
     digest: u64,
-    metrics: BTreeMap<String, Figure>,
+    metrics: BTreeMap<String, MetricValue>,
     kept: u64,
 }
 
@@ -75,9 +75,9 @@ struct Frame {
 #[derive(Default)]
 struct RecordedRound {
     digest: u64,
-    figures: BTreeMap<String, Figure>,
+    figures: BTreeMap<String, MetricValue>,
     /// Uploads refused until it closed.
-    rejected: Vec<Refusal>,
+    rejected: Vec<RejectedUpload>,
     bias: Option<Comparison>,
 }
 

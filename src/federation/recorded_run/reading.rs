@@ -8,7 +8,7 @@ use crate::federation::event::{
     ClassScore, Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers,
 };
 use crate::federation::figure::Digest;
-use crate::federation::fold::Refusal;
+use crate::federation::fold::RejectedUpload;
 use crate::learning::Tally;
 use crate::quantity::{Round, SeatId};
 
@@ -18,7 +18,7 @@ pub(super) struct Reading {
     /// The upload that arrived with the last entry.
     arrived: Option<(Round, SeatId)>,
     /// Uploads refused since the last round closed.
-    rejected: Vec<Refusal>,
+    rejected: Vec<RejectedUpload>,
     /// Whether frames are charged at all.
     charged: bool,
 }
@@ -49,7 +49,7 @@ impl RecordedRun {
                 let (round, seat, client, why) = (*round, *seat, *client, why.clone());
                 let on_arrival = arrived == Some((round, seat)) || !self.reading.charged;
                 self.seat(round, seat).rejected = Some((why.clone(), on_arrival));
-                self.reading.rejected.push(Refusal { round, seat, client, why });
+                self.reading.rejected.push(RejectedUpload { round, seat, client, why });
             }
             Event::Bias { round, clients, .. } => {
                 let (clients, figures, responses) = (*clients, numbers.metrics, numbers.responses);

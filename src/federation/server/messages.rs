@@ -8,8 +8,8 @@ use crate::federation::bias::Comparison;
 use crate::federation::compute::{PolicyStep, RoundOpening, ServerState};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event};
-use crate::federation::fold::Outcome;
-use crate::federation::frames::{SentDown, SentUp};
+use crate::federation::fold::AggregationResult;
+use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::privacy::Introduction;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;
@@ -49,7 +49,7 @@ pub(crate) enum ToServer {
     /// The members of secure aggregation know each other, or there are too few.
     Introduced(Round, Introduction),
     /// Everything that came back is merged.
-    Folded(Result<Outcome, String>),
+    Folded(Result<AggregationResult, String>),
     /// Client models were compared.
     Compared(Result<Comparison, FederationError>),
     /// The policy closed the round.
@@ -78,7 +78,7 @@ impl ToServer {
 pub(crate) struct Arrival {
     pub round: Round,
     pub seat: SeatId,
-    pub up: SentUp,
+    pub up: SentUpload,
     pub charge: Option<Event>,
     /// Whether the network delivers it a second time at once.
     pub twice: bool,
@@ -100,5 +100,5 @@ pub(crate) struct ServerKept {
     pub caches: Vec<(ClientId, Vec<u64>)>,
     pub unlifted: Vec<(Round, SeatId)>,
     /// Seats of closed rounds whose answers are still to come or to be used, with their downloads.
-    pub out: BTreeMap<(Round, SeatId), Arc<SentDown>>,
+    pub out: BTreeMap<(Round, SeatId), Arc<SentDownload>>,
 }

@@ -12,12 +12,12 @@ use crate::federation::compute::{
 };
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
-use crate::federation::fold::{Fold, Outcome, Upload};
+use crate::federation::fold::{AggregationResult, AggregationTree, Upload};
 use crate::federation::sink::JobKind;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::federation::world::World;
 use crate::learning::Tally;
-use crate::policy::{Period, Predictor, Server};
+use crate::policy::{Predictor, Server, Stage};
 use crate::quantity::Round;
 use crate::wire::Body;
 
@@ -70,7 +70,7 @@ impl PolicyDesk {
         &mut self,
         world: &Arc<World>,
         round: Round,
-        begun: Option<Period>,
+        begun: Option<Stage>,
     ) -> Computation<PolicyStep<()>> {
         // Before its first round a server has nothing saved, and is made anew.
         let saved = (round > Round(0)).then(|| self.saved.clone());
@@ -89,7 +89,7 @@ impl PolicyDesk {
     }
 
     /// Adds an upload to its round's fold.
-    pub fn fold(&self, fold: &Fold, upload: Upload) -> Option<Effect> {
+    pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Effect> {
         self.supplier.fold(fold, upload).map(|work| Effect::Post(JobKind::Fold, work))
     }
 
@@ -97,8 +97,8 @@ impl PolicyDesk {
     pub fn folded(
         &self,
         round: Round,
-        folded: oneshot::Receiver<Outcome>,
-    ) -> Computation<Result<Outcome, String>> {
+        folded: oneshot::Receiver<AggregationResult>,
+    ) -> Computation<Result<AggregationResult, String>> {
         self.supplier.folded(round, folded)
     }
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::messages::Arrival;
 use super::round::OpenRound;
 use crate::federation::event::Event;
-use crate::federation::fold::{Outcome, Refusal};
-use crate::federation::frames::SentDown;
-use crate::policy::{RoundContext, Seat};
+use crate::federation::fold::{AggregationResult, RejectedUpload};
+use crate::federation::frames::SentDownload;
+use crate::policy::{Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId};
 
 /// A seat of a round.
 pub(super) type RoundSeat = (Round, SeatId);
 
 /// A seat and its download.
-pub(super) type SeatDown = (Seat, Arc<SentDown>);
+pub(super) type SeatDown = (Participant, Arc<SentDownload>);
 
 /// An upload of a closed round that still counts, with its seat and the seat's download.
 pub(super) struct StaleUpload {
@@ -37,11 +37,11 @@ pub(super) struct RoundBook {
     opening: Option<Arc<RoundContext>>,
     open: Option<OpenRound>,
     /// Result of the open round's fold.
-    aggregate: Option<Outcome>,
+    aggregate: Option<AggregationResult>,
     /// Clients whose uploads were folded in this task.
     participants: BTreeSet<ClientId>,
     /// Seats of closed rounds that are still out, with their downloads.
-    stragglers: BTreeMap<RoundSeat, Arc<SentDown>>,
+    stragglers: BTreeMap<RoundSeat, Arc<SentDownload>>,
     /// Those of them whose uploads still count.
     underway: BTreeMap<RoundSeat, SeatDown>,
     /// Uploads of closed rounds that came while no round was open.
@@ -111,7 +111,7 @@ impl RoundBook {
         for seat in round.close() {
             let sent = round.sent_to(seat);
             self.stragglers.insert((number, seat), Arc::clone(&sent.1));
-            if late_counts && sent.0.works() {
+            if late_counts && sent.0.trains() {
                 self.underway.insert((number, seat), sent);
             }
         }
@@ -131,13 +131,13 @@ impl RoundBook {
     }
 
     /// Notes an upload that could not be lifted.
-    pub fn refuse(&mut self, refusal: &Refusal) {
+    pub fn refuse(&mut self, refusal: &RejectedUpload) {
         self.open.iter_mut().for_each(|round| round.refuse(refusal));
         self.unlifted.push((refusal.round, refusal.seat));
     }
 
     /// Keeps the result of the open round's fold; its clients have taken part in the task.
-    pub fn keep_aggregate(&mut self, aggregate: Outcome) {
+    pub fn keep_aggregate(&mut self, aggregate: AggregationResult) {
         if let Some(round) = &self.open {
             self.participants.extend(round.folded_clients());
         }
@@ -145,7 +145,7 @@ impl RoundBook {
     }
 
     /// Takes the result of the open round's fold.
-    pub fn take_aggregate(&mut self) -> Option<Outcome> {
+    pub fn take_aggregate(&mut self) -> Option<AggregationResult> {
         self.aggregate.take()
     }
 
@@ -191,7 +191,7 @@ impl RoundBook {
     }
 
     /// Returns the seats of closed rounds whose answers are still to come or to be used, with their downloads.
-    pub fn seats_out(&self) -> BTreeMap<RoundSeat, Arc<SentDown>> {
+    pub fn seats_out(&self) -> BTreeMap<RoundSeat, Arc<SentDownload>> {
         let held = self.held.iter();
         let held = held.map(|StaleUpload { sent, arrival }| {
             ((arrival.round, arrival.seat), Arc::clone(&sent.1))

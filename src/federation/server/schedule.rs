@@ -2,7 +2,7 @@
 
 use crate::federation::arrivals::Moment;
 use crate::federation::world::World;
-use crate::policy::{Period, Phase, RoundContext};
+use crate::policy::{Phase, RoundContext, Stage};
 use crate::quantity::{ClientId, Round, VirtualTime};
 
 /// Position in the run: the task, the phase of it, the round of that.
@@ -93,7 +93,7 @@ impl Schedule {
         }
     }
 
-    fn period_of_round(&self, world: &World, now: VirtualTime, cohort: &[ClientId]) -> Period {
+    fn period_of_round(&self, world: &World, now: VirtualTime, cohort: &[ClientId]) -> Stage {
         let rounds = |phases: &[Phase]| phases.iter().map(|phase| phase.rounds).sum::<u32>();
         let moment = Moment {
             began: &self.began,

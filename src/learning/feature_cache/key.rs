@@ -6,7 +6,7 @@ use super::blocks::BLOCK;
 use crate::data::{Split, Transform};
 use crate::learning::LearningError;
 use crate::model::ops::Precision;
-use crate::model::{Backbone, BackboneConfig, FROZEN_BATCH, FrozenPart, Place};
+use crate::model::{Backbone, BackboneConfig, DeviceSpec, FROZEN_BATCH, FrozenPart};
 
 /// Raised when the values or the layout of a file change their meaning.
 pub(super) const FORMAT: u32 = 1;
@@ -24,7 +24,7 @@ pub(super) struct Network {
 
 impl Network {
     pub fn of(backbone: &Backbone) -> Result<Network, LearningError> {
-        let Place { device, compute, products } = backbone.place();
+        let DeviceSpec { device, compute, products } = backbone.place();
         Ok(Network {
             config: backbone.config(),
             weights: backbone.digest()?,

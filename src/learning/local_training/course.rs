@@ -7,7 +7,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 
 /// What one member of a pack learns from.
 #[derive(Clone, Copy, Debug)]
-pub struct Course<'a> {
+pub struct MemberData<'a> {
     /// Its shard.
     pub loader: &'a Loader,
     /// Where the order of samples (domain `Shuffle`) and augmentation (`Augment`) are drawn.
@@ -26,8 +26,8 @@ pub struct PackBatch {
 }
 
 /// Where a member stands: its batches, epoch after epoch.
-pub(super) struct Place<'a> {
-    course: Course<'a>,
+pub(super) struct BatchCursor<'a> {
+    course: MemberData<'a>,
     batch: usize,
     epochs: u32,
     /// The epoch at hand; its remaining batches lie beside it.
@@ -40,7 +40,7 @@ pub(super) struct Place<'a> {
 }
 
 /// One member's part of a step.
-pub(super) struct Turn {
+pub(super) struct MemberBatch {
     pub batch: Batch,
     /// The member's own count of steps, from 0.
     pub step: u64,
@@ -49,9 +49,9 @@ pub(super) struct Turn {
     pub last: bool,
 }
 
-impl<'a> Place<'a> {
-    pub fn new(course: Course<'a>, plan: &TrainingPlan) -> Place<'a> {
-        Place {
+impl<'a> BatchCursor<'a> {
+    pub fn new(course: MemberData<'a>, plan: &TrainingPlan) -> BatchCursor<'a> {
+        BatchCursor {
             course,
             batch: plan.batch,
             epochs: match plan.steps {
@@ -73,7 +73,7 @@ impl<'a> Place<'a> {
     }
 
     /// The member's next batch; `None` when it has learnt all of them.
-    pub fn next(&mut self) -> Option<Result<Turn, DataError>> {
+    pub fn next(&mut self) -> Option<Result<MemberBatch, DataError>> {
         if self.left == 0 {
             self.epoch += 1;
             self.left = self.course.loader.batches(self.batch);
@@ -88,11 +88,11 @@ impl<'a> Place<'a> {
         let (step, epoch) = (self.step, self.epoch);
         self.step += 1;
         let last = self.left == 0 || self.steps == Some(self.step);
-        Some(self.batches.next()?.map(|batch| Turn { batch, step, epoch, last }))
+        Some(self.batches.next()?.map(|batch| MemberBatch { batch, step, epoch, last }))
     }
 }
 
-fn epoch(course: Course<'_>, epoch: u32, batch: usize) -> Batches<'_> {
+fn epoch(course: MemberData<'_>, epoch: u32, batch: usize) -> Batches<'_> {
     let (shuffle, augment) =
         (course.key.domain(Domain::Shuffle), course.key.domain(Domain::Augment));
     course.loader.epoch(u64::from(epoch), batch, shuffle, augment)

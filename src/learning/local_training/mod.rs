@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use candle_core::{Tensor, Var};
 
-pub use course::{Course, PackBatch};
+pub use course::{MemberData, PackBatch};
 pub use pack::train_pack;
 pub use report::TrainingReport;
 
@@ -152,7 +152,7 @@ pub fn train_with(
     key: StreamKey,
     mut forward: impl FnMut(&Batch) -> Result<Tensor, LearningError>,
 ) -> Result<TrainingReport, LearningError> {
-    let alone = [Course { loader, key }];
+    let alone = [MemberData { loader, key }];
     let reports = train_pack(plan, optimiser, trainables, &alone, |step| forward(&step.batch))?;
     reports.into_iter().next().unwrap_or_else(|| Ok(TrainingReport::default()))
 }
@@ -160,14 +160,14 @@ pub fn train_with(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, Curriculum, TaskSizes, Transform, digits};
+    use crate::data::{ClassOrder, TaskSequence, TaskSizes, Transform, digits};
     use crate::model::ops;
     use crate::numerics::streams::Domain;
     use candle_core::Device;
 
     fn loader(samples: u32) -> Loader {
         let digits = digits::embedded().unwrap();
-        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
         let transform = Arc::new(Transform::default());
         Loader::new(digits.train, (0..samples).collect(), Arc::new(curriculum), transform)
     }
@@ -320,7 +320,7 @@ mod tests {
             .map(|(from, to)| {
                 let digits = digits::embedded().unwrap();
                 let order = ClassOrder::Native;
-                let curriculum = Curriculum::new(10, &order, &TaskSizes::Even(1)).unwrap();
+                let curriculum = TaskSequence::new(10, &order, &TaskSizes::Even(1)).unwrap();
                 let transform = Arc::new(Transform::default());
                 Loader::new(digits.train, (from..to).collect(), Arc::new(curriculum), transform)
             })
@@ -359,8 +359,8 @@ mod tests {
     /// The same members in one pack.
     fn together(fills: [f32; 4]) -> Vec<Trained> {
         let loaders = loaders();
-        let courses: Vec<Course<'_>> = (loaders.iter().zip(0..))
-            .map(|(loader, member)| Course { loader, key: key().client(member) })
+        let courses: Vec<MemberData<'_>> = (loaders.iter().zip(0..))
+            .map(|(loader, member)| MemberData { loader, key: key().client(member) })
             .collect();
         let weights: Vec<f32> = fills.iter().flat_map(|fill| [*fill; 640]).collect();
         let w = Var::from_slice(&weights, (4, 10, 64), &Device::Cpu).unwrap();
@@ -448,8 +448,8 @@ mod tests {
     fn a_pack_needs_one_optimiser_entry_per_course() {
         let (w, _) = linear(0.0);
         let loaders = loaders();
-        let courses: Vec<Course<'_>> =
-            loaders.iter().map(|loader| Course { loader, key: key() }).collect();
+        let courses: Vec<MemberData<'_>> =
+            loaders.iter().map(|loader| MemberData { loader, key: key() }).collect();
         let mut optimiser = plan().optimiser.over(vec![w.1.clone()]);
         let result = train_pack(&plan(), &mut optimiser, &[w], &courses, |_| {
             Err(LearningError::Shape("never asked".into()))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor, Var};
 
-use super::course::{Course, PackBatch, Place, Turn};
+use super::course::{BatchCursor, MemberBatch, MemberData, PackBatch};
 use super::report::{Progress, Taken};
 use super::{TrainingPlan, TrainingReport};
 use crate::data::Batch;
@@ -31,7 +31,7 @@ pub fn train_pack(
     plan: &TrainingPlan,
     optimiser: &mut Optimiser,
     trainables: &[(Arc<str>, Var)],
-    courses: &[Course<'_>],
+    courses: &[MemberData<'_>],
     forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<Vec<Result<TrainingReport, LearningError>>, LearningError> {
     if optimiser.members() != courses.len() {
@@ -127,7 +127,7 @@ struct Pack<'a> {
     base: f64,
     trainables: &'a [(Arc<str>, Var)],
     vars: Vec<Var>,
-    members: Vec<(Place<'a>, Progress)>,
+    members: Vec<(BatchCursor<'a>, Progress)>,
 }
 
 impl<'a> Pack<'a> {
@@ -135,9 +135,10 @@ impl<'a> Pack<'a> {
         plan: &'a TrainingPlan,
         base: f64,
         trainables: &'a [(Arc<str>, Var)],
-        courses: &[Course<'a>],
+        courses: &[MemberData<'a>],
     ) -> Pack<'a> {
-        let member = |course: &Course<'a>| (Place::new(*course, plan), Progress::default());
+        let member =
+            |course: &MemberData<'a>| (BatchCursor::new(*course, plan), Progress::default());
         Pack {
             plan,
             base,
@@ -160,7 +161,7 @@ impl<'a> Pack<'a> {
                     progress.fail(error.into());
                     None
                 }
-                Some(Ok(Turn { batch, step, epoch, last })) => {
+                Some(Ok(MemberBatch { batch, step, epoch, last })) => {
                     let samples = batch.len();
                     batches.push(batch);
                     let rate = plan.schedule.rate(base, epoch, plan.epochs);
@@ -202,7 +203,7 @@ impl<'a> Pack<'a> {
 
     /// Batches of an epoch of the member that has most.
     fn longest_epoch(&self) -> usize {
-        let batches = |(place, _): &(Place<'_>, Progress)| place.batches_of_an_epoch();
+        let batches = |(place, _): &(BatchCursor<'_>, Progress)| place.batches_of_an_epoch();
         self.members.iter().map(batches).max().unwrap_or(0)
     }
 
@@ -233,7 +234,7 @@ impl<'a> Pack<'a> {
     /// How far each member goes that has a turn and has not failed, its gradient as it is.
     fn unclipped(&self, turns: &[Option<Taken>]) -> Vec<Option<Stride>> {
         let members = turns.iter().zip(&self.members);
-        let stride = |(turn, (_, progress)): (&Option<Taken>, &(Place<'_>, Progress))| {
+        let stride = |(turn, (_, progress)): (&Option<Taken>, &(BatchCursor<'_>, Progress))| {
             let turn = turn.filter(|_| !progress.has_failed())?;
             Some(Stride { rate: turn.rate, scale: 1.0 })
         };

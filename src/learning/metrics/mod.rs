@@ -9,4 +9,4 @@ mod slots;
 
 pub use accuracy::AccuracyMatrix;
 pub use bias::{ResponseEntropy, prototype_distance, response_entropy};
-pub use slots::{Direct, PerPoint, SlotAccuracies};
+pub use slots::{ClientTaskAccuracies, Direct, PerPoint};

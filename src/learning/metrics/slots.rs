@@ -30,7 +30,7 @@ use super::accuracy::mean;
 
 /// `E` and who finished when.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SlotAccuracies {
+pub struct ClientTaskAccuracies {
     /// By point, then slot; `None` where no client has begun it, and where it has no test images.
     points: Vec<Vec<Option<f64>>>,
     /// Slots by the point at which they finish.
@@ -63,7 +63,7 @@ pub enum Direct {
     Script,
 }
 
-impl SlotAccuracies {
+impl ClientTaskAccuracies {
     /// Adds a point: accuracies by slot, and the slots that finish now.
     pub fn push(&mut self, accuracies: &[Option<f64>], finished: &[usize]) {
         self.points.push(accuracies.to_vec());
@@ -169,7 +169,7 @@ mod tests {
         let Some(golden) = Golden::open("metrics") else { return };
         let width = golden.shape("async.E")[1];
         let (e, finished) = (golden.f64("async.E"), golden.i64("async.finished"));
-        let mut slots = SlotAccuracies::default();
+        let mut slots = ClientTaskAccuracies::default();
         for (e, finished) in e.chunks_exact(width).zip(finished.chunks_exact(width)) {
             let known: Vec<Option<f64>> = e.iter().map(|e| (*e >= 0.0).then_some(*e)).collect();
             let finished: Vec<usize> = (0..width).filter(|slot| finished[*slot] == 1).collect();
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn what_rises_is_not_forgotten_and_what_stays_is_neither() {
         let of = |rows: &[&[Option<f64>]]| {
-            let mut slots = SlotAccuracies::default();
+            let mut slots = ClientTaskAccuracies::default();
             rows.iter().enumerate().for_each(|(point, row)| slots.push(row, &[point]));
             slots
         };
@@ -207,13 +207,13 @@ mod tests {
         // A slot that nobody trained alone has no forward transfer.
         assert_eq!(one.forward(&[None], Direct::Own), None);
         assert_eq!(one.forward(&[Some(5.0)], Direct::Own).unwrap().mean, Some(2.0));
-        assert_eq!(SlotAccuracies::default().average(), None);
+        assert_eq!(ClientTaskAccuracies::default().average(), None);
     }
 
     /// Slot 1 has no test images: all measures are those of slots 0 and 2 alone.
     #[test]
     fn a_slot_without_test_images_is_in_no_mean() {
-        let mut slots = SlotAccuracies::default();
+        let mut slots = ClientTaskAccuracies::default();
         slots.push(&[Some(8.0), None, None], &[0, 1]);
         slots.push(&[Some(6.0), None, Some(4.0)], &[2]);
         assert_eq!((slots.average(), slots.incremental()), (Some(5.0), Some(6.5)));
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_point_without_test_images_is_in_no_mean() {
-        let mut slots = SlotAccuracies::default();
+        let mut slots = ClientTaskAccuracies::default();
         slots.push(&[None, None], &[0]);
         slots.push(&[None, Some(4.0)], &[1]);
         assert_eq!(slots.accuracy().points, [None, Some(4.0)]);

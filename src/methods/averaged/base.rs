@@ -12,12 +12,12 @@ use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AssetSketch, ClientState, CohortRule, Failure, Lab, Layout, Member, Message, MessageKind,
-    Method, MethodProfile, ModelFacts, Outcome, Period, Phase, Place, PolicyError, Predictor, Role,
-    RoundContext, RoundWork, Seat, Server, SketchFacts, kind_of,
+    AssetSpec, ClientResult, ClientState, CohortRule, ExchangeFacts, Failure, Member, Message,
+    MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError,
+    Predictor, Role, RoundContext, RoundWork, RunContext, Server, Stage, TensorSpec, kind_of,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, BodySketch, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
+use crate::wire::{Body, BodyShape, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
 
 /// Bytes of the digest by which a Down names an asset.
 const DIGEST_BYTES: usize = 8;
@@ -62,7 +62,7 @@ impl<C: AveragingMethod> Base<C> {
     }
 
     /// Places of the parameters that a message of the first round holds.
-    fn places(&self, cut: &Cut, view: &TaskView, direction: Direction) -> Vec<Place> {
+    fn places(&self, cut: &Cut, view: &TaskView, direction: Direction) -> Vec<TensorSpec> {
         let shared = self.parts().shared();
         let query = shared.query(&self.model, view, direction);
         let takes_part = |name: &str| shared.adaptation.takes_part(&query, name);
@@ -70,7 +70,7 @@ impl<C: AveragingMethod> Base<C> {
     }
 
     /// Places of the parameters that an upload of a round holds, and what becomes of them.
-    fn averaged_places(&self, cut: &Cut, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn averaged_places(&self, cut: &Cut, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (parts, view, round) = (self.parts(), facts.view, facts.round_in_phase);
         let shared = parts.shared();
         let query = RowQuery { round, ..shared.query(&self.model, view, Direction::Up) };
@@ -82,8 +82,8 @@ impl<C: AveragingMethod> Base<C> {
     }
 
     /// Assets that the Downs of an exchange name.
-    fn assets(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
-        let mut assets: Vec<AssetSketch> = match is_closing(facts.phase) {
+    fn assets(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
+        let mut assets: Vec<AssetSpec> = match is_closing(facts.phase) {
             true if !self.parts().final_exchange_sends_assets() => return Vec::new(),
             true => Vec::new(),
             false => self.previous(facts.view, facts.role).into_iter().collect(),
@@ -92,7 +92,7 @@ impl<C: AveragingMethod> Base<C> {
         assets
     }
 
-    fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSketch> {
+    fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSpec> {
         let previous = self.parts().previous_model;
         previous.filter(|previous| previous.is_sent_to(role))?;
         let before = view.task.0.checked_sub(1)?;
@@ -107,49 +107,49 @@ impl<C: AveragingMethod> Base<C> {
     }
 
     /// Returns the shape of what the first task leaves below the head.
-    fn features(&self) -> BodySketch {
+    fn features(&self) -> BodyShape {
         let view = self.whole_view(0);
         let cut = self.cut(&view, Direction::Inference);
         let mut places = self.places(&cut, &view, Direction::Inference);
         places.retain(|place| kind_of(&place.name) != Kind::Head);
-        Layout::of(places).body()
+        MessageSpec::of(places).body()
     }
 
     /// Returns the layout of a download of training.
-    fn download(&self, facts: &SketchFacts<'_>) -> Layout {
+    fn download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let (mut layout, extras) = (self.model_download(facts), self.parts().download);
         layout.control.extend(extras.field_template(facts));
         let (extra, at_most) = (extras.places(facts), extras.is_upper_bound(facts));
-        Layout { extra, at_most, ..layout }
+        MessageSpec { extra, at_most, ..layout }
     }
 
     /// Returns the layout of a download of parameters and assets alone.
-    fn model_download(&self, facts: &SketchFacts<'_>) -> Layout {
+    fn model_download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let cut = self.cut(facts.view, Direction::Down);
         let parameters = self.places(&cut, facts.view, Direction::Down);
         let assets = self.assets(facts);
         let control = vec![0; DIGEST_BYTES * assets.len()];
-        Layout { control, assets, ..Layout::of(parameters) }
+        MessageSpec { control, assets, ..MessageSpec::of(parameters) }
     }
 
     /// Returns the layout of an upload of training.
-    fn upload_of_training(&self, facts: &SketchFacts<'_>) -> Layout {
+    fn upload_of_training(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let (parts, cut) = (self.parts(), self.cut(facts.view, Direction::Up));
         let parameters = self.averaged_places(&cut, facts);
-        let weights = parameters.iter().filter_map(Place::weights);
+        let weights = parameters.iter().filter_map(TensorSpec::weights);
         let extra = parts.upload.places(facts).into_iter().chain(weights).collect();
-        Layout {
+        MessageSpec {
             control: self.upload_fields(facts, cut.head.start),
             parameters,
             extra,
             size: parts.upload.size(),
-            ..Layout::default()
+            ..MessageSpec::default()
         }
     }
 
     /// Returns the control fields of an upload whose head begins at this row: by FedAvg the task whose rows it holds,
     /// where rows have owners, and the row.
-    fn upload_fields(&self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+    fn upload_fields(&self, facts: &ExchangeFacts<'_>, first_row: usize) -> Vec<u8> {
         let mut usual = MetaWriter::new();
         if self.parameters.is_by_owner() {
             usual.u64(u64::from(facts.view.task.0));
@@ -163,16 +163,16 @@ impl<C: AveragingMethod> Base<C> {
         &self,
         member: &Client<'_, C::State>,
         trained: super::Trained,
-        lab: &Lab,
-    ) -> Result<Outcome, PolicyError> {
+        lab: &RunContext,
+    ) -> Result<ClientResult, PolicyError> {
         let (parts, model, view) = (self.parts(), &*self.model, &member.seat.view);
         let (context, cut) = (parts.context(model, lab), self.cut(view, Direction::Up));
         let round = parts.download.round(member.down);
         let query = RowQuery { round, ..context.shared.query(model, view, Direction::Up) };
         let travels = |name: &str| parts.adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
-        let counts = lab.held_counts(member.shard);
-        let facts = SketchFacts {
+        let counts = lab.shard_label_counts(member.shard);
+        let facts = ExchangeFacts {
             model,
             view,
             period: view.task,
@@ -194,33 +194,37 @@ impl<C: AveragingMethod> Base<C> {
             }
         }
         let up = Message { control, parameters, extra, assets: Vec::new() };
-        Ok(Outcome { up, metrics: trained.metrics })
+        Ok(ClientResult { upload: up, metrics: trained.metrics })
     }
 
     /// A message of a client after the training of a task.
-    fn report(&self, member: &mut Client<'_, C::State>, lab: &Lab) -> Result<Outcome, PolicyError> {
+    fn report(
+        &self,
+        member: &mut Client<'_, C::State>,
+        lab: &RunContext,
+    ) -> Result<ClientResult, PolicyError> {
         let parts = self.parts();
         let context = parts.context(&self.model, lab);
         let (extra, metrics) = match parts.final_exchange {
             Some(last) => last.report(&context, member)?,
             None => Default::default(),
         };
-        Ok(Outcome { up: Message { extra, ..Message::default() }, metrics })
+        Ok(ClientResult { upload: Message { extra, ..Message::default() }, metrics })
     }
 
     fn train_pack(
         &self,
         members: &mut [Member],
-        lab: &Lab,
-    ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
+        lab: &RunContext,
+    ) -> Result<Vec<Result<ClientResult, PolicyError>>, PolicyError> {
         let closes = members.first().is_some_and(|member| is_closing(member.phase));
         let mut pack = Vec::with_capacity(members.len());
         for member in &*members {
             let cut = self.cut(&member.seat.view, Direction::Down);
             pack.push(Client {
                 seat: &member.seat,
-                down: &member.down,
-                received: cut.padded(&self.parameters, &member.down.parameters),
+                down: &member.download,
+                received: cut.padded(&self.parameters, &member.download.parameters),
                 state: C::State::of(&member.state)?,
                 shard: &member.shard,
                 key: member.key,
@@ -266,7 +270,7 @@ fn weight_tensors(
 }
 
 impl<C: AveragingMethod> Method for Base<C> {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         for subject in self.parts().requirements().iter().filter_map(|one| one.in_blocks) {
             lab.backbone.config().blocks_for(subject)?;
         }
@@ -285,7 +289,7 @@ impl<C: AveragingMethod> Method for Base<C> {
         }
     }
 
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         let parts = self.parts();
         let train = Phase::train(parts.training_rounds(rounds));
         let closing = parts.final_exchange;
@@ -293,11 +297,11 @@ impl<C: AveragingMethod> Method for Base<C> {
         std::iter::once(train.packed(parts.max_pack(&period.view))).chain(closing).collect()
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         self.parts().seats(round, cohort)
     }
 
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         match (message, is_closing(facts.phase)) {
             (MessageKind::Download, false) => self.download(facts),
             (MessageKind::Download, true) => self.model_download(facts),
@@ -311,14 +315,14 @@ impl<C: AveragingMethod> Method for Base<C> {
             }
             (MessageKind::Upload | MessageKind::Contribution, true) => {
                 let places = self.parts().final_exchange.map(|last| last.places(facts));
-                Layout { extra: places.unwrap_or_default(), ..Layout::default() }
+                MessageSpec { extra: places.unwrap_or_default(), ..MessageSpec::default() }
             }
         }
     }
 
-    fn lift(
+    fn transform_upload(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
@@ -349,7 +353,11 @@ impl<C: AveragingMethod> Method for Base<C> {
         Ok(C::State::of(state)?.kept_bytes())
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         match self.train_pack(members, lab) {
             Ok(outcomes) => {
                 outcomes.into_iter().map(|outcome| outcome.map_err(Failure::from)).collect()
@@ -359,12 +367,12 @@ impl<C: AveragingMethod> Method for Base<C> {
     }
 
     /// A client that received nothing but what it trains cannot answer by itself.
-    fn own_model(
+    fn local_model(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let (view, all) = (facts.view, &*self.parameters);
         let down = self.cut(view, Direction::Down);

@@ -12,13 +12,13 @@ use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::methods::parts::SharedModel;
 use crate::model::{ModelError, Parameter, ParameterSet, is_buffer};
-use crate::policy::{Folded, ModelFacts, Place, PolicyError, vector_places};
+use crate::policy::{Aggregate, ModelFacts, PolicyError, TensorSpec, vector_places};
 
 /// The vectors of one direction of an exchange. Whatever a gradient moves has one; running statistics have none.
 pub(in crate::methods) struct Beside {
     all: Parameters,
     cut: Cut,
-    places: Vec<Place>,
+    places: Vec<TensorSpec>,
 }
 
 impl Beside {
@@ -38,7 +38,7 @@ impl Beside {
     }
 
     /// The places of a set of this name.
-    pub fn places(&self, name: &str) -> Vec<Place> {
+    pub fn places(&self, name: &str) -> Vec<TensorSpec> {
         vector_places(name, &self.places)
     }
 
@@ -71,18 +71,18 @@ impl Beside {
     ///
     /// # Errors
     /// When no upload had them.
-    pub fn sums(&self, name: &str, folded: &Folded) -> Result<Sums, PolicyError> {
+    pub fn sums(&self, name: &str, folded: &Aggregate) -> Result<Sums, PolicyError> {
         let vectors = vector_places(name, &self.places);
-        let mut places: Vec<&Place> = self.places.iter().collect();
+        let mut places: Vec<&TensorSpec> = self.places.iter().collect();
         places.sort_by(|a, b| a.name.cmp(&b.name));
-        let sum = |(of, vector): (&Place, &Place)| {
+        let sum = |(of, vector): (&TensorSpec, &TensorSpec)| {
             Ok((of.name.to_string(), folded.sum(&vector.name)?.to_vec()))
         };
         places.into_iter().zip(&vectors).map(sum).collect::<Result<_, PolicyError>>().map(Sums)
     }
 
     /// How far uploads that all weigh one have moved the parameters, together.
-    pub fn moved(&self, folded: &Folded) -> Sums {
+    pub fn moved(&self, folded: &Aggregate) -> Sums {
         let mut sums = Sums::default();
         for place in &self.places {
             let first = place.first_row * width(&place.shape);

@@ -3,7 +3,7 @@
 use super::{Beside, Direction};
 use crate::methods::parts::SharedModel;
 use crate::model::ParameterSet;
-use crate::policy::{Folded, Lab, ModelFacts, RoundContext};
+use crate::policy::{Aggregate, ModelFacts, RoundContext, RunContext};
 
 /// A round that closes, for the server's own step after the mean.
 pub struct Closing<'a> {
@@ -14,11 +14,11 @@ pub struct Closing<'a> {
     /// The parameters before the mean.
     pub before: &'a ParameterSet,
     /// What uploads folded to: the mean that was just applied, sums, and what was kept.
-    pub folded: Folded,
+    pub folded: Aggregate,
     /// Which round it is.
     pub round: &'a RoundContext,
     /// The server's lab.
-    pub lab: &'a Lab,
+    pub lab: &'a RunContext,
 }
 
 impl Closing<'_> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Parameters, Rows};
 use crate::data::TaskView;
 use crate::model::{ModelError, ParameterSet};
-use crate::policy::{Group, Place};
+use crate::policy::{AveragingGroup, TensorSpec};
 
 /// What rows are wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,21 +52,21 @@ impl Cut {
         all: &Parameters,
         view: &TaskView,
         takes_part: impl Fn(&str) -> bool,
-        fold: impl Fn(Place, Group, &str) -> Place,
-    ) -> Vec<Place> {
+        fold: impl Fn(TensorSpec, AveragingGroup, &str) -> TensorSpec,
+    ) -> Vec<TensorSpec> {
         let by_owner = all.is_by_owner();
         let travelling = all.iter().filter(|one| takes_part(&one.name));
         travelling
             .map(|parameter| {
-                let mut place = Place::parameter(parameter.name.as_str(), &parameter.shape);
+                let mut place = TensorSpec::parameter(parameter.name.as_str(), &parameter.shape);
                 if let Some(rows) = self.rows(parameter.rows) {
                     place.shape[0] = rows.len();
                     place.first_row = rows.start;
                 }
                 let group = match parameter.rows {
-                    Rows::Task if by_owner => Group::Task(view.task.0),
-                    Rows::Class if by_owner => Group::Head(view.rows.start as u32),
-                    _ => Group::All,
+                    Rows::Task if by_owner => AveragingGroup::Task(view.task.0),
+                    Rows::Class if by_owner => AveragingGroup::Head(view.rows.start as u32),
+                    _ => AveragingGroup::All,
                 };
                 fold(place, group, &parameter.name)
             })

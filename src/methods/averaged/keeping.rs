@@ -5,7 +5,9 @@ use clap::ValueEnum;
 use super::{Beside, Direction, Trained, sample_count};
 use crate::methods::parts::SharedModel;
 use crate::model::is_buffer;
-use crate::policy::{Holdings, ModelFacts, Place, SketchFacts, Stale, vector_tensors};
+use crate::policy::{
+    ExchangeFacts, MemoryFootprint, ModelFacts, StalenessRule, TensorSpec, vector_tensors,
+};
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 
@@ -57,17 +59,19 @@ impl Keeper {
     pub(in crate::methods) fn places(
         self,
         shared: &SharedModel<'_>,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         vector: &str,
-    ) -> Vec<Place> {
+    ) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
         match self {
             Keeper::Client => {
                 let up = Beside::of(shared, facts.model, facts.view, Direction::Up);
-                let summed = |place: Place| place.summed(Stale::Refuse);
+                let summed = |place: TensorSpec| place.summed(StalenessRule::Refuse);
                 places.extend(up.places(vector).into_iter().map(summed));
             }
-            Keeper::Server => places.push(Place::new(Kind::Statistics, RATES, &[], Dtype::F64)),
+            Keeper::Server => {
+                places.push(TensorSpec::new(Kind::Statistics, RATES, &[], Dtype::F64))
+            }
         }
         places
     }
@@ -95,7 +99,7 @@ impl Keeper {
         shared: &SharedModel<'_>,
         model: &ModelFacts,
         (own, of_client): (u64, u64),
-    ) -> Holdings {
+    ) -> MemoryFootprint {
         let all = shared.adaptation.parameters(model);
         let parameters = 4 * all.numbers() as u64;
         let vector = 4 * all.filter(|name| !is_buffer(name)).numbers() as u64;
@@ -103,6 +107,6 @@ impl Keeper {
             Keeper::Client => (own, of_client),
             Keeper::Server => (own + of_client * model.clients as u64, 0),
         };
-        Holdings { server: parameters + server * vector, client: client * vector }
+        MemoryFootprint { server: parameters + server * vector, client: client * vector }
     }
 }

@@ -9,10 +9,10 @@ use crate::learning::Teacher;
 use crate::methods::parts::ClientContext;
 use crate::model::{ParameterSet, TeacherNorms};
 use crate::policy::{
-    Asset, AssetSketch, Message, PolicyError, parameter_sections, parameter_sketches, parameters_of,
+    Asset, AssetSpec, Message, PolicyError, parameter_sections, parameter_sketches, parameters_of,
 };
 use crate::quantity::TaskId;
-use crate::wire::{Body, BodySketch, Kind, MetaReader, MetaWriter, WireError};
+use crate::wire::{Body, BodyShape, Kind, MetaReader, MetaWriter, WireError};
 
 /// Name of the asset.
 const PREVIOUS: &str = "previous";
@@ -62,9 +62,9 @@ pub(in crate::methods) fn teacher<S>(
 pub(in crate::methods) fn previous_sketch(
     task: TaskId,
     shapes: &[(String, Vec<usize>)],
-) -> AssetSketch {
-    let body = BodySketch::new(0, parameter_sketches(shapes));
-    AssetSketch { name: PREVIOUS, version: u32::from(task.0), body }
+) -> AssetSpec {
+    let body = BodyShape::new(0, parameter_sketches(shapes));
+    AssetSpec { name: PREVIOUS, version: u32::from(task.0), body }
 }
 
 /// What a server saves: its parameters and the previous ones. The meta says how many sections are the current

@@ -10,7 +10,7 @@ use candle_core::{Device, Tensor};
 
 use super::base::Base;
 use super::{Client, Direction, Pass, Trained};
-use crate::data::{Batch, ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, TaskView};
+use crate::data::{Batch, ClassOrder, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
 use crate::learning::losses::Linear;
 use crate::learning::optimiser::{clip_factor, global_norm};
 use crate::learning::{Classifier, PackBatch};
@@ -19,9 +19,9 @@ use crate::model::ops::Groups;
 use crate::model::{Backbone, Parameter, ParameterSet, PixelShape};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    ClassCounts, ClientState, Folded, Lab, Message, MessageKind, Method, ModelFacts, Period,
-    RoundContext, Seat, Server, SketchFacts, UpMeta, one_seat_each, parameter_sections,
-    parameters_of,
+    Aggregate, ClassCounts, ClientState, ExchangeFacts, Message, MessageKind, Method, ModelFacts,
+    Participant, RoundContext, RunContext, Server, Stage, UploadMeta, one_participant_per_client,
+    parameter_sections, parameters_of,
 };
 use crate::quantity::{ClientId, Round};
 use crate::wire::{Body, Saved};
@@ -65,7 +65,7 @@ pub struct Walked {
 
 pub struct World<C: AveragingMethod> {
     pub base: Base<C>,
-    pub lab: Lab,
+    pub lab: RunContext,
     pub clients: Vec<Quadratic>,
     pub states: Vec<Body>,
     server: Box<dyn Server>,
@@ -92,12 +92,12 @@ impl<C: AveragingMethod> World<C> {
             notes: Vec::new(),
         };
         let backbone = Backbone::Pixels(PixelShape { channels: 5, image: 1 });
-        let curriculum = Curriculum::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
-        let lab = Lab::new(backbone, dataset, curriculum);
+        let curriculum = TaskSequence::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let lab = RunContext::new(backbone, dataset, curriculum);
         let base = Base::new(method, &lab.facts(clients.len() as u32));
         let mut server = base.server(&lab, StreamKey::new(1, Domain::Init)).unwrap();
         let view = Arc::clone(&lab.curriculum.tasks[0]);
-        server.begin_period(&Period::of(view, 1), &lab).unwrap();
+        server.begin_stage(&Stage::of(view, 1), &lab).unwrap();
         // The same server at another place.
         let saved = server.save();
         let mut values = start.iter().map(|value| *value as f32);
@@ -144,7 +144,7 @@ impl<C: AveragingMethod> World<C> {
         let view = self.view();
         let context = RoundContext {
             round: Round(self.round),
-            period: Period::of(Arc::clone(&view), 1),
+            period: Stage::of(Arc::clone(&view), 1),
             phase: 0,
             phase_name: "train",
             round_in_phase: self.round,
@@ -153,10 +153,10 @@ impl<C: AveragingMethod> World<C> {
         };
         self.round += 1;
         let cohort: Vec<ClientId> = present.iter().map(|id| ClientId(*id as u32)).collect();
-        let seats = one_seat_each(&context.period, &cohort);
+        let seats = one_participant_per_client(&context.period, &cohort);
         let lab = self.lab.clone();
         let downs = self.server.broadcast(&context, &seats, &lab).unwrap();
-        let (mut all, mut walked) = (None::<Folded>, Vec::new());
+        let (mut all, mut walked) = (None::<Aggregate>, Vec::new());
         for (seat, sent) in seats.iter().zip(downs) {
             let (folded, one) = self.seat(seat, &sent, steps(seat.client.index()), &after);
             walked.push(one);
@@ -171,11 +171,11 @@ impl<C: AveragingMethod> World<C> {
 
     fn seat(
         &mut self,
-        seat: &Seat,
+        seat: &Participant,
         sent: &Arc<Message>,
         steps: Vec<Step>,
         after: &impl Fn(&World<C>, &mut Client<'_, C::State>, &mut Trained),
-    ) -> (Folded, Walked) {
+    ) -> (Aggregate, Walked) {
         let id = seat.client.index();
         let shard: Shard = (0..self.clients[id].samples as u32).collect();
         let mut member = Client {
@@ -192,9 +192,9 @@ impl<C: AveragingMethod> World<C> {
         };
         let (mut trained, walked) = self.walk(&member, id, &steps);
         after(self, &mut member, &mut trained);
-        let up = self.base.upload(&member, trained, &self.lab).unwrap().up;
+        let up = self.base.upload(&member, trained, &self.lab).unwrap().upload;
         self.states[id] = member.state.save();
-        let facts = SketchFacts {
+        let facts = ExchangeFacts {
             model: self.facts(),
             view: &seat.view,
             period: seat.view.task,
@@ -203,11 +203,11 @@ impl<C: AveragingMethod> World<C> {
             role: Default::default(),
             counts: &ClassCounts::new(),
         };
-        let [down, layout] =
-            [MessageKind::Download, MessageKind::Upload].map(|kind| self.base.layout(kind, &facts));
+        let [down, layout] = [MessageKind::Download, MessageKind::Upload]
+            .map(|kind| self.base.message_spec(kind, &facts));
         assert!(sent.body().fills(&down.body()) && up.body().fills(&layout.body()));
-        let meta = UpMeta::timely(seat.clone(), Round(0));
-        (Folded::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)
+        let meta = UploadMeta::timely(seat.clone(), Round(0));
+        (Aggregate::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)
     }
 
     fn walk(&self, member: &Client<'_, C::State>, id: usize, steps: &[Step]) -> (Trained, Walked) {

@@ -10,8 +10,8 @@ use crate::methods::parts::{AveragingMethod, Parts, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Asset, Folded, Lab, Message, Period, PolicyError, Predictor, Role, RoundContext, Seat, Server,
-    parameter_sections, parameters_of,
+    Aggregate, Asset, Message, Participant, PolicyError, Predictor, Role, RoundContext, RunContext,
+    Server, Stage, parameter_sections, parameters_of,
 };
 use crate::wire::{Body, Saved, WireError};
 
@@ -28,7 +28,11 @@ pub(super) struct BaseServer<C: AveragingMethod> {
 }
 
 impl<C: AveragingMethod> BaseServer<C> {
-    pub fn new(base: Base<C>, lab: &Lab, init: StreamKey) -> Result<BaseServer<C>, PolicyError> {
+    pub fn new(
+        base: Base<C>,
+        lab: &RunContext,
+        init: StreamKey,
+    ) -> Result<BaseServer<C>, PolicyError> {
         let theta = base.parts().adaptation.initial(&base.model, lab, init)?;
         let (memory, figures) = (C::Memory::default(), Vec::new());
         Ok(BaseServer { base, init, theta, memory, previous: None, figures })
@@ -48,8 +52,8 @@ impl<C: AveragingMethod> BaseServer<C> {
     fn down(
         &self,
         cut: &Cut,
-        (round, seat): (&RoundContext, &Seat),
-        lab: &Lab,
+        (round, seat): (&RoundContext, &Participant),
+        lab: &RunContext,
     ) -> Result<Message, PolicyError> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let Parts { adaptation, download, previous_model, .. } = parts;
@@ -77,7 +81,7 @@ impl<C: AveragingMethod> BaseServer<C> {
 }
 
 impl<C: AveragingMethod> Server for BaseServer<C> {
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         let (parts, model, init) = (self.base.parts(), &*self.base.model, self.init);
         let task = period.task.index();
         let reinitializes = parts.previous_model.is_some_and(|previous| previous.reinitializes);
@@ -98,8 +102,8 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
+        seats: &[Participant],
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut sent: Vec<(Cut, Role, Arc<Message>)> = Vec::new();
         let mut downs = Vec::with_capacity(seats.len());
@@ -124,8 +128,8 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(folded) = folded else { return Ok(()) };
@@ -145,7 +149,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         Ok(())
     }
 
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         if self.base.parts().sends_previous_model() {
             let cut = self.base.cut(&period.view, Direction::Down);
             let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
@@ -154,7 +158,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         self.base.parts().server.end_task(&mut self.memory, &self.theta, period, lab)
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let task = self.memory.task();
         let cut = self.base.inference_cut(task);
@@ -169,7 +173,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         }
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.figures.clone()
     }
 

@@ -3,14 +3,14 @@
 use crate::data::Shard;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Message, MissedTask, PolicyError, Seat};
+use crate::policy::{Message, MissedTask, Participant, PolicyError};
 use crate::wire::{Kind, NamedTensor, Section, WireError};
 
 use super::SAMPLES;
 
 /// One seat of a pack.
 pub struct Client<'a, S> {
-    pub seat: &'a Seat,
+    pub seat: &'a Participant,
     /// What the server sent.
     pub down: &'a Message,
     /// Its parameters, rows in the places they have on the server; zeros before the first that was sent.

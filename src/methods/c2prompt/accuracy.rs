@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::server::C2PromptServer;
-use crate::policy::{Lab, PolicyError, Server};
+use crate::policy::{PolicyError, RunContext, Server};
 
 impl C2PromptServer {
     /// Accuracy on the test images of some slots, each with its task known: the mean over slots that have such images,
     /// `None` where none has. Slots with the same head rows count as one. Draws nothing and changes nothing.
-    pub(super) fn accuracy(&self, slots: &[usize], lab: &Lab) -> Result<Option<f64>, PolicyError> {
+    pub(super) fn accuracy(
+        &self,
+        slots: &[usize],
+        lab: &RunContext,
+    ) -> Result<Option<f64>, PolicyError> {
         let table = self.powder.table().slots();
         let tasks: BTreeSet<(usize, usize)> =
             slots.iter().map(|slot| (table[*slot].rows.start, table[*slot].rows.end)).collect();

@@ -4,10 +4,10 @@
 use super::affinity::{Histogram, affinity};
 use super::server::C2PromptServer;
 use crate::learning::prompting::ComponentPart;
-use crate::methods::powder::SlotKey;
+use crate::methods::powder::ClientTaskKey;
 use crate::model::Parameter;
 use crate::numerics::affinity::{MeanCosines, mean_cosines};
-use crate::policy::{Lab, PolicyError, RoundContext};
+use crate::policy::{PolicyError, RoundContext, RunContext};
 
 /// One part of the components of all slots in a block.
 struct Stack {
@@ -29,10 +29,10 @@ impl C2PromptServer {
     /// Mixes the components of slots that were trained in a round, by how well they match classes.
     pub(super) fn aggregate(
         &mut self,
-        matched: Vec<(SlotKey, Histogram)>,
-        lab: &Lab,
+        matched: Vec<(ClientTaskKey, Histogram)>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        let (keys, histograms): (Vec<SlotKey>, Vec<Histogram>) = matched.into_iter().unzip();
+        let (keys, histograms): (Vec<ClientTaskKey>, Vec<Histogram>) = matched.into_iter().unzip();
         let table = self.powder.table();
         let slots: Vec<usize> = keys.into_iter().filter_map(|key| table.find(key)).collect();
         let config = &self.method.config;
@@ -109,7 +109,7 @@ impl C2PromptServer {
         &mut self,
         name: &'static str,
         slots: &[usize],
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         if self.method.config.cpa_accuracy {
             let accuracy = self.accuracy(slots, lab)?;

@@ -7,11 +7,11 @@ use super::moments::Gaussians;
 use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
-use crate::methods::powder::{Companion, Learner, SlotDown, Step};
+use crate::methods::powder::{ClientTaskDownload, Companion, Learner, Step};
 use crate::numerics::affinity::ClassHistogram;
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{ClientState, Failure, Lab, Member, Message, Outcome, PolicyError};
+use crate::policy::{ClientResult, ClientState, Failure, Member, Message, PolicyError, RunContext};
 use crate::wire::{NamedTensor, Section, WireError};
 
 /// What a member kept of the slot that it works on now.
@@ -27,11 +27,12 @@ impl C2Prompt {
         &self,
         members: &[Member],
         states: &[Compensation],
-        lab: &Lab,
-    ) -> Vec<Result<Outcome, Failure>> {
-        let slot_down =
-            |member: &Member| SlotDown::read(&opened(member.phase, Message::clone(&member.down))?);
-        let slot_downs: Vec<SlotDown> =
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
+        let slot_down = |member: &Member| {
+            ClientTaskDownload::read(&opened(member.phase, Message::clone(&member.download))?)
+        };
+        let slot_downs: Vec<ClientTaskDownload> =
             match members.iter().map(slot_down).collect::<Result<_, _>>() {
                 Ok(slot_downs) => slot_downs,
                 Err(error) => return Failure::of_all(members.len(), error),
@@ -51,8 +52,8 @@ impl C2Prompt {
     fn learn_together(
         &self,
         pack: &[(Learner<'_>, &Compensation)],
-        lab: &Lab,
-    ) -> Vec<Result<Outcome, Failure>> {
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let (learners, states): (Vec<Learner<'_>>, Vec<&Compensation>) =
             pack.iter().copied().unzip();
         let mut company = match Company::new(self, &learners, &states, &lab.device) {
@@ -60,11 +61,11 @@ impl C2Prompt {
             Err(error) => return Failure::of_all(learners.len(), error),
         };
         let learnt = self.powder.learn(&learners, lab, &mut company);
-        let beside = |(member, outcome): (usize, Result<Outcome, Failure>)| {
+        let beside = |(member, outcome): (usize, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
             outcome.metrics.push(("compensated_steps", company.compensated[member].steps as f64));
             outcome.metrics.extend(company.cross_entropies_of(member));
-            outcome.up.extra.extend(company.matched(member).map_err(PolicyError::from)?);
+            outcome.upload.extra.extend(company.matched(member).map_err(PolicyError::from)?);
             Ok(outcome)
         };
         learnt.into_iter().enumerate().map(beside).collect()
@@ -75,16 +76,16 @@ impl C2Prompt {
         &self,
         member: &Member,
         state: &mut Compensation,
-        lab: &Lab,
-    ) -> Result<Outcome, PolicyError> {
+        lab: &RunContext,
+    ) -> Result<ClientResult, PolicyError> {
         let Member { phase, seat, shard, key, .. } = member;
-        let down = opened(*phase, Message::clone(&member.down))?;
+        let down = opened(*phase, Message::clone(&member.download))?;
         if C2Prompt::inner(*phase).is_some() {
             return self.powder.look(member, &down, lab);
         }
         if C2Prompt::asks(*phase) {
             let up = self.moments(seat, shard, lab)?.write(self.dim)?;
-            return Ok(Outcome { up, metrics: Vec::new() });
+            return Ok(ClientResult { upload: up, metrics: Vec::new() });
         }
         let (up, mut metrics) = (Message::default(), Vec::new());
         // Who goes on with a slot keeps its prompts.
@@ -99,7 +100,7 @@ impl C2Prompt {
             ];
             state.keep(seat.view.task, found.prompts);
         }
-        Ok(Outcome { up, metrics })
+        Ok(ClientResult { upload: up, metrics })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor, Var};
 
 use super::C2Prompt;
-use super::moments::{Gaussians, SlotMoments};
+use super::moments::{ClientTaskMoments, Gaussians};
 use super::state::Prompts;
 use crate::data::{Batch, Shard};
 use crate::learning::compensation::{Whitening, compensation_losses};
@@ -14,7 +14,7 @@ use crate::learning::{LearningError, TrainingPlan, TrainingReport, train};
 use crate::model::{Adaptation, FrozenPart, Parameter, ops};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, PolicyError, Seat};
+use crate::policy::{Participant, PolicyError, RunContext};
 
 /// Standard deviation of start values.
 const START: f32 = 0.02;
@@ -34,13 +34,13 @@ impl C2Prompt {
     /// When samples cannot be read.
     pub fn moments(
         &self,
-        seat: &Seat,
+        seat: &Participant,
         shard: &Shard,
-        lab: &Lab,
-    ) -> Result<SlotMoments, PolicyError> {
+        lab: &RunContext,
+    ) -> Result<ClientTaskMoments, PolicyError> {
         let (rows, dim) = (&seat.view.rows, lab.backbone.dim());
         let mut by_class = vec![Vec::new(); rows.len()];
-        let loader = lab.frozen(lab.statistics_loader(shard), FrozenPart::Whole)?;
+        let loader = lab.with_frozen_features(lab.statistics_loader(shard), FrozenPart::Whole)?;
         for batch in loader.in_order(lab.evaluation_batch) {
             let batch = batch?;
             let features = match batch.inputs() {
@@ -54,7 +54,7 @@ impl C2Prompt {
                 by_class[*row as usize - rows.start].extend_from_slice(feature);
             }
         }
-        Ok(SlotMoments::fit(&by_class, dim))
+        Ok(ClientTaskMoments::fit(&by_class, dim))
     }
 
     /// Trains a compensation prompt for every class of a slot.
@@ -63,9 +63,9 @@ impl C2Prompt {
     /// Numbers that are not finite, samples that cannot be read.
     pub fn compensate(
         &self,
-        (seat, shard, key): (&Seat, &Shard, StreamKey),
+        (seat, shard, key): (&Participant, &Shard, StreamKey),
         gaussians: &Gaussians,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Compensated, PolicyError> {
         let (config, dim) = (&self.config, lab.backbone.dim());
         let shape = [gaussians.classes, config.compensation_len as usize, dim];

@@ -4,9 +4,9 @@
 //! The first control byte says which of these it is; what follows is Powder's message as it is.
 
 use super::C2Prompt;
-use super::moments::{Gaussians, SlotMoments};
+use super::moments::{ClientTaskMoments, Gaussians};
 use crate::model::ParameterSet;
-use crate::policy::{Layout, Message, Place};
+use crate::policy::{Message, MessageSpec, TensorSpec};
 use crate::wire::Values::{F32, U32};
 use crate::wire::{Dtype, Kind, WireError};
 
@@ -48,8 +48,8 @@ pub fn opened(phase: usize, message: Message) -> Result<Message, WireError> {
 }
 
 /// How well the components of a slot match its classes, as it travels beside the slot.
-pub fn histogram(components: usize, classes: usize) -> Place {
-    Place::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
+pub fn histogram(components: usize, classes: usize) -> TensorSpec {
+    TensorSpec::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
 }
 
 /// The scores beside a slot, if there are any.
@@ -63,9 +63,9 @@ pub fn scores(message: &Message) -> Result<Option<Vec<f32>>, WireError> {
 
 impl Gaussians {
     /// Of so many classes.
-    pub fn layout(classes: usize, dim: usize) -> Layout {
-        let place = |name| Place::new(Kind::Prototypes, name, &[classes, dim], Dtype::F32);
-        Layout { extra: [MEANS, VARIANCES].map(place).into(), ..Layout::default() }
+    pub fn layout(classes: usize, dim: usize) -> MessageSpec {
+        let place = |name| TensorSpec::new(Kind::Prototypes, name, &[classes, dim], Dtype::F32);
+        MessageSpec { extra: [MEANS, VARIANCES].map(place).into(), ..MessageSpec::default() }
     }
 
     /// As they travel.
@@ -89,12 +89,15 @@ impl Gaussians {
     }
 }
 
-impl SlotMoments {
+impl ClientTaskMoments {
     /// Of so many classes.
-    pub fn layout(classes: usize, dim: usize) -> Layout {
+    pub fn layout(classes: usize, dim: usize) -> MessageSpec {
         let mut extra = Gaussians::layout(classes, dim).extra;
-        extra.push(Place::new(Kind::Prototypes, COUNTS, &[classes], Dtype::U32));
-        Layout { extra: extra.into_iter().map(Place::kept).collect(), ..Layout::default() }
+        extra.push(TensorSpec::new(Kind::Prototypes, COUNTS, &[classes], Dtype::U32));
+        MessageSpec {
+            extra: extra.into_iter().map(TensorSpec::kept).collect(),
+            ..MessageSpec::default()
+        }
     }
 
     /// As they travel.
@@ -102,7 +105,7 @@ impl SlotMoments {
     /// # Errors
     /// Where they are not of this width.
     pub fn write(self, dim: usize) -> Result<Message, WireError> {
-        let layout = SlotMoments::layout(self.counts.len(), dim);
+        let layout = ClientTaskMoments::layout(self.counts.len(), dim);
         let values = [F32(self.means.into()), F32(self.variances.into()), U32(self.counts.into())];
         Message::filling(&layout, ParameterSet::new(), values)
     }
@@ -111,10 +114,10 @@ impl SlotMoments {
     ///
     /// # Errors
     /// Where a message is something else.
-    pub fn read(message: &Message) -> Result<SlotMoments, WireError> {
+    pub fn read(message: &Message) -> Result<ClientTaskMoments, WireError> {
         let [means, variances] = moments_in(message)?;
         let counts = message.tensor(Kind::Prototypes, COUNTS)?.as_u32()?.to_vec();
-        Ok(SlotMoments { means, variances, counts })
+        Ok(ClientTaskMoments { means, variances, counts })
     }
 }
 

@@ -67,7 +67,7 @@ use std::sync::Arc;
 pub use affinity::{Histogram, Scores, affinity};
 pub use compensation::Compensated;
 pub use config::C2PromptConfig;
-pub use moments::{Gaussians, SlotMoments, pooled};
+pub use moments::{ClientTaskMoments, Gaussians, pooled};
 pub use reports::{Moments, Report, Reports};
 pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
@@ -79,9 +79,9 @@ use super::powder::{Powder, PowderServer};
 use super::recipe::Recipe;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ClientState, CohortRule, Failure, Lab, Layout, Member, Message, MessageKind, Method,
-    MethodProfile, ModelFacts, Outcome, Period, Phase, PolicyError, RoundContext, RoundWork,
-    Server, SketchFacts,
+    ClientResult, ClientState, CohortRule, ExchangeFacts, Failure, Member, Message, MessageKind,
+    MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork,
+    RunContext, Server, Stage,
 };
 use crate::wire::{Body, Saved, WireError};
 
@@ -116,29 +116,29 @@ impl C2Prompt {
     }
 
     /// Returns the layout of a download, behind the byte that says what it is.
-    fn download(&self, facts: &SketchFacts<'_>) -> Layout {
+    fn download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         match C2Prompt::inner(facts.phase) {
-            Some(phase) => self.powder.layout(MessageKind::Download, &inner_of(facts, phase)),
-            None if C2Prompt::asks(facts.phase) => Layout::default(),
+            Some(phase) => self.powder.message_spec(MessageKind::Download, &inner_of(facts, phase)),
+            None if C2Prompt::asks(facts.phase) => MessageSpec::default(),
             None => Gaussians::layout(facts.view.rows.len(), self.dim),
         }
     }
 
     /// Returns the layout of an upload, behind the byte that says what it is; of nothing once compensation prompts are
     /// trained.
-    fn contribution(&self, facts: &SketchFacts<'_>) -> Layout {
+    fn contribution(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match C2Prompt::inner(facts.phase) {
             Some(phase) => {
                 let facts = inner_of(facts, phase);
-                let mut layout = self.powder.layout(MessageKind::Contribution, &facts);
+                let mut layout = self.powder.message_spec(MessageKind::Contribution, &facts);
                 if self.config.cpa && Powder::trains(phase) {
                     layout.extra.push(histogram(self.powder.shape.components, classes));
                 }
                 layout
             }
-            None if C2Prompt::asks(facts.phase) => SlotMoments::layout(classes, self.dim),
-            None => Layout::default(),
+            None if C2Prompt::asks(facts.phase) => ClientTaskMoments::layout(classes, self.dim),
+            None => MessageSpec::default(),
         }
     }
 
@@ -154,12 +154,12 @@ impl C2Prompt {
 }
 
 /// The same exchange as Powder sees it.
-fn inner_of<'a>(facts: &SketchFacts<'a>, phase: usize) -> SketchFacts<'a> {
-    SketchFacts { phase, ..facts.clone() }
+fn inner_of<'a>(facts: &ExchangeFacts<'a>, phase: usize) -> ExchangeFacts<'a> {
+    ExchangeFacts { phase, ..facts.clone() }
 }
 
 impl Method for C2Prompt {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         let powder = PowderServer::new(Arc::new(self.powder.clone()), init);
         let (method, reports) = (Arc::new(self.clone()), Reports::default());
@@ -170,7 +170,7 @@ impl Method for C2Prompt {
         MethodProfile { stateless: false, ..self.powder.profile() }
     }
 
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         let mut phases = self.powder.phases(period, rounds);
         if self.config.tosses() {
             phases.iter_mut().for_each(|phase| phase.max_pack_size = 1);
@@ -181,24 +181,24 @@ impl Method for C2Prompt {
         phases
     }
 
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let layout = match message {
             MessageKind::Download => self.download(facts),
             MessageKind::Upload => self.contribution(facts),
             MessageKind::Contribution => return self.contribution(facts),
         };
-        Layout { control: tagged(facts.phase, &layout.control), ..layout }
+        MessageSpec { control: tagged(facts.phase, &layout.control), ..layout }
     }
 
-    fn lift(
+    fn transform_upload(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
         let update = opened(facts.phase, update)?;
         match C2Prompt::inner(facts.phase) {
-            Some(phase) => self.powder.lift(&inner_of(facts, phase), sent, update),
+            Some(phase) => self.powder.transform_upload(&inner_of(facts, phase), sent, update),
             None => Ok(update),
         }
     }
@@ -222,7 +222,11 @@ impl Method for C2Prompt {
         Ok(Compensation::of(state)?.kept_bytes())
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let states = members.iter().map(client::entered).collect::<Result<Vec<_>, _>>();
         let mut states = match states {
             Ok(states) => states,
@@ -237,7 +241,7 @@ impl Method for C2Prompt {
         };
         for ((member, state), outcome) in members.iter_mut().zip(states).zip(&mut outcomes) {
             member.state = state.save();
-            if let Ok(Outcome { up, .. }) = outcome {
+            if let Ok(ClientResult { upload: up, .. }) = outcome {
                 *up = closed(member.phase, std::mem::take(up));
             }
         }

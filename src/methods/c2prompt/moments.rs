@@ -8,7 +8,7 @@ use crate::policy::PolicyError;
 
 /// Moments of the classes of a slot, with how many samples they are of.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SlotMoments {
+pub struct ClientTaskMoments {
     /// `(classes, d)`, row-major.
     pub means: Vec<f32>,
     /// `(classes, d)`; divided by the number of samples, not by one less.
@@ -17,10 +17,10 @@ pub struct SlotMoments {
     pub counts: Vec<u32>,
 }
 
-impl SlotMoments {
+impl ClientTaskMoments {
     /// Of the features of every class, `(samples, d)` each.
-    pub fn fit(by_class: &[Vec<f32>], dim: usize) -> SlotMoments {
-        let mut found = SlotMoments::default();
+    pub fn fit(by_class: &[Vec<f32>], dim: usize) -> ClientTaskMoments {
+        let mut found = ClientTaskMoments::default();
         for features in by_class {
             let moments = ClassMoments::fit(dim, features.chunks_exact(dim.max(1)));
             let ClassMoments { count, mut mean, mut variance } = moments;
@@ -48,13 +48,13 @@ impl SlotMoments {
 /// # Errors
 /// When a report has not as many numbers as its classes need.
 pub fn pooled(
-    reports: &[(&[u32], &SlotMoments)],
+    reports: &[(&[u32], &ClientTaskMoments)],
     dim: usize,
 ) -> Result<BTreeMap<u32, ClassMoments>, PolicyError> {
     let mut by_class: BTreeMap<u32, Vec<ClassMoments>> = BTreeMap::new();
     for (classes, moments) in reports {
         let wanted = classes.len() * dim;
-        let SlotMoments { means, variances, counts } = moments;
+        let ClientTaskMoments { means, variances, counts } = moments;
         if [means.len(), variances.len()] != [wanted; 2] || counts.len() != classes.len() {
             return Err(PolicyError::Unsupported(format!(
                 "moments of {} values for {} classes of width {dim}",
@@ -115,17 +115,17 @@ mod tests {
 
     const DIM: usize = 3;
 
-    fn moments(samples: &[usize]) -> SlotMoments {
+    fn moments(samples: &[usize]) -> ClientTaskMoments {
         let values = samples.iter().flat_map(|sample| {
             (0..DIM).map(move |at| ((sample * 7 + at) as f32 * 0.61).sin() * 2.0)
         });
-        SlotMoments::fit(&[values.collect()], DIM)
+        ClientTaskMoments::fit(&[values.collect()], DIM)
     }
 
     #[test]
     fn reports_have_as_many_numbers_as_their_classes_need() {
         let whole = moments(&[1, 2, 3]);
-        let refused = |change: fn(&mut SlotMoments)| {
+        let refused = |change: fn(&mut ClientTaskMoments)| {
             let mut report = whole.clone();
             change(&mut report);
             pooled(&[(&[4], &report)], DIM).is_err()
@@ -148,7 +148,7 @@ mod tests {
                 parts.push(moments(&all[start..end]));
                 start = end;
             }
-            let reports: Vec<(&[u32], &SlotMoments)> =
+            let reports: Vec<(&[u32], &ClientTaskMoments)> =
                 parts.iter().map(|part| (&[4u32][..], part)).collect();
             let found = Gaussians::of(&[4], &pooled(&reports, DIM).unwrap(), DIM);
             for at in 0..DIM {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_class_that_nobody_reported_pulls_nowhere() {
-        let nobody = SlotMoments::fit(&[Vec::new()], DIM);
+        let nobody = ClientTaskMoments::fit(&[Vec::new()], DIM);
         let pooled = pooled(&[(&[9], &nobody)], DIM).unwrap();
         let gaussians = Gaussians::of(&[9], &pooled, DIM);
         assert_eq!(gaussians.precisions(DIM, Whitening::default()), [0.0; DIM]);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 
-use super::moments::{Gaussians, SlotMoments, pooled};
-use crate::methods::powder::SlotKey;
+use super::moments::{ClientTaskMoments, Gaussians, pooled};
+use crate::methods::powder::ClientTaskKey;
 use crate::policy::PolicyError;
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::Choice;
@@ -26,7 +26,7 @@ pub enum Moments {
 /// Moments by slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reports {
-    slots: BTreeMap<SlotKey, Report>,
+    slots: BTreeMap<ClientTaskKey, Report>,
 }
 
 /// Moments of a slot's classes.
@@ -35,7 +35,7 @@ pub struct Report {
     /// Ids of the data set, in which a class that comes again is the same one.
     pub classes: Vec<u32>,
     /// In the same order.
-    pub moments: SlotMoments,
+    pub moments: ClientTaskMoments,
 }
 
 impl Report {
@@ -67,7 +67,11 @@ fn same_samples((count, mean): (u32, &[f32]), (other_count, other): (u32, &[f32]
 impl Reports {
     /// Takes in what clients report in a period. Who goes on with a slot reports the same samples again, which
     /// replaces what was said before.
-    pub fn take(&mut self, reported: impl IntoIterator<Item = (SlotKey, Report)>, of: Moments) {
+    pub fn take(
+        &mut self,
+        reported: impl IntoIterator<Item = (ClientTaskKey, Report)>,
+        of: Moments,
+    ) {
         if of == Moments::Period {
             self.slots.clear();
         }
@@ -83,7 +87,7 @@ impl Reports {
         slots: impl IntoIterator<Item = &'a [u32]>,
         dim: usize,
     ) -> Result<Vec<Gaussians>, PolicyError> {
-        let reports: Vec<(&[u32], &SlotMoments)> =
+        let reports: Vec<(&[u32], &ClientTaskMoments)> =
             self.slots.values().map(|report| (&report.classes[..], &report.moments)).collect();
         let pooled = pooled(&reports, dim)?;
         Ok(slots.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
@@ -151,14 +155,14 @@ impl Reports {
     pub fn load(saved: &Body) -> Result<Reports, WireError> {
         let slots =
             saved.of_kind(Kind::Prototypes).filter(|tensor| tensor.name().ends_with("/slot"));
-        let report = |place: usize| -> Result<(SlotKey, Report), WireError> {
+        let report = |place: usize| -> Result<(ClientTaskKey, Report), WireError> {
             let named = |name: &str| saved.tensor(Kind::Prototypes, &format!("{place:05}/{name}"));
             let about = named("slot")?.as_u32()?;
             let [task, client, classes @ ..] = &about[..] else {
                 return Err(WireError::Malformed("a report belongs to no slot".to_owned()));
             };
-            let slot = SlotKey { task: TaskId(*task as u16), client: ClientId(*client) };
-            let moments = SlotMoments {
+            let slot = ClientTaskKey { task: TaskId(*task as u16), client: ClientId(*client) };
+            let moments = ClientTaskMoments {
                 means: named("means")?.as_f32()?.to_vec(),
                 variances: named("variances")?.as_f32()?.to_vec(),
                 counts: named("counts")?.as_u32()?.to_vec(),
@@ -177,11 +181,11 @@ mod tests {
     fn report(classes: &[(u32, &[f32])]) -> Report {
         let by_class: Vec<Vec<f32>> = classes.iter().map(|(_, values)| values.to_vec()).collect();
         let classes = classes.iter().map(|(class, _)| *class).collect();
-        Report { classes, moments: SlotMoments::fit(&by_class, 1) }
+        Report { classes, moments: ClientTaskMoments::fit(&by_class, 1) }
     }
 
-    fn slot(task: u16, client: u32) -> SlotKey {
-        SlotKey { task: TaskId(task), client: ClientId(client) }
+    fn slot(task: u16, client: u32) -> ClientTaskKey {
+        ClientTaskKey { task: TaskId(task), client: ClientId(client) }
     }
 
     fn mean_of(reports: &Reports, class: u32) -> f32 {

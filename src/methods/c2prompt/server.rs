@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::C2Prompt;
 use super::affinity::Histogram;
 use super::messages::{closed, scores};
-use super::moments::SlotMoments;
+use super::moments::ClientTaskMoments;
 use super::reports::{Report, Reports};
-use crate::methods::powder::{PowderServer, SlotKey};
+use crate::methods::powder::{ClientTaskKey, PowderServer};
 use crate::policy::{
-    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
+    Aggregate, KeptUpload, Message, Participant, PolicyError, Predictor, RoundContext, RunContext,
+    Server, shared,
 };
 use crate::wire::{Body, WireError};
 
@@ -24,7 +25,11 @@ pub struct C2PromptServer {
 
 impl C2PromptServer {
     /// The Gaussians that each seat's classes have over all clients.
-    fn gaussians(&self, seats: &[Seat], lab: &Lab) -> Result<Vec<Arc<Message>>, PolicyError> {
+    fn gaussians(
+        &self,
+        seats: &[Participant],
+        lab: &RunContext,
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let dim = lab.backbone.dim();
         let classes: Vec<Vec<u32>> = seats.iter().map(|seat| classes_of(seat, lab)).collect();
         let gaussians = self.reports.gaussians(classes.iter().map(Vec::as_slice), dim)?;
@@ -35,12 +40,12 @@ impl C2PromptServer {
     fn take(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        let report = |kept: Kept| -> Result<(SlotKey, Report), PolicyError> {
-            let (seat, moments) = (&kept.meta.seat, SlotMoments::read(&kept.update)?);
-            Ok((SlotKey::of(seat), Report { classes: classes_of(seat, lab), moments }))
+        let report = |kept: KeptUpload| -> Result<(ClientTaskKey, Report), PolicyError> {
+            let (seat, moments) = (&kept.meta.seat, ClientTaskMoments::read(&kept.update)?);
+            Ok((ClientTaskKey::of(seat), Report { classes: classes_of(seat, lab), moments }))
         };
         let kept = folded.into_iter().flat_map(|folded| folded.kept);
         let reported = kept.map(report).collect::<Result<Vec<_>, _>>()?;
@@ -56,7 +61,7 @@ impl C2PromptServer {
 }
 
 /// The classes of a seat as ids of the data set, in which a class that comes again is the same one.
-fn classes_of(seat: &Seat, lab: &Lab) -> Vec<u32> {
+fn classes_of(seat: &Participant, lab: &RunContext) -> Vec<u32> {
     lab.curriculum.classes_of(&seat.view)
 }
 
@@ -64,8 +69,8 @@ impl Server for C2PromptServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
+        seats: &[Participant],
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let downs = match C2Prompt::inner(round.phase) {
             Some(phase) => {
@@ -85,8 +90,8 @@ impl Server for C2PromptServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(phase) = C2Prompt::inner(round.phase) else {
@@ -96,27 +101,28 @@ impl Server for C2PromptServer {
             };
         };
         let Some(folded) = folded else { return Ok(()) };
-        let matched = |kept: &Kept| -> Result<Option<(SlotKey, Histogram)>, PolicyError> {
-            let (seat, found) = (&kept.meta.seat, scores(&kept.update)?);
-            let histogram = |scores| Histogram { classes: classes_of(seat, lab), scores };
-            Ok(found.map(|scores| (SlotKey::of(seat), histogram(scores))))
-        };
+        let matched =
+            |kept: &KeptUpload| -> Result<Option<(ClientTaskKey, Histogram)>, PolicyError> {
+                let (seat, found) = (&kept.meta.seat, scores(&kept.update)?);
+                let histogram = |scores| Histogram { classes: classes_of(seat, lab), scores };
+                Ok(found.map(|scores| (ClientTaskKey::of(seat), histogram(scores))))
+            };
         let matched = folded.kept.iter().filter_map(|kept| matched(kept).transpose());
         let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let inner = RoundContext { phase, ..round.clone() };
         self.powder.end_round(&inner, Some(folded), lab)?;
-        self.figures.extend(self.powder.figures());
+        self.figures.extend(self.powder.metrics());
         match self.mixes_after(round) && !matched.is_empty() {
             true => self.aggregate(matched, lab),
             false => Ok(()),
         }
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         self.powder.predictor(lab)
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.figures.clone()
     }
 

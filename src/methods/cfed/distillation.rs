@@ -14,7 +14,7 @@ use crate::learning::{
 use crate::methods::parts::{Adaptation, TrainingSettings};
 use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 
 /// Logits of teachers, by sample.
 pub(super) type Targets = BTreeMap<u32, Vec<f32>>;
@@ -27,12 +27,12 @@ pub(super) fn ask(
     parameters: &ParameterSet,
     rows: Range<usize>,
     samples: &Shard,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Targets, PolicyError> {
     let teacher = Teacher::new(&lab.backbone, parameters, rows, None)?;
     let auxiliary = samples_of_nobody(lab)?;
     let loader = auxiliary.loader(samples, &lab.curriculum, &lab.statistics_transform);
-    let loader = lab.frozen(loader, teacher.model().frozen_part())?;
+    let loader = lab.with_frozen_features(loader, teacher.model().frozen_part())?;
     let (mut targets, width) = (Targets::new(), teacher.rows().len().max(1));
     for batch in loader.in_order(lab.evaluation_batch) {
         let batch = batch?;
@@ -47,7 +47,7 @@ pub(super) fn ask(
 ///
 /// # Errors
 /// Where a run that was put together by hand has none.
-pub(super) fn samples_of_nobody(lab: &Lab) -> Result<&crate::data::Auxiliary, PolicyError> {
+pub(super) fn samples_of_nobody(lab: &RunContext) -> Result<&crate::data::Auxiliary, PolicyError> {
     let none = || PolicyError::Unsupported("there are no auxiliary samples".to_owned());
     lab.auxiliary.as_deref().ok_or_else(none)
 }
@@ -71,7 +71,7 @@ impl Student<'_> {
         self,
         samples: &Shard,
         targets: &Targets,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let Student { method, received: (parameters, rows), plan, settings, key } = self;
         let received = parameters.clone();
@@ -79,7 +79,7 @@ impl Student<'_> {
         let network = Classifier::pack_normed(backbone, vec![parameters], rows, None, norms)?;
         let auxiliary = samples_of_nobody(lab)?;
         let loader = auxiliary.loader(samples, &lab.curriculum, &lab.train_transform);
-        let loader = lab.frozen(loader, network.frozen_part())?;
+        let loader = lab.with_frozen_features(loader, network.frozen_part())?;
         let mut optimiser = plan.optimiser.clone().over_pack(network.vars(), 1);
         let factors = network.variables().iter().map(|(name, _)| method.fedavg.rate_factor(name));
         optimiser.set_rate_factors(factors.collect());
@@ -120,7 +120,7 @@ pub(super) fn ask_in_turn(
     (models, asked_before): (&[&ParameterSet], u64),
     rows: &Range<usize>,
     samples: &Shard,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Targets, PolicyError> {
     let mut targets = Targets::new();
     for (number, parameters) in models.iter().enumerate() {
@@ -186,13 +186,13 @@ mod tests {
     fn models_are_asked_one_after_the_other() {
         use std::sync::Arc;
 
-        use crate::data::{Auxiliary, ClassOrder, Curriculum, TaskSizes, digits};
+        use crate::data::{Auxiliary, ClassOrder, TaskSequence, TaskSizes, digits};
         use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
         let pixels = PixelShape { channels: 1, image: 8 };
-        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
         let digits = digits::embedded().unwrap();
         let auxiliary = Auxiliary::new(&digits.train, 10, (7, true), 2).unwrap();
-        let mut lab = Lab::new(Backbone::Pixels(pixels), digits, curriculum);
+        let mut lab = RunContext::new(Backbone::Pixels(pixels), digits, curriculum);
         lab.auxiliary = Some(Arc::new(auxiliary));
         let number = |number: f32| {
             let mut head = ParameterSet::new();

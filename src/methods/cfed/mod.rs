@@ -45,12 +45,12 @@ use crate::learning::TrainingPlan;
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Asset, AssetSketch, Figures, Lab, ModelFacts, PolicyError, RoundContext, Seat, Service,
-    SketchFacts, Veto,
+    Asset, AssetSpec, Capability, ExchangeFacts, Metrics, ModelFacts, Participant, PolicyError,
+    Restriction, RoundContext, RunContext,
 };
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{
-    Body, BodySketch, Dtype, Kind, NamedTensor, Section, SectionSketch, TensorSketch, Values,
+    Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, Values,
 };
 
 /// Name of a shard that is sent.
@@ -135,7 +135,7 @@ impl Cfed {
         asked: &mut Asked,
         closing: &Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let Closing { model, shared, before, folded, round, lab } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
         let samples = samples_of_nobody(lab)?.of_server().ok_or_else(none)?;
@@ -205,9 +205,13 @@ impl LocalUpdate<()> for Cfed {
         self.reviews().then(|| requirements::auxiliary(self.sends_shards())).into_iter().collect()
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         let why = "the old model that is reviewed is of one task";
-        if self.reviews() { Veto::against(&[Service::Mixed], why) } else { Vec::new() }
+        if self.reviews() {
+            Restriction::against(&[Capability::MixedTasks], why)
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -217,14 +221,14 @@ impl DownloadExtras<Asked> for Cfed {
         true
     }
 
-    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let known = facts.model.auxiliary.filter(|_| facts.role == REVIEWER);
         let sketch = known.and_then(|known| Some((known.samples, known.image?)));
         let sketch = sketch.map(|(samples, [channels, rows, columns])| {
             let shape = vec![samples, channels, rows, columns];
-            let images = TensorSketch::new(SURROGATE, shape, Dtype::U8);
-            let section = SectionSketch::new(Kind::Exemplars, vec![images]);
-            AssetSketch { name: SURROGATE, version: 0, body: BodySketch::new(0, vec![section]) }
+            let images = TensorShape::new(SURROGATE, shape, Dtype::U8);
+            let section = SectionShape::new(Kind::Exemplars, vec![images]);
+            AssetSpec { name: SURROGATE, version: 0, body: BodyShape::new(0, vec![section]) }
         });
         sketch.into_iter().collect()
     }
@@ -232,8 +236,8 @@ impl DownloadExtras<Asked> for Cfed {
     fn assets(
         &self,
         _memory: &Asked,
-        seat: &Seat,
-        lab: &Lab,
+        seat: &Participant,
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         if seat.role != REVIEWER {
             return Ok(Vec::new());
@@ -256,7 +260,7 @@ impl ServerUpdate<Asked> for Cfed {
         memory: &mut Asked,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         match self.server_distils {
             true => self.distil(memory, &closing, theta),
             false => Ok(Vec::new()),

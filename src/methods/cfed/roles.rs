@@ -6,7 +6,7 @@ use crate::methods::parts::Roles;
 use crate::numerics::distributions::{choose, shuffle};
 use crate::numerics::share::{ceil, floor};
 use crate::numerics::streams::Domain;
-use crate::policy::{Role, RoundContext, Seat, one_seat_each};
+use crate::policy::{Participant, Role, RoundContext, one_participant_per_client};
 use crate::quantity::{ClientId, SeatId};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
@@ -67,8 +67,8 @@ impl Roles for Division {
     }
 
     /// Learners, then reviewers, of a round's cohort. In the first task all learn; somebody always does something.
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
-        let all = one_seat_each(&round.period, cohort);
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+        let all = one_participant_per_client(&round.period, cohort);
         if round.period.task.0 == 0 {
             return all;
         }
@@ -76,13 +76,14 @@ impl Roles for Division {
         let (learners, reviewers) = (count(self.learners), count(self.reviewers));
         let (first, second) = self.places(round, all.len(), (learners, reviewers));
         let learn = first.into_iter().map(|place| all[place].clone());
-        let review = second.into_iter().map(|place| Seat { role: REVIEWER, ..all[place].clone() });
-        let mut seats: Vec<Seat> = learn.chain(review).collect();
+        let review =
+            second.into_iter().map(|place| Participant { role: REVIEWER, ..all[place].clone() });
+        let mut seats: Vec<Participant> = learn.chain(review).collect();
         if seats.is_empty() {
             seats.extend(all.into_iter().take(1));
         }
         let numbered = (0..).zip(seats);
-        numbered.map(|(place, seat)| Seat { id: SeatId(place), ..seat }).collect()
+        numbered.map(|(place, seat)| Participant { id: SeatId(place), ..seat }).collect()
     }
 }
 
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
     use crate::data::TaskView;
     use crate::golden::Golden;
-    use crate::policy::Period;
+    use crate::policy::Stage;
     use crate::quantity::{Round, TaskId};
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
         let view = Arc::new(TaskView { task: TaskId(task), rows: 0..2, classes: vec![0, 1] });
         RoundContext {
             round: Round(round),
-            period: Period::of(view, 3),
+            period: Stage::of(view, 3),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,
@@ -170,7 +171,7 @@ mod tests {
             let (mut reviews, mut twice) = ([0; 10], 0);
             for round in 0..2_000 {
                 let seats = division.seats(&context(1, round), &cohort);
-                let (review, learn): (Vec<&Seat>, Vec<&Seat>) =
+                let (review, learn): (Vec<&Participant>, Vec<&Participant>) =
                     seats.iter().partition(|seat| seat.role == REVIEWER);
                 assert_eq!((learn.len(), review.len()), (6, 4));
                 assert!(seats.iter().enumerate().all(|(at, seat)| seat.id.index() == at));

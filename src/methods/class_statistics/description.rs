@@ -8,7 +8,9 @@ use crate::methods::averaged::{Client, Trained, sample_count};
 use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::numerics::gaussian::Diagonal;
 use crate::numerics::streams::Domain;
-use crate::policy::{Lab, Message, ModelFacts, Place, PolicyError, SketchFacts, UpSize};
+use crate::policy::{
+    ExchangeFacts, Message, ModelFacts, PolicyError, RunContext, TensorSpec, UploadSize,
+};
 use crate::wire::Section;
 
 /// A method whose uploads say what its clients find of the features of their classes, behind the sample count.
@@ -20,7 +22,7 @@ pub trait DescribesClasses {
     fn feature_width(&self, model: &ModelFacts) -> usize;
 
     /// Returns when the size of an upload is known.
-    fn size(&self) -> UpSize {
+    fn size(&self) -> UploadSize {
         self.descriptions().size()
     }
 
@@ -31,7 +33,7 @@ pub trait DescribesClasses {
 }
 
 impl<M: DescribesClasses> UploadExtras<()> for M {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
         places.extend(self.descriptions().places(facts, self.feature_width(facts.model)));
         places
@@ -48,7 +50,7 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
         Ok(sections)
     }
 
-    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
+    fn fields(&self, facts: &ExchangeFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
         self.descriptions().fields(facts, first_row)
     }
 
@@ -56,7 +58,7 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
         self.descriptions().accepts(update)
     }
 
-    fn size(&self) -> UpSize {
+    fn size(&self) -> UploadSize {
         DescribesClasses::size(self)
     }
 
@@ -87,17 +89,17 @@ pub struct Spread {
 
 impl Descriptions {
     /// Head rows of the classes that an upload describes.
-    fn rows(self, facts: &SketchFacts<'_>) -> Vec<u32> {
+    fn rows(self, facts: &ExchangeFacts<'_>) -> Vec<u32> {
         if self.used { messages::described(facts.counts, self.least) } else { Vec::new() }
     }
 
     /// Control fields of an upload whose head begins at this row.
-    fn fields(self, facts: &SketchFacts<'_>, first_row: usize) -> Vec<u8> {
+    fn fields(self, facts: &ExchangeFacts<'_>, first_row: usize) -> Vec<u8> {
         messages::fields(first_row, &self.rows(facts))
     }
 
     /// The places of features of this width.
-    fn places(self, facts: &SketchFacts<'_>, dim: usize) -> Vec<Place> {
+    fn places(self, facts: &ExchangeFacts<'_>, dim: usize) -> Vec<TensorSpec> {
         let n = self.rows(facts).len();
         match self.spread {
             Some(Spread { form, .. }) => messages::places(n, dim, form),
@@ -114,8 +116,8 @@ impl Descriptions {
     }
 
     /// How many classes a client describes depends on what it holds.
-    fn size(self) -> UpSize {
-        if self.used { UpSize::FromShard } else { UpSize::Static }
+    fn size(self) -> UploadSize {
+        if self.used { UploadSize::FromShard } else { UploadSize::Static }
     }
 
     /// Sample passes of a client beside training: one forward pass, a third of a training pass.
@@ -131,7 +133,7 @@ impl Descriptions {
         self,
         member: &Client<'_, S>,
         trained: &Trained,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Section>, PolicyError> {
         if !self.used {
             return Ok(None);
@@ -176,11 +178,12 @@ impl ClassFeatures {
 pub fn features_by_class<S>(
     member: &Client<'_, S>,
     trained: &Trained,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Vec<ClassFeatures>, PolicyError> {
     let rows = &member.seat.view.rows;
     let local = Classifier::frozen(&lab.backbone, &trained.parameters)?;
-    let loader = lab.frozen(lab.statistics_loader(member.shard), local.frozen_part())?;
+    let loader =
+        lab.with_frozen_features(lab.statistics_loader(member.shard), local.frozen_part())?;
     let mut classes: Vec<ClassFeatures> =
         rows.clone().map(|row| ClassFeatures { row: row as u32, features: Vec::new() }).collect();
     let key = member.key.domain(Domain::Augment);

@@ -6,7 +6,7 @@ use super::{ClassMean, flagged, flags};
 use crate::data::TaskView;
 use crate::learning::losses::ClassPrototypes;
 use crate::methods::averaged::Memory;
-use crate::policy::{Folded, Message, Place};
+use crate::policy::{Aggregate, Message, TensorSpec};
 use crate::wire::{
     Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,
 };
@@ -30,7 +30,7 @@ impl MeanPrototypes {
     /// When an upload says something else.
     pub(in crate::methods) fn renew(
         &mut self,
-        folded: &Folded,
+        folded: &Aggregate,
         view: &TaskView,
     ) -> Result<(), WireError> {
         self.known.retain(|row, _| view.rows.contains(&(*row as usize)));
@@ -61,8 +61,8 @@ impl MeanPrototypes {
     }
 
     /// The place of a view's [`section`](MeanPrototypes::section), of features of this width.
-    pub(in crate::methods) fn place(view: &TaskView, dim: usize) -> Place {
-        Place::new(Kind::Prototypes, PROTOTYPES, &[view.rows.len(), dim], Dtype::F32)
+    pub(in crate::methods) fn place(view: &TaskView, dim: usize) -> TensorSpec {
+        TensorSpec::new(Kind::Prototypes, PROTOTYPES, &[view.rows.len(), dim], Dtype::F32)
     }
 
     /// The tensor that carries all prototypes of a view.

@@ -1,7 +1,7 @@
 //! Means of classes alone, where nobody needs their spread.
 
 use super::messages::{COUNTS, MEANS, described_in};
-use crate::policy::{Message, Place};
+use crate::policy::{Message, TensorSpec};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 
 /// How many samples of a class there are, and the mean of their features.
@@ -32,9 +32,9 @@ impl ClassMean {
     }
 
     /// The places of [`section`](ClassMean::section) for `n` classes, kept by the server.
-    pub fn places(n: usize, dim: usize) -> Vec<Place> {
-        let counts = Place::new(Kind::Prototypes, COUNTS, &[n], Dtype::U32).kept();
-        let means = Place::new(Kind::Prototypes, MEANS, &[n, dim], Dtype::F32).kept();
+    pub fn places(n: usize, dim: usize) -> Vec<TensorSpec> {
+        let counts = TensorSpec::new(Kind::Prototypes, COUNTS, &[n], Dtype::U32).kept();
+        let means = TensorSpec::new(Kind::Prototypes, MEANS, &[n, dim], Dtype::F32).kept();
         if n == 0 { Vec::new() } else { vec![counts, means] }
     }
 

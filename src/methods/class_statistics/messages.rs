@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ClassGaussian, ClassStatistics, CovarianceForm, mixture};
 use crate::numerics::gaussian::{Diagonal, Full};
-use crate::policy::{ClassCounts, Message, Place, PolicyError};
+use crate::policy::{ClassCounts, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
 /// Classes a client of these counts describes: those with at least so many samples.
@@ -87,13 +87,13 @@ pub fn section(classes: &[Arc<ClassStatistics>]) -> Option<Section> {
 }
 
 /// The places of [`section`] for `n` classes, kept by the server.
-pub fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<Place> {
+pub fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<TensorSpec> {
     let (name, spread) = match form {
         CovarianceForm::Diagonal => (VARIANCES, dim),
         CovarianceForm::Full => (COVARIANCES, dim * (dim + 1) / 2),
     };
     let place =
-        |name, shape: &[usize], dtype| Place::new(Kind::Prototypes, name, shape, dtype).kept();
+        |name, shape: &[usize], dtype| TensorSpec::new(Kind::Prototypes, name, shape, dtype).kept();
     match n {
         0 => Vec::new(),
         _ => vec![

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::{ClassStatistics, messages};
 use crate::methods::averaged::Memory;
-use crate::policy::Folded;
+use crate::policy::Aggregate;
 use crate::quantity::ClientId;
 use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, Saved, WireError};
@@ -59,7 +59,7 @@ impl Prototypes {
     /// When one says something else.
     pub fn take(
         &mut self,
-        folded: &Folded,
+        folded: &Aggregate,
         kept: KeptFor,
         task: Range<usize>,
     ) -> Result<(), WireError> {

@@ -8,10 +8,11 @@ use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::methods::averaged::{Memory, Parameters, Rows};
 use crate::model::{HeadKind, Parameter, ParameterSet, is_buffer};
-use crate::policy::{Asset, AssetSketch, Folded, Message, Period, Place, PolicyError, Stale};
+use crate::policy::{
+    Aggregate, Asset, AssetSpec, Message, PolicyError, Stage, StalenessRule, TensorSpec,
+};
 use crate::wire::{
-    Body, BodySketch, Dtype, Kind, NamedTensor, Saved, Section, SectionSketch, TensorSketch,
-    WireError,
+    Body, BodyShape, Dtype, Kind, NamedTensor, Saved, Section, SectionShape, TensorShape, WireError,
 };
 
 /// Name of the asset, and what the names of tensors begin with.
@@ -32,10 +33,10 @@ fn shapes(all: &Parameters, rows: Range<usize>) -> impl Iterator<Item = (&str, V
 }
 
 /// Places of a client's Fisher, which are added up.
-pub(super) fn fisher_places(all: &Parameters, rows: Range<usize>) -> Vec<Place> {
+pub(super) fn fisher_places(all: &Parameters, rows: Range<usize>) -> Vec<TensorSpec> {
     let place = |(name, shape): (&str, Vec<usize>)| {
         let name = format!("{PREFIX}{name}");
-        Place::new(Kind::Statistics, name, &shape, Dtype::F32).summed(Stale::Refuse)
+        TensorSpec::new(Kind::Statistics, name, &shape, Dtype::F32).summed(StalenessRule::Refuse)
     };
     shapes(all, rows).map(place).collect()
 }
@@ -61,7 +62,7 @@ pub(super) fn fisher_sketch(
     all: &Parameters,
     head: HeadForm,
     view: &TaskView,
-) -> Option<AssetSketch> {
+) -> Option<AssetSpec> {
     let before = view.task.0.checked_sub(1)?;
     let shapes = all.iter().filter(|parameter| !is_buffer(&parameter.name)).map(|parameter| {
         let mut shape = parameter.shape.clone();
@@ -72,9 +73,9 @@ pub(super) fn fisher_sketch(
     });
     let mut shapes: Vec<(String, Vec<usize>)> = shapes.collect();
     shapes.sort();
-    let tensors = shapes.into_iter().map(|(name, shape)| TensorSketch::f32(name, shape)).collect();
-    let body = BodySketch::new(0, vec![SectionSketch::new(Kind::Statistics, tensors)]);
-    Some(AssetSketch { name: FISHER, version: u32::from(before), body })
+    let tensors = shapes.into_iter().map(|(name, shape)| TensorShape::f32(name, shape)).collect();
+    let body = BodyShape::new(0, vec![SectionShape::new(Kind::Statistics, tensors)]);
+    Some(AssetSpec { name: FISHER, version: u32::from(before), body })
 }
 
 /// `F` in whole shapes, and what of it is sent in the task at hand.
@@ -108,7 +109,7 @@ impl Importance {
     /// `F <- decay F + min(sum / terms, clip)`.
     pub(super) fn add(
         &mut self,
-        folded: &Folded,
+        folded: &Aggregate,
         theta: &ParameterSet,
         (terms, decay, clip): (f64, f64, f64),
     ) -> Result<(), PolicyError> {
@@ -132,7 +133,7 @@ impl Importance {
     }
 
     /// The task is over: what clients will be sent. Zeros where nobody has answered yet.
-    pub(super) fn end_task(&mut self, theta: &ParameterSet, period: &Period, head: HeadForm) {
+    pub(super) fn end_task(&mut self, theta: &ParameterSet, period: &Stage, head: HeadForm) {
         for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
             self.number(name, parameter);
         }
@@ -229,16 +230,16 @@ mod tests {
         all.into_iter().collect()
     }
 
-    fn period(task: u16) -> Period {
+    fn period(task: u16) -> Stage {
         let rows = 2 * task as usize..2 * task as usize + 2;
         let classes = rows.clone().map(|row| row as u32).collect();
-        Period::of(Arc::new(TaskView { task: TaskId(task), rows, classes }), 2)
+        Stage::of(Arc::new(TaskView { task: TaskId(task), rows, classes }), 2)
     }
 
-    fn folded(value: f64) -> Folded {
+    fn folded(value: f64) -> Aggregate {
         let sums = [("conv1.weight", 3), ("head.bias", 2), ("head.weight", 4)]
             .map(|(name, count)| (Arc::from(format!("fisher/{name}")), vec![value; count]));
-        Folded { sums: sums.into(), ..Folded::default() }
+        Aggregate { sums: sums.into(), ..Aggregate::default() }
     }
 
     /// EWC card, invariant 6: after three tasks `.81 F1 + .9 F2 + F3`, each divided by its samples; rows that were not
@@ -256,7 +257,7 @@ mod tests {
         let mut clipped = Importance::default();
         clipped.add(&folded(8.0), &theta(), (2.0, 0.9, 0.25)).unwrap();
         assert_eq!(clipped.fisher["conv1.weight"].values, [0.25; 3]);
-        assert!(all.add(&Folded::default(), &theta(), (1.0, 0.9, 1.0)).is_err());
+        assert!(all.add(&Aggregate::default(), &theta(), (1.0, 0.9, 1.0)).is_err());
     }
 
     #[test]

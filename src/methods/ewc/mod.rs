@@ -45,7 +45,8 @@ use crate::learning::Classifier;
 use crate::learning::fisher::FisherForm;
 use crate::model::ParameterSet;
 use crate::policy::{
-    Asset, AssetSketch, Figures, Lab, Period, Place, PolicyError, Seat, SketchFacts, Stale,
+    Asset, AssetSpec, ExchangeFacts, Metrics, Participant, PolicyError, RunContext, Stage,
+    StalenessRule, TensorSpec,
 };
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Kind, NamedTensor, Section};
@@ -137,7 +138,7 @@ impl AveragingMethod for Ewc {
 }
 
 impl DownloadExtras<Importance> for Ewc {
-    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let parameters = self.fedavg.parameters(facts.model);
         fisher_sketch(&parameters, self.fedavg.head, facts.view).into_iter().collect()
     }
@@ -145,8 +146,8 @@ impl DownloadExtras<Importance> for Ewc {
     fn assets(
         &self,
         memory: &Importance,
-        _seat: &Seat,
-        _lab: &Lab,
+        _seat: &Participant,
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.asset().into_iter().collect())
     }
@@ -165,9 +166,9 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         }
     }
 
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let rows = self.fedavg.head.down_rows(facts.view, facts.model.classes);
-        let count = sample_count().summed(Stale::Refuse);
+        let count = sample_count().summed(StalenessRule::Refuse);
         [count]
             .into_iter()
             .chain(fisher_places(&self.fedavg.parameters(facts.model), rows))
@@ -178,7 +179,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         &self,
         context: &ClientContext<'_>,
         member: &mut Client<'_, OwnImportance>,
-    ) -> Result<(Vec<Section>, Figures), PolicyError> {
+    ) -> Result<(Vec<Section>, Metrics), PolicyError> {
         let ClientContext { model, shared, lab } = *context;
         let view = &member.seat.view;
         let model_there = (&member.received, shared.trained_rows(model, view));
@@ -195,7 +196,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         &self,
         memory: &mut Importance,
         Closing { before, folded, .. }: Closing<'_>,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let terms = folded.sum(SAMPLES)?.iter().sum();
         memory.add(&folded, before, (terms, self.decay, self.clip()))?;
         Ok(vec![("fisher_samples", terms)])
@@ -207,8 +208,8 @@ impl ServerUpdate<Importance> for Ewc {
         &self,
         memory: &mut Importance,
         theta: &ParameterSet,
-        period: &Period,
-        _lab: &Lab,
+        period: &Stage,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         memory.end_task(theta, period, self.fedavg.head);
         Ok(())

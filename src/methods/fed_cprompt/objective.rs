@@ -9,7 +9,7 @@ use crate::learning::prompting::ComponentPart;
 use crate::learning::{Classifier, LearningError, Prompting};
 use crate::methods::averaged::{Client, Objective, Pass};
 use crate::model::ParameterSet;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::{ModelFacts, PolicyError, RunContext};
 
 /// Compares features.
 pub(super) struct OfFeatures {
@@ -25,7 +25,7 @@ impl OfFeatures {
         method: &FedCPrompt,
         model: &ModelFacts,
         pack: &[Client<'_, ()>],
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<OfFeatures, PolicyError> {
         let task = task_of(pack);
         let own = method.coda.own_rows(model, task);
@@ -82,7 +82,7 @@ impl OfPrompts {
         method: &FedCPrompt,
         model: &ModelFacts,
         pack: &[Client<'_, ()>],
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<OfPrompts, PolicyError> {
         let of = |task: usize| -> Result<Vec<Tensor>, PolicyError> {
             let sets = pack.iter().map(|member| &member.received);

@@ -26,7 +26,7 @@ use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
 use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Lab, ModelFacts, PolicyError};
+use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext};
 use crate::scenario::reader::Keys;
 
 /// The `[method]` table of FedAvg-Prompt.
@@ -80,7 +80,7 @@ impl Adaptation for FedAvgPrompt {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        _lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let pools = self.pools(model).initial_parameters(init, self.prompt_init);

@@ -8,7 +8,7 @@ use crate::data::Shard;
 use crate::learning::{exemplars, kept};
 use crate::methods::averaged::Client;
 use crate::methods::held::HeldSamples;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 use crate::quantity::TaskId;
 
 /// Chooses exemplars of every task that a member has held and not chosen from yet: of those it missed, and of
@@ -16,7 +16,7 @@ use crate::quantity::TaskId;
 pub(super) fn herd(
     config: &FedHaf,
     member: &mut Client<'_, HeldSamples>,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<(), PolicyError> {
     if config.retention <= 0.0 {
         return Ok(());

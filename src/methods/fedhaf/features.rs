@@ -8,7 +8,7 @@ use super::NetworkShape;
 use super::network::Network;
 use crate::data::{Batch, Shard};
 use crate::model::{Backbone, ByBatch, FrozenPart, ParameterSet, Trains, of_module};
-use crate::policy::{Lab, PolicyError, Predictor, Scope, parameter_sections};
+use crate::policy::{PolicyError, Predictor, RunContext, Scope, parameter_sections};
 use crate::wire::Body;
 
 /// `phi`: frozen features `(b, d)` of a batch of samples, or of their features.
@@ -27,10 +27,10 @@ pub(super) fn frozen_features(
 
 /// Frozen features of a shard in its order, row-major, and the head row of each sample.
 pub(super) fn shard_features(
-    lab: &Lab,
+    lab: &RunContext,
     shard: &Shard,
 ) -> Result<(Vec<f32>, Vec<u32>), PolicyError> {
-    let loader = lab.frozen(lab.statistics_loader(shard), FrozenPart::Whole)?;
+    let loader = lab.with_frozen_features(lab.statistics_loader(shard), FrozenPart::Whole)?;
     let (mut features, mut labels) = (Vec::new(), Vec::new());
     for batch in loader.in_order(lab.evaluation_batch) {
         let batch = batch?;
@@ -86,7 +86,7 @@ impl Predictor for Model {
         self.scores_of(&self.features(pixels)?, scope)
     }
 
-    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         if self.backbone.place().same(lab.backbone.place()) {
             return Ok(None);
         }

@@ -40,7 +40,7 @@ pub use stages::Stages;
 
 use self::exemplars::{herd, kept_of};
 use self::features::Model;
-use self::stages::Stage;
+use self::stages::TrainingPart;
 use super::HeadForm;
 use super::averaged::{
     Averaging, Client, Learnt, Parameters, Requirement, Trained, Weights, one_by_one, previous,
@@ -55,7 +55,7 @@ use crate::data::Shard;
 use crate::learning::Herding;
 use crate::model::{FrozenPart, HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, PolicyError, Predictor, Service, Veto};
+use crate::policy::{Capability, ModelFacts, PolicyError, Predictor, Restriction, RunContext};
 use crate::scenario::reader::{Keys, TableReader};
 
 /// The `[method]` table of FedHAF.
@@ -165,17 +165,19 @@ impl FedHaf {
         &self,
         shape: &NetworkShape,
         member: &mut Client<'_, HeldSamples>,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Trained, PolicyError> {
         let view = Arc::clone(&member.seat.view);
         herd(self, member, lab)?;
         let old = member.state.before(view.task);
         let previous = previous::of(member.down)?;
         let loader = lab.train_loader(&joined(member.shard, &old));
-        let loader = lab.frozen(loader, FrozenPart::Whole)?;
+        let loader = lab.with_frozen_features(loader, FrozenPart::Whole)?;
         let mut parameters = member.received.clone();
         let mut metrics = Vec::new();
-        for stage in Stage::all(self, previous.is_some(), !old.is_empty(), lab.training.epochs) {
+        for stage in
+            TrainingPart::all(self, previous.is_some(), !old.is_empty(), lab.training.epochs)
+        {
             let from = (&loader, &parameters);
             let (learnt, report) =
                 stage.train((self, shape), member, from, previous.as_ref(), lab)?;
@@ -225,7 +227,7 @@ impl Adaptation for FedHaf {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        _lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         Ok(self.shape(model).initial_parameters(init))
@@ -236,7 +238,7 @@ impl Adaptation for FedHaf {
         model: &ModelFacts,
         _task: usize,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let rows = theta.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
         Ok(Arc::new(Model::new(&lab.backbone, self.shape(model), theta, rows)?))
@@ -262,7 +264,7 @@ impl LocalUpdate<HeldSamples> for FedHaf {
         let Workload { seat, samples, plan, .. } = *load;
         let (task, classes) = (seat.view.task.index(), seat.view.rows.len());
         let exemplars = task * kept_of(samples, classes, self.retention);
-        Stage::work(self, task > 0, (samples, exemplars), plan.epochs)
+        TrainingPart::work(self, task > 0, (samples, exemplars), plan.epochs)
     }
 
     /// Exemplars are kept by clients that come back.
@@ -272,8 +274,11 @@ impl LocalUpdate<HeldSamples> for FedHaf {
         (self.retention > 0.0).then(returning).into_iter().collect()
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "the previous model that teaches is of one task")
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(
+            &[Capability::MixedTasks],
+            "the previous model that teaches is of one task",
+        )
     }
 }
 

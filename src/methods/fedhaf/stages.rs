@@ -7,12 +7,12 @@ use super::losses::{Objective, Seen};
 use super::network::Network;
 use super::{FedHaf, Norms};
 use crate::data::Loader;
-use crate::learning::{Course, LearningError, TrainingPlan, TrainingReport, train_pack};
+use crate::learning::{LearningError, MemberData, TrainingPlan, TrainingReport, train_pack};
 use crate::methods::averaged::Client;
 use crate::methods::held::HeldSamples;
 use crate::model::{ByBatch, Drops, MaskPlace, NetworkShape, ParameterSet, Trains};
 use crate::numerics::streams::Domain;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Choice;
 
 /// Stages of a client's training from the second task on.
@@ -25,28 +25,28 @@ pub enum Stages {
 }
 
 /// One stage of a client's training.
-pub(super) struct Stage {
+pub(super) struct TrainingPart {
     trains: Trains,
     /// Whether the losses of the head count, and those of the module.
     pub parts: (bool, bool),
     epochs: u32,
 }
 
-impl Stage {
+impl TrainingPart {
     /// In the first task nothing but the cross-entropy is there to train the module, so both learn from it
     /// together. Later the module learns from exemplars only: without any it stays as it is.
-    pub fn all(config: &FedHaf, later: bool, has_old: bool, epochs: u32) -> Vec<Stage> {
+    pub fn all(config: &FedHaf, later: bool, has_old: bool, epochs: u32) -> Vec<TrainingPart> {
         let distils = has_old && config.module && config.lambda_fd + config.lambda_fb > 0.0;
         if !later {
-            return vec![Stage { trains: Trains::BOTH, parts: (true, false), epochs }];
+            return vec![TrainingPart { trains: Trains::BOTH, parts: (true, false), epochs }];
         }
         if config.stages == Stages::One {
-            return vec![Stage { trains: Trains::BOTH, parts: (true, distils), epochs }];
+            return vec![TrainingPart { trains: Trains::BOTH, parts: (true, distils), epochs }];
         }
-        let mut stages = vec![Stage { trains: Trains::HEAD, parts: (true, false), epochs }];
+        let mut stages = vec![TrainingPart { trains: Trains::HEAD, parts: (true, false), epochs }];
         if distils {
             let epochs = config.module_epochs.unwrap_or(epochs);
-            stages.push(Stage { trains: Trains::MODULE, parts: (false, true), epochs });
+            stages.push(TrainingPart { trains: Trains::MODULE, parts: (false, true), epochs });
         }
         stages
     }
@@ -59,7 +59,7 @@ impl Stage {
         (samples, exemplars): (usize, usize),
         epochs: u32,
     ) -> f64 {
-        let stages = Stage::all(config, later, exemplars > 0, epochs);
+        let stages = TrainingPart::all(config, later, exemplars > 0, epochs);
         let passes = stages.iter().map(|stage| {
             let (head, module) = stage.parts;
             let asks = (head && config.lambda_kd > 0.0) || (module && config.lambda_fd > 0.0);
@@ -77,7 +77,7 @@ impl Stage {
         member: &Client<'_, HeldSamples>,
         (loader, parameters): (&Loader, &ParameterSet),
         previous: Option<&ParameterSet>,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let view = &member.seat.view;
         // In the first task there is nothing that could have settled.
@@ -95,7 +95,7 @@ impl Stage {
         let plan = TrainingPlan { epochs: self.epochs, ..lab.training.clone() };
         let mut optimiser = plan.optimiser.clone().over(network.vars());
         let objective = Objective { config, network: &network, previous, parts: self.parts };
-        let course = [Course { loader, key: member.key }];
+        let course = [MemberData { loader, key: member.key }];
         let reports = train_pack(&plan, &mut optimiser, network.variables(), &course, |step| {
             let features = frozen_features(&lab.backbone, &step.batch, &lab.device)
                 .map_err(|error| LearningError::Shape(error.to_string()))?;

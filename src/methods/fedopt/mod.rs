@@ -30,7 +30,7 @@ use super::fedavg::FedAvg;
 use super::parts::{Adaptation, AveragingMethod, Parts, ServerUpdate, TaskStart};
 use super::server_moments::{MomentStep, ServerMoments, holdings};
 use crate::model::ParameterSet;
-use crate::policy::{Figures, Holdings, ModelFacts, PolicyError, RoundContext};
+use crate::policy::{MemoryFootprint, Metrics, ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::{Keys, defaults};
 
 /// The `[method]` table of FedAdagrad, FedAdam and FedYogi.
@@ -104,7 +104,7 @@ impl ServerUpdate<ServerMoments<2>> for FedOpt {
         memory: &mut ServerMoments<2>,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let FedOpt { beta_1, second, tau, .. } = *self;
         let rate = self.server_lr * second.correction(beta_1, memory.rounds() + 1);
         let initial = [0.0, self.initial_v.value(tau)];
@@ -121,7 +121,7 @@ impl ServerUpdate<ServerMoments<2>> for FedOpt {
         model.passes((self.second.multiplications() * numbers) as f64)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         Some(holdings(&self.parts().shared(), model, 2))
     }
 }

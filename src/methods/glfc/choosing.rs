@@ -7,7 +7,7 @@ use crate::learning::{Classifier, Herding};
 use crate::methods::herded::{Candidates, features_by_row};
 use crate::numerics::distributions::{below, shuffle};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Choice;
 
 /// Choice of samples of a class as exemplars.
@@ -52,7 +52,7 @@ impl Choosing {
         self,
         shard: &Shard,
         model: &Classifier,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Vec<Class>, PolicyError> {
         match self.by {
             Exemplars::Herding => {

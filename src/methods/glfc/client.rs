@@ -14,7 +14,7 @@ use crate::learning::{Classifier, Teacher};
 use crate::methods::averaged::{Client, Trained, previous, take_single};
 use crate::methods::parts::{ClientContext, LocalTraining};
 use crate::model::ParameterSet;
-use crate::policy::{Lab, Message, PolicyError};
+use crate::policy::{Message, PolicyError, RunContext};
 
 impl Glfc {
     pub(super) fn has_proxy(&self) -> bool {
@@ -77,7 +77,7 @@ impl Glfc {
         let (terms, task, teacher) = (self.terms, view.task.index(), teacher.transpose()?);
         let own = (self.outputs == Outputs::Own)
             .then(|| Own::new(&learned, view.rows.clone(), model.classes));
-        let lab = Lab { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
+        let lab = RunContext { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
         let training = training.in_lab(&lab);
         let trained = training.train_with_objective(&[member.upon(&all)], |_| {
             Ok(Box::new(Compensated { terms, learned, task, own, old: teacher }))

@@ -16,7 +16,7 @@ use crate::methods::averaged::{Closing, SAMPLES};
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Kept, PolicyError};
+use crate::policy::{KeptUpload, PolicyError};
 use crate::scenario::reader::Choice;
 use crate::wire::Kind;
 
@@ -41,22 +41,22 @@ pub(super) fn take_last(
     closing: &Closing<'_>,
     theta: &mut ParameterSet,
 ) -> Result<(), PolicyError> {
-    let holds = |kept: &&Kept| {
+    let holds = |kept: &&KeptUpload| {
         let samples = kept.update.find(Kind::Statistics, SAMPLES);
         samples.is_some_and(|samples| samples.numbers().iter().sum::<f64>() > 0.0)
     };
-    let mut order: Vec<&Kept> = closing.folded.kept.iter().filter(holds).collect();
+    let mut order: Vec<&KeptUpload> = closing.folded.kept.iter().filter(holds).collect();
     draw(&mut order, closing.round.key(Domain::Method));
     put(&order, closing.before, theta)
 }
 
-fn draw(order: &mut [&Kept], key: StreamKey) {
+fn draw(order: &mut [&KeptUpload], key: StreamKey) {
     shuffle(&mut key.rng(), order);
 }
 
 /// The heads of these uploads put upon the one before, one after another.
 fn put(
-    order: &[&Kept],
+    order: &[&KeptUpload],
     before: &ParameterSet,
     theta: &mut ParameterSet,
 ) -> Result<(), PolicyError> {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::data::TaskView;
     use crate::model::{LinearHead, Parameter};
-    use crate::policy::{Message, Period, UpMeta, one_seat_each};
+    use crate::policy::{Message, Stage, UploadMeta, one_participant_per_client};
     use crate::quantity::{ClientId, Round, TaskId};
 
     /// A head of one column, every row of this value.
@@ -92,12 +92,12 @@ mod tests {
         all.into_iter().collect()
     }
 
-    fn kept(client: u32, rows: std::ops::Range<usize>, sent: ParameterSet) -> Kept {
+    fn kept(client: u32, rows: std::ops::Range<usize>, sent: ParameterSet) -> KeptUpload {
         let classes = rows.clone().map(|row| row as u32).collect();
         let view = Arc::new(TaskView { task: TaskId(0), rows, classes });
-        let seat = one_seat_each(&Period::of(view, 1), &[ClientId(client)]).remove(0);
+        let seat = one_participant_per_client(&Stage::of(view, 1), &[ClientId(client)]).remove(0);
         let (sent, update) = (Arc::new(Message::default()), Message::of(sent));
-        Kept { meta: UpMeta::timely(seat, Round(0)), sent, update }
+        KeptUpload { meta: UploadMeta::timely(seat, Round(0)), sent, update }
     }
 
     fn bias(set: &ParameterSet) -> Vec<f32> {
@@ -121,7 +121,7 @@ mod tests {
             kept(3, 2..4, head(7, 4.0)),
         ];
         let of = |order: &[usize]| {
-            let order: Vec<&Kept> = order.iter().map(|at| &clients[*at]).collect();
+            let order: Vec<&KeptUpload> = order.iter().map(|at| &clients[*at]).collect();
             let mut theta = head(7, 9.0);
             theta.insert("below", Parameter { shape: vec![1], values: [5.0].into() });
             put(&order, &before, &mut theta).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     fn the_order_is_drawn_in_every_round() {
         let clients = [0, 1, 2, 3, 4].map(|client| kept(client, 0..1, head(1, 0.0)));
         let order = |round| {
-            let mut order: Vec<&Kept> = clients.iter().collect();
+            let mut order: Vec<&KeptUpload> = clients.iter().collect();
             draw(&mut order, StreamKey::new(7, Domain::Method).round(round));
             order.iter().map(|kept| kept.meta.seat.client.0).collect::<Vec<_>>()
         };

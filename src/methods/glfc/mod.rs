@@ -88,10 +88,10 @@ use super::parts::{
 use crate::learning::gradient_matching::LeNet;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{
-    Asset, AssetSketch, Figures, Lab, ModelFacts, Period, Place, PolicyError, RoundContext, Seat,
-    Service, SketchFacts, UpSize, Veto, parameter_sketches,
+    Asset, AssetSpec, Capability, ExchangeFacts, Metrics, ModelFacts, Participant, PolicyError,
+    Restriction, RoundContext, RunContext, Stage, TensorSpec, UploadSize, parameter_sketches,
 };
-use crate::wire::{BodySketch, Dtype, Kind, NamedTensor, Section};
+use crate::wire::{BodyShape, Dtype, Kind, NamedTensor, Section};
 
 impl AveragingMethod for Glfc {
     type State = Learned;
@@ -178,7 +178,7 @@ impl LocalUpdate<Learned> for Glfc {
     }
 
     /// An old model of the server's is of one task, and so is what a jump of the entropy would mean.
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         let why = match (self.old_model, self.signal) {
             (OldModel::TaskEnd, _) => {
                 "the old model that teaches is of one task (with `old_model = \"received\"` every \
@@ -194,17 +194,18 @@ impl LocalUpdate<Learned> for Glfc {
             }
             (OldModel::Received, Signal::Task) => return Vec::new(),
         };
-        Veto::against(&[Service::Mixed], why)
+        Restriction::against(&[Capability::MixedTasks], why)
     }
 }
 
 impl UploadExtras<Learned> for Glfc {
     /// A sample count; with a proxy server, on a signal, a gradient of every class, and what LGA's clients say of their
     /// features.
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
-        let place =
-            |name, shape: &[usize], dtype| Place::new(Kind::Statistics, name, shape, dtype).kept();
+        let place = |name, shape: &[usize], dtype| {
+            TensorSpec::new(Kind::Statistics, name, shape, dtype).kept()
+        };
         let classes = facts.counts.len();
         if self.has_proxy() {
             let length = LeNet::length_of(facts.model.backbone.input(), facts.model.classes);
@@ -218,8 +219,8 @@ impl UploadExtras<Learned> for Glfc {
     }
 
     /// Who is signalled sends more than others.
-    fn size(&self) -> UpSize {
-        if self.has_proxy() { UpSize::FromValues } else { UpSize::Static }
+    fn size(&self) -> UploadSize {
+        if self.has_proxy() { UploadSize::FromValues } else { UploadSize::Static }
     }
 
     fn sections(
@@ -248,7 +249,7 @@ impl UploadExtras<Learned> for Glfc {
 
 /// The model that the proxy server picked.
 impl DownloadExtras<Seen> for Glfc {
-    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let Some(before) = facts.view.task.0.checked_sub(1) else {
             return Vec::new();
         };
@@ -262,15 +263,15 @@ impl DownloadExtras<Seen> for Glfc {
             (one.name.clone(), shape)
         };
         let shapes: Vec<_> = all.iter().map(shape).collect();
-        let body = BodySketch::new(4, parameter_sketches(&shapes));
-        vec![AssetSketch { name: OLD, version: u32::from(before), body }]
+        let body = BodyShape::new(4, parameter_sketches(&shapes));
+        vec![AssetSpec { name: OLD, version: u32::from(before), body }]
     }
 
     fn assets(
         &self,
         memory: &Seen,
-        _seat: &Seat,
-        _lab: &Lab,
+        _seat: &Participant,
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.old.iter().cloned().collect())
     }
@@ -282,7 +283,7 @@ impl ServerUpdate<Seen> for Glfc {
         memory: &mut Seen,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         if self.rows == HeadRows::Last {
             head_rows::take_last(&closing, theta)?;
         }
@@ -305,8 +306,8 @@ impl ServerUpdate<Seen> for Glfc {
         &self,
         memory: &mut Seen,
         theta: &ParameterSet,
-        period: &Period,
-        _lab: &Lab,
+        period: &Stage,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         if !self.has_proxy() {
             return Ok(());

@@ -7,7 +7,7 @@ use super::state::Learned;
 use crate::data::Shard;
 use crate::learning::Classifier;
 use crate::methods::averaged::Client;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Choice;
 
 /// Signal by which a client knows that a new task has begun.
@@ -28,7 +28,7 @@ impl Glfc {
         state: &mut Learned,
         member: &Client<'_, Learned>,
         received: &Classifier,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<bool, PolicyError> {
         let view = &member.seat.view;
         match self.signal {
@@ -45,8 +45,13 @@ impl Glfc {
 }
 
 /// The mean entropy of a model's answers on a shard, over the softmax of the outputs seen, in nats.
-fn entropy(shard: &Shard, model: &Classifier, seen: usize, lab: &Lab) -> Result<f64, PolicyError> {
-    let loader = lab.frozen(lab.statistics_loader(shard), model.frozen_part())?;
+fn entropy(
+    shard: &Shard,
+    model: &Classifier,
+    seen: usize,
+    lab: &RunContext,
+) -> Result<f64, PolicyError> {
+    let loader = lab.with_frozen_features(lab.statistics_loader(shard), model.frozen_part())?;
     let mut total = 0.0;
     for batch in loader.in_order(lab.evaluation_batch) {
         let logits = model.logits(&model.batch_features(&batch?, &lab.device)?)?;

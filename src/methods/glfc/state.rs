@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::choosing::Choosing;
 use super::compensation::LearnedRows;
-use crate::data::{Curriculum, Shard};
+use crate::data::{Shard, TaskSequence};
 use crate::learning::Classifier;
 use crate::learning::exemplars::{ByClass, Quota};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientState, Lab, PolicyError};
+use crate::policy::{ClientState, PolicyError, RunContext};
 use crate::quantity::TaskId;
 use crate::wire::Saved;
 
@@ -52,7 +52,7 @@ impl Learned {
         task: TaskId,
         model: &Classifier,
         (choosing, key): (Choosing, StreamKey),
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.task = Some(task);
         self.sample_bytes = lab.dataset.train.sample_bytes()?;
@@ -70,7 +70,7 @@ impl Learned {
     }
 
     /// Learned classes with the task of each.
-    pub(super) fn of_tasks(&self, curriculum: &Curriculum) -> LearnedRows {
+    pub(super) fn of_tasks(&self, curriculum: &TaskSequence) -> LearnedRows {
         let task = |row: u32| curriculum.tasks.partition_point(|view| view.seen() <= row as usize);
         self.rows.iter().map(|row| (*row, task(*row))).collect()
     }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn learned_rows_are_of_the_task_that_brought_them() {
         use crate::data::{ClassOrder, TaskSizes};
-        let curriculum = Curriculum::new(6, &ClassOrder::Native, &TaskSizes::Even(3)).unwrap();
+        let curriculum = TaskSequence::new(6, &ClassOrder::Native, &TaskSizes::Even(3)).unwrap();
         let mut memory = Learned::default();
         memory.rows.extend([0, 1, 2, 3, 5]);
         let wanted = LearnedRows::from([(0, 0), (1, 0), (2, 1), (3, 1), (5, 2)]);

@@ -7,7 +7,7 @@ use crate::methods::averaged::{Memory, Vectors, fitted, way_of};
 use crate::methods::parts::SharedModel;
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::cone::{Program, moved};
-use crate::policy::{Kept, ModelFacts, PolicyError};
+use crate::policy::{KeptUpload, ModelFacts, PolicyError};
 use crate::quantity::ClientId;
 use crate::wire::{Kind, Loading, Saved, SavedField, Saving, WireError};
 
@@ -33,7 +33,7 @@ impl Answered {
     pub fn of(
         shared: &SharedModel<'_>,
         model: &ModelFacts,
-        kept: &Kept,
+        kept: &KeptUpload,
     ) -> Result<Answered, PolicyError> {
         let (from, to) = way_of(shared, model, kept)?;
         // Buffers have no update.

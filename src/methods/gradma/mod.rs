@@ -35,7 +35,10 @@ use super::parts::{
 use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;
 use crate::numerics::cone::Program;
-use crate::policy::{Figures, Holdings, Lab, ModelFacts, PolicyError, RoundContext, Service, Veto};
+use crate::policy::{
+    Capability, MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction, RoundContext,
+    RunContext,
+};
 use crate::scenario::reader::{Choice, Keys};
 
 use clap::ValueEnum;
@@ -133,7 +136,7 @@ impl LocalUpdate<()> for GradMa {
     ) -> Result<Learnt, PolicyError> {
         let (lab, steps) = (training.context.lab, self.steps.map(u64::from));
         let plan = TrainingPlan { steps, ..lab.training.clone() };
-        training.in_lab(&Lab { training: plan, ..lab.clone() }).train(pack)
+        training.in_lab(&RunContext { training: plan, ..lab.clone() }).train(pack)
     }
 
     fn max_pack(&self, _usual: usize) -> usize {
@@ -175,7 +178,7 @@ impl ServerUpdate<Remembered> for GradMa {
         memory: &mut Remembered,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let Closing { model, shared, before, folded, .. } = closing;
         let weight: f64 = folded.means.values().map(|mean| mean.weight()).sum();
         if !self.at_server() || weight <= 0.0 {
@@ -211,15 +214,18 @@ impl ServerUpdate<Remembered> for GradMa {
         model.passes(each as f64 * self.numbers(model) as f64)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let remembered = u64::from(self.memory).min(model.clients as u64);
         let vectors = if self.at_server() { 1 + remembered } else { 0 };
         Some(Keeper::Client.holdings(&self.parts().shared(), model, (vectors, 0)))
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.at_server() {
-            true => Veto::against(&[Service::Mixed], "updates that it remembers are of one task"),
+            true => Restriction::against(
+                &[Capability::MixedTasks],
+                "updates that it remembers are of one task",
+            ),
             false => Vec::new(),
         }
     }

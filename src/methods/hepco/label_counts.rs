@@ -6,7 +6,7 @@ use super::consolidation::Local;
 use crate::learning::with_head_rows;
 use crate::methods::averaged::{Client, Trained};
 use crate::methods::parts::{ClientContext, UploadExtras};
-use crate::policy::{Kept, Message, Place, PolicyError, SketchFacts};
+use crate::policy::{ExchangeFacts, KeptUpload, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
 /// Name of their tensor.
@@ -16,9 +16,9 @@ const COUNTS: &str = "label_counts";
 pub(super) struct LabelCounts;
 
 impl<S> UploadExtras<S> for LabelCounts {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let classes = [facts.view.rows.len()];
-        vec![Place::new(Kind::Statistics, COUNTS, &classes, Dtype::U32).kept()]
+        vec![TensorSpec::new(Kind::Statistics, COUNTS, &classes, Dtype::U32).kept()]
     }
 
     fn sections(
@@ -27,7 +27,7 @@ impl<S> UploadExtras<S> for LabelCounts {
         member: &Client<'_, S>,
         _trained: &Trained,
     ) -> Result<Vec<Section>, PolicyError> {
-        let counts = context.lab.label_counts(member.seat, member.shard);
+        let counts = context.lab.reported_label_counts(member.seat, member.shard);
         let of = |row: usize| counts.get(&(row as u32)).copied().unwrap_or(0);
         let counts: Vec<u32> = member.seat.view.rows.clone().map(of).collect();
         let counts = NamedTensor::u32(COUNTS, [counts.len()], counts)?;
@@ -39,7 +39,7 @@ impl<S> UploadExtras<S> for LabelCounts {
     }
 
     /// The first head row that is sent, and the first that is counted.
-    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
+    fn fields(&self, facts: &ExchangeFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
         let mut fields = MetaWriter::new();
         fields.u64(first_row as u64).u64(facts.view.rows.start as u64);
         fields.finish()
@@ -64,7 +64,7 @@ fn reported(update: &Message, rows: usize) -> Result<(usize, Vec<u32>), WireErro
 
 /// Returns the model that a client trained, with its label counts.
 pub(super) fn teacher(
-    Kept { sent, update, .. }: &Kept,
+    KeptUpload { sent, update, .. }: &KeptUpload,
     classes: usize,
 ) -> Result<Local, PolicyError> {
     let (first_row, counts) = reported(update, classes)?;

@@ -33,7 +33,9 @@ use super::fedavg_prompt::FedAvgPrompt;
 use super::parts::{AveragingMethod, Parts, ServerUpdate, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
-use crate::policy::{Figures, Lab, ModelFacts, Period, PolicyError, RoundContext, Service, Veto};
+use crate::policy::{
+    Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext, Stage,
+};
 use crate::scenario::reader::Keys;
 
 /// The `[method]` table of HePCo.
@@ -67,18 +69,18 @@ impl ServerUpdate<Memory> for Hepco {
         memory: &mut Memory,
         Closing { model, folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let teachers = folded.kept.iter().map(|kept| teacher(kept, model.classes));
         let teachers = teachers.collect::<Result<Vec<_>, _>>()?;
         memory.count(&teachers);
         if !self.server.consolidates() {
-            return Ok(Figures::new());
+            return Ok(Metrics::new());
         }
         let (settings, previous) =
             ((&self.server, self.client.pools(model)), memory.previous.as_ref());
         let (view, key) = (&round.period.view, round.key(Domain::Method));
         let made = Consolidation::new(settings, view, theta, &teachers, previous, key)?;
-        let Some(consolidation) = made else { return Ok(Figures::new()) };
+        let Some(consolidation) = made else { return Ok(Metrics::new()) };
         let (moved, figures) = consolidation.run()?;
         *theta = std::mem::take(theta).merge(&moved);
         Ok(figures)
@@ -88,8 +90,8 @@ impl ServerUpdate<Memory> for Hepco {
         &self,
         memory: &mut Memory,
         theta: &ParameterSet,
-        _period: &Period,
-        _lab: &Lab,
+        _period: &Stage,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let (parameters, counts) = (theta.clone(), memory.counts.clone());
         memory.previous = Some(Previous { parameters, counts });
@@ -101,8 +103,8 @@ impl ServerUpdate<Memory> for Hepco {
         model.passes(self.server.multiplications(&shape, model.classes, task, updates))
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "its server compares clients of one task")
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(&[Capability::MixedTasks], "its server compares clients of one task")
     }
 }
 

@@ -31,7 +31,9 @@ use super::parts::{
 use crate::data::TaskView;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Figures, Lab, ModelFacts, PolicyError, RoundContext, Service, UpSize, Veto};
+use crate::policy::{
+    Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext, UploadSize,
+};
 
 impl AveragingMethod for Hgp {
     type State = ();
@@ -57,7 +59,7 @@ impl Adaptation for Hgp {
     fn initial(
         &self,
         model: &ModelFacts,
-        lab: &Lab,
+        lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let deviation = match self.init {
@@ -103,8 +105,8 @@ impl DescribesClasses for Hgp {
         model.backbone.dim()
     }
 
-    fn size(&self) -> UpSize {
-        UpSize::FromShard
+    fn size(&self) -> UploadSize {
+        UploadSize::FromShard
     }
 
     /// Counted with the training.
@@ -126,7 +128,7 @@ impl ServerUpdate<Prototypes> for Hgp {
         memory: &mut Prototypes,
         Closing { folded, round, .. }: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         memory.take(&folded, self.memory, round.period.view.rows.clone())?;
         self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
         Ok(Vec::new())
@@ -136,11 +138,11 @@ impl ServerUpdate<Prototypes> for Hgp {
         self.rebalancing.work(model, &round.period.view)
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.rebalancing.is_on() {
             true => {
                 let why = "its server balances old classes against those of one task";
-                Veto::against(&[Service::Mixed], why)
+                Restriction::against(&[Capability::MixedTasks], why)
             }
             false => Vec::new(),
         }

@@ -10,7 +10,7 @@ use crate::data::{Batch, Shard};
 use crate::learning::Classifier;
 use crate::methods::averaged::Memory;
 use crate::model::FrozenPart;
-use crate::policy::{Lab, PolicyError, Predictor, Scope};
+use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
@@ -45,12 +45,12 @@ pub(super) fn sums_of(
     model: &Classifier,
     (rows, dim): (usize, usize),
     flips: bool,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<(Vec<f64>, Vec<u32>), PolicyError> {
     let (mut sums, mut counts) = (vec![0.0; rows * dim], vec![0; rows]);
     let mirrored = flips.then(|| lab.mirror_loader(samples)).flatten();
     for loader in [lab.statistics_loader(samples)].into_iter().chain(mirrored) {
-        let loader = lab.frozen(loader, model.frozen_part())?;
+        let loader = lab.with_frozen_features(loader, model.frozen_part())?;
         for batch in loader.in_order(lab.evaluation_batch) {
             let batch = batch?;
             let features = model.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
@@ -170,7 +170,7 @@ impl Predictor for NearestMean {
         self.scores_of(&self.model.features(pixels)?, scope)
     }
 
-    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let Some(model) = self.model.copy_at(&lab.backbone)? else { return Ok(None) };
         Ok(Some(Arc::new(NearestMean::new(model, self.means.clone(), self.absent))))
     }

@@ -49,7 +49,8 @@ use crate::model::ParameterSet;
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Figures, Lab, ModelFacts, Place, PolicyError, Predictor, Service, SketchFacts, Stale, Veto,
+    Capability, ExchangeFacts, Metrics, ModelFacts, PolicyError, Predictor, Restriction,
+    RunContext, StalenessRule, TensorSpec,
 };
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section};
@@ -120,7 +121,7 @@ impl Icarl {
         state: &mut Exemplars,
         shard: &Shard,
         parameters: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         if self.budget == 0 || shard.is_empty() {
             return Ok(());
@@ -244,8 +245,11 @@ impl LocalUpdate<Exemplars> for Icarl {
         }
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "the previous network that teaches is of one task")
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(
+            &[Capability::MixedTasks],
+            "the previous network that teaches is of one task",
+        )
     }
 }
 
@@ -254,10 +258,10 @@ impl FinalExchange<Exemplars, Means> for Icarl {
         "means"
     }
 
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (rows, dim) = (facts.view.seen(), facts.model.backbone.dim());
         let place = |name, shape: &[usize], dtype| {
-            Place::new(Kind::Prototypes, name, shape, dtype).summed(Stale::Refuse)
+            TensorSpec::new(Kind::Prototypes, name, shape, dtype).summed(StalenessRule::Refuse)
         };
         vec![place(SUMS, &[rows, dim], Dtype::F32), place(COUNTS, &[rows], Dtype::U32)]
     }
@@ -281,7 +285,7 @@ impl FinalExchange<Exemplars, Means> for Icarl {
         &self,
         context: &ClientContext<'_>,
         member: &mut Client<'_, Exemplars>,
-    ) -> Result<(Vec<Section>, Figures), PolicyError> {
+    ) -> Result<(Vec<Section>, Metrics), PolicyError> {
         let lab = context.lab;
         let mut state = std::mem::take(&mut member.state);
         if let Some((_, shard)) = state.waiting.take() {
@@ -304,7 +308,7 @@ impl FinalExchange<Exemplars, Means> for Icarl {
         &self,
         memory: &mut Means,
         Closing { folded, .. }: Closing<'_>,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         *memory = Means::of(folded.sum(SUMS)?, folded.sum(COUNTS)?);
         Ok(vec![("classes_with_exemplars", memory.classes() as f64)])
     }
@@ -316,7 +320,7 @@ impl Answer<Means> for Icarl {
         _model: &ModelFacts,
         memory: &Means,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         if memory.classes() == 0 {
             return Ok(None);

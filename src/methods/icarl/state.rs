@@ -7,7 +7,7 @@ use crate::data::Shard;
 use crate::learning::exemplars::{ByClass, Quota};
 use crate::learning::{Classifier, Herding};
 use crate::methods::herded::features_by_row;
-use crate::policy::{ClientState, Lab, PolicyError};
+use crate::policy::{ClientState, PolicyError, RunContext};
 use crate::quantity::TaskId;
 use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
 
@@ -33,7 +33,7 @@ impl Exemplars {
         shard: &Shard,
         model: &Classifier,
         (quota, budget): (Quota, usize),
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let features = features_by_row(shard, model, lab)?;
         let known = self.by_class.iter().filter(|(row, _)| !features.contains_key(row)).count();
@@ -47,7 +47,7 @@ impl Exemplars {
     }
 
     /// Keeps all of a shard.
-    pub(super) fn keep_all(&mut self, shard: &Shard, lab: &Lab) {
+    pub(super) fn keep_all(&mut self, shard: &Shard, lab: &RunContext) {
         let mut by_row: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for sample in shard.iter() {
             let row = lab.curriculum.row_of(lab.dataset.train.labels()[*sample as usize]);

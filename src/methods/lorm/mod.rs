@@ -38,10 +38,10 @@ use crate::learning::Classifier;
 use crate::model::{Factor, HeadKind, ParameterSet, is_lora};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Asset, AssetSketch, Lab, Message, ModelFacts, PolicyError, Predictor, RoundContext, Seat,
-    Service, SketchFacts, Veto, parameter_sketches, parameters_of,
+    Asset, AssetSpec, Capability, ExchangeFacts, Message, ModelFacts, Participant, PolicyError,
+    Predictor, Restriction, RoundContext, RunContext, parameter_sketches, parameters_of,
 };
-use crate::wire::BodySketch;
+use crate::wire::BodyShape;
 
 impl Lorm {
     /// The network of all tasks so far: the mean of their updates.
@@ -96,7 +96,7 @@ impl Adaptation for Lorm {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        _lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let head = self.head_init.parameters(model.classes, model.backbone.dim(), init);
@@ -136,9 +136,9 @@ impl Adaptation for Lorm {
         vec![Requirement::blocks("a LoRA", instead)]
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         let why = "a round trains the factor that the one before held fixed";
-        Veto::against(&[Service::Late, Service::Mixed], why)
+        Restriction::against(&[Capability::LateUpdates, Capability::MixedTasks], why)
     }
 }
 
@@ -150,7 +150,7 @@ impl LocalUpdate<()> for Lorm {
 }
 
 impl DownloadExtras<Tasks> for Lorm {
-    fn field_template(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
+    fn field_template(&self, facts: &ExchangeFacts<'_>) -> Vec<u8> {
         vec![(facts.round_in_phase % 2) as u8]
     }
 
@@ -163,19 +163,19 @@ impl DownloadExtras<Tasks> for Lorm {
         download.control.last().map_or(0, |parity| u32::from(*parity))
     }
 
-    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let (model, tasks) = (facts.model, facts.view.task.index());
-        let body = || BodySketch::new(0, parameter_sketches(&self.asset_shapes(model, tasks)));
+        let body = || BodyShape::new(0, parameter_sketches(&self.asset_shapes(model, tasks)));
         let earlier =
-            (tasks > 0).then(|| AssetSketch { name: EARLIER, version: tasks as u32, body: body() });
+            (tasks > 0).then(|| AssetSpec { name: EARLIER, version: tasks as u32, body: body() });
         earlier.into_iter().collect()
     }
 
     fn assets(
         &self,
         tasks: &Tasks,
-        _seat: &Seat,
-        _lab: &Lab,
+        _seat: &Participant,
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(tasks.asset().cloned().into_iter().collect())
     }
@@ -187,7 +187,7 @@ impl Answer<Tasks> for Lorm {
         model: &ModelFacts,
         tasks: &Tasks,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let merged = match tasks.is_over() && tasks.finished() > 1 {
             true => tasks.merged(&self.layers(model))?,
@@ -207,7 +207,7 @@ impl Answer<Tasks> for Lorm {
         _task: usize,
         sent: &Message,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let network = Lorm::averaged(&earlier_in(sent)?, theta)?;
         Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &network)?)))

@@ -11,7 +11,7 @@ use crate::methods::parts::{ClientContext, FinalExchange, UploadExtras};
 use crate::methods::regression::{Layer, values_of};
 use crate::model::{Factor, ParameterSet, lora_name};
 use crate::numerics::regression_mean::Moments;
-use crate::policy::{Figures, Lab, ModelFacts, Place, PolicyError, SketchFacts};
+use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, RunContext, TensorSpec};
 use crate::wire::{Kind, Section};
 
 impl Lorm {
@@ -25,7 +25,7 @@ impl Lorm {
         &self,
         member: &Client<'_, ()>,
         now: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
         let earlier = earlier_in(member.down)?;
         let network = Classifier::frozen(&lab.backbone, &Lorm::averaged(&earlier, now)?)?;
@@ -34,7 +34,7 @@ impl Lorm {
 }
 
 impl UploadExtras<()> for Lorm {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let layers = self.measured(facts.model);
         let moments = layers.iter().map(|layer| self.statistics.place(layer));
         [sample_count()].into_iter().chain(moments).collect()
@@ -69,7 +69,7 @@ impl FinalExchange<(), Tasks> for Lorm {
         true
     }
 
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let layers = self.layers(facts.model).into_iter();
         layers.map(|(_, _, layer)| self.statistics.place(&layer)).collect()
     }
@@ -78,14 +78,14 @@ impl FinalExchange<(), Tasks> for Lorm {
         &self,
         &ClientContext { model, lab, .. }: &ClientContext<'_>,
         member: &mut Client<'_, ()>,
-    ) -> Result<(Vec<Section>, Figures), PolicyError> {
+    ) -> Result<(Vec<Section>, Metrics), PolicyError> {
         let moments = self.measure(member, &member.received, lab)?;
         let layers = self.layers(model).into_iter().map(|(_, _, layer)| layer);
         let tensors = self.statistics.tensors(&layers.collect::<Vec<_>>(), &moments)?;
         Ok((vec![Section::new(Kind::Statistics, tensors)], Vec::new()))
     }
 
-    fn aggregate(&self, tasks: &mut Tasks, closing: Closing<'_>) -> Result<Figures, PolicyError> {
+    fn aggregate(&self, tasks: &mut Tasks, closing: Closing<'_>) -> Result<Metrics, PolicyError> {
         let Closing { model, before, folded, .. } = closing;
         let mut reported = Vec::new();
         for (block, place, layer) in self.layers(model) {

@@ -10,13 +10,13 @@ use crate::methods::regression::{
 use crate::model::{Factor, Parameter, ParameterSet, is_lora, lora_name};
 use crate::numerics::regression_mean::regression_mean;
 use crate::policy::{
-    Figures, Holdings, Lab, Layout, Message, ModelFacts, Period, PolicyError, RoundContext,
-    Service, SketchFacts, Veto,
+    Capability, ExchangeFacts, MemoryFootprint, Message, MessageSpec, Metrics, ModelFacts,
+    PolicyError, Restriction, RoundContext, RunContext, Stage,
 };
 use crate::wire::{Kind, NamedTensor, Section};
 
 impl TransformUpload for Lorm {
-    fn layout(&self, facts: &SketchFacts<'_>, mut upload: Layout) -> Layout {
+    fn layout(&self, facts: &ExchangeFacts<'_>, mut upload: MessageSpec) -> MessageSpec {
         let factor = self.trained(facts.round_in_phase);
         for (block, place, layer) in self.layers(facts.model) {
             // The answers of B are to what A makes of the inputs.
@@ -31,7 +31,7 @@ impl TransformUpload for Lorm {
 
     fn transform(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         mut upload: Message,
     ) -> Result<Message, PolicyError> {
@@ -57,9 +57,9 @@ impl TransformUpload for Lorm {
         Ok(upload)
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         let why = "its server multiplies the factors of each client by that client's own moments";
-        Veto::against(&[Service::Secure], why)
+        Restriction::against(&[Capability::SecureAggregation], why)
     }
 }
 
@@ -69,7 +69,7 @@ impl ServerUpdate<Tasks> for Lorm {
         _tasks: &mut Tasks,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let Closing { model, shared, before, folded, round, .. } = closing;
         let factor = self.trained(round.round_in_phase);
         for (block, place, layer) in self.layers(model) {
@@ -100,8 +100,8 @@ impl ServerUpdate<Tasks> for Lorm {
         &self,
         tasks: &mut Tasks,
         theta: &ParameterSet,
-        _period: &Period,
-        _lab: &Lab,
+        _period: &Stage,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         tasks.finish(theta.filter(is_lora));
         Ok(())
@@ -137,7 +137,7 @@ impl ServerUpdate<Tasks> for Lorm {
     }
 
     /// Parameters and the pairs of all tasks in f32; products and moments of tasks, and the sums of a round, in f64.
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let count = |shapes: Vec<(String, Vec<usize>)>| -> usize {
             shapes.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
         };
@@ -151,6 +151,6 @@ impl ServerUpdate<Tasks> for Lorm {
         let of_tasks = tasks * inputs * self.rank as usize + moments(blocks);
         let of_round = moments(self.measured(model)) + pair + head;
         let server = 4 * (pair * (tasks + 1) + head) + 8 * (of_tasks + of_round);
-        Some(Holdings { server: server as u64, client: 0 })
+        Some(MemoryFootprint { server: server as u64, client: 0 })
     }
 }

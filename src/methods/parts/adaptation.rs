@@ -9,7 +9,9 @@ use crate::methods::averaged::{Cut, Direction, Parameters, Requirement};
 use crate::methods::head_form::HeadForm;
 use crate::model::{Norms, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Figures, Lab, ModelFacts, PolicyError, Predictor, Seat, Veto, WireForm};
+use crate::policy::{
+    Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RunContext, WireForm,
+};
 
 /// Parameters that train: a whole network, a head, a prompt, low-rank pairs, adapters.
 pub trait Adaptation {
@@ -23,7 +25,7 @@ pub trait Adaptation {
     fn initial(
         &self,
         model: &ModelFacts,
-        lab: &Lab,
+        lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError>;
 
@@ -80,12 +82,12 @@ pub trait Adaptation {
     fn metrics(
         &self,
         model: &ModelFacts,
-        seat: &Seat,
+        seat: &Participant,
         trained: &ParameterSet,
         loader: &Loader,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let _ = (model, seat, trained, loader);
-        Ok(Figures::new())
+        Ok(Metrics::new())
     }
 
     /// Returns a model of these whole parameters that answers as the method does after a task.
@@ -97,7 +99,7 @@ pub trait Adaptation {
         model: &ModelFacts,
         task: usize,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let prompting = self.prompting(model, task, false);
         Ok(Arc::new(Classifier::frozen_with(&lab.backbone, theta, prompting)?))
@@ -109,7 +111,7 @@ pub trait Adaptation {
     }
 
     /// Returns services that such parameters cannot bear.
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::ParameterSet;
-use crate::policy::{Lab, Message, ModelFacts, PolicyError, Predictor};
+use crate::policy::{Message, ModelFacts, PolicyError, Predictor, RunContext};
 
 /// Predictors that need more than the parameters; where there is none the adaptation's answers.
 pub trait Answer<M> {
@@ -16,7 +16,7 @@ pub trait Answer<M> {
         model: &ModelFacts,
         memory: &M,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError>;
 
     /// Returns the predictor of a client before its upload is averaged: of these whole parameters, of which it trained
@@ -30,7 +30,7 @@ pub trait Answer<M> {
         task: usize,
         sent: &Message,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let _ = (model, task, sent, theta, lab);
         Ok(None)

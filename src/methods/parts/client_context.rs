@@ -1,7 +1,7 @@
 //! Surroundings of a client's part of a round.
 
 use super::SharedModel;
-use crate::policy::{Lab, ModelFacts};
+use crate::policy::{ModelFacts, RunContext};
 
 /// Surroundings of a client's part of a round.
 #[derive(Clone, Copy)]
@@ -11,5 +11,5 @@ pub struct ClientContext<'a> {
     /// Parameters that train.
     pub shared: SharedModel<'a>,
     /// The client's lab.
-    pub lab: &'a Lab,
+    pub lab: &'a RunContext,
 }

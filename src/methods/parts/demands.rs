@@ -2,7 +2,7 @@
 
 use super::Parts;
 use crate::methods::averaged::{Memory, Requirement};
-use crate::policy::{ClientState, Veto};
+use crate::policy::{ClientState, Restriction};
 
 impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     /// Returns requirements of the parts on a scenario.
@@ -14,7 +14,7 @@ impl<S: ClientState, M: Memory> Parts<'_, S, M> {
     }
 
     /// Returns services that the layouts would allow and a part cannot bear; the reason that counts is the first.
-    pub fn vetoes(&self) -> Vec<Veto> {
+    pub fn vetoes(&self) -> Vec<Restriction> {
         let mut vetoes = self.local.vetoes();
         vetoes.extend(self.upload.vetoes());
         vetoes.extend(self.transform.into_iter().flat_map(|transform| transform.vetoes()));

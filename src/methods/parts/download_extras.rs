@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use crate::policy::{
-    Asset, AssetSketch, Lab, Message, ModelFacts, Place, PolicyError, RoundContext, Seat,
-    SketchFacts,
+    Asset, AssetSpec, ExchangeFacts, Message, ModelFacts, Participant, PolicyError, RoundContext,
+    RunContext, TensorSpec,
 };
 use crate::wire::Section;
 
 /// Tensors, control fields and assets of a download beside parameters.
 pub trait DownloadExtras<M> {
     /// Returns the places of the tensors of every download.
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let _ = facts;
         Vec::new()
     }
 
     /// Returns true if downloads may hold less than the places: what the server knows by then.
-    fn is_upper_bound(&self, facts: &SketchFacts<'_>) -> bool {
+    fn is_upper_bound(&self, facts: &ExchangeFacts<'_>) -> bool {
         let _ = facts;
         false
     }
@@ -40,7 +40,7 @@ pub trait DownloadExtras<M> {
         &self,
         model: &ModelFacts,
         memory: &M,
-        seat: &Seat,
+        seat: &Participant,
     ) -> Result<Vec<Section>, PolicyError> {
         let _ = (model, memory, seat);
         Ok(Vec::new())
@@ -52,7 +52,7 @@ pub trait DownloadExtras<M> {
     }
 
     /// Returns control fields of as many bytes as downloads will have.
-    fn field_template(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
+    fn field_template(&self, facts: &ExchangeFacts<'_>) -> Vec<u8> {
         let _ = facts;
         Vec::new()
     }
@@ -70,7 +70,7 @@ pub trait DownloadExtras<M> {
     }
 
     /// Returns assets that the downloads of a task's training name, behind the previous model.
-    fn asset_sketches(&self, facts: &SketchFacts<'_>) -> Vec<AssetSketch> {
+    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let _ = facts;
         Vec::new()
     }
@@ -79,7 +79,12 @@ pub trait DownloadExtras<M> {
     ///
     /// # Errors
     /// What ends the run.
-    fn assets(&self, memory: &M, seat: &Seat, lab: &Lab) -> Result<Vec<Arc<Asset>>, PolicyError> {
+    fn assets(
+        &self,
+        memory: &M,
+        seat: &Participant,
+        lab: &RunContext,
+    ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         let _ = (memory, seat, lab);
         Ok(Vec::new())
     }

@@ -4,13 +4,14 @@ use super::{ClientContext, LocalTraining, Parts, SharedModel};
 use crate::methods::averaged::{Client, Memory, Weights};
 use crate::model::is_buffer;
 use crate::policy::{
-    ClientState, Lab, ModelFacts, Role, RoundContext, Seat, Weight, one_seat_each,
+    ClientState, ModelFacts, Participant, Role, RoundContext, RunContext, Weight,
+    one_participant_per_client,
 };
 use crate::quantity::ClientId;
 
 impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     /// Returns the surroundings of a client's part of a round.
-    pub fn context<'a>(&'a self, model: &'a ModelFacts, lab: &'a Lab) -> ClientContext<'a>
+    pub fn context<'a>(&'a self, model: &'a ModelFacts, lab: &'a RunContext) -> ClientContext<'a>
     where
         'm: 'a,
     {
@@ -23,7 +24,7 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
         &'a self,
         model: &'a ModelFacts,
         pack: &[Client<'_, S>],
-        lab: &'a Lab,
+        lab: &'a RunContext,
     ) -> LocalTraining<'a, S>
     where
         'm: 'a,
@@ -36,7 +37,7 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     pub fn weight_of(&self, name: &str) -> Weight {
         let tensor = self.upload.weight_tensor();
         match (self.upload.elementwise_weight_prefix(), self.averaging.weights) {
-            (Some(prefix), _) if !is_buffer(name) => Weight::Each(prefix),
+            (Some(prefix), _) if !is_buffer(name) => Weight::Elementwise(prefix),
             (_, Weights::BySamples) => Weight::Sum(tensor),
             (_, Weights::Uniform) => Weight::Presence(tensor),
         }
@@ -63,10 +64,10 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     }
 
     /// Returns the seats of a round.
-    pub fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    pub fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         match self.roles {
             Some(roles) => roles.seats(round, cohort),
-            None => one_seat_each(&round.period, cohort),
+            None => one_participant_per_client(&round.period, cohort),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ClientContext;
 use crate::data::TaskView;
 use crate::methods::averaged::{Client, Closing};
-use crate::policy::{Figures, ModelFacts, Place, PolicyError, SketchFacts};
+use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, TensorSpec};
 use crate::wire::Section;
 
 /// Exchange after the training of a task: everybody who took part gets the parameters once more and answers with a
@@ -23,7 +23,7 @@ pub trait FinalExchange<S, M> {
     }
 
     /// Returns the places of a report.
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place>;
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec>;
 
     /// Returns the tensors of a report, and what the journal says of them.
     ///
@@ -33,13 +33,13 @@ pub trait FinalExchange<S, M> {
         &self,
         context: &ClientContext<'_>,
         member: &mut Client<'_, S>,
-    ) -> Result<(Vec<Section>, Figures), PolicyError>;
+    ) -> Result<(Vec<Section>, Metrics), PolicyError>;
 
     /// Takes in the aggregate of the reports; returns metrics of the round.
     ///
     /// # Errors
     /// What ends the run.
-    fn aggregate(&self, memory: &mut M, closing: Closing<'_>) -> Result<Figures, PolicyError>;
+    fn aggregate(&self, memory: &mut M, closing: Closing<'_>) -> Result<Metrics, PolicyError>;
 
     /// Returns sample passes of a report, for virtual time.
     fn work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {

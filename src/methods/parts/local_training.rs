@@ -1,11 +1,11 @@
 //! The one loop of local training, of all methods that average.
 
 use super::{ClientContext, LocalUpdate, RowQuery, SharedModel};
-use crate::learning::{Classifier, Course, TrainingReport, train_pack};
+use crate::learning::{Classifier, MemberData, TrainingReport, train_pack};
 use crate::methods::averaged::{Client, Direction, Learnt, Objective, Pass, Trained, take_single};
 use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::Domain;
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 
 /// The usual local training of a method, which minimizes an objective for all members of a pack at once.
 pub struct LocalTraining<'a, S> {
@@ -19,7 +19,7 @@ pub struct LocalTraining<'a, S> {
 
 impl<'a, S> LocalTraining<'a, S> {
     /// Returns the same in another lab, with another plan of training.
-    pub fn in_lab<'b>(&self, lab: &'b Lab) -> LocalTraining<'b, S>
+    pub fn in_lab<'b>(&self, lab: &'b RunContext) -> LocalTraining<'b, S>
     where
         'a: 'b,
     {
@@ -73,9 +73,10 @@ impl<'a, S> LocalTraining<'a, S> {
         let network =
             Classifier::pack_but(backbone, received, rows, prompting, settings.norms, &stays)?;
         let loader = |member: &Client<'_, S>| {
-            let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
+            let loader =
+                lab.with_frozen_features(lab.train_loader(member.shard), network.frozen_part())?;
             match settings.query {
-                Some(query) => lab.queried(loader, query),
+                Some(query) => lab.with_queries(loader, query),
                 None => Ok(loader),
             }
         };
@@ -83,7 +84,7 @@ impl<'a, S> LocalTraining<'a, S> {
         let courses: Vec<_> = loaders
             .iter()
             .zip(pack)
-            .map(|(loader, member)| Course { loader, key: member.key })
+            .map(|(loader, member)| MemberData { loader, key: member.key })
             .collect();
         let mut objective = objective(&network)?;
         let rule = lab.training.optimiser.clone();

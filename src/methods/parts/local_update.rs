@@ -3,7 +3,7 @@
 use super::{ClientContext, LocalTraining, Workload};
 use crate::learning::Classifier;
 use crate::methods::averaged::{Client, CrossEntropy, Learnt, Objective, Requirement};
-use crate::policy::{PolicyError, Veto};
+use crate::policy::{PolicyError, Restriction};
 
 /// Training of a pack of clients (ClientUpdate of McMahan et al. 2017).
 pub trait LocalUpdate<S> {
@@ -49,7 +49,7 @@ pub trait LocalUpdate<S> {
     }
 
     /// Returns services that such training cannot bear.
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

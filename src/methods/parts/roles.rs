@@ -1,6 +1,6 @@
 //! Division of a cohort by roles.
 
-use crate::policy::{Role, RoundContext, Seat};
+use crate::policy::{Participant, Role, RoundContext};
 use crate::quantity::ClientId;
 
 /// Division of a cohort by roles.
@@ -9,5 +9,5 @@ pub trait Roles {
     fn roles(&self) -> Vec<(Role, &'static str)>;
 
     /// Returns the seats of a round. A pure function.
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat>;
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant>;
 }

@@ -3,7 +3,9 @@
 use crate::methods::averaged::{Closing, Requirement};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Figures, Holdings, Lab, ModelFacts, Period, PolicyError, RoundContext, Veto};
+use crate::policy::{
+    MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext, Stage,
+};
 
 /// Start of a task at the server.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +34,9 @@ pub trait ServerUpdate<M> {
         memory: &mut M,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let _ = (memory, closing, theta);
-        Ok(Figures::new())
+        Ok(Metrics::new())
     }
 
     /// Takes note of what a task leaves.
@@ -45,8 +47,8 @@ pub trait ServerUpdate<M> {
         &self,
         memory: &mut M,
         theta: &ParameterSet,
-        period: &Period,
-        lab: &Lab,
+        period: &Stage,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let _ = (memory, theta, period, lab);
         Ok(())
@@ -59,7 +61,7 @@ pub trait ServerUpdate<M> {
     }
 
     /// Returns bytes that server and clients hold between rounds, if the method knows them beforehand.
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let _ = model;
         None
     }
@@ -70,7 +72,7 @@ pub trait ServerUpdate<M> {
     }
 
     /// Returns services that the step cannot bear.
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

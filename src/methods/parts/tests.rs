@@ -10,8 +10,8 @@ use crate::methods::averaged::{Client, Direction, Requirement, Trained};
 use crate::methods::trainable::{Train, Trainable};
 use crate::model::{BackboneConfig, Norms, PixelShape};
 use crate::policy::{
-    ModelFacts, Period, Place, PolicyError, Role, RoundContext, Service, SketchFacts, Veto,
-    WireForm, one_seat_each,
+    Capability, ExchangeFacts, ModelFacts, PolicyError, Restriction, Role, RoundContext, Stage,
+    TensorSpec, WireForm, one_participant_per_client,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::Section;
@@ -26,7 +26,7 @@ fn second_task() -> TaskView {
 }
 
 fn round() -> RoundContext {
-    RoundContext::alone(&Period::of(Arc::new(second_task()), 3), 0)
+    RoundContext::alone(&Stage::of(Arc::new(second_task()), 3), 0)
 }
 
 /// Training and uploads that cost, ask and restrict.
@@ -41,13 +41,13 @@ impl LocalUpdate<()> for Demanding {
         vec![Requirement::new(|_| None).summarized("for training")]
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "for a reason of training")
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(&[Capability::MixedTasks], "for a reason of training")
     }
 }
 
 impl UploadExtras<()> for Demanding {
-    fn places(&self, _facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, _facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         Vec::new()
     }
 
@@ -64,8 +64,8 @@ impl UploadExtras<()> for Demanding {
         samples as f64 / 2.0
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Secure], "for a reason of uploads")
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(&[Capability::SecureAggregation], "for a reason of uploads")
     }
 }
 
@@ -94,17 +94,17 @@ fn demands_and_costs_of_all_parts_count() {
     let parts = Parts { local: &Demanding, upload: &Demanding, ..plain };
     let plan = &TrainingPlan { epochs: 3, ..TrainingPlan::default() };
     let (model, round) = (&model(WireForm::Full), &round());
-    let seat = &one_seat_each(&round.period, &[ClientId(0)])[0];
+    let seat = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
     let load = Workload { model, seat, round, samples: 4, plan };
     assert_eq!((plain.work(&load), parts.work(&load)), (12.0, 42.0));
     let required: Vec<_> = parts.requirements().into_iter().map(|one| one.summary).collect();
     assert_eq!(required, [Some("for training".to_owned())]);
     let reasons: Vec<_> = parts.vetoes().iter().map(|veto| (veto.service, veto.why)).collect();
-    let training = (Service::Mixed, "for a reason of training");
-    assert_eq!(reasons, [training, (Service::Secure, "for a reason of uploads")]);
+    let training = (Capability::MixedTasks, "for a reason of training");
+    assert_eq!(reasons, [training, (Capability::SecureAggregation, "for a reason of uploads")]);
     // The adaptation's own reason counts where no other part has one.
     assert_eq!(plain.vetoes().len(), 1);
-    assert_eq!(plain.vetoes()[0].service, Service::Mixed);
+    assert_eq!(plain.vetoes()[0].service, Capability::MixedTasks);
 }
 
 #[test]

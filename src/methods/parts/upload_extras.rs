@@ -3,14 +3,16 @@
 use super::ClientContext;
 use crate::methods::averaged::{Client, SAMPLES, Trained, sample_count};
 use crate::model::ParameterSet;
-use crate::policy::{Message, ModelFacts, Place, PolicyError, SketchFacts, UpSize, Veto};
+use crate::policy::{
+    ExchangeFacts, Message, ModelFacts, PolicyError, Restriction, TensorSpec, UploadSize,
+};
 use crate::wire::Section;
 
 /// Tensors of an upload beside parameters; by default the sample count alone. An implementor that sends others names it
 /// among them, if it sends it.
 pub trait UploadExtras<S> {
     /// Returns the places of the tensors, in the order in which they travel.
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let _ = facts;
         vec![sample_count()]
     }
@@ -55,7 +57,7 @@ pub trait UploadExtras<S> {
     }
 
     /// Returns the control fields of an upload whose head begins at this row. `usual` are those of FedAvg.
-    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, usual: Vec<u8>) -> Vec<u8> {
+    fn fields(&self, facts: &ExchangeFacts<'_>, first_row: usize, usual: Vec<u8>) -> Vec<u8> {
         let _ = (facts, first_row);
         usual
     }
@@ -70,8 +72,8 @@ pub trait UploadExtras<S> {
     }
 
     /// Returns when the size of an upload is known.
-    fn size(&self) -> UpSize {
-        UpSize::Static
+    fn size(&self) -> UploadSize {
+        UploadSize::Static
     }
 
     /// Returns sample passes that the tensors cost a client beside its training, for virtual time.
@@ -87,7 +89,7 @@ pub trait UploadExtras<S> {
     }
 
     /// Returns services that the tensors cannot bear.
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

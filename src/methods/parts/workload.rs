@@ -1,7 +1,7 @@
 //! Training of one participant in a round, for virtual time.
 
 use crate::learning::TrainingPlan;
-use crate::policy::{ModelFacts, RoundContext, Seat};
+use crate::policy::{ModelFacts, Participant, RoundContext};
 
 /// Training of one participant in a round, for virtual time.
 #[derive(Clone, Copy)]
@@ -9,7 +9,7 @@ pub struct Workload<'a> {
     /// Dimensions of the model.
     pub model: &'a ModelFacts,
     /// The participant.
-    pub seat: &'a Seat,
+    pub seat: &'a Participant,
     /// Which round it is.
     pub round: &'a RoundContext,
     /// Number of its samples.

@@ -47,7 +47,9 @@ use crate::model::{
     Factor, HeadKind, LoraPlace, LoraShape, Parameter, ParameterSet, PrototypeHead,
 };
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, ModelFacts, Place, PolicyError, Predictor, SketchFacts, UpSize};
+use crate::policy::{
+    ExchangeFacts, ModelFacts, PolicyError, Predictor, RunContext, TensorSpec, UploadSize,
+};
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::Section;
 
@@ -193,7 +195,7 @@ impl Adaptation for PiLora {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &Lab,
+        _lab: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let (classes, dim) = (model.classes, model.backbone.dim());
@@ -219,7 +221,7 @@ impl Adaptation for PiLora {
         _model: &ModelFacts,
         task: usize,
         theta: &ParameterSet,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Classifier::frozen(&lab.backbone, &self.passing(theta, task))?))
     }
@@ -247,7 +249,7 @@ impl LocalUpdate<()> for PiLora {
         })?;
         let dim = model.backbone.dim();
         let told = pack.iter().zip(met).zip(learnt).map(|((member, met), trained)| {
-            let rows = described(&lab.held_counts(member.shard), 1);
+            let rows = described(&lab.shard_label_counts(member.shard), 1);
             Ok(Trained { beside: met.beside(&rows, dim), ..trained? })
         });
         Ok(told.collect())
@@ -255,7 +257,7 @@ impl LocalUpdate<()> for PiLora {
 }
 
 impl UploadExtras<()> for PiLora {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (n, dim) = (described(facts.counts, 1).len(), facts.model.backbone.dim());
         [sample_count()].into_iter().chain(ClassMean::places(n, dim)).collect()
     }
@@ -266,17 +268,17 @@ impl UploadExtras<()> for PiLora {
         member: &Client<'_, ()>,
         trained: &Trained,
     ) -> Result<Vec<Section>, PolicyError> {
-        let rows = described(&context.lab.held_counts(member.shard), 1);
+        let rows = described(&context.lab.shard_label_counts(member.shard), 1);
         let means = Met::told(&rows, &trained.beside);
         Ok([trained.sample_count()?].into_iter().chain(ClassMean::section(&means)).collect())
     }
 
-    fn fields(&self, facts: &SketchFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
+    fn fields(&self, facts: &ExchangeFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
         fields(first_row, &described(facts.counts, 1))
     }
 
-    fn size(&self) -> UpSize {
-        UpSize::FromShard
+    fn size(&self) -> UploadSize {
+        UploadSize::FromShard
     }
 }
 

@@ -7,7 +7,7 @@ use crate::methods::averaged::{Begun, Closing};
 use crate::methods::class_statistics::ClassMean;
 use crate::methods::parts::ServerUpdate;
 use crate::model::{Parameter, ParameterSet, PrototypeHead};
-use crate::policy::{Figures, Kept, Message, PolicyError, Service, Veto};
+use crate::policy::{Capability, KeptUpload, Message, Metrics, PolicyError, Restriction};
 use crate::wire::{MetaReader, WireError};
 
 impl ServerUpdate<Begun> for PiLora {
@@ -16,15 +16,18 @@ impl ServerUpdate<Begun> for PiLora {
         _memory: &mut Begun,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         // The mean of prototypes is none of PILoRA's.
         let before = closing.before.filter(|name| name == PrototypeHead::PROTOTYPES);
         *theta = std::mem::take(theta).merge(&before);
         self.merge(&closing.folded.kept, &closing.round.period.view, theta)
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
-        Veto::against(&[Service::Mixed], "its server weighs prototypes of one task's classes")
+    fn vetoes(&self) -> Vec<Restriction> {
+        Restriction::against(
+            &[Capability::MixedTasks],
+            "its server weighs prototypes of one task's classes",
+        )
     }
 }
 
@@ -32,10 +35,10 @@ impl PiLora {
     /// The prototypes that clients make of theirs, by the reports that count.
     fn merge(
         &self,
-        kept: &[Kept],
+        kept: &[KeptUpload],
         view: &TaskView,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let mut reports = Vec::new();
         let mut clients = Vec::new();
         for upload in kept {

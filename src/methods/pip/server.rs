@@ -9,7 +9,9 @@ use crate::methods::averaged::{Closing, SAMPLES};
 use crate::methods::class_statistics::flag_bytes;
 use crate::methods::parts::{DownloadExtras, ServerUpdate, TaskStart};
 use crate::model::ParameterSet;
-use crate::policy::{Figures, Place, PolicyError, RoundContext, Service, SketchFacts, Veto};
+use crate::policy::{
+    Capability, ExchangeFacts, Metrics, PolicyError, Restriction, RoundContext, TensorSpec,
+};
 use crate::wire::{Dtype, Kind, Section};
 
 /// Returns true if downloads hold prototypes: not in the first round of a task.
@@ -18,15 +20,15 @@ fn is_sent(round_in_phase: u32) -> bool {
 }
 
 impl DownloadExtras<Prototypes> for Pip {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let shape = [facts.view.rows.len(), facts.model.backbone.dim()];
-        let table = |name| Place::new(Kind::Prototypes, name, &shape, Dtype::F32);
+        let table = |name| TensorSpec::new(Kind::Prototypes, name, &shape, Dtype::F32);
         let sent = is_sent(facts.round_in_phase);
         sent.then(|| [MEANS, VARIANCES].map(table)).into_iter().flatten().collect()
     }
 
     /// Of the classes of the task, those that anybody reported.
-    fn is_upper_bound(&self, facts: &SketchFacts<'_>) -> bool {
+    fn is_upper_bound(&self, facts: &ExchangeFacts<'_>) -> bool {
         is_sent(facts.round_in_phase)
     }
 
@@ -41,7 +43,7 @@ impl DownloadExtras<Prototypes> for Pip {
         }
     }
 
-    fn field_template(&self, facts: &SketchFacts<'_>) -> Vec<u8> {
+    fn field_template(&self, facts: &ExchangeFacts<'_>) -> Vec<u8> {
         vec![0; if is_sent(facts.round_in_phase) { flag_bytes(facts.view) } else { 0 }]
     }
 
@@ -63,9 +65,9 @@ impl ServerUpdate<Prototypes> for Pip {
         known: &mut Prototypes,
         Closing { folded, round, .. }: Closing<'_>,
         _theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         if !self.injects() {
-            return Ok(Figures::new());
+            return Ok(Metrics::new());
         }
         let mut reports: BTreeMap<u32, Vec<(f64, Gaussian)>> = BTreeMap::new();
         for kept in &folded.kept {
@@ -94,9 +96,12 @@ impl ServerUpdate<Prototypes> for Pip {
         Ok(vec![("prototypes", known.known.len() as f64)])
     }
 
-    fn vetoes(&self) -> Vec<Veto> {
+    fn vetoes(&self) -> Vec<Restriction> {
         match self.injects() {
-            true => Veto::against(&[Service::Mixed], "its prototypes are of one task's classes"),
+            true => Restriction::against(
+                &[Capability::MixedTasks],
+                "its prototypes are of one task's classes",
+            ),
             false => Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use crate::methods::averaged::{Client, Trained, sample_count};
 use crate::methods::class_statistics::described;
 use crate::methods::parts::{Adaptation, ClientContext, UploadExtras};
 use crate::numerics::gaussian::Diagonal;
-use crate::policy::{Lab, Message, Place, PolicyError, SketchFacts, UpSize};
+use crate::policy::{ExchangeFacts, Message, PolicyError, RunContext, TensorSpec, UploadSize};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// A class is reported from so many samples on.
@@ -19,14 +19,15 @@ impl Pip {
         &self,
         member: &Client<'_, ()>,
         trained: &Trained,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Vec<Diagonal>, PolicyError> {
         let (view, model) = (&member.seat.view, &lab.facts(0));
         let prompting =
             self.base.prompting(model, view.task.index(), self.features == Features::Trained);
         let local = Classifier::frozen_with(&lab.backbone, &trained.parameters, prompting)?;
-        let loader = lab.frozen(lab.statistics_loader(member.shard), local.frozen_part())?;
-        let loader = lab.queried(loader, self.base.prompted.query)?;
+        let loader =
+            lab.with_frozen_features(lab.statistics_loader(member.shard), local.frozen_part())?;
+        let loader = lab.with_queries(loader, self.base.prompted.query)?;
         let mut classes = vec![Vec::new(); view.rows.len()];
         for batch in loader.in_order(lab.evaluation_batch) {
             let batch = batch?;
@@ -41,10 +42,11 @@ impl Pip {
 }
 
 impl UploadExtras<()> for Pip {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (n, dim) = (described(facts.counts, LEAST).len(), facts.model.backbone.dim());
-        let place =
-            |name, shape: &[usize], dtype| Place::new(Kind::Prototypes, name, shape, dtype).kept();
+        let place = |name, shape: &[usize], dtype| {
+            TensorSpec::new(Kind::Prototypes, name, shape, dtype).kept()
+        };
         let mut places = vec![sample_count()];
         if n > 0 {
             places.push(place(MEANS, &[n, dim], Dtype::F32));
@@ -84,14 +86,14 @@ impl UploadExtras<()> for Pip {
     }
 
     /// Those of DualPrompt, and the head rows of the classes.
-    fn fields(&self, facts: &SketchFacts<'_>, _first_row: usize, usual: Vec<u8>) -> Vec<u8> {
+    fn fields(&self, facts: &ExchangeFacts<'_>, _first_row: usize, usual: Vec<u8>) -> Vec<u8> {
         let mut rows = MetaWriter::new();
         rows.u32s(&described(facts.counts, LEAST));
         [usual, rows.finish()].concat()
     }
 
-    fn size(&self) -> UpSize {
-        UpSize::FromShard
+    fn size(&self) -> UploadSize {
+        UploadSize::FromShard
     }
 
     /// A forward pass for the features.

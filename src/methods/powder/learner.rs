@@ -7,25 +7,25 @@ use candle_core::{Device, Tensor};
 
 use super::Powder;
 use super::distillation::{NotTrue, batch_shares};
-use super::messages::{Looks, SlotDown, learnt};
-use super::prompts::{SlotPrompts, is_own};
+use super::messages::{ClientTaskDownload, Looks, learnt};
+use super::prompts::{ClientTaskPrompts, is_own};
 use super::similarity::Attention;
 use crate::data::{Batch, Loader, Shard};
 use crate::learning::prompting::ComponentPart;
 use crate::learning::{
-    Classifier, Course, LearningError, PackBatch, QueryView, TrainingReport, train_pack,
+    Classifier, LearningError, MemberData, PackBatch, QueryView, TrainingReport, train_pack,
 };
 use crate::model::ops;
 use crate::model::{FrozenPart, ParameterSet, prompts};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Failure, Lab, Member, Message, Outcome, PolicyError, Seat};
+use crate::policy::{ClientResult, Failure, Member, Message, Participant, PolicyError, RunContext};
 
 /// One client and its slot_down.
 #[derive(Clone, Copy, Debug)]
 pub struct Learner<'a> {
-    pub seat: &'a Seat,
+    pub seat: &'a Participant,
     /// What it was sent.
-    pub slot_down: &'a SlotDown,
+    pub slot_down: &'a ClientTaskDownload,
     /// Its samples.
     pub shard: &'a Shard,
     /// The address of what is drawn.
@@ -34,7 +34,7 @@ pub struct Learner<'a> {
 
 impl<'a> Learner<'a> {
     /// A member of a pack and what it was sent.
-    pub fn of((member, slot_down): (&'a Member, &'a SlotDown)) -> Learner<'a> {
+    pub fn of((member, slot_down): (&'a Member, &'a ClientTaskDownload)) -> Learner<'a> {
         Learner { seat: &member.seat, slot_down, shard: &member.shard, key: member.key }
     }
 
@@ -96,9 +96,9 @@ impl Powder {
     pub fn learn(
         &self,
         learners: &[Learner<'_>],
-        lab: &Lab,
+        lab: &RunContext,
         companion: &mut dyn Companion,
-    ) -> Vec<Result<Outcome, Failure>> {
+    ) -> Vec<Result<ClientResult, Failure>> {
         match self.train_slots(learners, lab, companion) {
             Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
             Err(error) => Failure::of_all(learners.len(), error),
@@ -108,9 +108,9 @@ impl Powder {
     fn train_slots(
         &self,
         learners: &[Learner<'_>],
-        lab: &Lab,
+        lab: &RunContext,
         companion: &mut dyn Companion,
-    ) -> Result<Vec<Result<Outcome, PolicyError>>, PolicyError> {
+    ) -> Result<Vec<Result<ClientResult, PolicyError>>, PolicyError> {
         let Some(first) = learners.first() else { return Ok(Vec::new()) };
         let classes = first.slot_down.class_shares.len();
         let received: Vec<ParameterSet> =
@@ -123,16 +123,18 @@ impl Powder {
         let distils = first.slot_down.teaches && self.config.kd_weight > 0.0 && classes > 2;
         let teacher = distils.then(|| model(false)).transpose()?;
         let loader = |learner: &Learner<'_>| {
-            let loader = lab.frozen(lab.train_loader(learner.shard), student.frozen_part())?;
-            lab.queried(loader, self.config.query)
+            let loader =
+                lab.with_frozen_features(lab.train_loader(learner.shard), student.frozen_part())?;
+            lab.with_queries(loader, self.config.query)
         };
         let loaders = learners.iter().map(loader).collect::<Result<Vec<Loader>, _>>()?;
-        let courses: Vec<Course<'_>> = loaders
+        let courses: Vec<MemberData<'_>> = loaders
             .iter()
             .zip(learners)
-            .map(|(loader, learner)| Course { loader, key: learner.key })
+            .map(|(loader, learner)| MemberData { loader, key: learner.key })
             .collect();
-        let slot_downs = SlotDowns { powder: self, learners, lab, student: &student, teacher };
+        let slot_downs =
+            ClientTaskDownloads { powder: self, learners, lab, student: &student, teacher };
         let plan = &lab.training;
         let mut optimiser = plan.optimiser.clone().over_pack(student.vars(), student.members());
         let reports = train_pack(plan, &mut optimiser, student.variables(), &courses, |batch| {
@@ -141,25 +143,30 @@ impl Powder {
         let layout = learnt(&self.shape, classes);
         let outcome = |(all, report): (ParameterSet, Result<_, LearningError>)| {
             let metrics = TrainingReport::metrics(&report?);
-            Ok(Outcome { up: Message::filling(&layout, all.filter(is_own), [])?, metrics })
+            Ok(ClientResult { upload: Message::filling(&layout, all.filter(is_own), [])?, metrics })
         };
         Ok(student.pack_parameters()?.into_iter().zip(reports).map(outcome).collect())
     }
 
     /// How slots are prompted; without tokens nothing of them trains.
-    pub(super) fn prompting(&self, trains: bool) -> SlotPrompts {
+    pub(super) fn prompting(&self, trains: bool) -> ClientTaskPrompts {
         let blocks = self.shape.blocks.clone();
-        SlotPrompts { blocks, trains: trains && self.shape.length > 0, form: self.shape.form }
+        ClientTaskPrompts { blocks, trains: trains && self.shape.length > 0, form: self.shape.form }
     }
 
     /// Answers what the samples of a member attend to in what it was sent.
     ///
     /// # Errors
     /// When samples cannot be read.
-    pub fn look(&self, member: &Member, down: &Message, lab: &Lab) -> Result<Outcome, PolicyError> {
+    pub fn look(
+        &self,
+        member: &Member,
+        down: &Message,
+        lab: &RunContext,
+    ) -> Result<ClientResult, PolicyError> {
         let (rows, looks) = (&member.seat.view.rows, Looks::read(down)?);
         let found = self.attention(rows, &member.shard, &looks, lab)?;
-        Ok(Outcome { up: found.write(&self.shape)?, metrics: Vec::new() })
+        Ok(ClientResult { upload: found.write(&self.shape)?, metrics: Vec::new() })
     }
 
     /// What the samples of a shard, all of these head rows, attend to.
@@ -168,12 +175,12 @@ impl Powder {
         rows: &Range<usize>,
         shard: &Shard,
         looks: &Looks,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Attention, PolicyError> {
         let (classes, shape) = (rows.len(), &self.shape);
         let width = shape.scores(looks.slots.len());
         let (mut sums, mut counts) = (vec![0f64; classes * width], vec![0u32; classes]);
-        let loader = lab.queried(lab.statistics_loader(shard), QueryView::Clean)?;
+        let loader = lab.with_queries(lab.statistics_loader(shard), QueryView::Clean)?;
         for batch in loader.in_order(lab.evaluation_batch) {
             let batch = batch?;
             let queries = queries_of(&batch, lab)?;
@@ -207,7 +214,7 @@ impl Powder {
 }
 
 /// Queries of a batch: its own, or those of its pixels.
-fn queries_of(batch: &Batch, lab: &Lab) -> Result<Tensor, PolicyError> {
+fn queries_of(batch: &Batch, lab: &RunContext) -> Result<Tensor, PolicyError> {
     match batch.queries(&lab.device)? {
         Some(queries) => Ok(queries),
         None => Ok(lab.backbone.frozen(&lab.pixels(batch)?, FrozenPart::Whole)?),
@@ -215,15 +222,15 @@ fn queries_of(batch: &Batch, lab: &Lab) -> Result<Tensor, PolicyError> {
 }
 
 /// A pack at work.
-struct SlotDowns<'a> {
+struct ClientTaskDownloads<'a> {
     powder: &'a Powder,
     learners: &'a [Learner<'a>],
-    lab: &'a Lab,
+    lab: &'a RunContext,
     student: &'a Classifier,
     teacher: Option<Classifier>,
 }
 
-impl SlotDowns<'_> {
+impl ClientTaskDownloads<'_> {
     /// The loss of each member, `(members)`.
     fn losses(
         &self,

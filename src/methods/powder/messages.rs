@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use super::prompts::OWN_SHARE;
-use super::shape::SlotShape;
+use super::shape::ClientTaskShape;
 use super::similarity::Attention;
 use crate::model::{LinearHead, Parameter, ParameterSet};
-use crate::policy::{Layout, Message, Place, UpSize};
+use crate::policy::{Message, MessageSpec, TensorSpec, UploadSize};
 use crate::wire::Values::{F32, F64, U32};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, WireError};
 
@@ -20,7 +20,7 @@ const COUNTS: &str = "counts";
 
 /// A slot and what it needs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SlotDown {
+pub struct ClientTaskDownload {
     /// The slot's components and head, and what other slots give to its mixtures; nothing where there is a table.
     pub parameters: ParameterSet,
     /// All slots, from which the receiver takes the same.
@@ -44,14 +44,14 @@ pub struct SharedTable {
     pub mixes: bool,
 }
 
-impl SlotDown {
+impl ClientTaskDownload {
     /// A slot_down in so many classes, which uses other slots or not, with a table of so many slots or without.
     pub fn layout(
-        shape: &SlotShape,
+        shape: &ClientTaskShape,
         classes: usize,
         (teaches, mixes): (bool, bool),
         table: Option<usize>,
-    ) -> Layout {
+    ) -> MessageSpec {
         let mut extra = vec![statistic(CLASS_SHARES, &[classes], Dtype::F32)];
         let mut parameters = shape.own(classes);
         match table {
@@ -65,11 +65,11 @@ impl SlotDown {
         }
         let mut control = MetaWriter::new();
         control.bool(false).bool(teaches).bool(table.is_some()).bool(table.is_some() && mixes);
-        Layout {
+        MessageSpec {
             control: control.finish(),
             parameters: places(parameters),
             extra,
-            ..Layout::default()
+            ..MessageSpec::default()
         }
     }
 
@@ -77,10 +77,10 @@ impl SlotDown {
     ///
     /// # Errors
     /// Where it is no slot_down about slots of this shape.
-    pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
+    pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let (about, classes) = ((self.teaches, self.is_mixed()), self.class_shares.len());
         let slots = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
-        let layout = SlotDown::layout(shape, classes, about, slots);
+        let layout = ClientTaskDownload::layout(shape, classes, about, slots);
         let class_shares = F32(self.class_shares.into());
         match self.table {
             None => Message::filling(&layout, self.parameters, [class_shares]),
@@ -95,14 +95,14 @@ impl SlotDown {
     ///
     /// # Errors
     /// Where a message is something else.
-    pub fn read(message: &Message) -> Result<SlotDown, WireError> {
+    pub fn read(message: &Message) -> Result<ClientTaskDownload, WireError> {
         let mut fields = fields_of(message, false)?;
         let (teaches, shared, mixes) = (fields.bool()?, fields.bool()?, fields.bool()?);
         fields.finish()?;
         let class_shares = message.tensor(Kind::Statistics, CLASS_SHARES)?.as_f32()?.to_vec();
         let parameters = message.parameters.clone();
         if !shared {
-            return Ok(SlotDown { parameters, table: None, teaches, class_shares });
+            return Ok(ClientTaskDownload { parameters, table: None, teaches, class_shares });
         }
         let slot = message.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
         let weights = message.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
@@ -111,7 +111,7 @@ impl SlotDown {
             return Err(WireError::Malformed(format!("no slot {slot} in a table")));
         }
         let table = Some(SharedTable { parameters, slot, weights, mixes });
-        Ok(SlotDown { parameters: ParameterSet::new(), table, teaches, class_shares })
+        Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, teaches, class_shares })
     }
 
     /// Whether the slot uses others.
@@ -121,7 +121,7 @@ impl SlotDown {
     }
 
     /// The slot's parameters and what is mixed with them, wherever they come from.
-    pub fn received(&self, shape: &SlotShape) -> ParameterSet {
+    pub fn received(&self, shape: &ClientTaskShape) -> ParameterSet {
         let Some(table) = &self.table else { return self.parameters.clone() };
         let slots = shape.slots_of(&table.parameters, self.class_shares.len());
         let place = table.slot as usize;
@@ -139,11 +139,11 @@ impl SlotDown {
 }
 
 /// A slot of so many classes as its owner has trained it.
-pub fn learnt(shape: &SlotShape, classes: usize) -> Layout {
+pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
     let mut control = MetaWriter::new();
     control.bool(false);
-    let parameters = places(shape.own(classes)).into_iter().map(Place::kept).collect();
-    Layout { control: control.finish(), ..Layout::of(parameters) }
+    let parameters = places(shape.own(classes)).into_iter().map(TensorSpec::kept).collect();
+    MessageSpec { control: control.finish(), ..MessageSpec::of(parameters) }
 }
 
 /// Keys and attention of slots, each as it mixed them when it was last worked on.
@@ -157,17 +157,17 @@ pub struct Looks {
 
 impl Looks {
     /// Components of these slots.
-    pub fn layout(shape: &SlotShape, slots: &[u32]) -> Layout {
+    pub fn layout(shape: &ClientTaskShape, slots: &[u32]) -> MessageSpec {
         let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
         let extra = shape.looks(slots.len()).into_iter().map(place).collect();
-        Layout { control: looking_at(slots), extra, ..Layout::default() }
+        MessageSpec { control: looking_at(slots), extra, ..MessageSpec::default() }
     }
 
     /// As they travel.
     ///
     /// # Errors
     /// Where they are not components of this shape.
-    pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
+    pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let layout = Looks::layout(shape, &self.slots);
         let values = layout.extra.iter().map(|place| {
             let found = self.parameters.get(&place.name);
@@ -198,20 +198,20 @@ impl Looks {
 impl Attention {
     /// What samples of so many classes attend to in these slots. Slots that were trained since count, too, so nobody
     /// knows beforehand how many there are.
-    pub fn layout(shape: &SlotShape, classes: usize, slots: &[u32]) -> Layout {
+    pub fn layout(shape: &ClientTaskShape, classes: usize, slots: &[u32]) -> MessageSpec {
         let extra = vec![
             similarity(MEANS, &[classes, shape.scores(slots.len())], Dtype::F32).kept(),
             similarity(COUNTS, &[classes], Dtype::U32).kept(),
         ];
-        let size = UpSize::FromValues;
-        Layout { control: looking_at(slots), extra, size, ..Layout::default() }
+        let size = UploadSize::FromValues;
+        MessageSpec { control: looking_at(slots), extra, size, ..MessageSpec::default() }
     }
 
     /// As it travels.
     ///
     /// # Errors
     /// Where it is not about components of this shape.
-    pub fn write(self, shape: &SlotShape) -> Result<Message, WireError> {
+    pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let layout = Attention::layout(shape, self.counts.len(), &self.over);
         let values = [F32(self.means.into()), U32(self.counts.into())];
         Message::filling(&layout, ParameterSet::new(), values)
@@ -231,18 +231,18 @@ impl Attention {
     }
 }
 
-fn statistic(name: &str, shape: &[usize], dtype: Dtype) -> Place {
-    Place::new(Kind::Statistics, name, shape, dtype)
+fn statistic(name: &str, shape: &[usize], dtype: Dtype) -> TensorSpec {
+    TensorSpec::new(Kind::Statistics, name, shape, dtype)
 }
 
 /// What travels for similarities alone, of a kind of its own: the release computes them where the images are and sends
 /// nothing, so that these bytes are not Powder's.
-fn similarity(name: &str, shape: &[usize], dtype: Dtype) -> Place {
-    Place::new(Kind::Similarity, name, shape, dtype)
+fn similarity(name: &str, shape: &[usize], dtype: Dtype) -> TensorSpec {
+    TensorSpec::new(Kind::Similarity, name, shape, dtype)
 }
 
-fn places(parameters: Vec<(String, Vec<usize>)>) -> Vec<Place> {
-    parameters.into_iter().map(|(name, shape)| Place::parameter(name, &shape)).collect()
+fn places(parameters: Vec<(String, Vec<usize>)>) -> Vec<TensorSpec> {
+    parameters.into_iter().map(|(name, shape)| TensorSpec::parameter(name, &shape)).collect()
 }
 
 fn looking_at(slots: &[u32]) -> Vec<u8> {

@@ -58,13 +58,13 @@ use std::sync::Arc;
 pub use config::{Downlink, Lend, PowderConfig, Similarity};
 pub use distillation::{NotTrue, batch_shares};
 pub use learner::{Companion, Learner, Step};
-pub use messages::{Looks, SharedTable, SlotDown, learnt};
-pub use predictor::{SlotModel, SlotModels};
-pub use prompts::{OWN_SHARE, OWN_TOKENS, SlotPrompts, is_own, others_name};
+pub use messages::{ClientTaskDownload, Looks, SharedTable, learnt};
+pub use predictor::{ClientTaskModel, ClientTaskModels};
+pub use prompts::{ClientTaskPrompts, OWN_SHARE, OWN_TOKENS, is_own, others_name};
 pub use server::PowderServer;
-pub use shape::{SlotForm, SlotShape};
+pub use shape::{ClientTaskForm, ClientTaskShape};
 pub use similarity::{Attention, Likeness, most_similar};
-pub use table::{Slot, SlotKey, SlotTable};
+pub use table::{ClientTaskEntry, ClientTaskKey, ClientTaskTable};
 
 use super::Requirement;
 use super::entry::MethodEntry;
@@ -73,8 +73,9 @@ use super::recipe::Recipe;
 use crate::learning::TrainingPlan;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    CohortRule, Failure, Lab, Layout, Member, Message, MessageKind, Method, MethodProfile,
-    ModelFacts, Outcome, Period, Phase, PolicyError, RoundContext, RoundWork, Server, SketchFacts,
+    ClientResult, CohortRule, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
+    Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork, RunContext,
+    Server, Stage,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -83,7 +84,7 @@ pub struct Powder {
     /// The settings.
     pub config: PowderConfig,
     /// Names and sizes.
-    pub shape: SlotShape,
+    pub shape: ClientTaskShape,
     /// Head rows of all slots together.
     classes: usize,
 }
@@ -98,7 +99,7 @@ const MIXED: usize = 2;
 impl Powder {
     /// The method for a model of these dimensions.
     pub fn new(config: PowderConfig, facts: &ModelFacts) -> Powder {
-        let shape = SlotShape::new(&config, facts);
+        let shape = ClientTaskShape::new(&config, facts);
         Powder { config, shape, classes: facts.classes }
     }
 
@@ -107,7 +108,7 @@ impl Powder {
     pub fn side_by_side(config: PowderConfig, facts: &ModelFacts) -> Powder {
         let downlink = Downlink::Table;
         let mut powder = Powder::new(PowderConfig { downlink, top: 1, ..config }, facts);
-        powder.shape.form = SlotForm::Prefixes;
+        powder.shape.form = ClientTaskForm::Prefixes;
         powder
     }
 
@@ -136,23 +137,23 @@ impl Powder {
 
     /// Whether the server finds out which slots are similar.
     fn looks_at_server(&self) -> bool {
-        self.shape.form == SlotForm::Tokens && self.config.similarity == Similarity::Server
+        self.shape.form == ClientTaskForm::Tokens && self.config.similarity == Similarity::Server
     }
 
     fn likeness(&self) -> Likeness {
-        let SlotShape { blocks, components, .. } = &self.shape;
+        let ClientTaskShape { blocks, components, .. } = &self.shape;
         let exponent = self.config.exponent;
         Likeness { blocks: blocks.len(), components: *components, exponent }
     }
 }
 
 /// The slots that can have begun in a period, if everybody has moved every time.
-fn begun(SketchFacts { model, period, .. }: &SketchFacts<'_>) -> Vec<u32> {
+fn begun(ExchangeFacts { model, period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
     (0..(model.clients * (period.index() + 1)) as u32).collect()
 }
 
 impl Method for Powder {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         lab.backbone.config().blocks_for("a prompt")?;
         Ok(Box::new(PowderServer::new(Arc::new(self.clone()), init)))
     }
@@ -161,9 +162,9 @@ impl Method for Powder {
         MethodProfile::default()
     }
 
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         let (first, last) = (period.task.index() == 0, period.task.index() + 1 == period.tasks);
-        let similar = self.shape.form == SlotForm::Tokens;
+        let similar = self.shape.form == ClientTaskForm::Tokens;
         let mixes = self.config.transfer && (self.config.lend == Lend::Begun || !first);
         let asks = similar && self.config.similarity == Similarity::Clients;
         let look = |rounds, cohort| Phase::new("look", rounds, cohort);
@@ -178,13 +179,18 @@ impl Method for Powder {
     }
 
     /// A slot is what its owner last sent: all of it is kept.
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match (message, Powder::trains(facts.phase)) {
             (MessageKind::Download, false) => Looks::layout(&self.shape, &begun(facts)),
             (MessageKind::Download, true) => {
                 let table = (self.config.downlink == Downlink::Table).then(|| self.slots(classes));
-                SlotDown::layout(&self.shape, classes, (false, Powder::mixes(facts.phase)), table)
+                ClientTaskDownload::layout(
+                    &self.shape,
+                    classes,
+                    (false, Powder::mixes(facts.phase)),
+                    table,
+                )
             }
             (_, true) => learnt(&self.shape, classes),
             (_, false) => Attention::layout(&self.shape, classes, &begun(facts)),
@@ -192,9 +198,9 @@ impl Method for Powder {
     }
 
     /// Nobody knew beforehand how long attention would be; it has to be of all classes and of whole slots.
-    fn lift(
+    fn transform_upload(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         _sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
@@ -219,13 +225,17 @@ impl Method for Powder {
         }
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         if !members.iter().all(|member| Powder::trains(member.phase)) {
-            let look = |member: &Member| Ok(self.look(member, &member.down, lab)?);
+            let look = |member: &Member| Ok(self.look(member, &member.download, lab)?);
             return members.iter().map(look).collect();
         }
-        let slot_downs = members.iter().map(|member| SlotDown::read(&member.down));
-        let slot_downs: Vec<SlotDown> = match slot_downs.collect::<Result<_, _>>() {
+        let slot_downs = members.iter().map(|member| ClientTaskDownload::read(&member.download));
+        let slot_downs: Vec<ClientTaskDownload> = match slot_downs.collect::<Result<_, _>>() {
             Ok(slot_downs) => slot_downs,
             Err(error) => return Failure::of_all(members.len(), error),
         };

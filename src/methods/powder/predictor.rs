@@ -8,11 +8,11 @@ use candle_core::{Device, Tensor};
 use crate::data::Batch;
 use crate::learning::Classifier;
 use crate::model::{Backbone, FrozenPart};
-use crate::policy::{Lab, PolicyError, Predictor, Scope};
+use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
 /// What a slot answers.
 #[derive(Clone, Debug)]
-pub struct SlotModel {
+pub struct ClientTaskModel {
     /// Its head rows among all.
     pub rows: Range<usize>,
     /// Its tokens and head.
@@ -23,17 +23,21 @@ pub struct SlotModel {
 /// largest score of all wins. Rows that several slots have get the mean of their scores; rows that nobody trained
 /// never win.
 #[derive(Clone)]
-pub struct SlotModels {
+pub struct ClientTaskModels {
     backbone: Arc<Backbone>,
-    slots: Vec<SlotModel>,
+    slots: Vec<ClientTaskModel>,
     frozen: FrozenPart,
 }
 
-impl SlotModels {
+impl ClientTaskModels {
     /// Of slots whose lowest block with tokens is `first`.
-    pub fn new(backbone: &Arc<Backbone>, slots: Vec<SlotModel>, first: usize) -> SlotModels {
+    pub fn new(
+        backbone: &Arc<Backbone>,
+        slots: Vec<ClientTaskModel>,
+        first: usize,
+    ) -> ClientTaskModels {
         let frozen = if first == 0 { FrozenPart::Nothing } else { FrozenPart::Below(first) };
-        SlotModels { backbone: Arc::clone(backbone), slots, frozen }
+        ClientTaskModels { backbone: Arc::clone(backbone), slots, frozen }
     }
 
     /// Scores `(samples, rows in scope)` of what each slot makes of them.
@@ -47,7 +51,7 @@ impl SlotModels {
         let wanted = scope.rows();
         let mut scores = vec![f32::NEG_INFINITY; samples * wanted.len()];
         let mut answered = vec![0u32; wanted.len()];
-        for SlotModel { rows, model } in &self.slots {
+        for ClientTaskModel { rows, model } in &self.slots {
             let common = rows.start.max(wanted.start)..rows.end.min(wanted.end);
             if common.is_empty() {
                 continue;
@@ -72,7 +76,7 @@ fn mean_with(mean: f32, numbers: u32, more: f32) -> f32 {
     mean + (more - mean) / (numbers + 1) as f32
 }
 
-impl Predictor for SlotModels {
+impl Predictor for ClientTaskModels {
     /// Slots have features of their own each; these are the backbone's.
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         Ok(self.backbone.frozen(pixels, FrozenPart::Whole)?)
@@ -101,18 +105,18 @@ impl Predictor for SlotModels {
         true
     }
 
-    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         if self.backbone.place().same(lab.backbone.place()) {
             return Ok(None);
         }
-        let here = |slot: &SlotModel| -> Result<SlotModel, PolicyError> {
+        let here = |slot: &ClientTaskModel| -> Result<ClientTaskModel, PolicyError> {
             let model = slot.model.copy_at(&lab.backbone)?;
             let model = model.unwrap_or_else(|| Arc::clone(&slot.model));
-            Ok(SlotModel { rows: slot.rows.clone(), model })
+            Ok(ClientTaskModel { rows: slot.rows.clone(), model })
         };
         let slots = self.slots.iter().map(here).collect::<Result<_, _>>()?;
         let (backbone, frozen) = (Arc::clone(&lab.backbone), self.frozen);
-        Ok(Some(Arc::new(SlotModels { backbone, slots, frozen })))
+        Ok(Some(Arc::new(ClientTaskModels { backbone, slots, frozen })))
     }
 }
 

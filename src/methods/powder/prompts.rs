@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use candle_core::Tensor;
 
-use super::shape::SlotForm;
+use super::shape::ClientTaskForm;
 use crate::learning::prompting::ComponentPart;
 use crate::learning::{PromptTensors, Prompting};
 use crate::model::{Adaptation, ModelError, Prefix, prompts};
@@ -27,16 +27,16 @@ pub fn is_own(name: &str) -> bool {
 /// The components that a slot uses, `K~_i = W_ig K_g + sum_(j != g) W_ij K_j` for its most similar slots `i`, and the
 /// tokens that they give: `sum_c cos(q a_c, k_c) p_c`.
 #[derive(Clone, Debug)]
-pub struct SlotPrompts {
+pub struct ClientTaskPrompts {
     /// Blocks whose input gets tokens.
     pub blocks: Range<usize>,
     /// Whether the own components train.
     pub trains: bool,
     /// What components become.
-    pub form: SlotForm,
+    pub form: ClientTaskForm,
 }
 
-impl SlotPrompts {
+impl ClientTaskPrompts {
     /// What is used of a part in a block: the own rows alone, or mixtures.
     fn mixed(
         &self,
@@ -50,7 +50,7 @@ impl SlotPrompts {
             ComponentPart::Prompt => pool.get(OWN_TOKENS)?,
             ComponentPart::Key | ComponentPart::Attention => pool.get(OWN_SHARE)?,
         };
-        if self.form == SlotForm::Prefixes {
+        if self.form == ClientTaskForm::Prefixes {
             let own = own.broadcast_mul(share)?;
             // The first slot of a run may be alone.
             return Ok(match others.elem_count() {
@@ -65,7 +65,7 @@ impl SlotPrompts {
     }
 }
 
-impl Prompting for SlotPrompts {
+impl Prompting for ClientTaskPrompts {
     fn first_block(&self) -> usize {
         self.blocks.start
     }
@@ -88,8 +88,8 @@ impl Prompting for SlotPrompts {
         }
         let halves = |prompt: &Option<Tensor>| prompt.as_ref().map(Prefix::halves).transpose();
         Ok(match self.form {
-            SlotForm::Tokens => Adaptation { block_tokens: prompted, ..Adaptation::none() },
-            SlotForm::Prefixes => {
+            ClientTaskForm::Tokens => Adaptation { block_tokens: prompted, ..Adaptation::none() },
+            ClientTaskForm::Prefixes => {
                 let prefix = prompted.iter().map(halves).collect::<Result<_, _>>()?;
                 Adaptation { prefix, ..Adaptation::none() }
             }
@@ -100,15 +100,15 @@ impl Prompting for SlotPrompts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::powder::shape::SlotShape;
+    use crate::methods::powder::shape::ClientTaskShape;
     use crate::model::ParameterSet;
     use crate::numerics::distributions::fill_normal;
     use crate::numerics::streams::{Domain, StreamKey};
     use candle_core::Device;
 
-    const FORM: SlotForm = SlotForm::Tokens;
-    const SHAPE: SlotShape =
-        SlotShape { blocks: 0..2, components: 3, length: 2, dim: 16, top: 3, form: FORM };
+    const FORM: ClientTaskForm = ClientTaskForm::Tokens;
+    const SHAPE: ClientTaskShape =
+        ClientTaskShape { blocks: 0..2, components: 3, length: 2, dim: 16, top: 3, form: FORM };
 
     fn slots() -> Vec<ParameterSet> {
         let key = StreamKey::new(1, Domain::Method);
@@ -123,7 +123,7 @@ mod tests {
         let all = sets.iter().flat_map(|set| set.iter());
         let pool = all.map(|(name, values)| Ok((name.clone(), values.tensor(&Device::Cpu)?)));
         let pool = pool.collect::<Result<PromptTensors, ModelError>>()?;
-        let prompts = SlotPrompts { blocks: SHAPE.blocks, trains: true, form: FORM };
+        let prompts = ClientTaskPrompts { blocks: SHAPE.blocks, trains: true, form: FORM };
         let blocks = prompts.adapt(&pool, &queries)?.block_tokens;
         let values = |tokens: &Tensor| Ok(tokens.flatten_all()?.to_vec1::<f32>()?);
         Ok(blocks.iter().flatten().map(values).collect::<Result<Vec<_>, ModelError>>()?.concat())
@@ -162,7 +162,7 @@ mod tests {
     fn only_the_slot_itself_trains() {
         let names = |shapes: Vec<(String, Vec<usize>)>| shapes.into_iter().map(|(name, _)| name);
         let trained = |trains, name: &str| {
-            SlotPrompts { blocks: SHAPE.blocks, trains, form: FORM }.trained(name, 3)
+            ClientTaskPrompts { blocks: SHAPE.blocks, trains, form: FORM }.trained(name, 3)
         };
         assert!(names(SHAPE.own(4)).all(|name| trained(true, &name) == (0..3)));
         assert!(names(SHAPE.own(4)).all(|name| trained(false, &name).is_empty()));
@@ -172,7 +172,7 @@ mod tests {
     /// Fed-CODAP: the prefix of a slot among three is a third of what all components side by side give.
     #[test]
     fn prefixes_are_those_of_all_slots_side_by_side() -> Result<(), ModelError> {
-        let shape = SlotShape { form: SlotForm::Prefixes, top: 1, ..SHAPE };
+        let shape = ClientTaskShape { form: ClientTaskForm::Prefixes, top: 1, ..SHAPE };
         let slots = slots();
         let all: Vec<&ParameterSet> = slots.iter().collect();
         let mut queries = vec![0f32; 4 * SHAPE.dim];
@@ -183,8 +183,8 @@ mod tests {
             all.map(|(name, values)| Ok((name.clone(), values.tensor(&Device::Cpu)?))).collect()
         };
         let prefixes = |sets: &[&ParameterSet]| -> Result<Vec<Tensor>, ModelError> {
-            let form = SlotForm::Prefixes;
-            let prompts = SlotPrompts { blocks: SHAPE.blocks, trains: true, form };
+            let form = ClientTaskForm::Prefixes;
+            let prompts = ClientTaskPrompts { blocks: SHAPE.blocks, trains: true, form };
             let found = prompts.adapt(&pool(sets)?, &queries)?;
             assert!(found.block_tokens.is_empty());
             Ok(found.prefix.into_iter().flatten().map(|prefix| prefix.keys).collect())

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::messages::{Looks, SlotDown};
-use super::predictor::{SlotModel, SlotModels};
-use super::table::{SlotKey, SlotTable};
+use super::messages::{ClientTaskDownload, Looks};
+use super::predictor::{ClientTaskModel, ClientTaskModels};
+use super::table::{ClientTaskKey, ClientTaskTable};
 use super::{Attention, Downlink, OPENING, Powder};
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Folded, Kept, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server,
+    Aggregate, KeptUpload, Message, Participant, PolicyError, Predictor, RoundContext, RunContext,
+    Server,
 };
 use crate::wire::{Body, WireError};
 
@@ -19,29 +20,29 @@ use crate::wire::{Body, WireError};
 pub struct PowderServer {
     method: Arc<Powder>,
     init: StreamKey,
-    table: SlotTable,
+    table: ClientTaskTable,
     figures: Vec<(&'static str, f64)>,
 }
 
 impl PowderServer {
     /// Without slots.
     pub fn new(method: Arc<Powder>, init: StreamKey) -> PowderServer {
-        PowderServer { method, init, table: SlotTable::default(), figures: Vec::new() }
+        PowderServer { method, init, table: ClientTaskTable::default(), figures: Vec::new() }
     }
 
     /// All slots.
-    pub fn table(&self) -> &SlotTable {
+    pub fn table(&self) -> &ClientTaskTable {
         &self.table
     }
 
     /// All slots, to change.
-    pub fn table_mut(&mut self) -> &mut SlotTable {
+    pub fn table_mut(&mut self) -> &mut ClientTaskTable {
         &mut self.table
     }
 
     /// The number of a seat's slot, which begins now if it has not yet.
-    fn begin(&mut self, seat: &Seat) -> usize {
-        let (key, rows) = (SlotKey::of(seat), seat.view.rows.clone());
+    fn begin(&mut self, seat: &Participant) -> usize {
+        let (key, rows) = (ClientTaskKey::of(seat), seat.view.rows.clone());
         self.table.begin(key, rows, &self.method.shape, self.init)
     }
 
@@ -52,10 +53,10 @@ impl PowderServer {
     }
 
     /// Looks at the samples of slots that clients leave in this round for others, which begin now.
-    fn look_at_left(&mut self, seats: &[Seat], lab: &Lab) -> Result<(), PolicyError> {
-        let latest = |seat: &Seat| {
+    fn look_at_left(&mut self, seats: &[Participant], lab: &RunContext) -> Result<(), PolicyError> {
+        let latest = |seat: &Participant| {
             let slots = self.table.slots();
-            let beginner = self.table.find(SlotKey::of(seat)).is_none();
+            let beginner = self.table.find(ClientTaskKey::of(seat)).is_none();
             slots.iter().rposition(|slot| beginner && slot.key.client == seat.client)
         };
         let left: Vec<usize> = seats.iter().filter_map(latest).collect();
@@ -67,7 +68,7 @@ impl PowderServer {
         &mut self,
         round: &RoundContext,
         slots: &[usize],
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let opens = round.round_in_phase == 0;
         let new = |slot: &&usize| self.table.slots()[**slot].attention.is_none();
@@ -80,7 +81,7 @@ impl PowderServer {
     }
 
     /// What clients would answer in a phase of their own.
-    fn look_at(&mut self, slots: &[usize], lab: &Lab) -> Result<(), PolicyError> {
+    fn look_at(&mut self, slots: &[usize], lab: &RunContext) -> Result<(), PolicyError> {
         let looks = self.looks(&[]);
         for slot in slots {
             let rows = self.table.slots()[*slot].rows.clone();
@@ -127,8 +128,8 @@ impl Server for PowderServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
+        seats: &[Participant],
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let method = Arc::clone(&self.method);
         let here = Powder::mixes(round.phase) && method.looks_at_server();
@@ -157,7 +158,7 @@ impl Server for PowderServer {
                 Downlink::Needed => (known.parameters.clone(), None),
             };
             let class_shares = known.class_shares.clone();
-            let slot_down = SlotDown { parameters, table, teaches, class_shares };
+            let slot_down = ClientTaskDownload { parameters, table, teaches, class_shares };
             Ok(Arc::new(slot_down.write(&method.shape)?))
         };
         slots.into_iter().map(slot_down).collect()
@@ -166,13 +167,13 @@ impl Server for PowderServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        _lab: &Lab,
+        folded: Option<Aggregate>,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(Folded { kept, .. }) = folded else { return Ok(()) };
+        let Some(Aggregate { kept, .. }) = folded else { return Ok(()) };
         let mut asked = Vec::new();
-        for Kept { meta, update, .. } in kept {
+        for KeptUpload { meta, update, .. } in kept {
             // A server that was lost may not know whom it asked.
             let number = self.begin(&meta.seat);
             if Powder::trains(round.phase) {
@@ -189,7 +190,7 @@ impl Server for PowderServer {
         Ok(())
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let shape = &self.method.shape;
         let mut slots = Vec::new();
         for (number, slot) in self.table.slots().iter().enumerate() {
@@ -202,12 +203,12 @@ impl Server for PowderServer {
             };
             let prompting = Arc::new(self.method.prompting(false));
             let model = Classifier::frozen_with(&lab.backbone, &parameters, Some(prompting))?;
-            slots.push(SlotModel { rows: slot.rows.clone(), model: Arc::new(model) });
+            slots.push(ClientTaskModel { rows: slot.rows.clone(), model: Arc::new(model) });
         }
-        Ok(Arc::new(SlotModels::new(&lab.backbone, slots, shape.blocks.start)))
+        Ok(Arc::new(ClientTaskModels::new(&lab.backbone, slots, shape.blocks.start)))
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.figures.clone()
     }
 
@@ -216,7 +217,7 @@ impl Server for PowderServer {
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.table = SlotTable::load(saved)?;
+        self.table = ClientTaskTable::load(saved)?;
         self.figures.clear();
         Ok(())
     }

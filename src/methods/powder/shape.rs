@@ -13,7 +13,7 @@ use super::PowderConfig;
 
 /// What components become, and what of other slots stands beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SlotForm {
+pub enum ClientTaskForm {
     /// Tokens of mixtures with the components of similar slots: Powder.
     #[default]
     Tokens,
@@ -24,7 +24,7 @@ pub enum SlotForm {
 
 /// The dimensions of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotShape {
+pub struct ClientTaskShape {
     /// Blocks that get tokens.
     pub blocks: Range<usize>,
     /// Components in a block.
@@ -36,21 +36,21 @@ pub struct SlotShape {
     /// Mixtures a slot uses at most.
     pub top: usize,
     /// What its components become.
-    pub form: SlotForm,
+    pub form: ClientTaskForm,
 }
 
-impl SlotShape {
+impl ClientTaskShape {
     /// For a model of these dimensions: as many of the blocks as there are.
-    pub fn new(config: &PowderConfig, facts: &ModelFacts) -> SlotShape {
+    pub fn new(config: &PowderConfig, facts: &ModelFacts) -> ClientTaskShape {
         let depth = facts.backbone.vit().map_or(0, |vit| vit.depth);
         let first = (config.first_block as usize).min(depth.saturating_sub(1));
-        SlotShape {
+        ClientTaskShape {
             blocks: first..(first + config.n_blocks as usize).min(depth),
             components: config.components as usize,
             length: config.prompt_len as usize,
             dim: facts.backbone.dim(),
             top: config.top as usize,
-            form: SlotForm::Tokens,
+            form: ClientTaskForm::Tokens,
         }
     }
 
@@ -173,7 +173,7 @@ impl SlotShape {
     /// what is missing of them is zero. Tokens are divided by the number of mixtures. For prefixes the one row says which
     /// slots stand side by side, and with what share of their prompts.
     pub fn mix(&self, mixtures: &[&[f64]], own: usize, slots: &[&ParameterSet]) -> ParameterSet {
-        if let (SlotForm::Prefixes, [shares]) = (self.form, mixtures) {
+        if let (ClientTaskForm::Prefixes, [shares]) = (self.form, mixtures) {
             return self.beside(shares, own, slots);
         }
         let share = 1.0 / mixtures.len().max(1) as f64;
@@ -203,7 +203,7 @@ impl SlotShape {
     }
 }
 
-impl SlotShape {
+impl ClientTaskShape {
     /// The components of all other slots that have a share, one behind the other, their prompts times that share.
     fn beside(&self, shares: &[f64], own: usize, slots: &[&ParameterSet]) -> ParameterSet {
         let others = || {

@@ -5,35 +5,35 @@ use std::sync::Arc;
 
 use super::config::Lend;
 use super::messages::SharedTable;
-use super::shape::{SlotForm, SlotShape};
+use super::shape::{ClientTaskForm, ClientTaskShape};
 use super::similarity::{Attention, Likeness, most_similar};
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Seat, parameter_sections, parameters_of};
+use crate::policy::{Participant, parameter_sections, parameters_of};
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// Whose slot it is: a client learns a task in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SlotKey {
+pub struct ClientTaskKey {
     /// The task, or the period in which it began.
     pub task: TaskId,
     /// Its owner.
     pub client: ClientId,
 }
 
-impl SlotKey {
+impl ClientTaskKey {
     /// The slot that a seat works on.
-    pub fn of(seat: &Seat) -> SlotKey {
-        SlotKey { task: seat.view.task, client: seat.client }
+    pub fn of(seat: &Participant) -> ClientTaskKey {
+        ClientTaskKey { task: seat.view.task, client: seat.client }
     }
 }
 
 /// One slot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slot {
+pub struct ClientTaskEntry {
     /// Whose it is.
-    pub key: SlotKey,
+    pub key: ClientTaskKey,
     /// Its head rows among all.
     pub rows: Range<usize>,
     /// Components and head.
@@ -50,7 +50,7 @@ pub struct Slot {
     pub row: Vec<f64>,
 }
 
-impl Slot {
+impl ClientTaskEntry {
     /// Whether its owner has trained it.
     pub fn is_trained(&self) -> bool {
         self.rounds > 0
@@ -64,33 +64,33 @@ impl Slot {
 
 /// All slots that began, in the order in which they did.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SlotTable {
-    slots: Vec<Slot>,
+pub struct ClientTaskTable {
+    slots: Vec<ClientTaskEntry>,
     /// `W` of the period, over the slots there were as it was computed.
     weights: Vec<Vec<f64>>,
 }
 
-impl SlotTable {
-    pub fn slots(&self) -> &[Slot] {
+impl ClientTaskTable {
+    pub fn slots(&self) -> &[ClientTaskEntry] {
         &self.slots
     }
 
     /// The number of a slot.
-    pub fn find(&self, key: SlotKey) -> Option<usize> {
+    pub fn find(&self, key: ClientTaskKey) -> Option<usize> {
         self.slots.iter().position(|slot| slot.key == key)
     }
 
     /// A slot, to change.
-    pub fn slot_mut(&mut self, number: usize) -> &mut Slot {
+    pub fn slot_mut(&mut self, number: usize) -> &mut ClientTaskEntry {
         &mut self.slots[number]
     }
 
     /// The number of the slot with these head rows, which begins now if it has not yet.
     pub fn begin(
         &mut self,
-        key: SlotKey,
+        key: ClientTaskKey,
         rows: Range<usize>,
-        shape: &SlotShape,
+        shape: &ClientTaskShape,
         init: StreamKey,
     ) -> usize {
         if let Some(known) = self.find(key) {
@@ -102,7 +102,8 @@ impl SlotTable {
         let parameters = shape.start(classes, &earlier, draws);
         let (attention, class_shares, row) = (None, vec![1.0; classes], Vec::new());
         let (rounds, fresh) = (0, false);
-        let slot = Slot { key, rows, parameters, rounds, attention, fresh, class_shares, row };
+        let slot =
+            ClientTaskEntry { key, rows, parameters, rounds, attention, fresh, class_shares, row };
         self.slots.push(slot);
         self.slots.len() - 1
     }
@@ -110,7 +111,7 @@ impl SlotTable {
     /// The slots that a slot's samples need not be scored against again: somebody has looked since anything changed.
     pub fn known(&self, slot: usize) -> &[u32] {
         match &self.slots[slot] {
-            Slot { fresh: true, attention: Some(Attention { over, .. }), .. } => over,
+            ClientTaskEntry { fresh: true, attention: Some(Attention { over, .. }), .. } => over,
             _ => &[],
         }
     }
@@ -136,7 +137,12 @@ impl SlotTable {
 
     /// The slots that lend, by number, but for those that are `known`, and keys and attention of what each mixed when it
     /// was last worked on.
-    pub fn looks(&self, shape: &SlotShape, lend: Lend, known: &[u32]) -> (Vec<u32>, ParameterSet) {
+    pub fn looks(
+        &self,
+        shape: &ClientTaskShape,
+        lend: Lend,
+        known: &[u32],
+    ) -> (Vec<u32>, ParameterSet) {
         let lending = self.slots.iter().zip(0..).filter(|(slot, _)| slot.lends(lend));
         let lending = lending.filter(|(_, number)| known.binary_search(number).is_err());
         let numbers: Vec<u32> = lending.map(|(_, number)| number).collect();
@@ -189,11 +195,11 @@ impl SlotTable {
     }
 
     /// What a slot takes of all: rows of `W` of its most similar slots; side by side, an even share of everyone.
-    fn rows(&self, slot: usize, shape: &SlotShape) -> Vec<Vec<f64>> {
+    fn rows(&self, slot: usize, shape: &ClientTaskShape) -> Vec<Vec<f64>> {
         let slots = self.slots.len();
         match shape.form {
-            SlotForm::Prefixes => vec![vec![1.0 / slots as f64; slots]],
-            SlotForm::Tokens => {
+            ClientTaskForm::Prefixes => vec![vec![1.0 / slots as f64; slots]],
+            ClientTaskForm::Tokens => {
                 let similar = most_similar(&self.weights(slot), shape.top);
                 similar.into_iter().map(|similar| self.weights(similar)).collect()
             }
@@ -201,7 +207,7 @@ impl SlotTable {
     }
 
     /// What a slot works with: its own parameters and what is mixed with them.
-    pub fn mixed(&self, slot: usize, shape: &SlotShape) -> ParameterSet {
+    pub fn mixed(&self, slot: usize, shape: &ClientTaskShape) -> ParameterSet {
         let rows = self.rows(slot, shape);
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
         let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
@@ -209,7 +215,13 @@ impl SlotTable {
     }
 
     /// All slots as everybody gets them, with what a slot takes from them, for `count` slots.
-    pub fn shared(&self, slot: usize, count: usize, mixes: bool, shape: &SlotShape) -> SharedTable {
+    pub fn shared(
+        &self,
+        slot: usize,
+        count: usize,
+        mixes: bool,
+        shape: &ClientTaskShape,
+    ) -> SharedTable {
         let mut weights = Vec::with_capacity(shape.top * count);
         for mut row in self.rows(slot, shape) {
             row.resize(count, 0.0);
@@ -259,7 +271,7 @@ impl SlotTable {
     ///
     /// # Errors
     /// Where it was not written by it.
-    pub fn load(saved: &Body) -> Result<SlotTable, WireError> {
+    pub fn load(saved: &Body) -> Result<ClientTaskTable, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let (count, compared) = (meta.u64()? as usize, meta.u64()? as usize);
         let all = parameters_of(saved)?;
@@ -286,16 +298,25 @@ impl SlotTable {
                 Some((name.strip_prefix(prefix.as_str())?.to_owned(), parameter.clone()))
             };
             let parameters = all.iter().filter_map(own).collect();
-            let (key, class_shares) = (SlotKey { task, client }, list("class_shares")?);
+            let (key, class_shares) = (ClientTaskKey { task, client }, list("class_shares")?);
             let row = saved.tensor(Kind::Statistics, &format!("{prefix}row"))?.as_f64()?.to_vec();
-            let slot = Slot { key, rows, parameters, rounds, attention, fresh, class_shares, row };
+            let slot = ClientTaskEntry {
+                key,
+                rows,
+                parameters,
+                rounds,
+                attention,
+                fresh,
+                class_shares,
+                row,
+            };
             slots.push(slot);
         }
         meta.finish()?;
         let weights = saved.tensor(Kind::Statistics, "weights")?.shaped(&[compared, compared])?;
         let weights = weights.as_f64()?;
         let row = |row: usize| weights[row * compared..(row + 1) * compared].to_vec();
-        Ok(SlotTable { slots, weights: (0..compared).map(row).collect() })
+        Ok(ClientTaskTable { slots, weights: (0..compared).map(row).collect() })
     }
 }
 

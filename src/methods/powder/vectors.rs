@@ -13,20 +13,26 @@ use crate::quantity::{ClientId, TaskId};
 const CLIENTS: u32 = 3;
 const CLASSES: usize = 3;
 const LIKENESS: Likeness = Likeness { blocks: 2, components: 2, exponent: 4 };
-const SHAPE: SlotShape =
-    SlotShape { blocks: 0..2, components: 2, length: 2, dim: 4, top: 3, form: SlotForm::Tokens };
+const SHAPE: ClientTaskShape = ClientTaskShape {
+    blocks: 0..2,
+    components: 2,
+    length: 2,
+    dim: 4,
+    top: 3,
+    form: ClientTaskForm::Tokens,
+};
 
 /// The classes of the samples that the release was asked about, within the first slot of each period.
 const TARGETS: [u32; 4] = [2, 0, 0, 1];
 
-fn key(slot: u32) -> SlotKey {
-    SlotKey { task: TaskId((slot / CLIENTS) as u16), client: ClientId(slot % CLIENTS) }
+fn key(slot: u32) -> ClientTaskKey {
+    ClientTaskKey { task: TaskId((slot / CLIENTS) as u16), client: ClientId(slot % CLIENTS) }
 }
 
 /// Every slot of the release, by its number there.
 struct Slots {
     golden: Golden,
-    table: SlotTable,
+    table: ClientTaskTable,
     known: Vec<u32>,
 }
 
@@ -90,7 +96,7 @@ impl Slots {
 #[test]
 fn golden_released_comparison_of_slots() {
     let golden = Golden::own("released_powder");
-    let mut slots = Slots { golden, table: SlotTable::default(), known: Vec::new() };
+    let mut slots = Slots { golden, table: ClientTaskTable::default(), known: Vec::new() };
     for period in 0..3 {
         let name = |what: &str| format!("period{period}.{what}");
         let asked = slots.golden.labels(&name("asked"));

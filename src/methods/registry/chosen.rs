@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::data::TaskView;
 use crate::methods::recipe::Recipe;
 use crate::methods::{Carried, Requirement, Uses, services};
-use crate::policy::{Method, ModelFacts, Period, Staged};
+use crate::policy::{Composed, Method, ModelFacts, Stage};
 use crate::quantity::TaskId;
 use crate::scenario::{ChosenMethod, Ignored, RequirementError, Scenario};
 
@@ -20,7 +20,7 @@ pub(super) struct Upon {
 
 impl Recipe for Upon {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
-        let staged = Staged::new(self.first.build(facts), self.then.build(facts));
+        let staged = Composed::new(self.first.build(facts), self.then.build(facts));
         Arc::new(staged.with_rounds(self.rounds))
     }
 
@@ -82,7 +82,7 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementEr
     let method = recipe.build(&services::facts(scenario));
     let phases = |task: u16| {
         let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
-        let period = Period::of(Arc::new(view), 2);
+        let period = Stage::of(Arc::new(view), 2);
         method.phases(&period, 1)
     };
     let known: BTreeSet<&str> =

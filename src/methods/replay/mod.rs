@@ -16,7 +16,7 @@ use crate::learning::exemplars::Remembered;
 use crate::learning::{Classifier, LearningError};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{Lab, PolicyError};
+use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Keys;
 
 /// Draws of a step begin here among the steps of a client's stream; before are those of the reservoir.
@@ -92,7 +92,7 @@ pub(super) fn learn(
 /// The losses of a step with draws from the memory as it stands; then the batch is offered to it, in the first epoch.
 struct Replaying<'a> {
     replay: &'a Replay,
-    lab: &'a Lab,
+    lab: &'a RunContext,
     key: StreamKey,
     memory: &'a mut Memory,
     /// Steps whose batches are offered.
@@ -118,7 +118,7 @@ impl Replaying<'_> {
         let held = self.memory.reservoir.slots();
         let shard: Shard = slots.iter().map(|slot| held[*slot].sample).collect();
         let loader = self.lab.train_loader(&shard);
-        let loader = self.lab.frozen(loader, model.frozen_part());
+        let loader = self.lab.with_frozen_features(loader, model.frozen_part());
         let loader = loader.map_err(|error| LearningError::Shape(error.to_string()))?;
         let keys = [Domain::Shuffle, Domain::Augment].map(|domain| self.key.domain(domain));
         let epoch = EPOCHS + 2 * step + which;
@@ -210,7 +210,7 @@ pub(super) fn note_again(
     memory: &mut Memory,
     rows: Range<usize>,
     (parameters, notes): (&crate::model::ParameterSet, usize),
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<(), PolicyError> {
     let model = Classifier::frozen(&lab.backbone, parameters)?;
     let of_task = |sample: u32| {
@@ -220,7 +220,7 @@ pub(super) fn note_again(
     let own = memory.reservoir.slots_mut().filter(|slot| of_task(slot.sample));
     let mut own: Vec<&mut Remembered> = own.collect();
     let shard: Shard = own.iter().map(|slot| slot.sample).collect();
-    let loader = lab.frozen(lab.statistics_loader(&shard), model.frozen_part())?;
+    let loader = lab.with_frozen_features(lab.statistics_loader(&shard), model.frozen_part())?;
     let mut said = Vec::with_capacity(own.len());
     for batch in loader.in_order(lab.evaluation_batch) {
         let features = model.batch_features(&batch?, &lab.device)?;

@@ -9,7 +9,7 @@ use crate::data::{Batch, Loader, Shard, TaskView};
 use crate::model::{self, FrozenPart};
 use crate::numerics::projection::Projection;
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::{Lab, PolicyError, Predictor};
+use crate::policy::{PolicyError, Predictor, RunContext};
 
 /// What makes features: the first stage's network, or the backbone as loaded.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub(super) enum Frozen {
 }
 
 impl Frozen {
-    pub fn of(lab: &Lab) -> Frozen {
+    pub fn of(lab: &RunContext) -> Frozen {
         match &lab.staged {
             Some(staged) => Frozen::Staged(Arc::clone(staged)),
             None => Frozen::Backbone(Arc::clone(&lab.backbone)),
@@ -27,9 +27,9 @@ impl Frozen {
     }
 
     /// The same at the place of `lab`, or `None` where it is there already.
-    pub fn at(&self, lab: &Lab) -> Result<Option<Frozen>, PolicyError> {
+    pub fn at(&self, lab: &RunContext) -> Result<Option<Frozen>, PolicyError> {
         Ok(match self {
-            Frozen::Staged(staged) => staged.at(lab)?.map(Frozen::Staged),
+            Frozen::Staged(staged) => staged.to_device(lab)?.map(Frozen::Staged),
             Frozen::Backbone(network) => {
                 let here = network.place().same(lab.backbone.place());
                 (!here).then(|| Frozen::Backbone(Arc::clone(&lab.backbone)))
@@ -46,11 +46,11 @@ impl Frozen {
     }
 
     /// A shard in order, with features in place of pixels where they are kept.
-    fn loader(&self, lab: &Lab, shard: &Shard) -> Result<Loader, PolicyError> {
+    fn loader(&self, lab: &RunContext, shard: &Shard) -> Result<Loader, PolicyError> {
         let loader = lab.statistics_loader(shard);
         match self {
-            Frozen::Staged(staged) => lab.frozen_of(loader, &**staged),
-            Frozen::Backbone(_) => lab.frozen(loader, FrozenPart::Whole),
+            Frozen::Staged(staged) => lab.with_features_for(loader, &**staged),
+            Frozen::Backbone(_) => lab.with_frozen_features(loader, FrozenPart::Whole),
         }
     }
 
@@ -86,7 +86,7 @@ pub(super) struct Collected {
 
 /// Passes over a shard once, in order: `h = ReLU(f W)`, sums in f64.
 pub(super) fn collect(
-    lab: &Lab,
+    lab: &RunContext,
     shard: &Shard,
     view: &TaskView,
     layer: &Projection,

@@ -11,7 +11,7 @@ use crate::data::Batch;
 use crate::model::FrozenPart;
 use crate::numerics::products::{Matrix, Target};
 use crate::numerics::projection::Projection;
-use crate::policy::{Lab, PolicyError, Predictor, Scope};
+use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
 /// A frozen network and the head on its random features.
 pub struct RidgeHead {
@@ -62,7 +62,7 @@ impl Predictor for RidgeHead {
         self.frozen.features(pixels)
     }
 
-    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let Some(frozen) = self.frozen.at(lab)? else { return Ok(None) };
         Ok(Some(Arc::new(RidgeHead { frozen, scorer: Arc::clone(&self.scorer) })))
     }

@@ -6,7 +6,7 @@ use super::config::{Payload, Variant};
 use super::estimate::Unit;
 use super::features::Collected;
 use crate::numerics::symmetric::{Symmetric, packed_len};
-use crate::policy::{Folded, Layout, Message, Place, PolicyError, Stale};
+use crate::policy::{Aggregate, Message, MessageSpec, PolicyError, StalenessRule, TensorSpec};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, Values, WireError};
 
 const SEED: &str = "seed";
@@ -15,9 +15,9 @@ const SUMS: &str = "sums";
 const COUNTS: &str = "counts";
 
 /// All that a client needs beside the frozen network.
-pub(super) fn down() -> Layout {
-    let seed = Place::new(Kind::Settings, SEED, &[], Dtype::U64);
-    Layout { extra: vec![seed], ..Layout::default() }
+pub(super) fn down() -> MessageSpec {
+    let seed = TensorSpec::new(Kind::Settings, SEED, &[], Dtype::U64);
+    MessageSpec { extra: vec![seed], ..MessageSpec::default() }
 }
 
 /// The Down of a seed.
@@ -34,32 +34,32 @@ pub(super) fn seed_of(down: &Message) -> Result<u64, WireError> {
 impl Stsa {
     /// What is uploaded about a task of so many classes. STSA's matrix and sums are added up; STSA-E's sums are a unit
     /// of its estimate and stay apart.
-    pub(super) fn statistics(&self, classes: usize) -> Layout {
+    pub(super) fn statistics(&self, classes: usize) -> MessageSpec {
         let dtype = match self.config.payload {
             Payload::F32 => Dtype::F32,
             Payload::F64 => Dtype::F64,
         };
         let width = self.width();
-        let place = |name, shape: &[usize]| Place::new(Kind::Statistics, name, shape, dtype);
-        let gram = |shape: &[usize]| place(GRAM, shape).symmetric().summed(Stale::Refuse);
+        let place = |name, shape: &[usize]| TensorSpec::new(Kind::Statistics, name, shape, dtype);
+        let gram = |shape: &[usize]| place(GRAM, shape).symmetric().summed(StalenessRule::Refuse);
         let sums = place(SUMS, &[classes, width]);
         let extra = match self.config.variant {
             Variant::Exact { symmetric: false } => {
-                vec![gram(&[width, width]), sums.summed(Stale::Refuse)]
+                vec![gram(&[width, width]), sums.summed(StalenessRule::Refuse)]
             }
             Variant::Exact { symmetric: true } => {
-                vec![gram(&[packed_len(width)]), sums.summed(Stale::Refuse)]
+                vec![gram(&[packed_len(width)]), sums.summed(StalenessRule::Refuse)]
             }
             Variant::Estimated(_) => vec![sums.kept(), place(COUNTS, &[classes]).kept()],
         };
-        Layout { extra, ..Layout::default() }
+        MessageSpec { extra, ..MessageSpec::default() }
     }
 }
 
 /// The upload that a layout asks for.
-pub(super) fn upload(layout: &Layout, found: &Collected) -> Result<Message, WireError> {
+pub(super) fn upload(layout: &MessageSpec, found: &Collected) -> Result<Message, WireError> {
     let Collected { unit, gram } = found;
-    let tensor = |place: &Place| match (&*place.name, gram) {
+    let tensor = |place: &TensorSpec| match (&*place.name, gram) {
         (GRAM, Some(gram)) => place.tensor(gram.packed()),
         (COUNTS, _) => place.tensor(&unit.counts),
         _ => place.tensor(&unit.sums.values),
@@ -70,7 +70,7 @@ pub(super) fn upload(layout: &Layout, found: &Collected) -> Result<Message, Wire
 
 /// What STSA's uploads came to: `G` and `P^T` of the task.
 pub(super) fn sums_of(
-    folded: &Folded,
+    folded: &Aggregate,
     width: usize,
 ) -> Result<(Symmetric, ClassSums), PolicyError> {
     let gram = Symmetric::from_packed(width, folded.sum(GRAM)?.to_vec());

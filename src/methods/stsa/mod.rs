@@ -60,9 +60,9 @@ use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::packed_len;
 use crate::policy::{
-    CohortRule, Failure, Holdings, Lab, Layout, Member, MessageKind, Method, MethodProfile,
-    ModelFacts, Outcome, Period, Phase, PolicyError, RoundContext, RoundWork, Server, Service,
-    SketchFacts, Veto,
+    Capability, ClientResult, CohortRule, ExchangeFacts, Failure, Member, MemoryFootprint,
+    MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, Restriction,
+    RoundContext, RoundWork, RunContext, Server, Stage,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -103,21 +103,21 @@ impl Stsa {
     }
 
     /// The triangle of `G`, `P^T` and the head, in f64; the first two once more where the head is compared.
-    fn holdings(&self) -> Holdings {
+    fn holdings(&self) -> MemoryFootprint {
         let (triangle, rows) = (packed_len(self.width()), self.classes * self.width());
         let compared = matches!(self.config.variant, Variant::Estimated(rule) if rule.head_error);
         let exact = if compared { triangle + rows } else { 0 };
-        Holdings { server: 8 * (triangle + 2 * rows + exact) as u64, client: 0 }
+        MemoryFootprint { server: 8 * (triangle + 2 * rows + exact) as u64, client: 0 }
     }
 
     /// What a client says about its samples.
-    fn sums(&self, member: &Member, lab: &Lab) -> Result<Outcome, PolicyError> {
+    fn sums(&self, member: &Member, lab: &RunContext) -> Result<ClientResult, PolicyError> {
         let view = &member.seat.view;
-        let layer = self.layer(messages::seed_of(&member.down)?);
+        let layer = self.layer(messages::seed_of(&member.download)?);
         let exact = matches!(self.config.variant, Variant::Exact { .. });
         let found = collect(lab, &member.shard, view, &layer, exact)?;
         let up = messages::upload(&self.statistics(view.rows.len()), &found)?;
-        Ok(Outcome { up, metrics: Vec::new() })
+        Ok(ClientResult { upload: up, metrics: Vec::new() })
     }
 
     /// The random layer of a seed.
@@ -135,7 +135,7 @@ impl Stsa {
 }
 
 impl Method for Stsa {
-    fn server(&self, _lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let seed = init.domain(Domain::Projection).rng().next_u64();
         Ok(Box::new(StsaServer::new(self.clone(), seed)))
     }
@@ -143,16 +143,16 @@ impl Method for Stsa {
     fn profile(&self) -> MethodProfile {
         let task = "sums of features are placed at the head rows of one task";
         let lies = "sums of features are not forged: nobody but a first method would be attacked";
-        let mut vetoes = Veto::against(&[Service::Mixed], task);
-        vetoes.extend(Veto::against(&[Service::Lies], lies));
+        let mut vetoes = Restriction::against(&[Capability::MixedTasks], task);
+        vetoes.extend(Restriction::against(&[Capability::MaliciousClients], lies));
         MethodProfile { vetoes, holdings: Some(self.holdings()), ..MethodProfile::default() }
     }
 
-    fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
+    fn phases(&self, _period: &Stage, _rounds: u32) -> Vec<Phase> {
         vec![Phase::new("statistics", 1, CohortRule::Holders)]
     }
 
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         match message {
             MessageKind::Download => messages::down(),
             MessageKind::Upload | MessageKind::Contribution => {
@@ -170,7 +170,11 @@ impl Method for Stsa {
     }
 
     /// One pass over the samples of the task, no gradient.
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let sums = |member: &Member| match member.shard.is_empty() {
             true => Err(Failure::NoData),
             false => Ok(self.sums(member, lab)?),

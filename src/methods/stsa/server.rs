@@ -14,7 +14,8 @@ use crate::data::{Shard, TaskView};
 use crate::numerics::ridge::{Ridge, ridge};
 use crate::numerics::symmetric::{Symmetric, packed_len};
 use crate::policy::{
-    Folded, Lab, Message, PolicyError, Predictor, RoundContext, Seat, Server, shared,
+    Aggregate, Message, Participant, PolicyError, Predictor, RoundContext, RunContext, Server,
+    shared,
 };
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
@@ -58,7 +59,7 @@ impl StsaServer {
         &mut self,
         (units, all): (&[Unit], usize),
         (rule, view): (&Estimation, &TaskView),
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(Symmetric, ClassSums), PolicyError> {
         let width = self.method.width();
         let mut sums = ClassSums::zeros(view.rows.len(), width);
@@ -78,7 +79,12 @@ impl StsaServer {
     }
 
     /// Sums over all training samples of some classes of a task, which no server of a federation could know.
-    fn truth(&self, view: &TaskView, classes: &[u32], lab: &Lab) -> Result<Collected, PolicyError> {
+    fn truth(
+        &self,
+        view: &TaskView,
+        classes: &[u32],
+        lab: &RunContext,
+    ) -> Result<Collected, PolicyError> {
         let shard: Shard = lab.dataset.train.of_classes(classes.iter().copied()).into();
         collect(lab, &shard, view, &self.method.layer(self.seed), true)
     }
@@ -88,7 +94,7 @@ impl StsaServer {
         &mut self,
         units: &[Unit],
         view: &TaskView,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let mut task = Symmetric::zeros(self.method.width());
         let mut expected = 0.0;
@@ -147,7 +153,7 @@ impl StsaServer {
 
 /// How many parts the clients cut that these uploads come from. A client with few samples has fewer
 /// than the others; it cut as many all the same.
-pub(super) fn cut_by(folded: &Folded) -> usize {
+pub(super) fn cut_by(folded: &Aggregate) -> usize {
     let seats = || folded.kept.iter().map(|kept| &kept.meta.seat);
     let clients: BTreeSet<_> = seats().map(|seat| seat.client).collect();
     let each = seats().map(|seat| seat.unit.map_or(1, |unit| unit + 1)).max().unwrap_or(0);
@@ -158,8 +164,8 @@ impl Server for StsaServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Seat],
-        _lab: &Lab,
+        seats: &[Participant],
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         Ok(shared(messages::of_seed(self.seed)?, seats))
     }
@@ -167,8 +173,8 @@ impl Server for StsaServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(folded) = folded else { return Ok(()) };
@@ -189,13 +195,13 @@ impl Server for StsaServer {
         self.solve(view.seen())
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let (layer, mode) = (self.method.layer(self.seed), self.method.config.head_mode);
         let scorer = Scorer::new(layer, mode, self.weights.clone());
         Ok(Arc::new(RidgeHead { frozen: Frozen::of(lab), scorer: Arc::new(scorer) }))
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.figures.clone()
     }
 

@@ -19,7 +19,8 @@ use crate::numerics::ridge::{Penalty, ridge};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::{Gram, Symmetric};
 use crate::policy::{
-    Folded, Kept, Message, Method, ModelFacts, Seat, Server, Service, UpMeta, WireForm, refusal,
+    Aggregate, Capability, KeptUpload, Message, Method, ModelFacts, Participant, Server,
+    UploadMeta, WireForm, check_capability,
 };
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::scenario::reader::defaults;
@@ -349,9 +350,9 @@ fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {
     (Stsa::new(config, &facts), facts)
 }
 
-fn seat(id: u32, client: u32, unit: Option<u32>) -> Seat {
+fn seat(id: u32, client: u32, unit: Option<u32>) -> Participant {
     let view = TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] };
-    Seat {
+    Participant {
         id: SeatId(id),
         client: ClientId(client),
         role: Default::default(),
@@ -365,13 +366,13 @@ fn seat(id: u32, client: u32, unit: Option<u32>) -> Seat {
 #[test]
 fn empty_parts_of_a_client_count_among_all_units() {
     let of = |seats: &[(u32, Option<u32>)]| {
-        let kept = |(id, (client, unit)): (usize, &(u32, Option<u32>))| Kept {
-            meta: UpMeta::timely(seat(id as u32, *client, *unit), Round(0)),
+        let kept = |(id, (client, unit)): (usize, &(u32, Option<u32>))| KeptUpload {
+            meta: UploadMeta::timely(seat(id as u32, *client, *unit), Round(0)),
             sent: Arc::new(Message::default()),
             update: Message::default(),
         };
         let kept = seats.iter().enumerate().map(kept).collect();
-        cut_by(&Folded { kept, ..Folded::default() })
+        cut_by(&Aggregate { kept, ..Aggregate::default() })
     };
     assert_eq!(of(&[]), 0);
     assert_eq!(of(&[(3, None), (5, None)]), 2);
@@ -383,12 +384,12 @@ fn empty_parts_of_a_client_count_among_all_units() {
 /// Two parts that have samples, of two clients that cut three each, count as two or as six.
 #[test]
 fn the_server_counts_units_as_it_is_told() {
-    use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+    use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
     use crate::model::{Backbone, PixelShape};
-    use crate::policy::{Lab, Method, Period, RoundContext};
-    let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    use crate::policy::{Method, RoundContext, RunContext, Stage};
+    let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-    let lab = Lab::new(pixels, digits::embedded().unwrap(), curriculum);
+    let lab = RunContext::new(pixels, digits::embedded().unwrap(), curriculum);
     let samples = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
     let solved = |rule: Estimation, unit: Option<u32>| {
         let (method, _) = stsa(Payload::F64, Variant::Estimated(rule));
@@ -396,15 +397,15 @@ fn the_server_counts_units_as_it_is_told() {
         let sent = Arc::new(of_seed(9).unwrap());
         let fold = |(at, samples): (usize, &Samples)| {
             let found = Collected { unit: samples.units().remove(0), gram: Some(samples.gram()) };
-            let meta = UpMeta::timely(seat(at as u32, at as u32, unit), Round(0));
+            let meta = UploadMeta::timely(seat(at as u32, at as u32, unit), Round(0));
             let update = upload(&layout, &found).unwrap();
-            Folded::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
+            Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
-        let folded = samples.iter().enumerate().map(fold).reduce(Folded::merge);
+        let folded = samples.iter().enumerate().map(fold).reduce(Aggregate::merge);
         let view = Arc::clone(&lab.curriculum.tasks[0]);
         let round = RoundContext {
             round: Round(0),
-            period: Period::of(view, 10),
+            period: Stage::of(view, 10),
             phase: 0,
             phase_name: "",
             round_in_phase: 0,
@@ -443,10 +444,10 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
         let fold = |(at, found): (usize, &Collected)| {
             let update = upload(&layout, found).unwrap();
             assert!(update.body().fills(&layout.body()), "{payload:?} {variant:?}");
-            let meta = UpMeta::timely(seat(at as u32, at as u32, None), Round(0));
-            Folded::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
+            let meta = UploadMeta::timely(seat(at as u32, at as u32, None), Round(0));
+            Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
-        let folded = found.iter().enumerate().map(fold).reduce(Folded::merge).unwrap();
+        let folded = found.iter().enumerate().map(fold).reduce(Aggregate::merge).unwrap();
         let near = |a: &[f64], b: &[f64]| {
             let rounding = if payload == Payload::F64 { 0.0 } else { 1e-6 };
             let close = |(a, b): (&f64, &f64)| (a - b).abs() <= rounding * b.abs().max(100.0);
@@ -476,17 +477,17 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
 fn sums_allow_secrecy_and_nothing_else() {
     let exact = stsa(Payload::F32, Variant::Exact { symmetric: false });
     let units = stsa(Payload::F32, Variant::Estimated(NONEMPTY));
-    for service in Service::ALL {
+    for service in Capability::ALL {
         let of = |(method, facts): &(Stsa, ModelFacts)| {
-            refusal(method, facts, service).map(|refusal| refusal.to_string())
+            check_capability(method, facts, service).map(|refusal| refusal.to_string())
         };
-        assert_eq!(of(&exact).is_none(), service == Service::Secure, "{service:?}");
+        assert_eq!(of(&exact).is_none(), service == Capability::SecureAggregation, "{service:?}");
         let why = of(&units).expect("refused");
         assert_eq!(why.contains("keeps `sums`"), is_kept(service), "{service:?}: {why}");
     }
 }
 
 /// Whether a service is refused for what is kept, and not by a veto.
-fn is_kept(service: Service) -> bool {
-    !matches!(service, Service::Mixed | Service::Lies)
+fn is_kept(service: Capability) -> bool {
+    !matches!(service, Capability::MixedTasks | Capability::MaliciousClients)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::policy::{
-    ClassCounts, Layout, MessageKind, Method, ModelFacts, Period, SketchFacts, WireForm,
+    ClassCounts, ExchangeFacts, MessageKind, MessageSpec, Method, ModelFacts, Stage, WireForm,
 };
 use crate::quantity::TaskId;
 use crate::scenario::{AssetCache, Codec, Direction, DirectionSection, Ignored, Scenario};
@@ -19,7 +19,7 @@ use crate::wire::{Dtype, Kind};
 pub struct Carried {
     /// To clients, and to the server.
     directions: [Content; 2],
-    layouts: Vec<Layout>,
+    layouts: Vec<MessageSpec>,
 }
 
 /// What the messages of one direction hold.
@@ -36,7 +36,7 @@ struct Content {
 }
 
 impl Content {
-    fn add(&mut self, layout: &Layout) {
+    fn add(&mut self, layout: &MessageSpec) {
         for place in layout.places() {
             let kinds = match place.dtype {
                 Dtype::F32 if place.kind.is_learnable() => &mut self.coded,
@@ -71,14 +71,14 @@ impl Carried {
             let classes = own.clone().map(|row| row as u32).collect();
             let counts: ClassCounts = own.clone().map(|row| (row as u32, 8)).collect();
             let view = Arc::new(TaskView { task: TaskId(task as u16), rows: own, classes });
-            let period = Period::of(Arc::clone(&view), facts.tasks.max(1));
+            let period = Stage::of(Arc::clone(&view), facts.tasks.max(1));
             for (phase, listed) in method.phases(&period, 2).iter().enumerate() {
                 for round_in_phase in 0..listed.rounds.min(2) {
                     for (role, _) in &profile.roles {
                         let (model, view, counts, period) = (facts, &view, &counts, view.task);
                         carried.add(
                             method,
-                            &SketchFacts {
+                            &ExchangeFacts {
                                 model,
                                 view,
                                 period,
@@ -95,9 +95,9 @@ impl Carried {
         carried
     }
 
-    fn add(&mut self, method: &dyn Method, facts: &SketchFacts<'_>) {
+    fn add(&mut self, method: &dyn Method, facts: &ExchangeFacts<'_>) {
         let messages = [MessageKind::Download, MessageKind::Upload];
-        let messages = messages.map(|message| method.layout(message, facts));
+        let messages = messages.map(|message| method.message_spec(message, facts));
         for (content, layout) in self.directions.iter_mut().zip(&messages) {
             content.add(layout);
         }

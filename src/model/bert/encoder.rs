@@ -6,7 +6,7 @@ use super::BertConfig;
 use super::sequences::Sequences;
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::ops::{self, Affine};
-use crate::model::{ModelError, Place};
+use crate::model::{DeviceSpec, ModelError};
 
 /// Added to variances, as in every published BERT.
 const EPS: f64 = 1e-12;
@@ -40,7 +40,7 @@ struct Layer {
 /// Weights by name, at a place.
 struct Named<'a> {
     weights: &'a FrozenWeights,
-    place: &'a Place,
+    place: &'a DeviceSpec,
 }
 
 impl Encoder {
@@ -51,7 +51,7 @@ impl Encoder {
     pub fn new(
         config: &BertConfig,
         weights: &FrozenWeights,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> std::result::Result<Encoder, ModelError> {
         let named = Named { weights, place };
         let embeddings = Embeddings {

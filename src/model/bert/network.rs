@@ -11,7 +11,7 @@ use super::{BertConfig, Pooling};
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::ParameterSet;
 use crate::model::weights_file::{OpenWeights, WeightsSource};
-use crate::model::{ModelError, Place, ops};
+use crate::model::{DeviceSpec, ModelError, ops};
 use crate::weights::Network;
 
 /// A frozen BERT.
@@ -20,7 +20,7 @@ pub struct Bert {
     config: BertConfig,
     encoder: Arc<Encoder>,
     weights: FrozenWeights,
-    place: Place,
+    place: DeviceSpec,
 }
 
 impl fmt::Debug for Bert {
@@ -51,7 +51,7 @@ impl Bert {
 
     fn read(file: &str, config: BertConfig, set: &ParameterSet) -> Result<Bert, ModelError> {
         config.validate()?;
-        let place = Place::cpu();
+        let place = DeviceSpec::cpu();
         let weights = FrozenWeights::read(file, config.parameter_shapes(), set)?;
         let encoder = Arc::new(Encoder::new(&config, &weights, &place)?);
         Ok(Bert { config, encoder, weights, place })
@@ -61,13 +61,13 @@ impl Bert {
     ///
     /// # Errors
     /// When the device has no room.
-    pub fn at(&self, place: &Place) -> Result<Bert, ModelError> {
+    pub fn at(&self, place: &DeviceSpec) -> Result<Bert, ModelError> {
         let encoder = Arc::new(Encoder::new(&self.config, &self.weights, place)?);
         Ok(Bert { encoder, place: place.clone(), ..self.clone() })
     }
 
     /// Where it computes. Between tokens and features it does so in the type of the place.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
 

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::ops::{self, ChannelAffine, ChannelMoments, Statistics};
-use crate::model::{ModelError, Place};
+use crate::model::{DeviceSpec, ModelError};
 
 /// Added to variances, as PyTorch's default.
 const EPS: f64 = 1e-5;
@@ -26,7 +26,7 @@ impl Unit {
     /// # Errors
     /// When the device has no room.
     pub fn new(
-        (weights, place): (&FrozenWeights, &Place),
+        (weights, place): (&FrozenWeights, &DeviceSpec),
         convolution: &str,
         norm: &str,
         stride: usize,

@@ -9,7 +9,7 @@ use super::bottleneck::{Bottleneck, Unit};
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::ParameterSet;
 use crate::model::weights_file::{OpenWeights, WeightsSource};
-use crate::model::{ModelError, Place, ops};
+use crate::model::{DeviceSpec, ModelError, ops};
 use crate::weights::Network;
 
 /// A frozen residual network with torchvision's parameters.
@@ -18,7 +18,7 @@ pub struct DeepResNet {
     config: DeepResNetConfig,
     layers: Arc<Layers>,
     weights: FrozenWeights,
-    place: Place,
+    place: DeviceSpec,
 }
 
 impl DeepResNet {
@@ -49,7 +49,7 @@ impl DeepResNet {
         config: DeepResNetConfig,
         set: &ParameterSet,
     ) -> Result<DeepResNet, ModelError> {
-        let place = Place::cpu();
+        let place = DeviceSpec::cpu();
         let weights = FrozenWeights::read(file, config.parameter_shapes(), set)?;
         let layers = Arc::new(Layers::new(config, &weights, &place)?);
         Ok(DeepResNet { config, layers, weights, place })
@@ -59,13 +59,13 @@ impl DeepResNet {
     ///
     /// # Errors
     /// When the device has no room.
-    pub fn at(&self, place: &Place) -> Result<DeepResNet, ModelError> {
+    pub fn at(&self, place: &DeviceSpec) -> Result<DeepResNet, ModelError> {
         let layers = Arc::new(Layers::new(self.config, &self.weights, place)?);
         Ok(DeepResNet { layers, place: place.clone(), ..self.clone() })
     }
 
     /// Where it computes. Between pixels and features it does so in the type of the place.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
 
@@ -118,7 +118,7 @@ impl Layers {
     fn new(
         config: DeepResNetConfig,
         weights: &FrozenWeights,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<Layers, ModelError> {
         let unit = |convolution: &str, norm: &str, stride| {
             Unit::new((weights, place), convolution, norm, stride)

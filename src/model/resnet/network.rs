@@ -12,7 +12,7 @@ use super::config::{BATCHES, MEAN, StemShape, VARIANCE, is_buffer};
 use crate::model::norm::{Norm, Running};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
 use crate::model::weights_file::{OpenWeights, WeightsSource};
-use crate::model::{ModelError, Place, ops};
+use crate::model::{DeviceSpec, ModelError, ops};
 use crate::weights::Network;
 
 /// A residual network with torchvision's parameters, frozen or over variables.
@@ -33,7 +33,7 @@ pub struct ResNet {
     variables: Variables,
     /// Of a frozen network, once asked for.
     digest: OnceLock<blake3::Hash>,
-    place: Place,
+    place: DeviceSpec,
 }
 
 impl ResNet {
@@ -52,7 +52,7 @@ impl ResNet {
     /// # Errors
     /// When a parameter is missing or of another shape.
     pub fn from_parameters(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
-        ResNet::frozen_at(config, set, &Place::cpu())
+        ResNet::frozen_at(config, set, &DeviceSpec::cpu())
     }
 
     /// [`ResNet::from_parameters`] at another place.
@@ -62,7 +62,7 @@ impl ResNet {
     pub fn frozen_at(
         config: ResNetConfig,
         set: &ParameterSet,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<Self, ModelError> {
         let (own, buffers) = ResNet::own(&config, set)?;
         let named = own
@@ -76,7 +76,7 @@ impl ResNet {
     ///
     /// # Errors
     /// When the device has no room.
-    pub fn at(&self, place: &Place) -> Result<ResNet, ModelError> {
+    pub fn at(&self, place: &DeviceSpec) -> Result<ResNet, ModelError> {
         ResNet::frozen_at(self.config, &self.parameters()?, place)
     }
 
@@ -85,7 +85,7 @@ impl ResNet {
     /// # Errors
     /// As [`ResNet::from_parameters`].
     pub fn with_trainables(config: ResNetConfig, set: &ParameterSet) -> Result<Self, ModelError> {
-        ResNet::trainable_at(config, set, &Place::cpu())
+        ResNet::trainable_at(config, set, &DeviceSpec::cpu())
     }
 
     /// [`ResNet::with_trainables`] at another place; the variables are `f32` everywhere.
@@ -95,7 +95,7 @@ impl ResNet {
     pub fn trainable_at(
         config: ResNetConfig,
         set: &ParameterSet,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<Self, ModelError> {
         ResNet::over_variables(config, set, place, true)
     }
@@ -108,7 +108,7 @@ impl ResNet {
     pub fn evaluating_at(
         config: ResNetConfig,
         set: &ParameterSet,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<Self, ModelError> {
         ResNet::over_variables(config, set, place, false)
     }
@@ -116,7 +116,7 @@ impl ResNet {
     fn over_variables(
         config: ResNetConfig,
         set: &ParameterSet,
-        place: &Place,
+        place: &DeviceSpec,
         trains: bool,
     ) -> Result<Self, ModelError> {
         let (own, buffers) = ResNet::own(&config, set)?;
@@ -143,7 +143,7 @@ impl ResNet {
         (named, trains): (BTreeMap<Arc<str>, Tensor>, bool),
         buffers: &ParameterSet,
         variables: Variables,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<ResNet, ModelError> {
         config.validate()?;
         let mut running = BTreeMap::new();
@@ -183,7 +183,7 @@ impl ResNet {
     }
 
     /// Where its tensors live. Between pixels and features it computes in the type of the place.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
 
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn over_variables_it_may_evaluate() -> Result<(), ModelError> {
         let (config, set) = small();
-        let network = ResNet::evaluating_at(config, &set, &Place::cpu())?;
+        let network = ResNet::evaluating_at(config, &set, &DeviceSpec::cpu())?;
         let buffers = network.buffers()?;
         let features = network.features(&images(3))?;
         let frozen = ResNet::from_parameters(config, &set)?.features(&images(3))?;
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(network.buffers()?, buffers);
         // The gradient along one scale of the last norm, against a central difference.
         let loss = |set: &ParameterSet| -> Result<Tensor, ModelError> {
-            let network = ResNet::evaluating_at(config, set, &Place::cpu())?;
+            let network = ResNet::evaluating_at(config, set, &DeviceSpec::cpu())?;
             Ok(network.features(&images(3))?.sqr()?.sum_all()?)
         };
         let gradients = features.sqr()?.sum_all()?.backward()?;
@@ -429,8 +429,8 @@ mod tests {
     fn half_precision_inside_trains_wide_variables_nearby() -> Result<(), ModelError> {
         let (config, set) = small();
         let largest = |t: &Tensor| t.abs()?.max_all()?.to_scalar::<f32>();
-        let half = Place { compute: DType::BF16, ..Place::cpu() };
-        let pass = |place: &Place| -> Result<(Tensor, Tensor, ParameterSet), ModelError> {
+        let half = DeviceSpec { compute: DType::BF16, ..DeviceSpec::cpu() };
+        let pass = |place: &DeviceSpec| -> Result<(Tensor, Tensor, ParameterSet), ModelError> {
             let network = ResNet::trainable_at(config, &set, place)?;
             let features = network.features(&images(8))?;
             let grads = features.sqr()?.sum_all()?.backward()?;
@@ -438,7 +438,7 @@ mod tests {
             let gradient = grads.get(variable).expect("a gradient").clone();
             Ok((features, gradient, network.buffers()?))
         };
-        let (full, low) = (pass(&Place::cpu())?, pass(&half)?);
+        let (full, low) = (pass(&DeviceSpec::cpu())?, pass(&half)?);
         for (a, b) in [(&low.0, &full.0), (&low.1, &full.1)] {
             assert_eq!(a.dtype(), DType::F32);
             let off = largest(&(a - b)?)? / largest(b)?;

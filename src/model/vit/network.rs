@@ -11,7 +11,7 @@ use super::block::Block;
 use super::{Checkpoint, VitConfig};
 use crate::model::ops::{self, Affine, Groups};
 use crate::model::parameters::{ParameterSet, Variables};
-use crate::model::{Adaptation, ModelError, Place, PromptTokens};
+use crate::model::{Adaptation, DeviceSpec, ModelError, PromptTokens};
 
 /// A vision transformer with timm's parameters, frozen or over variables.
 ///
@@ -36,7 +36,7 @@ pub struct Vit {
     variables: Variables,
     /// Of the parameters, once somebody asked; frozen networks only.
     digest: OnceLock<blake3::Hash>,
-    place: Place,
+    place: DeviceSpec,
 }
 
 impl Vit {
@@ -85,7 +85,7 @@ impl Vit {
     /// # Errors
     /// When a parameter is missing or of another shape.
     pub fn from_parameters(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
-        Vit::frozen_at(config, set, &Place::cpu())
+        Vit::frozen_at(config, set, &DeviceSpec::cpu())
     }
 
     /// [`Vit::from_parameters`] at another place.
@@ -95,7 +95,7 @@ impl Vit {
     pub fn frozen_at(
         config: VitConfig,
         set: &ParameterSet,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<Vit, ModelError> {
         let mut named = BTreeMap::new();
         for (name, shape) in config.parameter_shapes() {
@@ -109,7 +109,7 @@ impl Vit {
     ///
     /// # Errors
     /// When the device has no room.
-    pub fn at(&self, place: &Place) -> Result<Vit, ModelError> {
+    pub fn at(&self, place: &DeviceSpec) -> Result<Vit, ModelError> {
         let mut named = BTreeMap::new();
         for (name, tensor) in &self.named {
             let tensor = tensor.detach().to_device(&place.device)?;
@@ -123,7 +123,7 @@ impl Vit {
     /// # Errors
     /// As [`Vit::from_parameters`].
     pub fn with_trainables(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
-        Vit::trainable_at(config, set, &Place::cpu())
+        Vit::trainable_at(config, set, &DeviceSpec::cpu())
     }
 
     /// [`Vit::with_trainables`] at another place; the variables are `f32` everywhere.
@@ -133,7 +133,7 @@ impl Vit {
     pub fn trainable_at(
         config: VitConfig,
         set: &ParameterSet,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<Vit, ModelError> {
         let mut own = ParameterSet::new();
         for (name, shape) in config.parameter_shapes() {
@@ -149,7 +149,7 @@ impl Vit {
         config: VitConfig,
         named: BTreeMap<Arc<str>, Tensor>,
         variables: Variables,
-        place: &Place,
+        place: &DeviceSpec,
     ) -> Result<Vit, ModelError> {
         config.validate()?;
         let tensor = |name: &str| named[name].clone();
@@ -183,7 +183,7 @@ impl Vit {
     }
 
     /// Where its tensors live.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
 
@@ -375,7 +375,7 @@ impl Vit {
 
 /// Weights and biases of the linear layers are kept in the compute type. What enters sums, norms
 /// and positions, stays `f32`.
-fn narrowed(name: &str, tensor: &Tensor, place: &Place) -> Result<Tensor, ModelError> {
+fn narrowed(name: &str, tensor: &Tensor, place: &DeviceSpec) -> Result<Tensor, ModelError> {
     let sums = name.contains("norm") || ["cls_token", "pos_embed"].contains(&name);
     let dtype = if sums { DType::F32 } else { place.compute };
     Ok(tensor.to_dtype(dtype)?)

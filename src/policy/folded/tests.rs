@@ -9,8 +9,8 @@ use crate::data::TaskView;
 use crate::model::{CosineHead, HeadKind, LinearHead, Parameter, ParameterSet};
 use crate::numerics::symmetric::Symmetric;
 use crate::policy::{
-    Folded, Group, Layout, Message, Period, Place, PolicyError, Stale, UpMeta, Weight, changed,
-    one_seat_each, summand,
+    Aggregate, AveragingGroup, Message, MessageSpec, PolicyError, Stage, StalenessRule, TensorSpec,
+    UploadMeta, Weight, map_averaged, masked_contribution, one_participant_per_client,
 };
 use crate::quantity::{ClientId, Round, TaskId};
 use crate::wire::{Body, Dtype, Kind, NamedTensor, Section};
@@ -83,22 +83,22 @@ fn cut(kind: HeadKind, values: &[f32], rows: &Range<usize>) -> ParameterSet {
     cut.into_iter().collect()
 }
 
-fn layout(kind: HeadKind, rows: &Range<usize>) -> Layout {
+fn layout(kind: HeadKind, rows: &Range<usize>) -> MessageSpec {
     let place = |(name, mut shape): (&'static str, Vec<usize>)| {
         let first = if has_rows(name) { rows.start } else { 0 };
         if has_rows(name) {
             shape[0] = rows.len();
         }
-        let place = Place::parameter(name, &shape).from_row(first);
-        place.averaged(Group::All, Weight::Sum(SAMPLES))
+        let place = TensorSpec::parameter(name, &shape).from_row(first);
+        place.averaged(AveragingGroup::All, Weight::Sum(SAMPLES))
     };
     counted(shapes(kind).into_iter().map(place).collect())
 }
 
 /// With a sample count beside the parameters.
-fn counted(parameters: Vec<Place>) -> Layout {
-    let extra = vec![Place::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)];
-    Layout { extra, ..Layout::of(parameters) }
+fn counted(parameters: Vec<TensorSpec>) -> MessageSpec {
+    let extra = vec![TensorSpec::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)];
+    MessageSpec { extra, ..MessageSpec::of(parameters) }
 }
 
 fn statistics(tensors: Vec<NamedTensor>) -> Vec<Section> {
@@ -110,29 +110,29 @@ fn message(parameters: ParameterSet, samples: u32) -> Message {
     Message { extra: statistics(vec![samples]), ..Message::of(parameters) }
 }
 
-fn meta(discount: f64) -> UpMeta {
+fn meta(discount: f64) -> UploadMeta {
     let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
-    let seat = one_seat_each(&Period::of(Arc::new(view), 2), &[ClientId(0)]).remove(0);
-    UpMeta { discount, ..UpMeta::timely(seat, Round(0)) }
+    let seat = one_participant_per_client(&Stage::of(Arc::new(view), 2), &[ClientId(0)]).remove(0);
+    UploadMeta { discount, ..UploadMeta::timely(seat, Round(0)) }
 }
 
 fn fold_one(
     sent: &Arc<Message>,
     discount: f64,
-    (update, up): (Message, &Layout),
-) -> Result<Folded, PolicyError> {
-    Folded::of(&meta(discount), (sent, &layout(HeadKind::Linear, &(0..ROWS))), (update, up))
+    (update, up): (Message, &MessageSpec),
+) -> Result<Aggregate, PolicyError> {
+    Aggregate::of(&meta(discount), (sent, &layout(HeadKind::Linear, &(0..ROWS))), (update, up))
 }
 
-fn fold(kind: HeadKind, base: &[f32], updates: &[Update]) -> Folded {
+fn fold(kind: HeadKind, base: &[f32], updates: &[Update]) -> Aggregate {
     let (down, sent) =
         (layout(kind, &(0..ROWS)), Arc::new(Message::of(cut(kind, base, &(0..ROWS)))));
     let one = |update: &Update| {
         let up = layout(kind, &update.rows);
         let message = message(cut(kind, &update.values, &update.rows), update.samples);
-        Folded::of(&meta(update.discount), (&sent, &down), (message, &up)).unwrap()
+        Aggregate::of(&meta(update.discount), (&sent, &down), (message, &up)).unwrap()
     };
-    updates.iter().map(one).reduce(Folded::merge).unwrap()
+    updates.iter().map(one).reduce(Aggregate::merge).unwrap()
 }
 
 fn flat(set: &ParameterSet, kind: HeadKind) -> Vec<f32> {
@@ -183,7 +183,7 @@ proptest! {
         let wanted = expected(kind, &base, &updates);
         prop_assert!(close(&found, &wanted), "{:?} {:?}", found, wanted);
         let weight: f64 = updates.iter().map(|update| f64::from(update.samples)).sum();
-        prop_assert_eq!(folded.means[&Group::All].weight(), weight);
+        prop_assert_eq!(folded.means[&AveragingGroup::All].weight(), weight);
         prop_assert!(folded.sums.is_empty() && folded.kept.is_empty());
     }
 
@@ -203,12 +203,12 @@ proptest! {
         let sent = Message::of(cut(kind, &base, &(0..ROWS)));
         let summands = updates.iter().map(|update| {
             let message = message(cut(kind, &update.values, &rows), update.samples);
-            summand((&sent, &down), (&message, &up)).unwrap()
+            masked_contribution((&sent, &down), (&message, &up)).unwrap()
         });
         let sum = summands.reduce(|sum, more| added(&sum, &more)).unwrap();
-        let summed = Folded::of_sum(&sum, &down, &up).unwrap();
+        let summed = Aggregate::of_sum(&sum, &down, &up).unwrap();
         let folded = fold(kind, &base, &updates);
-        prop_assert_eq!(summed.means[&Group::All].weight(), folded.means[&Group::All].weight());
+        prop_assert_eq!(summed.means[&AveragingGroup::All].weight(), folded.means[&AveragingGroup::All].weight());
         let wanted: Vec<f64> =
             flat(&folded.apply(&sent.parameters), kind).into_iter().map(f64::from).collect();
         prop_assert!(close(&flat(&summed.apply(&sent.parameters), kind), &wanted));
@@ -225,7 +225,7 @@ proptest! {
         let made = message(cut(kind, &update.values, &update.rows), update.samples);
         let mirrored = |before: f32, after: f32| 2.0 * before - after;
         let found =
-            changed((&sent, &down), (&made, &up), &mut |before, after| mirrored(before, after));
+            map_averaged((&sent, &down), (&made, &up), &mut |before, after| mirrored(before, after));
         let found = found.unwrap();
         let mirror = |(at, (before, after)): (usize, (&f32, &f32))| match at {
             0..2 => *after,
@@ -252,26 +252,26 @@ proptest! {
         let base: ParameterSet = names.map(|name| (name, one(1.0))).collect();
         let sent = Arc::new(Message::of(base.clone()));
         let down =
-            Layout::of(base.iter().map(|(name, _)| Place::parameter(Arc::clone(name), &[1])).collect());
+            MessageSpec::of(base.iter().map(|(name, _)| TensorSpec::parameter(Arc::clone(name), &[1])).collect());
         let folded = updates.iter().map(|(task, samples, values)| {
             let [prompt, head] = own(*task);
             let groups =
-                [Group::All, Group::Task(*task), Group::Head(10 * u32::from(*task))];
+                [AveragingGroup::All, AveragingGroup::Task(*task), AveragingGroup::Head(10 * u32::from(*task))];
             let named: Vec<String> = vec!["conv.weight".to_owned(), prompt, head];
-            let place = |(name, group): (&String, Group)| {
-                Place::parameter(name.as_str(), &[1]).averaged(group, Weight::Sum(SAMPLES))
+            let place = |(name, group): (&String, AveragingGroup)| {
+                TensorSpec::parameter(name.as_str(), &[1]).averaged(group, Weight::Sum(SAMPLES))
             };
             let up = counted(named.iter().zip(groups).map(place).collect());
             let set = named.iter().cloned().zip(values.iter().map(|value| one(*value))).collect();
             let update = message(set, *samples);
-            Folded::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
+            Aggregate::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
         });
-        let folded = folded.reduce(Folded::merge).unwrap();
-        let keys: Vec<&Group> = folded.means.keys().collect();
-        let order = |group: &Group| match group {
-            Group::All => 0,
-            Group::Task(_) => 1,
-            Group::Head(_) => 2,
+        let folded = folded.reduce(Aggregate::merge).unwrap();
+        let keys: Vec<&AveragingGroup> = folded.means.keys().collect();
+        let order = |group: &AveragingGroup| match group {
+            AveragingGroup::All => 0,
+            AveragingGroup::Task(_) => 1,
+            AveragingGroup::Head(_) => 2,
         };
         prop_assert!(keys.is_sorted_by_key(|group| order(group)));
         let applied = folded.apply(&base);
@@ -301,18 +301,18 @@ proptest! {
     ) {
         let folded = |packed: bool| {
             let shape = if packed { vec![6] } else { vec![3, 3] };
-            let gram = Place::new(Kind::Statistics, "gram", &shape, Dtype::F64).symmetric();
-            let whole = Place::new(Kind::Statistics, "count", &[], Dtype::U32).summed(Stale::Whole);
-            let place = gram.summed(Stale::Scaled);
-            let up = Layout { extra: vec![place.clone(), whole], ..Layout::default() };
+            let gram = TensorSpec::new(Kind::Statistics, "gram", &shape, Dtype::F64).symmetric();
+            let whole = TensorSpec::new(Kind::Statistics, "count", &[], Dtype::U32).summed(StalenessRule::Whole);
+            let place = gram.summed(StalenessRule::Scaled);
+            let up = MessageSpec { extra: vec![place.clone(), whole], ..MessageSpec::default() };
             let one = |(triangle, discount, count): &(Vec<f64>, f64, u32)| {
                 let count = NamedTensor::u32("count", [], vec![*count]).unwrap();
                 let extra = statistics(vec![place.tensor(triangle).unwrap(), count]);
                 let update = Message { extra, ..Message::default() };
-                let sent = (&Arc::default(), &Layout::default());
-                Folded::of(&meta(*discount), sent, (update, &up)).unwrap()
+                let sent = (&Arc::default(), &MessageSpec::default());
+                Aggregate::of(&meta(*discount), sent, (update, &up)).unwrap()
             };
-            grams.iter().map(one).reduce(Folded::merge).unwrap()
+            grams.iter().map(one).reduce(Aggregate::merge).unwrap()
         };
         let (full, packed) = (folded(false), folded(true));
         prop_assert_eq!(&full.sums, &packed.sums);
@@ -347,28 +347,37 @@ fn means_are_applied_in_the_order_of_their_groups() {
             .collect()
     };
     let sent = Arc::new(Message::of(one(0.0)));
-    let place = || Place::parameter("conv.weight", &[1]);
-    let steps = [(Group::Head(0), -1e8), (Group::All, 1e8), (Group::Task(0), 3.0)];
+    let place = || TensorSpec::parameter("conv.weight", &[1]);
+    let steps = [
+        (AveragingGroup::Head(0), -1e8),
+        (AveragingGroup::All, 1e8),
+        (AveragingGroup::Task(0), 3.0),
+    ];
     let folded = steps.map(|(group, step)| {
         let up = counted(vec![place().averaged(group, Weight::Presence(SAMPLES))]);
-        let down = Layout::of(vec![place()]);
-        Folded::of(&meta(1.0), (&sent, &down), (message(one(step), 7), &up)).unwrap()
+        let down = MessageSpec::of(vec![place()]);
+        Aggregate::of(&meta(1.0), (&sent, &down), (message(one(step), 7), &up)).unwrap()
     });
-    let folded = folded.into_iter().reduce(Folded::merge).unwrap();
-    assert!(folded.means.keys().eq([&Group::All, &Group::Task(0), &Group::Head(0)]));
-    assert_eq!(folded.means[&Group::All].weight(), 1.0, "present, however many samples");
+    let folded = folded.into_iter().reduce(Aggregate::merge).unwrap();
+    assert!(folded.means.keys().eq([
+        &AveragingGroup::All,
+        &AveragingGroup::Task(0),
+        &AveragingGroup::Head(0)
+    ]));
+    assert_eq!(folded.means[&AveragingGroup::All].weight(), 1.0, "present, however many samples");
     // The three is lost beside a hundred million; after it, it would be left.
     assert_eq!(folded.apply(&one(0.0)), one(0.0));
 }
 
 #[test]
 fn a_matrix_that_noise_made_lopsided_is_summed_as_its_symmetric_half() {
-    let place = Place::new(Kind::Statistics, "gram", &[2, 2], Dtype::F64).symmetric();
-    let up = Layout { extra: vec![place.summed(Stale::Refuse)], ..Layout::default() };
+    let place = TensorSpec::new(Kind::Statistics, "gram", &[2, 2], Dtype::F64).symmetric();
+    let up =
+        MessageSpec { extra: vec![place.summed(StalenessRule::Refuse)], ..MessageSpec::default() };
     let gram = NamedTensor::f64("gram", [2, 2], vec![1.0, 2.0, 4.0, 5.0]).unwrap();
     let update = Message { extra: statistics(vec![gram]), ..Message::default() };
-    let sent = (&Arc::default(), &Layout::default());
-    let folded = Folded::of(&meta(1.0), sent, (update, &up)).unwrap();
+    let sent = (&Arc::default(), &MessageSpec::default());
+    let folded = Aggregate::of(&meta(1.0), sent, (update, &up)).unwrap();
     let half = Symmetric::from_packed(2, vec![1.0, 3.0, 5.0]).unwrap();
     assert_eq!(folded.sum("gram").unwrap(), half.packed());
 }
@@ -381,8 +390,8 @@ fn kept_uploads_come_whole_and_in_order() {
     let base = cut(HeadKind::Linear, &[0.5; NUMBERS], &(0..ROWS));
     let sent = Arc::new(Message::of(base.clone()));
     let one = |samples| fold_one(&sent, 1.0, (message(base.clone(), samples), &up)).unwrap();
-    let folded = [3, 1, 2].map(one).into_iter().reduce(Folded::merge).unwrap();
-    let samples = |kept: &crate::policy::Kept| {
+    let folded = [3, 1, 2].map(one).into_iter().reduce(Aggregate::merge).unwrap();
+    let samples = |kept: &crate::policy::KeptUpload| {
         assert!(Arc::ptr_eq(&kept.sent, &sent));
         kept.update.named(SAMPLES).unwrap().numbers()[0]
     };
@@ -393,9 +402,9 @@ fn kept_uploads_come_whole_and_in_order() {
 fn an_upload_that_does_not_fit_what_was_sent_is_refused_by_name() {
     let sent = Arc::new(Message::of(cut(HeadKind::Linear, &[0.5; NUMBERS], &(0..ROWS))));
     let place = |name: &str, shape: &[usize]| {
-        Place::parameter(name, shape).averaged(Group::All, Weight::Sum(SAMPLES))
+        TensorSpec::parameter(name, shape).averaged(AveragingGroup::All, Weight::Sum(SAMPLES))
     };
-    let refused = |place: Place, samples: bool| {
+    let refused = |place: TensorSpec, samples: bool| {
         let count = place.shape.iter().product();
         let parameter = Parameter { shape: place.shape.clone(), values: vec![1.0; count].into() };
         let mut update = message([(&*place.name, parameter)].into_iter().collect(), 5);
@@ -423,7 +432,7 @@ fn an_upload_that_does_not_fit_what_was_sent_is_refused_by_name() {
 #[test]
 fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
     let head = |rows: &Range<usize>| {
-        Place::parameter(LinearHead::WEIGHT, &[rows.len(), WIDTH]).from_row(rows.start)
+        TensorSpec::parameter(LinearHead::WEIGHT, &[rows.len(), WIDTH]).from_row(rows.start)
     };
     let filled = |rows: usize, value: f32| {
         let parameter =
@@ -432,7 +441,7 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
     };
     let sent = Arc::new(Message::of(filled(ROWS, 1.0)));
     let fold = |rows: Range<usize>, value: f32, weight: f32| {
-        let place = head(&rows).averaged(Group::All, Weight::Each("worth."));
+        let place = head(&rows).averaged(AveragingGroup::All, Weight::Elementwise("worth."));
         let worth = place.weights().unwrap();
         let tensor =
             NamedTensor::f32(&*worth.name, [rows.len(), WIDTH], vec![weight; rows.len() * WIDTH]);
@@ -440,8 +449,8 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
         update.extra.extend(statistics(vec![tensor.unwrap()]));
         let mut up = counted(vec![place]);
         up.extra.push(worth);
-        let down = Layout::of(vec![head(&(0..ROWS))]);
-        Folded::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
+        let down = MessageSpec::of(vec![head(&(0..ROWS))]);
+        Aggregate::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
     };
     let mean = fold(1..3, 5.0, 1.0).merge(fold(2..4, 9.0, 3.0)).numbered;
     let moved = mean.apply(sent.parameters.clone());
@@ -455,7 +464,7 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
 #[test]
 fn rows_around_an_upload_are_those_that_were_sent() {
     let rows = |rows: Range<usize>| {
-        Place::parameter(LinearHead::WEIGHT, &[rows.len(), WIDTH]).from_row(rows.start)
+        TensorSpec::parameter(LinearHead::WEIGHT, &[rows.len(), WIDTH]).from_row(rows.start)
     };
     for (sent, after) in [(0..5, 0), (0..6, WIDTH), (1..8, 3 * WIDTH)] {
         assert_eq!(super::around(&rows(2..5), Some(&rows(sent))), (2 * WIDTH, after));

@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 
 use crate::data::Batch;
 use crate::model::{FrozenPart, in_frozen_batches};
-use crate::policy::{Lab, PolicyError, Predictor, Scope};
+use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 use crate::wire::Body;
 
 /// A network that never changes any more, so that its features are worth keeping: they are known by
@@ -32,8 +32,8 @@ impl Predictor for FrozenFeatures {
         self.network.scores(pixels, scope)
     }
 
-    fn at(&self, lab: &Lab) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let Some(network) = self.network.at(lab)? else { return Ok(None) };
+    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let Some(network) = self.network.to_device(lab)? else { return Ok(None) };
         Ok(Some(Arc::new(FrozenFeatures::new(network, self.digest))))
     }
 

@@ -23,20 +23,20 @@ use std::sync::Arc;
 
 use self::bodies::{DIGEST_BYTES, join, malformed, split};
 use self::features::FrozenFeatures;
-use self::server::StagedServer;
+use self::server::ComposedServer;
 use super::{
-    Asset, AssetSketch, Failure, Holdings, Lab, Layout, Member, Message, MessageKind, Method,
-    MethodProfile, Outcome, Period, Phase, PolicyError, Predictor, RoundContext, RoundWork, Seat,
-    Server, Service, SketchFacts, Veto, placed,
+    Asset, AssetSpec, Capability, ClientResult, ExchangeFacts, Failure, Member, MemoryFootprint,
+    Message, MessageKind, MessageSpec, Method, MethodProfile, Participant, Phase, PolicyError,
+    Predictor, Restriction, RoundContext, RoundWork, RunContext, Server, Stage, predictor_on,
 };
 use crate::data::TaskView;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, BodySketch, Kind, WireError};
+use crate::wire::{Body, BodyShape, Kind, WireError};
 
 /// Two methods, one after the other.
 #[derive(Clone)]
-pub struct Staged {
+pub struct Composed {
     first: Arc<dyn Method>,
     then: Arc<dyn Method>,
     /// That of both together.
@@ -62,20 +62,20 @@ struct Frozen {
     server: Arc<Body>,
 }
 
-impl Staged {
+impl Composed {
     /// `first` runs in the first task, `then` from its end on.
-    pub fn new(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Staged {
+    pub fn new(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Composed {
         let profile = composed(first.profile(), then.profile());
-        Staged { first, then, profile, rounds: None, frozen: Arc::default() }
+        Composed { first, then, profile, rounds: None, frozen: Arc::default() }
     }
 
     /// The same with so many rounds of the first method instead of the scenario's.
-    pub fn with_rounds(self, rounds: Option<u32>) -> Staged {
-        Staged { rounds, ..self }
+    pub fn with_rounds(self, rounds: Option<u32>) -> Composed {
+        Composed { rounds, ..self }
     }
 
     /// Freezes the features of the first method's server as they stand.
-    fn freeze(&self, first: &dyn Server, lab: &Lab) -> Result<Frozen, PolicyError> {
+    fn freeze(&self, first: &dyn Server, lab: &RunContext) -> Result<Frozen, PolicyError> {
         let network = first.predictor(lab)?;
         let asset = Asset::new(FEATURES, 0, Kind::Weights, network.feature_state());
         let features = Arc::new(FrozenFeatures::new(network, asset.digest()));
@@ -89,7 +89,7 @@ impl Staged {
     /// How many phases the first method has in the first task; it may not depend on how many
     /// rounds they have.
     fn first_phases(&self, view: &TaskView) -> usize {
-        let period = Period::of(Arc::new(view.clone()), 1);
+        let period = Stage::of(Arc::new(view.clone()), 1);
         self.first.phases(&period, 1).len()
     }
 
@@ -121,11 +121,11 @@ impl Staged {
     fn train_alike(
         &self,
         members: &mut [Member],
-        lab: &Lab,
-    ) -> Result<Vec<Result<Outcome, Failure>>, PolicyError> {
+        lab: &RunContext,
+    ) -> Result<Vec<Result<ClientResult, Failure>>, PolicyError> {
         let Some(first) = members.first() else { return Ok(Vec::new()) };
         let (second, phase) = self.stage(&first.seat.view, first.phase);
-        let lab = match self.named(&first.down)? {
+        let lab = match self.named(&first.download)? {
             None => lab.clone(),
             Some(frozen) => with_features(lab, &frozen)?,
         };
@@ -135,7 +135,7 @@ impl Staged {
             inner.push(Member {
                 seat: member.seat.clone(),
                 phase,
-                down: Arc::new(down_within(&member.down)?),
+                download: Arc::new(down_within(&member.download)?),
                 state: if second { then } else { first },
                 shard: Arc::clone(&member.shard),
                 key: member.key,
@@ -150,9 +150,10 @@ impl Staged {
                     if second { join(first, inner.state) } else { join(inner.state, then) };
             }
             let nobody = || Err(Failure::Policy("no outcome for a seat".into()));
-            let Outcome { mut up, metrics } = outcomes.next().unwrap_or_else(nobody)?;
+            let ClientResult { upload: mut up, metrics } =
+                outcomes.next().unwrap_or_else(nobody)?;
             up.control.insert(0, u8::from(second));
-            Ok(Outcome { up, metrics })
+            Ok(ClientResult { upload: up, metrics })
         });
         Ok(outer.collect())
     }
@@ -169,13 +170,13 @@ fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
     }
     let mut vetoes = first.vetoes;
     vetoes.extend(then.vetoes);
-    vetoes.retain(|veto| veto.service != Service::Mixed);
+    vetoes.retain(|veto| veto.service != Capability::MixedTasks);
     let why = "the task of a round says which of two methods learns";
-    vetoes.push(Veto { service: Service::Mixed, why });
+    vetoes.push(Restriction { service: Capability::MixedTasks, why });
     // Of the first method at least its features are held.
-    let features = Holdings { server: tensor_bytes(&first.features), client: 0 };
+    let features = MemoryFootprint { server: tensor_bytes(&first.features), client: 0 };
     let of_first = first.holdings.unwrap_or(features);
-    let both = |then: Holdings| Holdings {
+    let both = |then: MemoryFootprint| MemoryFootprint {
         server: of_first.server + then.server,
         client: of_first.client + then.client,
     };
@@ -190,13 +191,13 @@ fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
 }
 
 /// Returns the bytes of all tensors of a body in f32.
-fn tensor_bytes(body: &BodySketch) -> u64 {
+fn tensor_bytes(body: &BodyShape) -> u64 {
     let tensors = body.sections.iter().flat_map(|section| &section.tensors);
     tensors.map(|tensor| 4 * tensor.elements()).sum()
 }
 
-fn with_features(lab: &Lab, frozen: &Frozen) -> Result<Lab, PolicyError> {
-    Ok(Lab { staged: Some(placed(&frozen.features, lab)?), ..lab.clone() })
+fn with_features(lab: &RunContext, frozen: &Frozen) -> Result<RunContext, PolicyError> {
+    Ok(RunContext { staged: Some(predictor_on(&frozen.features, lab)?), ..lab.clone() })
 }
 
 /// Whether a message belongs to the second method.
@@ -237,13 +238,13 @@ fn both(state: &Body) -> Result<(Body, Body), WireError> {
     }
 }
 
-impl Method for Staged {
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+impl Method for Composed {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let first = self.first.server(lab, init)?;
-        Ok(Box::new(StagedServer::new(self.clone(), first, lab, init)))
+        Ok(Box::new(ComposedServer::new(self.clone(), first, lab, init)))
     }
 
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         let mut phases = Vec::new();
         if period.task == TaskId(0) {
             phases = self.first.phases(period, self.rounds.unwrap_or(rounds));
@@ -252,26 +253,26 @@ impl Method for Staged {
         phases
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let (second, phase) = self.stage(&round.period.view, round.phase);
-        self.method_of(second).seats(&RoundContext { phase, ..round.clone() }, cohort)
+        self.method_of(second).participants(&RoundContext { phase, ..round.clone() }, cohort)
     }
 
     fn profile(&self) -> MethodProfile {
         self.profile.clone()
     }
 
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let (second, phase) = self.stage(facts.view, facts.phase);
-        let facts = SketchFacts { phase, ..facts.clone() };
-        let mut layout = self.method_of(second).layout(message, &facts);
+        let facts = ExchangeFacts { phase, ..facts.clone() };
+        let mut layout = self.method_of(second).message_spec(message, &facts);
         let tag = u8::from(second);
         match message {
             MessageKind::Download => {
                 let before = if second { TAG + DIGEST_BYTES } else { TAG };
                 layout.control.splice(0..0, std::iter::repeat_n(tag, before));
                 let body = self.profile.features.clone();
-                let features = AssetSketch { name: FEATURES, version: 0, body };
+                let features = AssetSpec { name: FEATURES, version: 0, body };
                 layout.assets.extend(second.then_some(features));
             }
             MessageKind::Upload => layout.control.insert(0, tag),
@@ -280,9 +281,9 @@ impl Method for Staged {
         layout
     }
 
-    fn lift(
+    fn transform_upload(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
@@ -291,7 +292,11 @@ impl Method for Staged {
             return Err(malformed("answers the other of the two methods").into());
         }
         let (sent, update) = (down_within(sent)?, up_within(&update)?);
-        self.method_of(second).lift(&SketchFacts { phase, ..facts.clone() }, &sent, update)
+        self.method_of(second).transform_upload(
+            &ExchangeFacts { phase, ..facts.clone() },
+            &sent,
+            update,
+        )
     }
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
@@ -308,10 +313,14 @@ impl Method for Staged {
         Ok(self.first.state_bytes(&first)? + self.then.state_bytes(&then)?)
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let alike = |a: &Member, b: &Member| {
             let of = |member: &Member| {
-                let features = self.named(&member.down).ok().flatten();
+                let features = self.named(&member.download).ok().flatten();
                 let stage = self.stage(&member.seat.view, member.phase);
                 (stage, features.map(|frozen| frozen.asset.digest()))
             };
@@ -327,22 +336,27 @@ impl Method for Staged {
             .collect()
     }
 
-    fn background(&self, down: &Message) -> Option<Arc<Body>> {
+    fn remote_state(&self, down: &Message) -> Option<Arc<Body>> {
         Some(self.named(down).ok()??.server)
     }
 
-    fn acquire(&self, background: &Body, lab: &Lab, init: StreamKey) -> Result<(), PolicyError> {
+    fn load_remote_state(
+        &self,
+        background: &Body,
+        lab: &RunContext,
+        init: StreamKey,
+    ) -> Result<(), PolicyError> {
         let mut first = self.first.server(lab, init)?;
         first.load(background)?;
         self.freeze(&*first, lab).map(drop)
     }
 
-    fn own_model(
+    fn local_model(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &Lab,
+        lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let (second, phase) = self.stage(facts.view, facts.phase);
         let lab = match self.named(sent)? {
@@ -350,7 +364,7 @@ impl Method for Staged {
             Some(frozen) => with_features(lab, &frozen)?,
         };
         let (sent, own) = (down_within(sent)?, up_within(own)?);
-        let facts = SketchFacts { phase, ..facts.clone() };
-        self.method_of(second).own_model(&facts, &sent, &own, &lab)
+        let facts = ExchangeFacts { phase, ..facts.clone() };
+        self.method_of(second).local_model(&facts, &sent, &own, &lab)
     }
 }

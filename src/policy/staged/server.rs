@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use super::bodies::{join, malformed, split};
-use super::{Frozen, Staged, down_within, with_features};
+use super::{Composed, Frozen, down_within, with_features};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Folded, Kept, Lab, Message, Period, PolicyError, Predictor, RoundContext, Seat, Server,
-    each_changed,
+    Aggregate, KeptUpload, Message, Participant, PolicyError, Predictor, RoundContext, RunContext,
+    Server, Stage, each_changed,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, WireError};
 
-pub(super) struct StagedServer {
-    method: Staged,
+pub(super) struct ComposedServer {
+    method: Composed,
     first: Box<dyn Server>,
     second: Option<Second>,
     /// For the second server, which cannot be built before the features are there.
-    lab: Lab,
+    lab: RunContext,
     init: StreamKey,
 }
 
@@ -37,9 +37,14 @@ struct Second {
     has_learnt: bool,
 }
 
-impl StagedServer {
-    pub(super) fn new(method: Staged, first: Box<dyn Server>, lab: &Lab, init: StreamKey) -> Self {
-        StagedServer { method, first, second: None, lab: lab.clone(), init }
+impl ComposedServer {
+    pub(super) fn new(
+        method: Composed,
+        first: Box<dyn Server>,
+        lab: &RunContext,
+        init: StreamKey,
+    ) -> Self {
+        ComposedServer { method, first, second: None, lab: lab.clone(), init }
     }
 
     /// Freezes the first method's features as they stand, with a second server upon them.
@@ -59,15 +64,15 @@ impl StagedServer {
     }
 
     /// The first method is over.
-    fn start_second(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
-        self.first.end_period(period, lab)?;
+    fn start_second(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+        self.first.end_stage(period, lab)?;
         let mut second = self.freeze()?;
-        second.server.begin_period(period, &with_features(lab, &second.frozen)?)?;
+        second.server.begin_stage(period, &with_features(lab, &second.frozen)?)?;
         self.second = Some(second);
         Ok(())
     }
 
-    fn second(&mut self, period: &Period, lab: &Lab) -> Result<&mut Second, PolicyError> {
+    fn second(&mut self, period: &Stage, lab: &RunContext) -> Result<&mut Second, PolicyError> {
         if self.second.is_none() {
             self.start_second(period, lab)?;
         }
@@ -86,20 +91,20 @@ impl StagedServer {
     }
 }
 
-impl Server for StagedServer {
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+impl Server for ComposedServer {
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         if period.task == TaskId(0) {
-            return self.first.begin_period(period, lab);
+            return self.first.begin_stage(period, lab);
         }
         let second = self.second(period, lab)?;
-        second.server.begin_period(period, &with_features(lab, &second.frozen)?)
+        second.server.begin_stage(period, &with_features(lab, &second.frozen)?)
     }
 
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
+        seats: &[Participant],
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let (is_second, inner) = self.inner(round);
         let (downs, features) = if is_second {
@@ -115,8 +120,8 @@ impl Server for StagedServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let (is_second, inner) = self.inner(round);
         let folded = folded.map(within).transpose()?;
@@ -134,13 +139,13 @@ impl Server for StagedServer {
         Ok(())
     }
 
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         let second = self.second(period, lab)?;
-        second.server.end_period(period, &with_features(lab, &second.frozen)?)
+        second.server.end_stage(period, &with_features(lab, &second.frozen)?)
     }
 
     /// The first method's until the second has learnt something.
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         match self.second.as_ref().filter(|second| second.has_learnt) {
             None => self.first.predictor(lab),
             Some(second) => second.server.predictor(&with_features(lab, &second.frozen)?),
@@ -148,10 +153,10 @@ impl Server for StagedServer {
     }
 
     /// With a hash of everything the features are made of, as it is now: it must never change.
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        let Some(second) = &self.second else { return self.first.figures() };
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        let Some(second) = &self.second else { return self.first.metrics() };
         let digest = second.frozen.features.feature_state().digest();
-        let mut figures = second.server.figures();
+        let mut figures = second.server.metrics();
         figures.push(("features_hash", (digest & HASH) as f64));
         figures
     }
@@ -188,12 +193,12 @@ impl Server for StagedServer {
 }
 
 /// What was kept of uploads, as its own method sees it. What they hold was taken out of its wrapping when it was lifted.
-fn within(folded: Folded) -> Result<Folded, WireError> {
-    let inner = |kept: Kept| -> Result<Kept, WireError> {
-        Ok(Kept { sent: Arc::new(down_within(&kept.sent)?), ..kept })
+fn within(folded: Aggregate) -> Result<Aggregate, WireError> {
+    let inner = |kept: KeptUpload| -> Result<KeptUpload, WireError> {
+        Ok(KeptUpload { sent: Arc::new(down_within(&kept.sent)?), ..kept })
     };
     let kept = folded.kept.into_iter().map(inner).collect::<Result<_, _>>()?;
-    Ok(Folded { kept, ..folded })
+    Ok(Aggregate { kept, ..folded })
 }
 
 /// A Down with the tag of its stage and the features it builds upon.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::federation::ledger::Ledger;
 use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
-use crate::policy::SeatKind;
+use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, VirtualTime};
 use crate::report::column::{CLIENT, Columns};
 use crate::report::csv::{Csv, Number};
@@ -111,7 +111,7 @@ impl<W: Write> ClientsTable<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         for (client, account) in std::mem::take(&mut self.accounts) {
-            let kind = if account.load { SeatKind::Load } else { SeatKind::Client };
+            let kind = if account.load { ParticipantKind::Load } else { ParticipantKind::Client };
             let drawn = account.drawn;
             let carried = self.ledger.client(client);
             self.csv.row(&Row {
@@ -180,7 +180,7 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
             Event::ClientFailed { client, .. } => self.of(*client).failed += 1,
             Event::UpdateRejected { client, .. } => self.of(*client).rejected += 1,
             Event::FrameCharged { client, kind, direction, asset, .. } => {
-                if *kind == SeatKind::Load {
+                if *kind == ParticipantKind::Load {
                     let account = self.of(*client);
                     account.load = true;
                     account.asked += u64::from(*direction == Direction::Down && asset.is_none());

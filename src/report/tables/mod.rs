@@ -28,7 +28,7 @@ pub(super) use phases::Phases;
 pub use rounds::RoundsTable;
 pub(super) use rounds::Row as RoundRow;
 pub(super) use rounds::{loss, micro_accuracy};
-pub use slots::SlotsTable;
+pub use slots::ClientTasksTable;
 
 use super::column::Columns;
 use super::dictionary::RunFile;
@@ -138,7 +138,7 @@ impl TableFiles {
                 ParticipationTable::new(open(names::PARTICIPATION)?)
                     .map_err(at(names::PARTICIPATION))?,
             ),
-            Box::new(SlotsTable::new(disk.clone(), folder.join(names::SLOTS))),
+            Box::new(ClientTasksTable::new(disk.clone(), folder.join(names::SLOTS))),
             Box::new(BiasTable::new(disk.clone(), folder.join(names::BIAS), named())),
         ];
         tables.extend(tensorboard);

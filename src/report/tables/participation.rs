@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::phases::Phases;
 use super::rounds::loss;
 use crate::federation::{Direction, Entry, Event, EventSink, FrameOutcome, SinkError};
-use crate::policy::SeatKind;
+use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 use crate::report::column::{CLIENT, Columns, PHASE, ROUND, TASK};
 use crate::report::csv::{Csv, Number};
@@ -96,7 +96,7 @@ impl Outcome {
 
 /// One place of a round.
 #[derive(Default)]
-struct Place {
+struct ParticipantRow {
     load: bool,
     outcome: Option<Outcome>,
     samples: u64,
@@ -110,7 +110,7 @@ struct Place {
     worked: u64,
 }
 
-impl Place {
+impl ParticipantRow {
     /// What is known first stays, but for what is only an expectation.
     fn became(&mut self, outcome: Outcome) {
         if matches!(self.outcome, None | Some(Outcome::Skipped)) {
@@ -131,7 +131,7 @@ impl Place {
         let Event::FrameCharged { direction, outcome, bytes, sent, kind, .. } = event else {
             return;
         };
-        self.load |= *kind == SeatKind::Load;
+        self.load |= *kind == ParticipantKind::Load;
         self.sent += sent;
         let arrives = matches!(outcome, FrameOutcome::Delivered | FrameOutcome::Late);
         let delivered = arrives.then_some(at);
@@ -155,14 +155,14 @@ struct Pending {
     phase: u32,
     opened: VirtualTime,
     sampled: Vec<ClientId>,
-    places: BTreeMap<(ClientId, SeatId), Place>,
+    places: BTreeMap<(ClientId, SeatId), ParticipantRow>,
     closed: bool,
     /// Seats that were not used when it closed; each comes to an end of its own.
     missing: Vec<SeatId>,
 }
 
 impl Pending {
-    fn place(&mut self, client: ClientId, seat: SeatId) -> &mut Place {
+    fn place(&mut self, client: ClientId, seat: SeatId) -> &mut ParticipantRow {
         self.places.entry((client, seat)).or_default()
     }
 
@@ -187,9 +187,10 @@ impl Pending {
 
     fn row(&self, client: ClientId, phase: String) -> Row {
         let range = (client, SeatId(0))..=(client, SeatId(u32::MAX));
-        let places: Vec<&Place> = self.places.range(range).map(|(_, place)| place).collect();
-        let sum = |of: fn(&Place) -> u64| places.iter().map(|place| of(place)).sum();
-        let last = |of: fn(&Place) -> Option<VirtualTime>| {
+        let places: Vec<&ParticipantRow> =
+            self.places.range(range).map(|(_, place)| place).collect();
+        let sum = |of: fn(&ParticipantRow) -> u64| places.iter().map(|place| of(place)).sum();
+        let last = |of: fn(&ParticipantRow) -> Option<VirtualTime>| {
             let at = places.iter().filter_map(|place| of(place)).max();
             at.map(|at| Number(at.as_seconds()))
         };
@@ -198,7 +199,7 @@ impl Pending {
         let load = !places.is_empty() && places.iter().all(|place| place.load);
         let outcome = places.iter().filter_map(|place| place.outcome.as_ref()).max();
         let word = if load { "load" } else { outcome.unwrap_or(&Outcome::Unused).word() };
-        let used = |place: &&&Place| place.outcome == Some(Outcome::Aggregated);
+        let used = |place: &&&ParticipantRow| place.outcome == Some(Outcome::Aggregated);
         Row {
             round: self.round.0 + 1,
             task: u32::from(self.task.0) + 1,
@@ -245,7 +246,12 @@ impl<W: Write> ParticipationTable<W> {
         Ok(ParticipationTable { csv: Csv::new(out)?, phases, open: VecDeque::new() })
     }
 
-    fn place(&mut self, round: Round, client: ClientId, seat: SeatId) -> Option<&mut Place> {
+    fn place(
+        &mut self,
+        round: Round,
+        client: ClientId,
+        seat: SeatId,
+    ) -> Option<&mut ParticipantRow> {
         Some(self.round(round)?.place(client, seat))
     }
 

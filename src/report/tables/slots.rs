@@ -38,17 +38,17 @@ pub(in crate::report) struct Row {
 }
 
 /// Writes one row per period and slot begun.
-pub struct SlotsTable {
+pub struct ClientTasksTable {
     disk: Disk,
     path: PathBuf,
     /// Once there is something to write.
     csv: Option<Csv<DiskFile, Row>>,
 }
 
-impl SlotsTable {
+impl ClientTasksTable {
     /// Writes nothing yet.
-    pub fn new(disk: Disk, path: PathBuf) -> SlotsTable {
-        SlotsTable { disk, path, csv: None }
+    pub fn new(disk: Disk, path: PathBuf) -> ClientTasksTable {
+        ClientTasksTable { disk, path, csv: None }
     }
 
     fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, Row>> {
@@ -60,7 +60,7 @@ impl SlotsTable {
     }
 }
 
-impl EventSink for SlotsTable {
+impl EventSink for ClientTasksTable {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let Event::Evaluated { task, point: EvaluationPoint::Task, .. } = &entry.event else {
             return Ok(());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::*;
 use crate::experiment::ClassNames;
 use crate::federation::{
-    ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, Figure, FrameBytes,
-    FrameOutcome, Numbers, RoundClosing, TaskScore,
+    ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameBytes,
+    FrameOutcome, MetricValue, Numbers, RoundClosing, TaskScore,
 };
-use crate::policy::SeatKind;
+use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
 #[derive(Clone, Default)]
@@ -51,7 +51,7 @@ fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -
         .into(),
         sent: if outcome == FrameOutcome::Lost { 60 } else { 150 },
         latency: 1,
-        kind: SeatKind::Client,
+        kind: ParticipantKind::Client,
         copy: client > 0,
         asset: None,
     }
@@ -113,7 +113,7 @@ fn journal() -> Vec<Entry> {
     ];
     let numbers = |event: &Event| match event {
         Event::Trained { client, .. } => Some(Numbers {
-            metrics: [("loss".to_string(), Figure(0.5 + f64::from(client.0)))].into(),
+            metrics: [("loss".to_string(), MetricValue(0.5 + f64::from(client.0)))].into(),
             ..Numbers::default()
         }),
         Event::Evaluated { .. } => Some(Numbers {

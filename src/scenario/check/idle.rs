@@ -2,8 +2,8 @@
 
 use crate::scenario::law::LawSection;
 use crate::scenario::{
-    ArrivalChoice, AvailabilityPattern, ClassOrder, Compared, FaultKind, Forgery, Ignored, Metric,
-    Modulus, Participants, Population, Scenario, StatisticsTransform, Unit, UnitRule,
+    ArrivalChoice, AvailabilityPattern, ClassOrder, CohortSize, Compared, FaultKind, Forgery,
+    Ignored, Metric, Modulus, Population, Scenario, StatisticsTransform, Unit, UnitRule,
 };
 
 impl Scenario {
@@ -68,9 +68,9 @@ impl Scenario {
             return;
         }
         let written = match participation.participants {
-            Participants::All => None,
-            Participants::Count { count } => Some(("participation.count", f64::from(count))),
-            Participants::Fraction { fraction } => Some(("participation.fraction", fraction)),
+            CohortSize::All => None,
+            CohortSize::Count { count } => Some(("participation.count", f64::from(count))),
+            CohortSize::Fraction { fraction } => Some(("participation.fraction", fraction)),
         };
         if let Some((key, value)) = written {
             let message =

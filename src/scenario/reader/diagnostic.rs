@@ -19,7 +19,7 @@ pub struct Diagnostic {
     /// What is wrong, in one line.
     pub message: String,
     /// Where.
-    pub place: Option<Place>,
+    pub place: Option<SourceSpan>,
     /// What stands at the caret.
     pub label: String,
     /// What to do.
@@ -28,7 +28,7 @@ pub struct Diagnostic {
 
 /// A piece of one line. Lines and columns (in characters) count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct SourceSpan {
     /// The file as it was named, or `--set`.
     pub file: String,
     pub line: usize,
@@ -40,16 +40,16 @@ pub struct Place {
     pub text: String,
 }
 
-impl Place {
+impl SourceSpan {
     /// Of bytes `start..end` in `source`; cut at the end of the first line.
-    pub(super) fn new(file: &str, source: &str, start: usize, end: usize) -> Place {
+    pub(super) fn new(file: &str, source: &str, start: usize, end: usize) -> SourceSpan {
         let start = floor_boundary(source, start);
         let end = floor_boundary(source, end).max(start);
         let line_start = source[..start].rfind('\n').map_or(0, |i| i + 1);
         let line_end = source[start..].find('\n').map_or(source.len(), |i| start + i);
         let text = source[line_start..line_end].trim_end_matches('\r');
         let length = source[start..end.min(line_start + text.len()).max(start)].chars().count();
-        Place {
+        SourceSpan {
             file: file.to_owned(),
             line: source[..start].matches('\n').count() + 1,
             column: source[line_start..start].chars().count() + 1,
@@ -60,13 +60,17 @@ impl Place {
 
     /// Without its text, unless that looks like a line of a table: a scenario may name any file, and whoever
     /// reads its errors need not be allowed to read that.
-    pub(super) fn if_tame(self) -> Place {
-        if is_tame(&self.text) { self } else { Place { length: 0, text: String::new(), ..self } }
+    pub(super) fn if_tame(self) -> SourceSpan {
+        if is_tame(&self.text) {
+            self
+        } else {
+            SourceSpan { length: 0, text: String::new(), ..self }
+        }
     }
 
     /// A file as a whole.
-    pub(super) fn whole(file: &str) -> Place {
-        Place { file: file.to_owned(), line: 1, column: 1, length: 0, text: String::new() }
+    pub(super) fn whole(file: &str) -> SourceSpan {
+        SourceSpan { file: file.to_owned(), line: 1, column: 1, length: 0, text: String::new() }
     }
 }
 
@@ -168,12 +172,12 @@ mod tests {
     fn places_count_characters_and_stay_on_their_line() {
         let source = "a = 1\nname = \"Zürich\"\nb = [\n 1,\n]\n";
         let start = source.find("\"Z").unwrap();
-        let place = Place::new("x.toml", source, start, start + "\"Zürich\"".len());
+        let place = SourceSpan::new("x.toml", source, start, start + "\"Zürich\"".len());
         assert_eq!((place.line, place.column, place.length), (2, 8, 8));
         let start = source.find('[').unwrap();
-        let place = Place::new("x.toml", source, start, source.len());
+        let place = SourceSpan::new("x.toml", source, start, source.len());
         assert_eq!((place.line, place.column, place.length, &*place.text), (3, 5, 1, "b = ["));
-        let place = Place::new("x.toml", source, source.len() + 9, source.len() + 10);
+        let place = SourceSpan::new("x.toml", source, source.len() + 9, source.len() + 10);
         assert_eq!((place.line, place.length), (6, 1));
     }
 
@@ -181,7 +185,7 @@ mod tests {
     fn colour_changes_nothing_but_colour() {
         let diagnostic = Diagnostic {
             message: "wrong".into(),
-            place: Some(Place::new("x.toml", "\ta = 1", 1, 2)),
+            place: Some(SourceSpan::new("x.toml", "\ta = 1", 1, 2)),
             label: "here".into(),
             help: Some("right".into()),
         };

@@ -58,7 +58,7 @@ mod suggest;
 mod table;
 
 pub use choice::Choice;
-pub use diagnostic::{Diagnostic, Place};
+pub use diagnostic::{Diagnostic, SourceSpan};
 pub use explore::{Catalogue, KnownKey, TableDoc, explore};
 pub(crate) use fedcast_derive::{Choice, Keys};
 pub use json_schema::{json_schema, meaning, table_schema};

@@ -2,7 +2,7 @@
 
 use toml::de::DeTable;
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::node::{Node, Span};
 use super::param::KeyDoc;
 use super::readable::Fault;
@@ -146,12 +146,12 @@ impl Report {
         self.sources.get(span.source).is_some_and(|source| source.name == OVERRIDE)
     }
 
-    fn place(&self, span: Span) -> Option<Place> {
+    fn place(&self, span: Span) -> Option<SourceSpan> {
         let source = self.sources.get(span.source)?;
         Some(match span.start == span.end && span.start == 0 {
-            true => Place::whole(&source.name),
+            true => SourceSpan::whole(&source.name),
             false => {
-                let place = Place::new(&source.name, &source.text, span.start, span.end);
+                let place = SourceSpan::new(&source.name, &source.text, span.start, span.end);
                 if source.foreign { place.if_tame() } else { place }
             }
         })

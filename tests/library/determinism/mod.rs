@@ -12,9 +12,9 @@ use crate::softmax::{self, Mischief, Ran, Visits, rules, run, run_with, setup};
 use fedcast::data::{FreshClients, FreshLaw};
 use fedcast::federation::availability::{Availability, AvailabilityPattern, AvailabilityRules};
 use fedcast::federation::{
-    AssetCache, ClosingRules, Coding, Compared, ComputeRules, Direction, EndReason, Enough, Entry,
-    EvaluationPoint, Event, EventSink, FaultRules, FederationError, FrameOutcome, Interrupt,
-    JobKind, LinkRules, Memory, OnBadUpdate, Participants, ParticipationSection, Population,
+    AssetCache, ClosingRules, Coding, CohortSize, Compared, ComputeRules, Direction, EndReason,
+    Enough, Entry, EvaluationPoint, Event, EventSink, FaultRules, FederationError, FrameOutcome,
+    Interrupt, JobKind, LinkRules, Memory, OnBadUpdate, ParticipationSection, Population,
     ProfileSink, Rules, Setup, ShardSource, SinkError, Span, Workforce, simulate,
 };
 use fedcast::numerics::law::Law;
@@ -23,7 +23,7 @@ use fedcast::wire::{Codec, CodecPlan};
 
 fn mobile() -> Rules {
     let participation = ParticipationSection {
-        participants: Participants::Fraction { fraction: 0.5 },
+        participants: CohortSize::Fraction { fraction: 0.5 },
         ..ParticipationSection::default()
     };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
@@ -140,7 +140,7 @@ fn a_run_learns_and_tests_as_it_says() {
 #[test]
 fn states_are_kept_and_missed_tasks_are_told() {
     let participation = ParticipationSection {
-        participants: Participants::Count { count: 2 },
+        participants: CohortSize::Count { count: 2 },
         ..ParticipationSection::default()
     };
     let ran = run(stateful(Rules { participation, ..rules() }));
@@ -189,7 +189,7 @@ fn bias_is_measured_before_synchronisation_and_changes_nothing() {
 #[test]
 fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
     let participation = ParticipationSection {
-        participants: Participants::Count { count: 4 },
+        participants: CohortSize::Count { count: 4 },
         population: Population::Fresh,
         ..ParticipationSection::default()
     };

@@ -94,7 +94,7 @@ fn stragglers_that_are_not_computed_change_nothing_that_anybody_sees() {
 #[test]
 fn a_round_closes_with_the_first_of_those_who_were_over_selected() {
     let participation = ParticipationSection {
-        participants: Participants::Count { count: 3 },
+        participants: CohortSize::Count { count: 3 },
         over_selection: Some(1.6),
         ..ParticipationSection::default()
     };

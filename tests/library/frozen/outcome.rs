@@ -9,7 +9,7 @@ use fedcast::experiment::plan::{Faults, Total, plan};
 use fedcast::experiment::ranks::{Crew, Ranks};
 use fedcast::federation::{Direction, Entry, Event, EventSink, Interrupt, Memory, simulate};
 use fedcast::methods::Registry;
-use fedcast::policy::UpSize;
+use fedcast::policy::UploadSize;
 use fedcast::report::Summary;
 use fedcast::scenario::{Override, Scenario};
 
@@ -101,7 +101,7 @@ fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<
         && planned
             .phases
             .iter()
-            .all(|phase| phase.up_size != UpSize::FromValues && !phase.down_at_most);
+            .all(|phase| phase.up_size != UploadSize::FromValues && !phase.down_at_most);
     let bytes = |direction| ran.total(direction).bytes.0;
     let mut ends = entries.iter().filter_map(|entry| match entry.event {
         Event::RoundClosed { .. } => Some(entry.at.as_seconds()),

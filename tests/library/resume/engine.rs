@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use fedcast::federation::{
-    AssetCache, Cadence, ClosingRules, Compared, ComputeRules, Digests, Enough, Entry, EventSink,
-    Fault, FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules, Participants,
+    AssetCache, Cadence, ClosingRules, CohortSize, Compared, ComputeRules, Digests, Enough, Entry,
+    EventSink, Fault, FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules,
     ParticipationSection, RecordedRun, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness,
     simulate,
 };
@@ -91,7 +91,7 @@ fn both(what: &str, rules: &Rules) -> usize {
 
 fn mobile() -> Rules {
     let participation = ParticipationSection {
-        participants: Participants::Fraction { fraction: 0.5 },
+        participants: CohortSize::Fraction { fraction: 0.5 },
         ..ParticipationSection::default()
     };
     let (compute, links) = (ComputeRules::MOBILE, LinkRules::MOBILE);
@@ -131,7 +131,7 @@ fn late_updates_and_buffers() {
     assert!(both("semi-asynchronous", &Rules { closing: semi, rounds: 4, ..slow() }) > 0);
     let buffer = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
-        participants: Participants::Count { count: 4 },
+        participants: CohortSize::Count { count: 4 },
         ..ParticipationSection::default()
     };
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
@@ -181,7 +181,7 @@ fn servers_that_restart() {
     let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
     let closing = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
-        participants: Participants::Count { count: 4 },
+        participants: CohortSize::Count { count: 4 },
         ..ParticipationSection::default()
     };
     let buffer = Rules { closing, participation, rounds: 4, ..slow() };

@@ -35,22 +35,26 @@ struct Told {
     histograms: [[f32; 6]; 3],
 }
 
-impl MethodHooks for Told {
+impl MethodWrapper for Told {
     fn inner(&self) -> &dyn Method {
         &*self.inner
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let outcomes = self.inner.train(members, lab);
-        let told = |(member, outcome): (&Member, Result<Outcome, Failure>)| {
+        let told = |(member, outcome): (&Member, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
-            let mut body = outcome.up.body();
+            let mut body = outcome.upload.body();
             let tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
             for tensor in tensors.filter(|tensor| &**tensor.name() == "histogram") {
                 let values = self.histograms[member.seat.client.index()].to_vec();
                 *tensor = NamedTensor::f32("histogram", [3, 2], values).unwrap();
             }
-            outcome.up = Message::from_body(&body, &outcome.up.assets).unwrap();
+            outcome.upload = Message::from_body(&body, &outcome.upload.assets).unwrap();
             Ok(outcome)
         };
         members.iter().zip(outcomes).map(told).collect()
@@ -68,7 +72,7 @@ fn mixing(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn Method> {
 /// A run of the first task with three clients.
 fn told(histograms: [[f32; 6]; 3], rounds: u32, change: impl Fn(&mut C2PromptConfig)) -> Engine {
     let told = Told { inner: mixing(change), histograms };
-    let mut run = crate::engine(Arc::new(Around(told)), 3);
+    let mut run = crate::engine(Arc::new(Wrapped(told)), 3);
     let shards = deal(&run.lab, &run.view(0), 3);
     run.task(0, &shards, rounds);
     run

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::Shard;
-use fedcast::methods::powder::{Powder, SlotDown};
+use fedcast::methods::powder::{ClientTaskDownload, Powder};
 use fedcast::model::LinearHead;
 use fedcast::policy::Member;
 use fedcast::quantity::{ClientId, Round};
@@ -20,7 +20,8 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
         let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
         task(&mut run, 0, 1, 1);
         task(&mut run, 1, 1, 1);
-        let taught = downs(&run, "train").map(|down| SlotDown::read(&down).unwrap().teaches);
+        let taught =
+            downs(&run, "train").map(|down| ClientTaskDownload::read(&down).unwrap().teaches);
         assert_eq!(taught.collect::<Vec<_>>(), [false, true]);
         uploads(&run)
     });
@@ -61,17 +62,17 @@ fn shares_of_classes_weigh_their_own_samples() {
     let down = downs(&run, "train").next().unwrap();
     let shape = Powder::new(small(), &facts()).shape;
     let (view, phase) = (run.view(0), 1);
-    let seats = run.method.seats(&context(&run, 0, phase), &[ClientId(0)]);
+    let seats = run.method.participants(&context(&run, 0, phase), &[ClientId(0)]);
     // Of the slot's three classes the client has two.
     let by_class = run.lab.dataset.train.by_class();
     let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
     let shard: Shard = two.copied().collect();
     let learnt = |teaches: bool, class_shares: [f32; 3]| {
-        let down = SlotDown::read(&down).unwrap();
-        let down = SlotDown { teaches, class_shares: class_shares.into(), ..down };
+        let down = ClientTaskDownload::read(&down).unwrap();
+        let down = ClientTaskDownload { teaches, class_shares: class_shares.into(), ..down };
         let mut member = Member {
             phase,
-            down: Arc::new(down.write(&shape).unwrap()),
+            download: Arc::new(down.write(&shape).unwrap()),
             state: Default::default(),
             shard: shard.clone(),
             key: seats[0].key(5, Round(9)),
@@ -79,7 +80,7 @@ fn shares_of_classes_weigh_their_own_samples() {
             seat: seats[0].clone(),
         };
         let members = std::slice::from_mut(&mut member);
-        run.method.train(members, &run.lab).remove(0).unwrap().up.body().digest()
+        run.method.train(members, &run.lab).remove(0).unwrap().upload.body().digest()
     };
     let even = learnt(true, [1.0; 3]);
     let (first, second) = (learnt(true, [0.3, 1.0, 1.0]), learnt(true, [1.0, 0.3, 1.0]));

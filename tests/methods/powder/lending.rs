@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use fedcast::methods::powder::{
-    Attention, Lend, Likeness, Looks, OWN_SHARE, OWN_TOKENS, Powder, Similarity, SlotKey, SlotTable,
+    Attention, ClientTaskKey, ClientTaskTable, Lend, Likeness, Looks, OWN_SHARE, OWN_TOKENS,
+    Powder, Similarity,
 };
 use fedcast::model::{FrozenPart, ParameterSet};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{Member, Period, parameters_of};
+use fedcast::policy::{Member, Stage, parameters_of};
 use fedcast::quantity::{ClientId, Round, TaskId};
 
 use super::{context, downs, powder_with, small, table, task, uploads, values};
@@ -78,16 +79,16 @@ fn samples_are_scored_on_mixed_components() {
 }
 
 /// What a client would answer that was sent keys and attention of these slots, all as they are.
-fn answered(run: &Engine, mut slots: SlotTable, task: usize) -> Attention {
+fn answered(run: &Engine, mut slots: ClientTaskTable, task: usize) -> Attention {
     (0..slots.slots().len()).for_each(|slot| slots.slot_mut(slot).row.clear());
     let shape = Powder::new(small(), &facts()).shape;
     let (numbers, parameters) = slots.looks(&shape, Lend::Begun, &[]);
     let down = Looks { slots: numbers, parameters }.write(&shape).unwrap();
     let view = run.view(task);
-    let seats = run.method.seats(&context(run, task, 3), &[ClientId(0)]);
+    let seats = run.method.participants(&context(run, task, 3), &[ClientId(0)]);
     let mut member = Member {
         phase: 3,
-        down: Arc::new(down),
+        download: Arc::new(down),
         state: Default::default(),
         shard: deal(&run.lab, &view, 1).remove(0),
         key: seats[0].key(5, Round(9)),
@@ -95,7 +96,7 @@ fn answered(run: &Engine, mut slots: SlotTable, task: usize) -> Attention {
         seat: seats[0].clone(),
     };
     let found = run.method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
-    Attention::read(&found.up).unwrap()
+    Attention::read(&found.upload).unwrap()
 }
 
 /// What a client tells of a class is the mean over its samples of their attended cosines: block by block, slot by slot.
@@ -150,11 +151,11 @@ fn answers_are_kept_as_long_as_they_are_true() {
     let (shape, blocks) = (Powder::new(small(), &facts()).shape, small().n_blocks as usize);
     let mut slots = table(&run);
     assert_eq!(slots.known(0), [0, 1]);
-    assert_eq!(SlotTable::load(&slots.save()).unwrap(), slots);
-    let key = SlotKey { task: TaskId(1), client: ClientId(0) };
+    assert_eq!(ClientTaskTable::load(&slots.save()).unwrap(), slots);
+    let key = ClientTaskKey { task: TaskId(1), client: ClientId(0) };
     let new = slots.begin(key, 2..4, &shape, StreamKey::new(1, Domain::Init));
     let numbers =
-        |slots: &SlotTable, of: usize| slots.looks(&shape, Lend::Begun, slots.known(of)).0;
+        |slots: &ClientTaskTable, of: usize| slots.looks(&shape, Lend::Begun, slots.known(of)).0;
     assert_eq!((numbers(&slots, 0), numbers(&slots, new)), (vec![2], vec![0, 1, 2]));
 
     let before = slots.slots()[0].attention.clone().unwrap();
@@ -185,9 +186,9 @@ fn a_server_that_sees_images_finds_what_clients_tell() {
     assert!(run.exchanges.iter().all(|exchange| exchange.phase == "train"));
     let left = answered(&run, table(&run), 0);
     assert_eq!(left.over, [0]);
-    run.server.begin_period(&Period::of(run.view(1), 3), &run.lab).unwrap();
+    run.server.begin_stage(&Stage::of(run.view(1), 3), &run.lab).unwrap();
     let context = context(&run, 1, 2);
-    let seats = run.method.seats(&context, &[ClientId(0)]);
+    let seats = run.method.participants(&context, &[ClientId(0)]);
     run.server.broadcast(&context, &seats, &run.lab).unwrap();
     let slots = table(&run);
     // The slot that was left is scored again on what it has become, the new one on both.

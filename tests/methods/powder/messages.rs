@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, TaskView};
 use fedcast::methods::powder::{
-    Attention, Downlink, Looks, Powder, PowderConfig, SharedTable, Similarity, SlotDown,
+    Attention, ClientTaskDownload, Downlink, Looks, Powder, PowderConfig, SharedTable, Similarity,
 };
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    ClassCounts, Layout, Message, MessageKind, Method, ModelFacts, Period, SketchFacts, UpSize,
-    WireForm,
+    ClassCounts, ExchangeFacts, Message, MessageKind, MessageSpec, Method, ModelFacts, Stage,
+    UploadSize, WireForm,
 };
 use fedcast::quantity::TaskId;
-use fedcast::wire::{BodySketch, Codec, CodecPlan, FrameSize, Kind};
+use fedcast::wire::{BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use super::{powder_with, small, task};
 use crate::engine;
@@ -21,8 +21,8 @@ use crate::toys::{facts, first_exchange, lab};
 
 /// What is sent down and up.
 pub struct Sizes {
-    pub down: BodySketch,
-    pub up: Layout,
+    pub down: BodyShape,
+    pub up: MessageSpec,
 }
 
 /// An exchange of a phase of the first period on ViT-B/16, for a slot of so many classes among 25.
@@ -55,15 +55,15 @@ fn in_period<M: Method>(
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
     let counts = ClassCounts::new();
     let facts =
-        SketchFacts { period: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
+        ExchangeFacts { period: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
     let method = method(&model);
     Sizes {
-        down: method.layout(MessageKind::Download, &facts).body(),
-        up: method.layout(MessageKind::Upload, &facts),
+        down: method.message_spec(MessageKind::Download, &facts).body(),
+        up: method.message_spec(MessageKind::Upload, &facts),
     }
 }
 
-pub fn payload(sketch: &BodySketch) -> u64 {
+pub fn payload(sketch: &BodyShape) -> u64 {
     FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
 }
 
@@ -79,7 +79,7 @@ fn powder_sends_the_bytes_of_its_card() {
     // And three sums over other slots, with two shares each.
     let needed = 4 * (4 * 230_400 + 15_380);
     assert_eq!(payload(&of(20, 2).down), needed + 4 * 20 + 4 * 2 * 3);
-    assert_eq!(of(20, 2).up.size, UpSize::Static);
+    assert_eq!(of(20, 2).up.size, UploadSize::Static);
     // All 25 slots: 24.58 MB; three rows of W beside them.
     let table = |facts: &ModelFacts| {
         let config = PowderConfig { downlink: Downlink::Table, ..PowderConfig::default() };
@@ -93,9 +93,9 @@ fn powder_sends_the_bytes_of_its_card() {
     // In the third period everybody may have moved twice.
     assert_eq!(payload(&in_period(2, (20, 3), method).down), 3 * payload(&looks.down));
     assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
-    assert_eq!(looks.up.size, UpSize::FromValues);
+    assert_eq!(looks.up.size, UploadSize::FromValues);
     // All of that is of a kind of its own, for the release sends nothing for it.
-    let kinds = |body: &BodySketch| body.sections.iter().map(|of| of.kind).collect::<Vec<_>>();
+    let kinds = |body: &BodyShape| body.sections.iter().map(|of| of.kind).collect::<Vec<_>>();
     assert_eq!(kinds(&looks.down), [Kind::Similarity]);
     assert_eq!(kinds(&looks.up.body()), [Kind::Similarity]);
     assert!(!kinds(&of(20, 2).down).contains(&Kind::Similarity));
@@ -103,7 +103,7 @@ fn powder_sends_the_bytes_of_its_card() {
     let rounds = |similarity, task: u16| {
         let config = PowderConfig { similarity, ..PowderConfig::default() };
         let view = Arc::new(TaskView { task: TaskId(task), rows: 0..2, classes: vec![0, 1] });
-        let phases = Powder::new(config, &facts()).phases(&Period::of(view, 5), 3);
+        let phases = Powder::new(config, &facts()).phases(&Stage::of(view, 5), 3);
         phases.iter().map(|phase| phase.rounds).collect::<Vec<_>>()
     };
     assert_eq!(rounds(Similarity::Clients, 0), [1, 0, 3, 1]);
@@ -118,11 +118,11 @@ fn messages_that_are_something_else_are_refused() {
     task(&mut run, 0, 1, 1);
     let slot_down = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
     let sent = Message::from_body(&slot_down.down, &[]).unwrap();
-    assert!(SlotDown::read(&sent).is_ok() && Looks::read(&sent).is_err());
+    assert!(ClientTaskDownload::read(&sent).is_ok() && Looks::read(&sent).is_err());
     let mut longer = sent.clone();
     longer.control.push(7);
-    assert!(SlotDown::read(&longer).is_err());
-    assert!(SlotDown::read(&Message { control: Vec::new(), ..sent }).is_err());
+    assert!(ClientTaskDownload::read(&longer).is_err());
+    assert!(ClientTaskDownload::read(&Message { control: Vec::new(), ..sent }).is_err());
 }
 
 /// A table has as many slots as its heads have rows for.
@@ -131,12 +131,14 @@ fn a_slot_beyond_the_table_is_refused() {
     let mut run = engine(powder_with(|c| c.downlink = Downlink::Table), 3);
     task(&mut run, 0, 1, 1);
     let train = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
-    let sent = SlotDown::read(&Message::from_body(&train.down, &[]).unwrap()).unwrap();
+    let sent = ClientTaskDownload::read(&Message::from_body(&train.down, &[]).unwrap()).unwrap();
     let shape = Powder::new(small(), &facts()).shape;
     let slots = sent.table.as_ref().unwrap().weights.len() / shape.top;
     let at = |slot: usize| {
         let table = sent.table.clone().map(|table| SharedTable { slot: slot as u32, ..table });
-        SlotDown::read(&SlotDown { table, ..sent.clone() }.write(&shape).unwrap())
+        ClientTaskDownload::read(
+            &ClientTaskDownload { table, ..sent.clone() }.write(&shape).unwrap(),
+        )
     };
     assert!(at(slots - 1).is_ok() && at(slots).is_err());
 }
@@ -152,8 +154,10 @@ fn attention_of_another_width_is_refused() {
     let (model, counts) = (facts(), ClassCounts::new());
     let (view, shape) = (run.view(0), Powder::new(small(), &model).shape);
     let lift = |update: &Message, phase: usize| {
-        let facts = SketchFacts { phase, ..first_exchange(&model, &view, &counts) };
-        method.lift(&facts, &Message::default(), update.clone()).map_err(|error| error.to_string())
+        let facts = ExchangeFacts { phase, ..first_exchange(&model, &view, &counts) };
+        method
+            .transform_upload(&facts, &Message::default(), update.clone())
+            .map_err(|error| error.to_string())
     };
     assert!(lift(&up, 3).is_ok());
     let found = Attention::read(&up).unwrap();

@@ -25,20 +25,20 @@ pub fn pack_and_alone(
 ) -> [Vec<Sent>; 2] {
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let context = context(run, view.task.index(), phase);
-    let seats = run.method.seats(&context, &cohort);
+    let seats = run.method.participants(&context, &cohort);
     let downs = run.server.broadcast(&context, &seats, &run.lab).unwrap();
     let by_class = run.lab.dataset.train.by_class();
     let own = view.classes.iter().flat_map(|class| by_class[*class as usize].iter().copied());
     let own: Vec<u32> = own.collect();
     let members = || -> Vec<Member> {
         let mut next = 0;
-        let member = |(seat, down): (&fedcast::policy::Seat, &_)| {
+        let member = |(seat, down): (&fedcast::policy::Participant, &_)| {
             let count = SHARDS[seat.client.index()];
             let shard: Shard = (next..next + count).map(|at| own[at * 5 % own.len()]).collect();
             next += count;
             Member {
                 phase,
-                down: Arc::clone(down),
+                download: Arc::clone(down),
                 state: run.states.get(&seat.client).cloned().unwrap_or_default(),
                 shard,
                 key: seat.key(5, Round(40)),
@@ -52,7 +52,7 @@ pub fn pack_and_alone(
         let outcomes = method.train(members, &run.lab).into_iter();
         let sent = outcomes.map(|outcome| {
             let outcome = outcome.unwrap();
-            (outcome.up.body().digest(), outcome.metrics)
+            (outcome.upload.body().digest(), outcome.metrics)
         });
         sent.collect::<Vec<_>>()
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::methods::coda_prompt::{CodaPrompt, ComponentSizes};
-use fedcast::methods::powder::{Powder, PowderConfig, SlotDown};
+use fedcast::methods::powder::{ClientTaskDownload, Powder, PowderConfig};
 use fedcast::model::ParameterSet;
 use fedcast::policy::ModelFacts;
 
@@ -47,7 +47,8 @@ fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
     let kept: Vec<&ParameterSet> = slots.slots().iter().map(|slot| &slot.parameters).collect();
     assert_eq!(kept, [&sent[2], &sent[3], &sent[4], &sent[5]]);
     // An even share of everyone who has begun; places of the others are empty.
-    let shares = downs(&run, "train").map(|down| SlotDown::read(&down).unwrap().table.unwrap());
+    let shares =
+        downs(&run, "train").map(|down| ClientTaskDownload::read(&down).unwrap().table.unwrap());
     let shares: Vec<Vec<f64>> = shares.map(|table| table.weights).collect();
     assert_eq!(shares[0], [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]);
     assert_eq!(shares[5], [0.25, 0.25, 0.25, 0.25, 0.0, 0.0]);

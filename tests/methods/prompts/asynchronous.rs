@@ -7,12 +7,13 @@ use std::sync::Mutex;
 use fedcast::data::Shard;
 use fedcast::federation::arrivals::ArrivalRules;
 use fedcast::federation::{
-    ClosingRules, ComputeRules, Enough, Event, Interrupt, Late, LinkRules, Memory, Participants,
+    ClosingRules, CohortSize, ComputeRules, Enough, Event, Interrupt, Late, LinkRules, Memory,
     ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::{
-    Around, Failure, Lab, Member, MethodHooks, Outcome, PolicyError, Seat, Server, ServerHooks,
+    ClientResult, Failure, Member, MethodWrapper, Participant, PolicyError, RunContext, Server,
+    ServerWrapper, Wrapped,
 };
 use fedcast::quantity::{SeatId, TaskId};
 use fedcast::wire::Body;
@@ -24,7 +25,7 @@ const ROUNDS: u32 = 4;
 
 /// One seat's training.
 struct Trained {
-    seat: Seat,
+    seat: Participant,
     key: StreamKey,
     samples: usize,
     sent: Arc<Message>,
@@ -50,18 +51,22 @@ struct WatchedServer {
     seen: Arc<Mutex<Seen>>,
 }
 
-impl MethodHooks for Watched {
+impl MethodWrapper for Watched {
     fn inner(&self) -> &dyn Method {
         &*self.method
     }
 
-    fn server(&self, lab: &Lab, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let server = self.method.server(lab, init)?;
         let seen = Arc::clone(&self.seen);
-        Ok(Box::new(Around(WatchedServer { server, seen })))
+        Ok(Box::new(Wrapped(WatchedServer { server, seen })))
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let outcomes = self.method.train(members, lab);
         let mut seen = self.seen.lock().unwrap();
         for (member, outcome) in members.iter().zip(&outcomes) {
@@ -69,15 +74,15 @@ impl MethodHooks for Watched {
                 seat: member.seat.clone(),
                 key: member.key,
                 samples: member.shard.len(),
-                sent: Arc::clone(&member.down),
-                up: outcome.as_ref().unwrap().up.clone(),
+                sent: Arc::clone(&member.download),
+                up: outcome.as_ref().unwrap().upload.clone(),
             });
         }
         outcomes
     }
 }
 
-impl ServerHooks for WatchedServer {
+impl ServerWrapper for WatchedServer {
     fn inner(&self) -> &dyn Server {
         &*self.server
     }
@@ -89,8 +94,8 @@ impl ServerHooks for WatchedServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let before = parameters_of(&self.server.save()).unwrap();
         self.server.end_round(round, folded, lab)?;
@@ -132,7 +137,7 @@ fn ran(form: C2lForm, rules: Rules) -> (Seen, Vec<fedcast::federation::Entry>) {
     let setup = Setup {
         facts,
         workers: 1.into(),
-        ..Setup::new("asynchronous", Arc::new(Around(watched)), lab, held, rules)
+        ..Setup::new("asynchronous", Arc::new(Wrapped(watched)), lab, held, rules)
     };
     let journal = Memory::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).unwrap();
@@ -239,7 +244,7 @@ fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
             let mut member = Member {
                 seat: trained.seat.clone(),
                 phase: 0,
-                down: Arc::new(down),
+                download: Arc::new(down),
                 state: Body::default(),
                 shard: Arc::clone(&shard),
                 key: trained.key,
@@ -247,7 +252,7 @@ fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
             };
             let outcome = method.train(std::slice::from_mut(&mut member), &lab).remove(0).unwrap();
             let sets = ["prompt.00.component", "head.weight"];
-            let own = |name: &&str| rows(&outcome.up.parameters, name, 2..4).to_vec();
+            let own = |name: &&str| rows(&outcome.upload.parameters, name, 2..4).to_vec();
             sets.iter().map(own).collect::<Vec<_>>().concat()
         };
         let plain = upload(0..0);
@@ -267,7 +272,7 @@ fn late_updates_fold_into_the_rows_of_their_task() {
             ..ClosingRules::default()
         },
         participation: ParticipationSection {
-            participants: Participants::Count { count: 3 },
+            participants: CohortSize::Count { count: 3 },
             ..ParticipationSection::default()
         },
         compute: ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE },

@@ -62,9 +62,9 @@ fn without_a_pull_keys_stay_and_so_do_prompts_nobody_chose() {
 }
 
 /// Queries of the first batch of task 0, and the batch.
-fn step(lab: &fedcast::policy::Lab) -> (PackBatch, Tensor) {
+fn step(lab: &fedcast::policy::RunContext) -> (PackBatch, Tensor) {
     let shard = deal(lab, &lab.curriculum.tasks[0], 1).remove(0);
-    let loader = lab.queried(lab.train_loader(&shard), QueryView::Clean).unwrap();
+    let loader = lab.with_queries(lab.train_loader(&shard), QueryView::Clean).unwrap();
     let batch = loader.in_order(16).next().unwrap().unwrap();
     let queries = batch.queries(&lab.device).unwrap().unwrap();
     let groups = Groups::one(batch.len());
@@ -304,7 +304,8 @@ fn offsets_are_the_same_for_everybody() {
 #[test]
 fn an_image_is_answered_alike_whatever_stands_beside_it() {
     let lab = lab(3, ClassOrder::Native);
-    let loader = lab.queried(lab.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
+    let loader =
+        lab.with_queries(lab.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
     let batches = |size| loader.in_order(size).map(Result::unwrap).collect::<Vec<_>>();
     let queries = batches(16)[0].queries(&lab.device).unwrap().unwrap();
     // Keys between which images are torn: what is particular to three of them.
@@ -346,8 +347,10 @@ fn an_image_is_answered_alike_whatever_stands_beside_it() {
 fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
     let run = |layout| engine(dual_of(|c| c.layout = layout), 3).run(1, 1);
     let (mut own, mut dealt) = (run(ExpertLayout::Own), run(ExpertLayout::Reference));
-    let loader =
-        own.lab.queried(own.lab.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
+    let loader = own
+        .lab
+        .with_queries(own.lab.statistics_loader(&(0..16).collect()), QueryView::Clean)
+        .unwrap();
     let batch = loader.in_order(16).next().unwrap().unwrap();
     let queries = batch.queries(&own.lab.device).unwrap().unwrap();
     // Keys between which images are torn, and experts that are unlike each other.

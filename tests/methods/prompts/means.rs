@@ -1,6 +1,6 @@
 //! What the mean of clients is: of one client central training, of equal ones what each of them is.
 
-use fedcast::learning::{Course, train_pack};
+use fedcast::learning::{MemberData, train_pack};
 use fedcast::methods::fedavg_prompt::WeightedPool;
 use fedcast::numerics::streams::{Domain, StreamKey};
 
@@ -25,7 +25,8 @@ fn central(
         let model = model.unwrap();
         let loader = lab.train_loader(&deal(lab, &view, 1).remove(0));
         let key = exchange.seat.key(SEED, Round(round as u32));
-        let (course, rule) = ([Course { loader: &loader, key }], lab.training.optimiser.clone());
+        let (course, rule) =
+            ([MemberData { loader: &loader, key }], lab.training.optimiser.clone());
         let mut optimiser = rule.over_pack(model.vars(), 1);
         let plan = &lab.training;
         train_pack(plan, &mut optimiser, model.variables(), &course, |step| {
@@ -96,15 +97,15 @@ fn of_equal_clients_is_what_each_of_them_sent() {
         let [down_layout, up_layout] = layouts(&*method, &facts(), &alone, 0);
 
         let mut run = engine(Arc::clone(&method), 3);
-        let period = Period::of(run.view(0), 3);
-        run.server.begin_period(&period, &run.lab).unwrap();
+        let period = Stage::of(run.view(0), 3);
+        run.server.begin_stage(&period, &run.lab).unwrap();
         let before = saved(&run);
-        let seats = one_seat_each(&period, &[0, 1, 2].map(ClientId)).into_iter();
+        let seats = one_participant_per_client(&period, &[0, 1, 2].map(ClientId)).into_iter();
         let folded = seats.map(|seat| {
-            let (meta, update) = (UpMeta::timely(seat, Round(0)), (up.clone(), &up_layout));
-            Folded::of(&meta, (&sent, &down_layout), update).unwrap()
+            let (meta, update) = (UploadMeta::timely(seat, Round(0)), (up.clone(), &up_layout));
+            Aggregate::of(&meta, (&sent, &down_layout), update).unwrap()
         });
-        let folded = folded.reduce(Folded::merge);
+        let folded = folded.reduce(Aggregate::merge);
         run.server.end_round(&first_round(&period), folded, &run.lab).unwrap();
         assert_ne!(saved(&run), before);
         for ((name, three), (_, one)) in saved(&run).iter().zip(saved(&alone).iter()) {

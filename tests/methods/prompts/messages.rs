@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fedcast::policy::{Group, Place};
+use fedcast::policy::{AveragingGroup, TensorSpec};
 use fedcast::wire::NamedTensor;
 
 use super::*;
@@ -80,8 +80,8 @@ fn a_server_goes_on_where_it_was_saved() {
         run.server.load(&body).unwrap();
         assert_eq!(run.server.save().digest(), body.digest());
         let view = run.view(1);
-        let period = Period::of(view, 3);
-        run.server.begin_period(&period, &run.lab).unwrap();
+        let period = Stage::of(view, 3);
+        run.server.begin_stage(&period, &run.lab).unwrap();
         assert_eq!(run.server.save().digest(), body.digest(), "the task has begun before");
     }
 }
@@ -96,8 +96,8 @@ fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
     let sent = Arc::new(body(&run.exchanges[0].down));
     let ups = run.exchanges.iter().map(|exchange| body(exchange.up.as_ref().unwrap()));
     let ups: Vec<Message> = ups.collect();
-    let mut sum = summand((&sent, &down), (&ups[0], &up)).unwrap();
-    let other = summand((&sent, &down), (&ups[1], &up)).unwrap();
+    let mut sum = masked_contribution((&sent, &down), (&ups[0], &up)).unwrap();
+    let other = masked_contribution((&sent, &down), (&ups[1], &up)).unwrap();
     for (section, other) in sum.sections.iter_mut().zip(&other.sections) {
         for (tensor, other) in section.tensors.iter_mut().zip(&other.tensors) {
             let added: Vec<f64> =
@@ -106,12 +106,12 @@ fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
         }
     }
     let base = saved(&Engine::new(method, model.clone(), lab(3, ClassOrder::Native)));
-    let summed = Folded::of_sum(&sum, &down, &up).unwrap().apply(&base);
+    let summed = Aggregate::of_sum(&sum, &down, &up).unwrap().apply(&base);
     let folded = run.exchanges.iter().zip(ups).map(|(exchange, update)| {
-        let meta = UpMeta::timely(exchange.seat.clone(), Round(0));
-        Folded::of(&meta, (&sent, &down), (update, &up)).unwrap()
+        let meta = UploadMeta::timely(exchange.seat.clone(), Round(0));
+        Aggregate::of(&meta, (&sent, &down), (update, &up)).unwrap()
     });
-    let folded = folded.reduce(Folded::merge).unwrap().apply(&base);
+    let folded = folded.reduce(Aggregate::merge).unwrap().apply(&base);
     assert_ne!(folded.digest(), base.digest());
     for ((name, a), (_, b)) in summed.iter().zip(folded.iter()) {
         assert!(far(&a.values, &b.values) < 1e-6, "{name}");
@@ -135,15 +135,18 @@ fn rows_are_averaged_over_those_who_learnt_them() {
     let groups = |method: Arc<dyn Method>, task: usize| {
         let run = engine(Arc::clone(&method), 3);
         let [_, up] = layouts(&*method, &facts(), &run, task);
-        let mean = |place: Place| (place.name.to_string(), place.fold.mean.unwrap().group);
-        up.parameters.into_iter().map(mean).collect::<BTreeMap<String, Group>>()
+        let mean = |place: TensorSpec| (place.name.to_string(), place.fold.mean.unwrap().group);
+        up.parameters.into_iter().map(mean).collect::<BTreeMap<String, AveragingGroup>>()
     };
     for (task, row) in [(0, 0), (2, 4)] {
-        let (own, head) = (Group::Task(task as u16), Group::Head(row));
+        let (own, head) = (AveragingGroup::Task(task as u16), AveragingGroup::Head(row));
         let l2p = groups(l2p_of(|_| ()), task);
-        assert_eq!((l2p[POOL], l2p[KEYS], l2p["head.bias"]), (Group::All, Group::All, head));
+        assert_eq!(
+            (l2p[POOL], l2p[KEYS], l2p["head.bias"]),
+            (AveragingGroup::All, AveragingGroup::All, head)
+        );
         let dual = groups(dual_of(|_| ()), task);
-        assert_eq!((dual[&general_name(0)], dual[&expert_name(1)]), (Group::All, own));
+        assert_eq!((dual[&general_name(0)], dual[&expert_name(1)]), (AveragingGroup::All, own));
         assert_eq!((dual[EXPERT_KEYS], dual["head.weight"]), (own, head));
         let coda = groups(coda_of(|_| ()), task);
         assert_eq!((coda[&ComponentPart::Key.name(1)], coda["head.weight"]), (own, head));
@@ -156,7 +159,7 @@ fn prompts_can_be_the_first_of_two_methods() {
     for first in all() {
         let sketch = first.profile().features;
         let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()));
-        let staged: Arc<dyn Method> = Arc::new(Staged::new(first, then));
+        let staged: Arc<dyn Method> = Arc::new(Composed::new(first, then));
         let run = Engine::new(staged, facts(), lab(3, ClassOrder::Native)).run(2, 1);
         assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
         assert!(!sketch.sections.is_empty());
@@ -191,7 +194,7 @@ fn a_client_has_a_model_of_its_own_where_it_was_sent_all_of_it() {
         let exchange = run.last();
         let sent = Message::from_body(&exchange.down, &exchange.assets).unwrap();
         let own = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
-        run.method.own_model(&sketch, &sent, &own, &run.lab).unwrap().is_some()
+        run.method.local_model(&sketch, &sent, &own, &run.lab).unwrap().is_some()
     };
     assert_eq!([WireForm::Full, WireForm::Lean].map(has_one), [true, false]);
 }

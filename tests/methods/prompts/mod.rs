@@ -32,8 +32,9 @@ use fedcast::model::{
     Adaptation, Parameter, ParameterSet, Pooling, Prefix, PromptPosition, PromptTokens, prompts,
 };
 use fedcast::policy::{
-    ClassCounts, Folded, Layout, Message, MessageKind, Method, ModelFacts, Period, Predictor,
-    RoundContext, Staged, UpMeta, WireForm, one_seat_each, parameters_of, summand,
+    Aggregate, ClassCounts, Composed, Message, MessageKind, MessageSpec, Method, ModelFacts,
+    Predictor, RoundContext, Stage, UploadMeta, WireForm, masked_contribution,
+    one_participant_per_client, parameters_of,
 };
 use fedcast::quantity::{ClientId, Round, TaskId};
 
@@ -121,7 +122,7 @@ fn task(run: &mut Engine, task: usize) {
     run.task(task, &shards, 1);
 }
 
-fn answers(predictor: &dyn Predictor, lab: &fedcast::policy::Lab) -> Vec<f32> {
+fn answers(predictor: &dyn Predictor, lab: &fedcast::policy::RunContext) -> Vec<f32> {
     let loader = lab.statistics_loader(&(0..20).collect());
     let batch = loader.in_order(20).next().unwrap().unwrap();
     let features = predictor.features(&lab.pixels(&batch).unwrap()).unwrap();
@@ -144,14 +145,14 @@ fn answers_with(method: Arc<dyn Method>, change: impl Fn(&str, &mut [f32])) -> V
 }
 
 /// The features of the first images with this adaptation of the backbone.
-fn adapted(lab: &fedcast::policy::Lab, adaptation: &Adaptation) -> Vec<f32> {
+fn adapted(lab: &fedcast::policy::RunContext, adaptation: &Adaptation) -> Vec<f32> {
     let batch = lab.statistics_loader(&(0..20).collect()).in_order(20).next().unwrap().unwrap();
     let features = lab.backbone.features(&lab.pixels(&batch).unwrap(), adaptation).unwrap();
     features.flatten_all().unwrap().to_vec1().unwrap()
 }
 
 /// The first round of a task.
-fn first_round(period: &Period) -> RoundContext {
+fn first_round(period: &Stage) -> RoundContext {
     RoundContext {
         round: Round(0),
         period: period.clone(),
@@ -164,10 +165,13 @@ fn first_round(period: &Period) -> RoundContext {
 }
 
 /// The layouts of a Down and of an Up of a task.
-fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -> [Layout; 2] {
+fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -> [MessageSpec; 2] {
     let (view, counts) = (run.view(task), ClassCounts::new());
     let facts = first_exchange(model, &view, &counts);
-    [method.layout(MessageKind::Download, &facts), method.layout(MessageKind::Upload, &facts)]
+    [
+        method.message_spec(MessageKind::Download, &facts),
+        method.message_spec(MessageKind::Upload, &facts),
+    ]
 }
 
 fn near(a: &[f32], b: &[f32]) -> bool {

@@ -11,12 +11,12 @@ pub mod watched;
 use std::ops::Range;
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Curriculum, Dataset, Shard, Split, TaskSizes, TaskView};
+use fedcast::data::{ClassOrder, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::distributions::{standard_normal, uniform};
 use fedcast::numerics::streams::{Domain, StreamKey};
-use fedcast::policy::{ClassCounts, Lab, ModelFacts, SketchFacts, WireForm};
+use fedcast::policy::{ClassCounts, ExchangeFacts, ModelFacts, RunContext, WireForm};
 
 pub const CLASSES: usize = 6;
 pub const TRAIN_PER_CLASS: usize = 24;
@@ -52,8 +52,8 @@ pub fn first_exchange<'a>(
     model: &'a ModelFacts,
     view: &'a Arc<TaskView>,
     counts: &'a ClassCounts,
-) -> SketchFacts<'a> {
-    SketchFacts {
+) -> ExchangeFacts<'a> {
+    ExchangeFacts {
         model,
         view,
         period: view.task,
@@ -91,7 +91,7 @@ fn dataset() -> Dataset {
 }
 
 /// A lab in which `tasks` tasks arrive.
-pub fn lab(tasks: usize, order: ClassOrder) -> Lab {
+pub fn lab(tasks: usize, order: ClassOrder) -> RunContext {
     let parameters = Vit::initial_parameters(&config(), StreamKey::new(3, Domain::Init));
     // Wider than timm's start: a network that has not been pretrained must still tell pictures
     // apart.
@@ -103,11 +103,11 @@ pub fn lab(tasks: usize, order: ClassOrder) -> Lab {
         (Arc::clone(name), parameter)
     });
     let vit = Vit::from_parameters(config(), &wider.collect()).unwrap();
-    let curriculum = Curriculum::new(CLASSES, &order, &TaskSizes::Even(tasks as u32)).unwrap();
-    Lab {
+    let curriculum = TaskSequence::new(CLASSES, &order, &TaskSizes::Even(tasks as u32)).unwrap();
+    RunContext {
         training: plan(OptimiserConfig::adamw(1e-2)),
         evaluation_batch: 16,
-        ..Lab::new(Backbone::from(vit), dataset(), curriculum)
+        ..RunContext::new(Backbone::from(vit), dataset(), curriculum)
     }
 }
 
@@ -116,7 +116,7 @@ pub fn plan(optimiser: OptimiserConfig) -> TrainingPlan {
 }
 
 /// The training samples of a task, dealt to `clients` in turn within each class.
-pub fn deal(lab: &Lab, view: &TaskView, clients: usize) -> Vec<Shard> {
+pub fn deal(lab: &RunContext, view: &TaskView, clients: usize) -> Vec<Shard> {
     let by_class = lab.dataset.train.by_class();
     let of_client = |client: usize| -> Shard {
         let mut own: Vec<u32> = view

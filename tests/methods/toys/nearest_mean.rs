@@ -15,19 +15,19 @@ use fedcast::wire::*;
 pub struct NearestMean;
 
 /// How many samples there are of each head row of a task.
-fn counts(view: &TaskView) -> Place {
-    Place::new(Kind::Statistics, "counts", &[view.rows.len()], Dtype::U32)
+fn counts(view: &TaskView) -> TensorSpec {
+    TensorSpec::new(Kind::Statistics, "counts", &[view.rows.len()], Dtype::U32)
 }
 
 /// What a client sends of a task.
-fn sent(view: &TaskView, dim: usize) -> Layout {
-    let means = Place::new(Kind::Statistics, "means", &[view.rows.len(), dim], Dtype::F32);
+fn sent(view: &TaskView, dim: usize) -> MessageSpec {
+    let means = TensorSpec::new(Kind::Statistics, "means", &[view.rows.len(), dim], Dtype::F32);
     let control = vec![view.rows.start as u8];
-    Layout { control, extra: vec![counts(view), means], ..Layout::default() }
+    MessageSpec { control, extra: vec![counts(view), means], ..MessageSpec::default() }
 }
 
 impl Method for NearestMean {
-    fn server(&self, lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         features(lab)?;
         Ok(Box::new(NearestMeanServer { means: Vec::new() }))
     }
@@ -36,29 +36,30 @@ impl Method for NearestMean {
         MethodProfile::default()
     }
 
-    fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
+    fn phases(&self, _period: &Stage, _rounds: u32) -> Vec<Phase> {
         vec![Phase::new("statistics", 1, CohortRule::Holders)]
     }
 
     /// The server has nothing to say but which features to use, and that is an asset.
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let dim = facts.model.backbone.dim();
         match message {
-            MessageKind::Download => Layout::default(),
+            MessageKind::Download => MessageSpec::default(),
             MessageKind::Upload => sent(facts.view, dim),
             MessageKind::Contribution => {
                 let shape = [facts.view.rows.len(), dim];
-                let sums = Place::new(Kind::Statistics, "sums", &shape, Dtype::F64);
-                let extra = [counts(facts.view), sums].map(|place| place.summed(Stale::Refuse));
-                Layout { extra: extra.into(), ..sent(facts.view, dim) }
+                let sums = TensorSpec::new(Kind::Statistics, "sums", &shape, Dtype::F64);
+                let extra =
+                    [counts(facts.view), sums].map(|place| place.summed(StalenessRule::Refuse));
+                MessageSpec { extra: extra.into(), ..sent(facts.view, dim) }
             }
         }
     }
 
     /// A mean times its count.
-    fn lift(
+    fn transform_upload(
         &self,
-        facts: &SketchFacts<'_>,
+        facts: &ExchangeFacts<'_>,
         _sent: &Message,
         update: Message,
     ) -> Result<Message, PolicyError> {
@@ -68,22 +69,26 @@ impl Method for NearestMean {
         let sums =
             rows.flat_map(|(mean, count)| mean.iter().map(|m| f64::from(*m) * f64::from(*count)));
         let values = [counts.values().clone(), Values::F64(sums.collect())];
-        let layout = self.layout(MessageKind::Contribution, facts);
+        let layout = self.message_spec(MessageKind::Contribution, facts);
         Ok(Message::filling(&layout, update.parameters.clone(), values)?)
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         members.iter().map(|member| collected(member, lab).map_err(Failure::from)).collect()
     }
 }
 
-fn features(lab: &Lab) -> Result<&Arc<dyn Predictor>, PolicyError> {
+fn features(lab: &RunContext) -> Result<&Arc<dyn Predictor>, PolicyError> {
     let missing = || PolicyError::Unsupported("needs the features of a first method".into());
     lab.staged.as_ref().ok_or_else(missing)
 }
 
 /// Means of a client's features by head row; zeros where it has no sample.
-fn collected(member: &Member, lab: &Lab) -> Result<Outcome, PolicyError> {
+fn collected(member: &Member, lab: &RunContext) -> Result<ClientResult, PolicyError> {
     let view = &member.seat.view;
     let (rows, dim) = (view.rows.clone(), lab.backbone.dim());
     let (mut counts, mut sums) = (vec![0u32; rows.len()], vec![vec![0.0; dim]; rows.len()]);
@@ -102,7 +107,7 @@ fn collected(member: &Member, lab: &Lab) -> Result<Outcome, PolicyError> {
     let means = sums.iter().zip(&counts).flat_map(mean).collect();
     let values = [Values::U32(counts.into()), Values::F32(means)];
     let up = Message::filling(&sent(view, dim), Default::default(), values)?;
-    Ok(Outcome { up, metrics: Vec::new() })
+    Ok(ClientResult { upload: up, metrics: Vec::new() })
 }
 
 pub struct NearestMeanServer {
@@ -114,8 +119,8 @@ impl Server for NearestMeanServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Seat],
-        _lab: &Lab,
+        seats: &[Participant],
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         Ok(shared(Message::default(), seats))
     }
@@ -123,8 +128,8 @@ impl Server for NearestMeanServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         if let Some(folded) = folded {
             self.means.truncate(round.period.view.rows.start);
@@ -137,7 +142,7 @@ impl Server for NearestMeanServer {
         Ok(())
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let features = Arc::clone(features(lab)?);
         Ok(Arc::new(Nearest { features, means: self.means.clone() }))
     }

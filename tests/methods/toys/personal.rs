@@ -12,25 +12,25 @@ use super::visits::{Constant, number, said, saying};
 
 pub struct Personal;
 
-fn answer(member: &Member) -> Result<Outcome, PolicyError> {
-    let told = said(&member.down, "told")?;
+fn answer(member: &Member) -> Result<ClientResult, PolicyError> {
+    let told = said(&member.download, "told")?;
     let up = saying(number("answer"), told * told)?;
-    Ok(Outcome { up, metrics: vec![("told", told as f64)] })
+    Ok(ClientResult { upload: up, metrics: vec![("told", told as f64)] })
 }
 
 impl Method for Personal {
-    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(PersonalServer { heard: Vec::new() }))
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let units = cohort.iter().flat_map(|client| [0, 1].map(|unit| (*client, unit)));
-        let seat = |(place, (client, unit)): (usize, (ClientId, u32))| Seat {
+        let seat = |(place, (client, unit)): (usize, (ClientId, u32))| Participant {
             id: SeatId(place as u32),
             client,
             role: Role(unit as u8),
             unit: Some(unit),
-            kind: SeatKind::Client,
+            kind: ParticipantKind::Client,
             view: round.period.view_of(client),
         };
         units.enumerate().map(seat).collect()
@@ -40,15 +40,19 @@ impl Method for Personal {
         MethodProfile::default()
     }
 
-    fn layout(&self, message: MessageKind, _facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, _facts: &ExchangeFacts<'_>) -> MessageSpec {
         let extra = match message {
             MessageKind::Download => number("told"),
             _ => number("answer").kept(),
         };
-        Layout { extra: vec![extra], ..Layout::default() }
+        MessageSpec { extra: vec![extra], ..MessageSpec::default() }
     }
 
-    fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        _lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         members.iter().map(|member| answer(member).map_err(Failure::from)).collect()
     }
 }
@@ -61,22 +65,22 @@ impl Server for PersonalServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Seat],
-        _lab: &Lab,
+        seats: &[Participant],
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        let own = |seat: &Seat| u64::from(10 * seat.client.0 + seat.unit.unwrap_or(9));
+        let own = |seat: &Participant| u64::from(10 * seat.client.0 + seat.unit.unwrap_or(9));
         seats.iter().map(|seat| Ok(Arc::new(saying(number("told"), own(seat))?))).collect()
     }
 
     fn end_round(
         &mut self,
         _round: &RoundContext,
-        folded: Option<Folded>,
-        _lab: &Lab,
+        folded: Option<Aggregate>,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let answers = folded.map(|folded| folded.kept).unwrap_or_default();
         assert!(answers.is_sorted_by_key(|kept| kept.meta.seat.id), "kept in seat order");
-        for Kept { meta, sent, update } in answers {
+        for KeptUpload { meta, sent, update } in answers {
             let own = 10 * meta.seat.client.0 + meta.seat.unit.unwrap_or(9);
             assert_eq!(said(&sent, "told")?, u64::from(own), "its own Down");
             self.heard.push(said(&update, "answer")?);
@@ -84,7 +88,7 @@ impl Server for PersonalServer {
         Ok(())
     }
 
-    fn predictor(&self, _lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Constant))
     }
 

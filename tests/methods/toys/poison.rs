@@ -8,7 +8,7 @@ use fedcast::wire::*;
 /// Spoils the uploads of every client for which `spoils` says so.
 pub struct Poison {
     pub inner: Arc<dyn Method>,
-    pub spoils: fn(&Seat) -> bool,
+    pub spoils: fn(&Participant) -> bool,
 }
 
 /// The first value of the first f32 tensor becomes NaN.
@@ -25,17 +25,21 @@ fn spoil(up: &Message) -> Result<Message, WireError> {
     Message::from_body(&body, &up.assets)
 }
 
-impl MethodHooks for Poison {
+impl MethodWrapper for Poison {
     fn inner(&self) -> &dyn Method {
         &*self.inner
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         let outcomes = self.inner.train(members, lab);
-        let spoiled = |(member, outcome): (&Member, Result<Outcome, Failure>)| {
+        let spoiled = |(member, outcome): (&Member, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
             if (self.spoils)(&member.seat) {
-                outcome.up = spoil(&outcome.up).map_err(PolicyError::from)?;
+                outcome.upload = spoil(&outcome.upload).map_err(PolicyError::from)?;
             }
             Ok(outcome)
         };

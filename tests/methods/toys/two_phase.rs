@@ -22,9 +22,9 @@ pub enum Talk {
 }
 
 impl Talk {
-    fn layout(tag: u8) -> Layout {
-        let value = Place::new(Kind::Settings, "value", &[], Dtype::U32);
-        Layout { control: vec![tag], extra: vec![value.kept()], ..Layout::default() }
+    fn layout(tag: u8) -> MessageSpec {
+        let value = TensorSpec::new(Kind::Settings, "value", &[], Dtype::U32);
+        MessageSpec { control: vec![tag], extra: vec![value.kept()], ..MessageSpec::default() }
     }
 
     fn write(&self) -> Result<Message, PolicyError> {
@@ -48,17 +48,17 @@ impl Talk {
     }
 }
 
-fn answer(member: &Member) -> Result<Outcome, PolicyError> {
+fn answer(member: &Member) -> Result<ClientResult, PolicyError> {
     let samples = member.shard.len() as u32;
-    let up = match Talk::read(&member.down)? {
+    let up = match Talk::read(&member.download)? {
         Talk::Proposal(median) => Talk::Agree(samples >= median),
         _ => Talk::Collect(samples),
     };
-    Ok(Outcome { up: up.write()?, metrics: Vec::new() })
+    Ok(ClientResult { upload: up.write()?, metrics: Vec::new() })
 }
 
 impl Method for Median {
-    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(MedianServer { median: 0, agreed: 0 }))
     }
 
@@ -66,14 +66,14 @@ impl Method for Median {
         MethodProfile::default()
     }
 
-    fn phases(&self, _period: &Period, _rounds: u32) -> Vec<Phase> {
+    fn phases(&self, _period: &Stage, _rounds: u32) -> Vec<Phase> {
         vec![
             Phase::new("collect", 1, CohortRule::Sampled),
             Phase::new("agree", 2, CohortRule::Participants),
         ]
     }
 
-    fn layout(&self, message: MessageKind, facts: &SketchFacts<'_>) -> Layout {
+    fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         Talk::layout(match (facts.phase, message) {
             (0, _) => 0,
             (_, MessageKind::Download) => 2,
@@ -81,7 +81,11 @@ impl Method for Median {
         })
     }
 
-    fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        _lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         members.iter().map(|member| answer(member).map_err(Failure::from)).collect()
     }
 }
@@ -95,8 +99,8 @@ impl Server for MedianServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        _lab: &Lab,
+        seats: &[Participant],
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let down = if round.phase == 0 { Talk::Collect(0) } else { Talk::Proposal(self.median) };
         Ok(shared(down.write()?, seats))
@@ -105,8 +109,8 @@ impl Server for MedianServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        _lab: &Lab,
+        folded: Option<Aggregate>,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let kept = folded.map(|folded| folded.kept).unwrap_or_default();
         let said = kept.iter().map(|kept| Talk::read(&kept.update));
@@ -125,7 +129,7 @@ impl Server for MedianServer {
         Ok(())
     }
 
-    fn predictor(&self, _lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Constant))
     }
 

@@ -11,13 +11,13 @@ use fedcast::wire::*;
 pub struct Visits;
 
 /// The place of one whole number.
-pub fn number(name: &'static str) -> Place {
-    Place::new(Kind::Settings, name, &[1], Dtype::U64)
+pub fn number(name: &'static str) -> TensorSpec {
+    TensorSpec::new(Kind::Settings, name, &[1], Dtype::U64)
 }
 
 /// A message of nothing but that number.
-pub fn saying(place: Place, number: u64) -> Result<Message, PolicyError> {
-    let layout = Layout { extra: vec![place], ..Layout::default() };
+pub fn saying(place: TensorSpec, number: u64) -> Result<Message, PolicyError> {
+    let layout = MessageSpec { extra: vec![place], ..MessageSpec::default() };
     Ok(Message::filling(&layout, Default::default(), [Values::U64([number].into())])?)
 }
 
@@ -46,14 +46,14 @@ impl Saved for Count {
     }
 }
 
-fn visited(member: &mut Member) -> Result<Outcome, PolicyError> {
+fn visited(member: &mut Member) -> Result<ClientResult, PolicyError> {
     let Count(before) = Count::of(&member.state)?;
     member.state = Count(before + 1).save();
-    Ok(Outcome { up: saying(number("visits"), before + 1)?, metrics: Vec::new() })
+    Ok(ClientResult { upload: saying(number("visits"), before + 1)?, metrics: Vec::new() })
 }
 
 impl Method for Visits {
-    fn server(&self, _lab: &Lab, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(VisitsServer { totals: Vec::new() }))
     }
 
@@ -61,13 +61,17 @@ impl Method for Visits {
         MethodProfile { stateless: false, ..MethodProfile::default() }
     }
 
-    fn layout(&self, message: MessageKind, _facts: &SketchFacts<'_>) -> Layout {
-        let counts =
-            (message != MessageKind::Download).then(|| number("visits").summed(Stale::Whole));
-        Layout { extra: counts.into_iter().collect(), ..Layout::default() }
+    fn message_spec(&self, message: MessageKind, _facts: &ExchangeFacts<'_>) -> MessageSpec {
+        let counts = (message != MessageKind::Download)
+            .then(|| number("visits").summed(StalenessRule::Whole));
+        MessageSpec { extra: counts.into_iter().collect(), ..MessageSpec::default() }
     }
 
-    fn train(&self, members: &mut [Member], _lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        _lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         members.iter_mut().map(|member| visited(member).map_err(Failure::from)).collect()
     }
 }
@@ -80,8 +84,8 @@ impl Server for VisitsServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Seat],
-        _lab: &Lab,
+        seats: &[Participant],
+        _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         Ok(shared(Message::default(), seats))
     }
@@ -89,15 +93,15 @@ impl Server for VisitsServer {
     fn end_round(
         &mut self,
         _round: &RoundContext,
-        folded: Option<Folded>,
-        _lab: &Lab,
+        folded: Option<Aggregate>,
+        _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let total = folded.map_or(Ok(0.0), |folded| folded.sum("visits").map(|sum| sum[0]))?;
         self.totals.push(total as u64);
         Ok(())
     }
 
-    fn predictor(&self, _lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Constant))
     }
 

@@ -15,9 +15,9 @@ use fedcast::learning::Tally;
 use fedcast::learning::evaluation::evaluate;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    Around, Asset, Failure, Folded, Lab, Layout, Member, Message, MessageKind, Method, MethodHooks,
-    ModelFacts, Outcome, Period, Phase, PolicyError, Predictor, RoundContext, Scope, Seat, Server,
-    SketchFacts, UpSize,
+    Aggregate, Asset, ClientResult, ExchangeFacts, Failure, Member, Message, MessageKind,
+    MessageSpec, Method, MethodWrapper, ModelFacts, Participant, Phase, PolicyError, Predictor,
+    RoundContext, RunContext, Scope, Server, Stage, UploadSize, Wrapped,
 };
 use fedcast::quantity::{ClientId, Round, SeatId};
 use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
@@ -28,7 +28,7 @@ pub const SEED: u64 = 5;
 pub struct Exchange {
     pub task: usize,
     pub phase: &'static str,
-    pub seat: Seat,
+    pub seat: Participant,
     pub down: Body,
     pub assets: Vec<Arc<Asset>>,
     pub up: Result<Body, Failure>,
@@ -39,7 +39,7 @@ pub struct Exchange {
 pub struct Engine {
     pub method: Arc<dyn Method>,
     pub facts: ModelFacts,
-    pub lab: Lab,
+    pub lab: RunContext,
     pub server: Box<dyn Server>,
     pub states: BTreeMap<ClientId, Body>,
     pub exchanges: Vec<Exchange>,
@@ -49,7 +49,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn new(method: Arc<dyn Method>, facts: ModelFacts, lab: Lab) -> Engine {
+    pub fn new(method: Arc<dyn Method>, facts: ModelFacts, lab: RunContext) -> Engine {
         let server = fresh(&*method, &lab);
         let (states, exchanges) = (BTreeMap::new(), Vec::new());
         Engine { method, facts, lab, server, states, exchanges, figures: Vec::new(), round: 0 }
@@ -112,7 +112,7 @@ impl Engine {
             workers: 1.into(),
             ..Setup::new(
                 "watched",
-                Arc::new(Around(watched.clone())),
+                Arc::new(Wrapped(watched.clone())),
                 self.lab.clone(),
                 held.collect(),
                 rules,
@@ -164,7 +164,7 @@ impl Engine {
     }
 }
 
-fn fresh(method: &dyn Method, lab: &Lab) -> Box<dyn Server> {
+fn fresh(method: &dyn Method, lab: &RunContext) -> Box<dyn Server> {
     method.server(lab, StreamKey::new(SEED, Domain::Init)).unwrap()
 }
 
@@ -199,14 +199,14 @@ impl Watched {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn is_here(&self, period: &Period) -> bool {
+    fn is_here(&self, period: &Stage) -> bool {
         period.task.index() == self.part.task
     }
 
     /// The layouts of a member's messages.
-    fn layouts(&self, member: &Member, round: &RoundContext, lab: &Lab) -> [Layout; 2] {
-        let counts = lab.held_counts(&member.shard);
-        let facts = SketchFacts {
+    fn layouts(&self, member: &Member, round: &RoundContext, lab: &RunContext) -> [MessageSpec; 2] {
+        let counts = lab.shard_label_counts(&member.shard);
+        let facts = ExchangeFacts {
             model: &self.facts,
             view: &member.seat.view,
             period: round.period.task,
@@ -216,31 +216,31 @@ impl Watched {
             counts: &counts,
         };
         [
-            self.method.layout(MessageKind::Download, &facts),
-            self.method.layout(MessageKind::Upload, &facts),
+            self.method.message_spec(MessageKind::Download, &facts),
+            self.method.message_spec(MessageKind::Upload, &facts),
         ]
     }
 
-    fn train_one(&self, member: &mut Member, lab: &Lab) -> Result<Outcome, Failure> {
+    fn train_one(&self, member: &mut Member, lab: &RunContext) -> Result<ClientResult, Failure> {
         let round = self.seen().context.clone().expect("a round is open");
         let [down_layout, up_layout] = self.layouts(member, &round, lab);
         let client = member.seat.client;
         if let Some(state) = self.seen().states.remove(&client) {
             member.state = state;
         }
-        let down = through_the_wire(&member.down.body());
-        if up_layout.size != UpSize::FromValues && !down_layout.at_most {
+        let down = through_the_wire(&member.download.body());
+        if up_layout.size != UploadSize::FromValues && !down_layout.at_most {
             assert_eq!(down.sketch(), down_layout.body(), "a Down differs from its layout");
         }
-        let assets = member.down.assets.clone();
+        let assets = member.download.assets.clone();
         let named: Vec<_> = assets.iter().map(|asset| asset.body.sketch()).collect();
         let promised: Vec<_> = down_layout.assets.iter().map(|asset| asset.body.clone()).collect();
         assert_eq!(named, promised, "a Down names other assets than its layout");
         let mut outcomes = self.method.train(std::slice::from_mut(member), lab);
         let outcome = outcomes.remove(0);
         let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
-        let up = outcome.as_ref().map(|outcome| through_the_wire(&outcome.up.body()));
-        if let (Ok(body), true) = (&up, up_layout.size != UpSize::FromValues) {
+        let up = outcome.as_ref().map(|outcome| through_the_wire(&outcome.upload.body()));
+        if let (Ok(body), true) = (&up, up_layout.size != UploadSize::FromValues) {
             assert_eq!(body.sketch(), up_layout.body(), "an Up differs from its layout");
         }
         let mut seen = self.seen();
@@ -259,16 +259,16 @@ impl Watched {
     }
 }
 
-impl MethodHooks for Watched {
+impl MethodWrapper for Watched {
     fn inner(&self) -> &dyn Method {
         &*self.method
     }
 
-    fn server(&self, _: &Lab, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(self.clone()))
     }
 
-    fn phases(&self, period: &Period, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
         match (self.is_here(period), period.task.index()) {
             (true, _) => {
                 self.method.phases(period, rounds).into_iter().take(self.part.phases).collect()
@@ -278,22 +278,26 @@ impl MethodHooks for Watched {
         }
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Seat> {
+    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         match self.is_here(&round.period) {
-            true => self.method.seats(round, cohort),
+            true => self.method.participants(round, cohort),
             false => Vec::new(),
         }
     }
 
-    fn train(&self, members: &mut [Member], lab: &Lab) -> Vec<Result<Outcome, Failure>> {
+    fn train(
+        &self,
+        members: &mut [Member],
+        lab: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
         members.iter_mut().map(|member| self.train_one(member, lab)).collect()
     }
 }
 
 impl Server for Watched {
-    fn begin_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         match self.is_here(period) {
-            true => self.seen().server.begin_period(period, lab),
+            true => self.seen().server.begin_stage(period, lab),
             false => Ok(()),
         }
     }
@@ -301,8 +305,8 @@ impl Server for Watched {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Seat],
-        lab: &Lab,
+        seats: &[Participant],
+        lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         if !self.is_here(&round.period) {
             return Ok(Vec::new());
@@ -315,8 +319,8 @@ impl Server for Watched {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Folded>,
-        lab: &Lab,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
     ) -> Result<(), PolicyError> {
         match self.is_here(&round.period) {
             true => self.seen().server.end_round(round, folded, lab),
@@ -324,19 +328,19 @@ impl Server for Watched {
         }
     }
 
-    fn end_period(&mut self, period: &Period, lab: &Lab) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         match self.is_here(period) && self.part.phases > 1 {
-            true => self.seen().server.end_period(period, lab),
+            true => self.seen().server.end_stage(period, lab),
             false => Ok(()),
         }
     }
 
-    fn predictor(&self, lab: &Lab) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         self.seen().server.predictor(lab)
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
-        self.seen().server.figures()
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.seen().server.metrics()
     }
 
     fn save(&self) -> Body {
@@ -349,7 +353,7 @@ impl Server for Watched {
 }
 
 /// Scores every test sample of the first `seen` head rows.
-pub fn tally(predictor: &dyn Predictor, lab: &Lab, seen: usize) -> Tally {
+pub fn tally(predictor: &dyn Predictor, lab: &RunContext, seen: usize) -> Tally {
     let test = &lab.dataset.test;
     let row = |i: &u32| lab.curriculum.row_of(test.labels()[*i as usize]) as usize;
     let shard: Shard = (0..test.len() as u32).filter(|i| row(i) < seen).collect();

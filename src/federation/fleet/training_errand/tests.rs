@@ -7,10 +7,10 @@ use super::super::parcel;
 use super::super::sent::Sent;
 use super::*;
 use crate::federation::client::Broadcast;
-use crate::federation::frames::SentDown;
+use crate::federation::frames::SentDownload;
 use crate::federation::rules::Rules;
 use crate::federation::testing::{Remembering, seat, setup};
-use crate::policy::{Period, RoundContext};
+use crate::policy::{RoundContext, Stage};
 use crate::quantity::VirtualTime;
 use crate::wire::{NamedTensor, Section};
 
@@ -29,7 +29,7 @@ fn world() -> World {
 fn context(world: &World) -> RoundContext {
     RoundContext {
         round: Round(9),
-        period: Period::of(Arc::clone(&world.curriculum.tasks[1]), 2),
+        period: Stage::of(Arc::clone(&world.curriculum.tasks[1]), 2),
         phase: 3,
         phase_name: "estimate",
         round_in_phase: 4,
@@ -38,14 +38,14 @@ fn context(world: &World) -> RoundContext {
     }
 }
 
-fn sent_down(message: Message) -> Arc<SentDown> {
+fn sent_down(message: Message) -> Arc<SentDownload> {
     let (message, bytes) = (Arc::new(message), Arc::default());
-    Arc::new(SentDown { message, bytes, assets: Vec::new(), alike: 0 })
+    Arc::new(SentDownload { message, bytes, assets: Vec::new(), alike: 0 })
 }
 
 /// Everything a policy sees of a member.
 fn seen(member: &Member) -> impl PartialEq + std::fmt::Debug + use<> {
-    let Member { seat, phase, down, state, shard, key, missed } = member;
+    let Member { seat, phase, download: down, state, shard, key, missed } = member;
     let assets: Vec<_> = down.assets.iter().map(|a| (a.version, a.kind, a.digest())).collect();
     let messages = (down.body().digest(), state.digest(), assets);
     (format!("{seat:?}"), *phase, messages, shard.to_vec(), *key, missed.clone())
@@ -115,7 +115,7 @@ proptest! {
         (up, state, loss) in (bits(), bits(), any::<f64>()),
         fails in any::<bool>(),
     ) {
-        let metrics = [("loss".to_owned(), Figure(loss))].into();
+        let metrics = [("loss".to_owned(), MetricValue(loss))].into();
         let up = Message::from_body(&body(Kind::Prototypes, &[1], &up), &[]).expect("is one");
         let learnt = match fails {
             true => Err(Failure::NonFinite("the loss".into())),

@@ -5,11 +5,11 @@ use crate::federation::closing::Late;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
-use crate::federation::fold::Refusal;
+use crate::federation::fold::RejectedUpload;
 use crate::federation::rules::OnBadUpdate;
 use crate::federation::server::messages::Arrival;
 use crate::federation::server::round_book::{RoundSeat, StaleUpload};
-use crate::policy::UpMeta;
+use crate::policy::UploadMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 impl ServerMachine {
@@ -51,7 +51,7 @@ impl ServerMachine {
             Some(why) => {
                 round.skip(seat);
                 let (client, round) = (round.client(seat), round.context.round);
-                self.reject(Refusal { round, seat, client, why }, effects)
+                self.reject(RejectedUpload { round, seat, client, why }, effects)
             }
             None => {
                 let compares = self.world.rules.compares(&round.context);
@@ -90,11 +90,12 @@ impl ServerMachine {
     /// Records an upload that must not be used, and applies the scenario's rule.
     pub(super) fn reject(
         &self,
-        refusal: Refusal,
+        refusal: RejectedUpload,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let Some(open) = self.book.current() else { return Ok(()) };
-        let (task, Refusal { round, seat, client, why }) = (open.context.period.task, refusal);
+        let (task, RejectedUpload { round, seat, client, why }) =
+            (open.context.period.task, refusal);
         let event = Event::UpdateRejected { round, task, seat, client, why: why.clone() };
         effects.push(Effect::Record(event, None));
         match self.world.rules.on_bad_update {
@@ -162,11 +163,11 @@ impl ServerMachine {
         effects.extend(arrival.charge.map(|charge| Effect::Record(charge, None)));
         let (id, client, mut up) = (seat.id, seat.client, arrival.up);
         if let Some(why) = up.fault.take() {
-            return self.reject(Refusal { round: base, seat: id, client, why }, effects);
+            return self.reject(RejectedUpload { round: base, seat: id, client, why }, effects);
         }
         let event = Event::UpdateStale { round: base, task, seat: id, client, into };
         effects.push(Effect::Record(event, None));
-        let meta = UpMeta { seat, base, staleness, discount };
+        let meta = UploadMeta { seat, base, staleness, discount };
         effects.extend(round.fold_stale(&down, up, meta, &self.desk));
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
-use crate::federation::fold::Outcome;
+use crate::federation::fold::AggregationResult;
 use crate::federation::rules::Curve;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;
@@ -22,7 +22,7 @@ impl ServerMachine {
     pub(super) fn folded(
         &mut self,
         now: VirtualTime,
-        folded: Result<Outcome, String>,
+        folded: Result<AggregationResult, String>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         const STEP: &str = "merge uploads";

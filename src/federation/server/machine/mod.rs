@@ -34,7 +34,7 @@ use crate::federation::effect::Effect;
 use crate::federation::envelope::Message;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, JOURNAL_FORMAT};
-use crate::federation::queue::{ActorId, Class};
+use crate::federation::queue::{ActorId, EventClass};
 use crate::federation::world::World;
 use crate::learning::Tally;
 use crate::policy::Server;
@@ -219,12 +219,12 @@ pub(super) fn tell_result<T: Send + 'static>(
 ) -> Vec<Effect> {
     match computation {
         Computation::Known(result) => {
-            vec![Effect::tell_server(at, Class::Timer, message(result))]
+            vec![Effect::tell_server(at, EventClass::Timer, message(result))]
         }
         Computation::Posted { jobs, result } => {
             let pending = Box::pin(async move { Message::Server(message(result.await)) });
             let jobs = jobs.into_iter().map(|(kind, work)| Effect::Post(kind, work));
-            let (class, to) = (Class::Timer, ActorId::Server);
+            let (class, to) = (EventClass::Timer, ActorId::Server);
             jobs.chain([Effect::Await { at, class, to, pending }]).collect()
         }
     }

@@ -10,7 +10,7 @@ use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::Event;
 use crate::federation::privacy::Introduction;
-use crate::federation::queue::Class;
+use crate::federation::queue::EventClass;
 use crate::federation::server::round::OpenRound;
 use crate::quantity::{ClientId, Round, VirtualTime};
 
@@ -30,7 +30,7 @@ impl ServerMachine {
                 let event = Event::RoundWaits { round, task: self.task().task, until: until.0 };
                 effects.push(Effect::Record(event, None));
                 self.doing = "waits for clients that can be reached";
-                effects.push(Effect::tell_server(until, Class::Timer, ToServer::Reopen));
+                effects.push(Effect::tell_server(until, EventClass::Timer, ToServer::Reopen));
                 return Ok(());
             }
             Cohort::Never => {
@@ -85,7 +85,7 @@ impl ServerMachine {
         }
         if let Some(at) = round.deadline(now) {
             let message = ToServer::Deadline(round.context.round);
-            effects.push(Effect::tell_server(at, Class::Deadline, message));
+            effects.push(Effect::tell_server(at, EventClass::Deadline, message));
         }
         self.book.open(round);
         self.doing = "waits for seats";

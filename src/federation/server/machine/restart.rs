@@ -9,8 +9,8 @@ use super::{ServerMachine, tell_result};
 use crate::federation::effect::Effect;
 use crate::federation::event::Event;
 use crate::federation::faults::Restart;
-use crate::federation::fold::Outcome;
-use crate::federation::queue::Class;
+use crate::federation::fold::AggregationResult;
+use crate::federation::queue::EventClass;
 use crate::federation::server::messages::{Loss, ToServer};
 use crate::federation::server::round_book::LostUploads;
 use crate::quantity::{Round, VirtualTime};
@@ -23,7 +23,7 @@ impl ServerMachine {
         let loss = Loss { round, downtime, caches: self.caches.clone() };
         // As the arrival of a frame: also a round in which nothing takes time is still open then.
         let message = ToServer::Lose(Box::new(loss));
-        Some(Effect::tell_server(now + after, Class::Delivery, message))
+        Some(Effect::tell_server(now + after, EventClass::Delivery, message))
     }
 
     /// Loses the server if the round is still open, and has a new policy made.
@@ -48,7 +48,7 @@ impl ServerMachine {
     /// The server is back: the round closes without an update.
     pub(super) fn restarted(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         self.down = false;
-        self.book.keep_aggregate(Outcome::default());
+        self.book.keep_aggregate(AggregationResult::default());
         self.close(now, effects);
     }
 }

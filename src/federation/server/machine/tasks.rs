@@ -6,7 +6,7 @@ use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
 use crate::federation::figure::Digest;
-use crate::federation::queue::Class;
+use crate::federation::queue::EventClass;
 use crate::federation::rules::Curve;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;
@@ -29,7 +29,7 @@ impl ServerMachine {
         if now < due {
             effects.push(Effect::Record(Event::TaskWaits { task, until: due.0 }, None));
             self.doing = "waits for a task to reach a client";
-            effects.push(Effect::tell_server(due, Class::Timer, ToServer::TaskDue));
+            effects.push(Effect::tell_server(due, EventClass::Timer, ToServer::TaskDue));
             return Ok(());
         }
         let slots = self.world.curriculum.slots.as_ref();

@@ -17,21 +17,21 @@ use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::exchange::Exchange;
-use crate::federation::fold::{self, Fold, Folding, Refusal, Upload};
-use crate::federation::frames::{SentDown, SentUp};
+use crate::federation::fold::{self, AggregationMode, AggregationTree, RejectedUpload, Upload};
+use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{Journey, Parcel};
 use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
-use crate::federation::queue::Class;
+use crate::federation::queue::EventClass;
 use crate::federation::robust::FoldRule;
 use crate::federation::world::World;
-use crate::policy::{Phase, RoundContext, Seat, UpMeta};
+use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
 
 /// What is known of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SeatStatus {
+enum ParticipantStatus {
     /// Its Down or Up is under way, or it works.
     Out,
     /// Its Up is being folded.
@@ -42,9 +42,9 @@ enum SeatStatus {
 
 pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
-    seats: Vec<Seat>,
-    status: Vec<SeatStatus>,
-    downs: Vec<Arc<SentDown>>,
+    seats: Vec<Participant>,
+    status: Vec<ParticipantStatus>,
+    downs: Vec<Arc<SentDownload>>,
     out: usize,
     /// Seats whose Up came in time.
     here: usize,
@@ -57,8 +57,8 @@ pub(super) struct OpenRound {
     closed: bool,
     /// Uploads that earlier rounds had asked for.
     stale: u32,
-    fold: Fold,
-    folded: Option<tokio::sync::oneshot::Receiver<fold::Outcome>>,
+    fold: AggregationTree,
+    folded: Option<tokio::sync::oneshot::Receiver<fold::AggregationResult>>,
     /// Client models before synchronisation, where they are measured.
     models: Vec<OwnModel>,
     /// The first seat's exchange, where uploads are added in secret.
@@ -88,13 +88,13 @@ impl OpenRound {
     ) -> OpenRound {
         let RoundOpening { seats, downs, first, .. } = opening;
         let folding = match (&world.rules.privacy.secure, world.rules.fold) {
-            (Some(rules), _) => Folding::Masked(rules.numbers.modulus),
-            (None, FoldRule::Mean) => Folding::Plain(Arc::clone(&world.method)),
-            (None, rule) => Folding::Robust(Arc::clone(&world.method), rule),
+            (Some(rules), _) => AggregationMode::Masked(rules.numbers.modulus),
+            (None, FoldRule::Mean) => AggregationMode::Plain(Arc::clone(&world.method)),
+            (None, rule) => AggregationMode::Robust(Arc::clone(&world.method), rule),
         };
-        let working = seats.iter().filter(|seat| seat.works()).count();
+        let working = seats.iter().filter(|seat| seat.trains()).count();
         let closing = world.rules.closing_of(phase, working);
-        let (fold, folded) = Fold::new(folding, seats.len());
+        let (fold, folded) = AggregationTree::new(folding, seats.len());
         OpenRound {
             context,
             max_pack_size: world.rules.pack.min(phase.max_pack_size),
@@ -102,7 +102,7 @@ impl OpenRound {
             certain: closing.certain().map(|deadline| now + deadline),
             closed: false,
             stale: 0,
-            status: vec![SeatStatus::Out; seats.len()],
+            status: vec![ParticipantStatus::Out; seats.len()],
             out: seats.len(),
             here: 0,
             seats,
@@ -148,8 +148,8 @@ impl OpenRound {
     pub fn forget(&mut self) -> (Vec<SeatId>, u32) {
         let mut lost = Vec::new();
         for (seat, status) in self.seats.iter().zip(&mut self.status) {
-            if *status == SeatStatus::Folded {
-                *status = SeatStatus::Missing;
+            if *status == ParticipantStatus::Folded {
+                *status = ParticipantStatus::Missing;
                 lost.push(seat.id);
             }
         }
@@ -158,7 +158,7 @@ impl OpenRound {
     }
 
     /// A seat and what it was sent.
-    pub fn sent_to(&self, seat: SeatId) -> (Seat, Arc<SentDown>) {
+    pub fn sent_to(&self, seat: SeatId) -> (Participant, Arc<SentDownload>) {
         (self.seats[seat.index()].clone(), Arc::clone(&self.downs[seat.index()]))
     }
 
@@ -176,7 +176,7 @@ impl OpenRound {
             if !world.charged {
                 let message = ToClient::Broadcast(Box::new(self.down(seat, down)));
                 let client = seat.client;
-                let envelope = Envelope::for_client(now, Class::Delivery, client, message);
+                let envelope = Envelope::for_client(now, EventClass::Delivery, client, message);
                 effects.push(Effect::Tell(envelope));
                 reached.push(seat);
                 continue;
@@ -189,17 +189,17 @@ impl OpenRound {
     }
 
     /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
-    fn plan_packs(&self, world: &World, reached: &[&Seat]) -> Option<Effect> {
+    fn plan_packs(&self, world: &World, reached: &[&Participant]) -> Option<Effect> {
         if self.max_pack_size <= 1 {
             return None;
         }
         let plan = &world.training;
-        let candidate = |seat: &&Seat| {
+        let candidate = |seat: &&Participant| {
             let samples = world.seat_samples(self.context.phase_name, seat);
             let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
             Candidate::new(seat, steps)
         };
-        let train = reached.iter().filter(|seat| seat.works());
+        let train = reached.iter().filter(|seat| seat.trains());
         let candidates = train.map(candidate).collect();
         Some(Effect::Plan(self.context.round, packs::plan(candidates, self.max_pack_size)))
     }
@@ -209,7 +209,7 @@ impl OpenRound {
         &self,
         world: &World,
         (caches, sent): (&mut AssetCaches, &mut Sent),
-        (seat, down): (&Seat, &Arc<SentDown>),
+        (seat, down): (&Participant, &Arc<SentDownload>),
         effects: &mut Vec<Effect>,
     ) -> bool {
         let mut frame = 0;
@@ -262,7 +262,7 @@ impl OpenRound {
         fate.arrives
     }
 
-    fn down(&self, seat: &Seat, down: &Arc<SentDown>) -> Broadcast {
+    fn down(&self, seat: &Participant, down: &Arc<SentDownload>) -> Broadcast {
         Broadcast {
             context: Arc::clone(&self.context),
             seat: seat.clone(),
@@ -275,7 +275,7 @@ impl OpenRound {
 
     fn charge(
         &self,
-        seat: &Seat,
+        seat: &Participant,
         bytes: &Arc<FrameBytes>,
         fate: Fate,
         copy: bool,
@@ -302,48 +302,48 @@ impl OpenRound {
     pub fn fold(
         &mut self,
         seat: SeatId,
-        up: SentUp,
+        up: SentUpload,
         keep_model: bool,
         desk: &PolicyDesk,
     ) -> Option<Effect> {
-        self.account(seat, SeatStatus::Folded);
+        self.account(seat, ParticipantStatus::Folded);
         let down = Arc::clone(&self.downs[seat.index()]);
         let place = self.seats[seat.index()].clone();
-        let SentUp { body, own, exchange, .. } = up;
+        let SentUpload { body, own, exchange, .. } = up;
         if keep_model && let (Some(own), Some(exchange)) = (own, &exchange) {
             let (seat, sent) = (place.clone(), Arc::clone(&down.message));
             self.models.push(OwnModel { seat, sent, own, exchange: Arc::clone(exchange) });
         }
-        let meta = UpMeta::timely(place, self.context.round);
+        let meta = UploadMeta::timely(place, self.context.round);
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&down.message), body, exchange })
     }
 
     /// The same for an upload that an earlier round asked for.
     pub fn fold_stale(
         &mut self,
-        down: &Arc<SentDown>,
-        up: SentUp,
-        meta: UpMeta,
+        down: &Arc<SentDownload>,
+        up: SentUpload,
+        meta: UploadMeta,
         desk: &PolicyDesk,
     ) -> Option<Effect> {
         self.stale += 1;
-        let SentUp { body, exchange, .. } = up;
+        let SentUpload { body, exchange, .. } = up;
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&down.message), body, exchange })
     }
 
     /// An upload could not be lifted.
-    pub fn refuse(&mut self, refusal: &Refusal) {
+    pub fn refuse(&mut self, refusal: &RejectedUpload) {
         if refusal.round != self.context.round {
             self.stale -= 1;
             return;
         }
-        self.status[refusal.seat.index()] = SeatStatus::Missing;
+        self.status[refusal.seat.index()] = ParticipantStatus::Missing;
         self.models.retain(|model| model.seat.id != refusal.seat);
     }
 
     /// The seat sends nothing that counts.
     pub fn skip(&mut self, seat: SeatId) {
-        self.account(seat, SeatStatus::Missing);
+        self.account(seat, ParticipantStatus::Missing);
         self.fold.skip(seat);
     }
 
@@ -361,19 +361,23 @@ impl OpenRound {
         Effect::Record(event, None)
     }
 
-    fn account(&mut self, seat: SeatId, status: SeatStatus) {
-        debug_assert_eq!(self.status[seat.index()], SeatStatus::Out, "{seat} accounted for twice");
+    fn account(&mut self, seat: SeatId, status: ParticipantStatus) {
+        debug_assert_eq!(
+            self.status[seat.index()],
+            ParticipantStatus::Out,
+            "{seat} accounted for twice"
+        );
         self.status[seat.index()] = status;
         self.out -= 1;
-        self.here += usize::from(status == SeatStatus::Folded);
+        self.here += usize::from(status == ParticipantStatus::Folded);
     }
 
     /// Returns the seats that are out.
-    pub fn seats_out(&self) -> impl Iterator<Item = &Seat> {
-        self.seats_at(SeatStatus::Out)
+    pub fn seats_out(&self) -> impl Iterator<Item = &Participant> {
+        self.seats_at(ParticipantStatus::Out)
     }
 
-    fn seats_at(&self, wanted: SeatStatus) -> impl Iterator<Item = &Seat> {
+    fn seats_at(&self, wanted: ParticipantStatus) -> impl Iterator<Item = &Participant> {
         let pairs = self.seats.iter().zip(&self.status);
         pairs.filter(move |(_, status)| **status == wanted).map(|(seat, _)| seat)
     }
@@ -394,7 +398,9 @@ impl OpenRound {
     }
 
     /// Takes the place where the fold tells its result.
-    pub fn take_folded(&mut self) -> Option<tokio::sync::oneshot::Receiver<fold::Outcome>> {
+    pub fn take_folded(
+        &mut self,
+    ) -> Option<tokio::sync::oneshot::Receiver<fold::AggregationResult>> {
         self.folded.take()
     }
 
@@ -415,13 +421,13 @@ impl OpenRound {
 
     /// The clients of seats that were folded.
     pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
-        self.seats_at(SeatStatus::Folded).map(|seat| seat.client)
+        self.seats_at(ParticipantStatus::Folded).map(|seat| seat.client)
     }
 
     /// Seats that should have been folded and were not.
     pub fn missing(&self) -> Vec<SeatId> {
         let pairs = self.seats.iter().zip(&self.status);
-        let due = pairs.filter(|(seat, _)| seat.works());
-        due.filter(|(_, s)| **s != SeatStatus::Folded).map(|(seat, _)| seat.id).collect()
+        let due = pairs.filter(|(seat, _)| seat.trains());
+        due.filter(|(_, s)| **s != ParticipantStatus::Folded).map(|(seat, _)| seat.id).collect()
     }
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::{OpenRound, SeatStatus, Sent};
+use super::{OpenRound, ParticipantStatus, Sent};
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::privacy::{
     Introduction, Masking, Masks, ProtocolFrame, Room, SecureAggregation, introduce, unmask,
 };
-use crate::federation::queue::Class;
+use crate::federation::queue::EventClass;
 use crate::federation::server::messages::ToServer;
 use crate::federation::world::World;
 use crate::quantity::{SeatId, VirtualTime};
@@ -38,7 +38,7 @@ impl OpenRound {
         effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsTheSeat)));
         let (at, round) = (introduction.settled, self.context.round);
         let message = ToServer::Introduced(round, introduction);
-        effects.push(Effect::tell_server(at, Class::Delivery, message));
+        effects.push(Effect::tell_server(at, EventClass::Delivery, message));
     }
 
     /// Sends the Downs to members that are ready for them.
@@ -74,7 +74,8 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) -> VirtualTime {
         let members = self.masking.as_ref().map_or(0, |masking| masking.members.len());
-        let arrived: Vec<SeatId> = self.seats_at(SeatStatus::Folded).map(|seat| seat.id).collect();
+        let arrived: Vec<SeatId> =
+            self.seats_at(ParticipantStatus::Folded).map(|seat| seat.id).collect();
         let unmasking = unmask(&self.room(world, rules), members, &arrived, now);
         effects.extend(
             unmasking.frames.iter().map(|frame| self.arrives(frame, Missed::IsOnlyCharged)),
@@ -104,7 +105,7 @@ impl OpenRound {
         };
         effects.push(Effect::Record(event, None));
         if !opened {
-            self.status.fill(SeatStatus::Missing);
+            self.status.fill(ParticipantStatus::Missing);
             self.models.clear();
         }
         Some(opened)
@@ -137,7 +138,7 @@ impl OpenRound {
             true => ToServer::Lost { round: self.context.round, seat: *seat, charge: Some(charge) },
             false => ToServer::Charged(charge),
         };
-        Effect::tell_server(*at, Class::Delivery, message)
+        Effect::tell_server(*at, EventClass::Delivery, message)
     }
 }
 

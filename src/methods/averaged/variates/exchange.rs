@@ -14,7 +14,8 @@ use crate::methods::parts::{
 };
 use crate::model::ParameterSet;
 use crate::policy::{
-    Figures, Holdings, ModelFacts, Place, PolicyError, Seat, SketchFacts, vector_tensors,
+    ExchangeFacts, MemoryFootprint, Metrics, ModelFacts, Participant, PolicyError, TensorSpec,
+    vector_tensors,
 };
 use crate::wire::{Kind, Section};
 
@@ -81,7 +82,7 @@ impl<M: ControlVariates> LocalUpdate<Vectors> for M {
 }
 
 impl<M: ControlVariates> UploadExtras<Vectors> for M {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         self.keeping().keeper.places(&shared(self), facts, CONTROL)
     }
 
@@ -96,7 +97,7 @@ impl<M: ControlVariates> UploadExtras<Vectors> for M {
 }
 
 impl<M: ControlVariates> DownloadExtras<Vectors> for M {
-    fn places(&self, facts: &SketchFacts<'_>) -> Vec<Place> {
+    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let down = Beside::of(&shared(self), facts.model, facts.view, Direction::Down);
         sent_names(self).iter().flat_map(|name| down.places(name)).collect()
     }
@@ -109,7 +110,7 @@ impl<M: ControlVariates> DownloadExtras<Vectors> for M {
         &self,
         model: &ModelFacts,
         memory: &Vectors,
-        seat: &Seat,
+        seat: &Participant,
     ) -> Result<Vec<Section>, PolicyError> {
         let down = Beside::of(&shared(self), model, &seat.view, Direction::Down);
         let control = memory.get(CONTROL).cloned().unwrap_or_default();
@@ -139,7 +140,7 @@ impl<M: ControlVariates> ServerUpdate<Vectors> for M {
         memory: &mut Vectors,
         closing: Closing<'_>,
         theta: &mut ParameterSet,
-    ) -> Result<Figures, PolicyError> {
+    ) -> Result<Metrics, PolicyError> {
         let up = closing.beside();
         let mut control = memory.take_like(CONTROL, closing.before);
         let changes = match self.keeping().keeper {
@@ -154,7 +155,7 @@ impl<M: ControlVariates> ServerUpdate<Vectors> for M {
         Ok(figures)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<Holdings> {
+    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let vectors = M::VECTORS.len() as u64;
         Some(self.keeping().keeper.holdings(&shared(self), model, (vectors, vectors)))
     }

@@ -17,7 +17,7 @@ pub(super) fn received_gradient<S>(
     let (view, received) = (&member.seat.view, vec![member.received.clone()]);
     let (rows, norms) = (shared.trained_rows(model, view), shared.adaptation.settings(view).norms);
     let network = Classifier::pack_normed(&lab.backbone, received, rows.clone(), None, norms)?;
-    let loader = lab.frozen(lab.train_loader(member.shard), network.frozen_part())?;
+    let loader = lab.with_frozen_features(lab.train_loader(member.shard), network.frozen_part())?;
     let (batch, key) = (lab.training.batch, member.key.domain(Domain::Augment));
     let gradient = whole_gradient(&network, &loader, batch, key, &lab.device)?;
     let each = network.variables().iter().zip(gradient);

@@ -28,7 +28,7 @@ use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::methods::parts::{AveragingMethod, ClientContext, SharedModel};
 use crate::model::ParameterSet;
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::{ModelFacts, PolicyError, RunContext};
 
 /// The control variate: the server's, and a client's own.
 pub const CONTROL: &str = "control";
@@ -100,7 +100,7 @@ pub struct Variates<'a> {
     /// The client's view of the task.
     pub view: &'a TaskView,
     /// Where they are used.
-    pub lab: &'a Lab,
+    pub lab: &'a RunContext,
     /// How many samples the client has.
     pub samples: usize,
     /// The model that it received.

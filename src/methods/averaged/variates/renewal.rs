@@ -7,7 +7,7 @@ use crate::methods::averaged::{
 };
 use crate::methods::parts::{ClientContext, SharedModel};
 use crate::model::ParameterSet;
-use crate::policy::{Kept, Message, ModelFacts, PolicyError, vectors_of};
+use crate::policy::{KeptUpload, Message, ModelFacts, PolicyError, vectors_of};
 use crate::wire::{Kind, WireError};
 
 /// The vectors of a Down by name, rows in the places they have on the server.
@@ -84,7 +84,7 @@ pub(super) fn renew_clients<M: ControlVariates>(
 pub(in crate::methods) fn way_of(
     shared: &SharedModel<'_>,
     model: &ModelFacts,
-    kept: &Kept,
+    kept: &KeptUpload,
 ) -> Result<(ParameterSet, ParameterSet), PolicyError> {
     let view = &kept.meta.seat.view;
     let down = Beside::of(shared, model, view, Direction::Down);

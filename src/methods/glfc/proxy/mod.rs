@@ -34,7 +34,7 @@ use crate::methods::herded::choosing_work;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    Asset, Lab, ModelFacts, PolicyError, parameter_sections, parameters_of, vector_section,
+    Asset, ModelFacts, PolicyError, RunContext, parameter_sections, parameters_of, vector_section,
     vectors_of,
 };
 use crate::quantity::{ClientId, TaskId};
@@ -353,7 +353,7 @@ impl Memory for Seen {}
 pub(super) fn pixels_of(
     split: &Split,
     samples: &[u32],
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<candle_core::Tensor, PolicyError> {
     let normalise = lab.statistics_transform.normalise.clone();
     let transform = crate::data::Transform { steps: Vec::new(), normalise, channels: None };

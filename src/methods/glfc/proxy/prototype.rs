@@ -8,7 +8,7 @@ use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy};
 use crate::learning::{Classifier, Herding};
 use crate::methods::herded::features_by_row;
 use crate::model::{Parameter, ParameterSet};
-use crate::policy::{Lab, ModelFacts, PolicyError};
+use crate::policy::{ModelFacts, PolicyError, RunContext};
 
 /// Weight decay of the steps that move an image (the release).
 const DECAY: f64 = 1e-5;
@@ -23,7 +23,7 @@ pub fn gradients(
     facts: &ModelFacts,
     (parameters, seen): (&ParameterSet, usize),
     shard: &Shard,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Parameter, PolicyError> {
     let (net, model) = (proxy.net(facts), Classifier::frozen(&lab.backbone, parameters)?);
     let raw = Transform { normalise: Normalisation::None, ..(*lab.statistics_transform).clone() };
@@ -49,7 +49,7 @@ fn perturbed(
     proxy: &Proxy,
     model: &Classifier,
     (image, row, seen): (&Tensor, usize, usize),
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Tensor, PolicyError> {
     let rate = lab.training.first_rate() / 10.0;
     let mut targets = vec![0.0; seen];
@@ -70,7 +70,7 @@ fn perturbed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+    use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
     use crate::learning::OptimiserConfig;
     use crate::model::{Backbone, LinearHead, PixelShape};
     use crate::scenario::reader::defaults;
@@ -80,11 +80,12 @@ mod tests {
     #[test]
     fn an_image_goes_down_its_loss_and_fades() {
         let pixels = PixelShape { channels: 1, image: 8 };
-        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
-        let lab = Lab::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
+        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let lab =
+            RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
         let mut training = lab.training.clone();
         training.optimiser = OptimiserConfig::sgd(40.0);
-        let lab = Lab { training, ..lab };
+        let lab = RunContext { training, ..lab };
         let weight: Vec<f32> = (0..640).map(|i| (0.7 * i as f32).sin() * 0.3).collect();
         let bias: Vec<f32> = (0..10).map(|i| 0.1 * i as f32 - 0.4).collect();
         let mut head = ParameterSet::new();

@@ -20,7 +20,7 @@ use crate::methods::herded::{Candidates, features_by_row};
 use crate::model::ParameterSet;
 use crate::numerics::distributions::standard_normal;
 use crate::numerics::streams::StreamKey;
-use crate::policy::{Lab, Message, PolicyError};
+use crate::policy::{Message, PolicyError, RunContext};
 use crate::quantity::ClientId;
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Kind, WireError};
@@ -83,7 +83,7 @@ pub fn of(
     theta: &ParameterSet,
     rows: usize,
     augment: Option<Augment>,
-    (key, lab): (StreamKey, &Lab),
+    (key, lab): (StreamKey, &RunContext),
 ) -> Result<f64, PolicyError> {
     if seen.labels.is_empty() {
         return Ok(0.0);
@@ -177,7 +177,7 @@ fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
 pub fn trace(
     parameters: &ParameterSet,
     shard: &Shard,
-    lab: &Lab,
+    lab: &RunContext,
 ) -> Result<Vec<(u32, f64, u32)>, PolicyError> {
     let model = Classifier::frozen(&lab.backbone, parameters)?;
     let classes = features_by_row(shard, &model, lab)?;
@@ -315,11 +315,12 @@ mod tests {
     /// pixels.
     #[test]
     fn scores_are_shares_and_traces_mean_variances() {
-        use crate::data::{ClassOrder, Curriculum, TaskSizes, digits};
+        use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
         use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
         let pixels = PixelShape { channels: 1, image: 8 };
-        let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
-        let lab = Lab::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
+        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let lab =
+            RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
         let mut weight = vec![0f32; 640];
         (0..10).for_each(|class| weight[64 * class + class] = 1.0);
         let mut head = ParameterSet::new();

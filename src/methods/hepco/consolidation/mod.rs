@@ -48,7 +48,7 @@ use crate::learning::{LearningError, with_head_rows};
 use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
 use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
-use crate::policy::Figures;
+use crate::policy::Metrics;
 
 /// What a client sent.
 #[derive(Clone, Debug)]
@@ -177,7 +177,7 @@ impl<'a> Consolidation<'a> {
     ///
     /// # Errors
     /// A loss that is not finite.
-    pub fn run(&self) -> Result<(ParameterSet, Figures), LearningError> {
+    pub fn run(&self) -> Result<(ParameterSet, Metrics), LearningError> {
         let generators = self.generators()?;
         let Value { heads, distance } = generators.new_value;
         let mut figures = vec![

@@ -80,10 +80,10 @@ fn difference(a: &Tensor, b: &Tensor) -> f32 {
 }
 
 /// Tensors of `bf16`, as on a GPU, and products of `bf16`, as on a CPU.
-fn halves() -> [Place; 2] {
+fn halves() -> [DeviceSpec; 2] {
     [
-        Place { compute: DType::BF16, ..Place::cpu() },
-        Place { products: Precision::Bf16, ..Place::cpu() },
+        DeviceSpec { compute: DType::BF16, ..DeviceSpec::cpu() },
+        DeviceSpec { products: Precision::Bf16, ..DeviceSpec::cpu() },
     ]
 }
 
@@ -108,7 +108,7 @@ fn half_precision_inside_gives_full_precision_features_nearby() -> Result<(), Mo
 #[test]
 fn trainables_stay_wide_and_train_through_half_precision() -> Result<(), ModelError> {
     let (config, set) = small();
-    let gradients = |place: &Place| -> Result<Vec<Tensor>, ModelError> {
+    let gradients = |place: &DeviceSpec| -> Result<Vec<Tensor>, ModelError> {
         let vit = Vit::trainable_at(config, &set, place)?;
         let prompt = Var::ones((4, config.dim), DType::F32, &Device::Cpu)?;
         let adaptation = Adaptation::prompts([prompt.as_tensor()])?;
@@ -119,7 +119,7 @@ fn trainables_stay_wide_and_train_through_half_precision() -> Result<(), ModelEr
         Ok(variables.map(of).collect())
     };
     for place in halves() {
-        for (got, expected) in gradients(&place)?.iter().zip(gradients(&Place::cpu())?) {
+        for (got, expected) in gradients(&place)?.iter().zip(gradients(&DeviceSpec::cpu())?) {
             assert_eq!(got.dtype(), DType::F32);
             let off = difference(got, &expected);
             assert!(off > 0.0 && off < 0.1, "{off} of {:?}", got.shape());
