@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use fedcast::experiment::assemble::assemble;
-use fedcast::federation::{Interrupt, Memory, simulate};
+use fedcast::federation::{Interrupt, MemorySink, simulate};
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
@@ -41,7 +41,7 @@ fn run(overrides: &[&str]) -> Duration {
     let scenario = scenario.expect("the scenario is right").scenario;
     let setup = assemble(&scenario, &methods, None).expect("everything is embedded").setup;
     let begun = Instant::now();
-    simulate(setup, Box::new(Memory::default()), Box::new(()), Interrupt::default())
+    simulate(setup, Box::new(MemorySink::default()), Box::new(()), Interrupt::default())
         .expect("the run ends well");
     begun.elapsed()
 }

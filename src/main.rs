@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 #[global_allocator]
-static MEMORY: fedcast::cli::Memory = fedcast::cli::Memory;
+static MEMORY: fedcast::cli::ReportingAllocator = fedcast::cli::ReportingAllocator;
 
 fn main() -> ExitCode {
     fedcast::experiment::keep_freed_memory();

@@ -7,7 +7,7 @@ use fedcast::data::{
     Batch, ClassOrder, Kernel, Loader, Step as Resizing, TaskSequence, TaskSizes, Transform, digits,
 };
 use fedcast::learning::{
-    Classifier, LearningError, MemberData, Optimiser, OptimiserConfig, PackBatch, PromptShape,
+    Classifier, LearningError, MemberData, OptimiserConfig, Optimizer, PackBatch, PromptShape,
     TrainingPlan, TrainingReport, train_pack,
 };
 use fedcast::model::ops::Groups;
@@ -82,11 +82,11 @@ impl Step {
         blocks.sum::<usize>() as f64
     }
 
-    fn optimiser(&self) -> Optimiser {
+    fn optimiser(&self) -> Optimizer {
         OptimiserConfig::adamw(3e-3).over_pack(self.model.vars(), self.model.members())
     }
 
-    fn take(&self, optimiser: &mut Optimiser) -> Result<(), LearningError> {
+    fn take(&self, optimiser: &mut Optimizer) -> Result<(), LearningError> {
         let device = &self.model.backbone().place().device;
         let losses = self.model.pack_losses(&self.batch, device, None)?;
         optimiser.step(&losses.backward()?, 3e-3, 1.0)

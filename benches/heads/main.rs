@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use fedcast::federation::{Interrupt, JobKind, ProfileSink, Setup, Span, simulate};
-use fedcast::methods::averaged::Base;
+use fedcast::methods::averaged::Averager;
 use fedcast::methods::fedhaf::FedHaf;
 use figures::{Asked, Records, Times};
 
@@ -79,7 +79,7 @@ fn fedhaf(criterion: &mut Criterion, cached: &setting::Cached) {
     group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(1));
     let measured = || {
         let setup = cached.setup(300, 30, 1);
-        let method = Arc::new(Base::new(FedHaf::default(), &setup.facts));
+        let method = Arc::new(Averager::new(FedHaf::default(), &setup.facts));
         run(Setup { method, ..setup })
     };
     group.bench_function("fedhaf", |b| b.iter_custom(|n| times.take(n, measured)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{CohortSize, Curve, ParticipationSection, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::Base;
+use fedcast::methods::averaged::Averager;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::{Backbone, PixelShape, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -126,7 +126,7 @@ impl Federation {
             ..RunContext::new(self.backbone, Arc::clone(data), curriculum)
         };
         let method = FedAvg { train: Train::Head, ..FedAvg::default() };
-        let method = Arc::new(Base::new(method, &lab.facts(shards[0].len() as u32)));
+        let method = Arc::new(Averager::new(method, &lab.facts(shards[0].len() as u32)));
         let participation = ParticipationSection {
             participants: CohortSize::Count { count: self.asked },
             ..ParticipationSection::default()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
 use fedcast::learning::{PromptShape, TrainingPlan};
-use fedcast::methods::averaged::Base;
+use fedcast::methods::averaged::Averager;
 use fedcast::methods::hgp::Hgp;
 use fedcast::model::ops::Precision;
 use fedcast::model::{Backbone, DeviceSpec, Vit, VitConfig};
@@ -84,7 +84,7 @@ impl Setting {
             ..Rules::default()
         };
         let shards = vec![(0..CLIENTS).map(shard).collect()];
-        let method = Arc::new(Base::new(method(), &self.facts()));
+        let method = Arc::new(Averager::new(method(), &self.facts()));
         let setup = Setup::new("hgp", method, lab, shards, rules);
         Setup { workers: workers.into(), ..setup }
     }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use echo::{Federation, THOUSAND};
 use fedcast::experiment::ranks::mpi::{self, Joined};
-use fedcast::federation::fleet::{Fleet, Mate, Rank, serve};
+use fedcast::federation::fleet::{Rank, RemoteRank, RemoteRanks, serve};
 use fedcast::federation::{Interrupt, simulate};
 use figures::{Asked, Records, Times};
 
@@ -110,10 +110,10 @@ fn take_part(case: &Federation) {
         carrying.wait();
         return;
     }
-    let mate = |rank| Mate { rank: Rank(rank), workers: 1, done: Arc::default() };
-    let mates: Vec<Mate> = (1..size).map(mate).collect();
+    let mate = |rank| RemoteRank { rank: Rank(rank), workers: 1, done: Arc::default() };
+    let mates: Vec<RemoteRank> = (1..size).map(mate).collect();
     let done: Vec<Arc<AtomicU64>> = mates.iter().map(|mate| Arc::clone(&mate.done)).collect();
-    setup.fleet = Some(Fleet { line, mates, on_loss: Box::new(|loss| panic!("{loss:?}")) });
+    setup.fleet = Some(RemoteRanks { line, mates, on_loss: Box::new(|loss| panic!("{loss:?}")) });
     let (begun, worked) = (Instant::now(), figures::processor_time());
     simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
     let (seconds, worked) = (begun.elapsed(), figures::processor_time() - worked);

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::{CliError, colour};
-use super::tell::show;
+use super::tell::print_styled;
 use super::{Exit, Format, print};
 use crate::data::DataError;
 use crate::experiment::assemble::divide;
@@ -59,14 +59,14 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
             Ok(loaded) => (Some(loaded.scenario.hash()), Vec::new(), loaded.notes()),
             Err(error) => {
                 if args.format == Format::Human {
-                    show(&error.render(colour()));
+                    print_styled(&error.render(colour()));
                 }
                 (None, error.diagnostics(), Vec::new())
             }
         };
         if args.format == Format::Human && hash.is_some() {
             print(&format!("{}: valid\n", file.display()))?;
-            notes.iter().for_each(|note| show(&note.render_note(colour())));
+            notes.iter().for_each(|note| print_styled(&note.render_note(colour())));
         }
         checked.push(Checked { file, valid: hash.is_some(), hash, errors, notes });
     }

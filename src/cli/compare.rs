@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::CliError;
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, given, print};
 use crate::results::{Arm, Comparison, Limit, Metric, RunRecord};
 
@@ -64,7 +64,7 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
             print(&format!("{text:#}\n"))?;
         }
     }
-    broken.iter().for_each(|broken| tell(&format!("worse: {broken}")));
+    broken.iter().for_each(|broken| print_status(&format!("worse: {broken}")));
     Ok(if broken.is_empty() { Exit::Done } else { Exit::Regressed })
 }
 

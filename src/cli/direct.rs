@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::run::Overrides;
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
 use crate::experiment::{default_directory, direct, direct_table, write_atomically};
@@ -96,7 +96,7 @@ pub(super) fn into_file(
                 Some(accuracy) => format!("{:.2} %", 100.0 * accuracy),
                 None => "no test images".to_owned(),
             };
-            tell(&format!("alone: period {period}, client {client}: {said}"));
+            print_status(&format!("alone: period {period}, client {client}: {said}"));
         }
     };
     let lines = direct(scenario, methods, workers, told)?;

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use thiserror::Error;
 
 use super::Exit;
-use super::tell::{show, tell, worded};
+use super::tell::{print_status, print_styled, without_os_codes};
 use crate::exit::CommandError;
 use crate::scenario::ScenarioError;
 use crate::scenario::reader::Diagnostic;
@@ -38,8 +38,8 @@ impl CliError {
     /// Tells it on stderr.
     pub fn print(&self) {
         match self.scenario() {
-            Some(error) => show(&error.render(colour())),
-            None => tell(&format!("error: {self}")),
+            Some(error) => print_styled(&error.render(colour())),
+            None => print_status(&format!("error: {self}")),
         }
     }
 
@@ -80,9 +80,9 @@ impl CliError {
 /// An error as programs read it: `{"error": {"exit", "message", "diagnostics": [...]}}`, one form for all commands.
 pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
     let document = serde_json::json!({
-        "error": { "exit": exit.code(), "message": worded(message), "diagnostics": diagnostics },
+        "error": { "exit": exit.code(), "message": without_os_codes(message), "diagnostics": diagnostics },
     });
-    tell(&format!("{document:#}"));
+    print_status(&format!("{document:#}"));
 }
 
 /// Whether stderr wants colour.

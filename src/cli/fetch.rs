@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::CliError;
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, print};
 use crate::fetch::{self, CATALOGUE, Entry, Fetched, Name, Settings};
 use crate::quantity::Bytes;
@@ -53,7 +53,7 @@ pub struct FetchArgs {
 
 /// A name and where it is.
 #[derive(Serialize)]
-struct Told {
+struct FetchedEntry {
     name: String,
     path: std::path::PathBuf,
     /// Whether it was there before.
@@ -75,11 +75,11 @@ pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
     let mut told = Vec::new();
     for name in names? {
         let quiet = args.quiet || args.format == Format::Json;
-        let Fetched { path, already, notes } = bring(&name, &settings, quiet)?;
+        let Fetched { path, already, notes } = fetch_one(&name, &settings, quiet)?;
         if args.format == Format::Human {
             print(&format!("{}\n", path.display()))?;
         }
-        told.push(Told { name: name.to_string(), path, already, notes });
+        told.push(FetchedEntry { name: name.to_string(), path, already, notes });
     }
     if args.format == Format::Json {
         let text = serde_json::to_string_pretty(&told)
@@ -90,12 +90,16 @@ pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
 }
 
 /// Brings a name, and says so.
-pub(super) fn bring(name: &Name, settings: &Settings, quiet: bool) -> Result<Fetched, CliError> {
+pub(super) fn fetch_one(
+    name: &Name,
+    settings: &Settings,
+    quiet: bool,
+) -> Result<Fetched, CliError> {
     let fetched = fetch::fetch(name, settings)?;
     if !quiet {
         let how = if fetched.already { "is here already" } else { "fetched" };
-        tell(&format!("{name}: {how}"));
-        fetched.notes.iter().for_each(|note| tell(&format!("  {note}")));
+        print_status(&format!("{name}: {how}"));
+        fetched.notes.iter().for_each(|note| print_status(&format!("  {note}")));
     }
     Ok(fetched)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::run::{Overrides, drive, provenance};
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, given};
 use crate::experiment::{self, ForkOptions, Resumed};
 use crate::methods::Registry;
@@ -77,7 +77,7 @@ pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
     }
     let Resumed { run, scenario, notices, replayed } = forked?;
     for notice in notices {
-        tell(&notice);
+        print_status(&notice);
     }
     drive(interrupt, run, &scenario, replayed, args.quiet, args.format)
 }

@@ -5,7 +5,7 @@
 
 use std::thread;
 
-use super::tell::tell;
+use super::tell::print_status;
 use crate::federation::Interrupt;
 use crate::study::LEASH;
 
@@ -32,7 +32,7 @@ pub fn on_interrupt(run: Interrupt) {
     listen(move || {
         // First of all: whoever reads the line below may be gone.
         run.request();
-        tell("stopping after the current event; press Ctrl-C again to stop at once");
+        print_status("stopping after the current event; press Ctrl-C again to stop at once");
     });
 }
 

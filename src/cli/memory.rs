@@ -2,17 +2,17 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use super::{Exit, tell::tell};
+use super::{Exit, tell::print_status};
 use crate::quantity::Bytes;
 
 /// The allocator of the `fedcast` binary: that of the system, which never answers nothing.
 ///
 /// Without it a refusal is an abort without a word of what to do.
-pub struct Memory;
+pub struct ReportingAllocator;
 
 #[allow(unsafe_code)]
 // SAFETY: every call goes to the system's allocator with what it was given, and its answer comes back.
-unsafe impl GlobalAlloc for Memory {
+unsafe impl GlobalAlloc for ReportingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
         given(unsafe { System.alloc(layout) }, layout.size())
@@ -45,7 +45,7 @@ fn refused(size: usize) -> ! {
     use std::sync::atomic::{AtomicBool, Ordering};
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::SeqCst) {
-        tell(&format!(
+        print_status(&format!(
             "error: the system refuses {} of memory; use fewer workers (--workers), a smaller client.batch or \
              cache.features = \"file\", or give the process more; a run goes on with `fedcast resume`",
             Bytes(size as u64)

@@ -38,9 +38,9 @@ use clap::{Parser, Subcommand};
 
 use advice::{advice, understood, wants_json};
 use failure::{CliError, tell_json};
-pub use memory::Memory;
+pub use memory::ReportingAllocator;
 use output::{Format, print};
-use tell::tell;
+use tell::print_status;
 
 pub use crate::exit::Exit;
 use crate::exit::TABLE;
@@ -166,7 +166,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return refuse(&error, &words, json),
     };
     if !json && !denormals::are_kept() {
-        tell(
+        print_status(
             "warning: a library in this process flushes denormal numbers to zero: numbers differ from other machines",
         );
     }
@@ -199,7 +199,7 @@ fn refuse(error: &clap::Error, words: &[String], json: bool) -> Exit {
     }
     let _ = error.print();
     if let Some(advice) = advice {
-        tell(&format!("\n  hint: {advice}"));
+        print_status(&format!("\n  hint: {advice}"));
     }
     Exit::Usage
 }

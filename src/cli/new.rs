@@ -19,7 +19,7 @@ use crate::files::Disk;
 use crate::methods::Registry;
 use crate::scenario::{GivenFolder, Loaded, Scenario, ScenarioError};
 use needs::candidates;
-use template::Wishes;
+use template::ScenarioAnswers;
 
 /// Write a commented scenario to begin with, from options or, on a terminal, from questions
 #[derive(Debug, Args)]
@@ -98,7 +98,7 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut wishes = match args.file.is_none() && args.says_nothing() && on_terminal {
         true => questions::ask(&methods)?,
-        false => Wishes::of(args),
+        false => ScenarioAnswers::of(args),
     };
     methods.find(&wishes.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
     if let (None, Some(weights)) = (&wishes.architecture, &wishes.weights) {
@@ -116,7 +116,7 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
         "{shown} is written. What next:\n  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
     ))?;
     for ignored in loaded.scenario.ignored() {
-        super::tell::tell(&format!("note: {ignored}"));
+        super::tell::print_status(&format!("note: {ignored}"));
     }
     Ok(Exit::Done)
 }
@@ -150,14 +150,14 @@ struct Fitted {
 /// # Errors
 /// What is wrong with it where no addition makes it valid.
 fn fitted(
-    wishes: &Wishes,
+    wishes: &ScenarioAnswers,
     folder: &Path,
     name: &str,
     methods: &Registry,
 ) -> Result<Fitted, ScenarioError> {
     let mut first = None;
     for needs in candidates() {
-        let text = Wishes { needs, ..wishes.clone() }.text(folder);
+        let text = ScenarioAnswers { needs, ..wishes.clone() }.text(folder);
         match Scenario::from_toml(&text, name, folder, &[], methods) {
             Ok(loaded) => return Ok(Fitted { text, loaded }),
             Err(error) => _ = first.get_or_insert(error),
@@ -171,7 +171,7 @@ fn fitted(
 /// # Errors
 /// When a task has too few samples for its clients.
 fn may_divide(
-    wishes: &Wishes,
+    wishes: &ScenarioAnswers,
     scenario: &Scenario,
     folder: &Path,
     methods: &Registry,
@@ -195,14 +195,18 @@ fn may_divide(
 const DRAWS: u32 = 50;
 
 /// Fewer clients and more even classes, together, with which the partition can be drawn.
-fn options_that_divide(wishes: &Wishes, folder: &Path, methods: &Registry) -> Option<String> {
+fn options_that_divide(
+    wishes: &ScenarioAnswers,
+    folder: &Path,
+    methods: &Registry,
+) -> Option<String> {
     let halved = std::iter::successors(Some(wishes.clients), |clients| Some(clients / 2));
     let counts = halved.take_while(|clients| *clients > 0);
     let even = [1.0, 5.0, 20.0, 100.0].into_iter().filter(|beta| *beta > wishes.beta);
     let pairs = counts.flat_map(|clients| even.clone().map(move |beta| (clients, beta)));
     let works = |(clients, beta): &(u32, f64)| {
         let sampled = wishes.sampled.map(|sampled| sampled.min(*clients));
-        let tried = Wishes { clients: *clients, beta: *beta, sampled, ..wishes.clone() };
+        let tried = ScenarioAnswers { clients: *clients, beta: *beta, sampled, ..wishes.clone() };
         let Ok(Fitted { mut loaded, .. }) = fitted(&tried, folder, "new", methods) else {
             return false;
         };
@@ -224,7 +228,7 @@ mod tests {
     use template::Data;
 
     /// A file in `/somewhere`.
-    fn file(wishes: &Wishes, methods: &Registry) -> Fitted {
+    fn file(wishes: &ScenarioAnswers, methods: &Registry) -> Fitted {
         let fitted = fitted(wishes, Path::new("/somewhere"), "new", methods);
         fitted.unwrap_or_else(|error| panic!("{wishes:?}\n{error}"))
     }
@@ -235,7 +239,7 @@ mod tests {
         for entry in methods.all() {
             for (data, tasks) in [("digits", 5), ("digits", 2), ("cifar100", 10)] {
                 let (method, data) = (entry.name.to_owned(), Data::of(data));
-                let wishes = Wishes { method, data, tasks, ..Wishes::default() };
+                let wishes = ScenarioAnswers { method, data, tasks, ..ScenarioAnswers::default() };
                 let Fitted { text, loaded } = file(&wishes, &methods);
                 assert_eq!(loaded.scenario.method.name, entry.name);
                 let planned = blueprint(&loaded.scenario, &methods).map(|_| ());
@@ -249,7 +253,8 @@ mod tests {
     fn only_what_a_method_needs_is_added() {
         let methods = Registry::builtin();
         let text = |method: &str| {
-            let wishes = Wishes { method: method.to_owned(), ..Wishes::default() };
+            let wishes =
+                ScenarioAnswers { method: method.to_owned(), ..ScenarioAnswers::default() };
             file(&wishes, &methods).text
         };
         let added = ["optimiser", "pool", "auxiliary"];
@@ -265,7 +270,7 @@ mod tests {
     fn a_partition_that_cannot_be_is_refused_with_an_option_that_works() {
         let methods = Registry::builtin();
         let with = |clients: u32, beta: f64| {
-            let wishes = Wishes { clients, beta, ..Wishes::default() };
+            let wishes = ScenarioAnswers { clients, beta, ..ScenarioAnswers::default() };
             let scenario = file(&wishes, &methods).loaded.scenario;
             may_divide(&wishes, &scenario, Path::new("/somewhere"), &methods)
         };

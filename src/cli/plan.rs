@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::run::Overrides;
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::{assemble, blueprint, load};
 use crate::experiment::estimate::Estimate;
@@ -88,7 +88,7 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
     }
     let blueprint = blueprint(&scenario, &methods)?;
     for note in &blueprint.notes {
-        tell(&format!("note: {note}"));
+        print_status(&format!("note: {note}"));
     }
     let plan = plan::plan(&blueprint, if args.faults { Faults::On } else { Faults::Off })?;
     let estimate = match args.estimate {

@@ -67,7 +67,7 @@ fn joined(
     conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
     use super::interrupt::leave_to_rank_zero;
-    use super::tell::tell;
+    use super::tell::print_status;
     use crate::experiment::ranks::{mpi, work};
     use crate::federation::fleet::Rank;
     use crate::methods::Registry;

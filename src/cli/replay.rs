@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, given, print};
 use crate::experiment::assemble::{load, round_closing};
 use crate::experiment::ranks::Ranks;
@@ -15,7 +15,7 @@ use crate::experiment::{
     self, DirectoryError, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest,
     what_if, what_if_scenario,
 };
-use crate::federation::{EventSink, RoundClosing};
+use crate::federation::{ClosingPolicy, EventSink};
 use crate::files::Disk;
 use crate::methods::Registry;
 use crate::report::parquet::write_parquet;
@@ -92,7 +92,7 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
         Ok(scenario) => (Summary::about(&scenario), round_closing(&scenario), scenario.record),
         Err(_) => {
             let summary = Summary::new(&manifest.scenario.name);
-            (summary, RoundClosing::default(), RecordSection::default())
+            (summary, ClosingPolicy::default(), RecordSection::default())
         }
     };
     summary.name.clone_from(&manifest.scenario.name);
@@ -172,9 +172,9 @@ fn verify(args: &ReplayArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     let options = VerifyOptions { workers, ranks, from_round };
     let verified = experiment::verify(&args.run, &methods, options, progress, interrupt.clone())?;
     let Verified { entries, digests, partial, replayed, notices } = verified;
-    notices.iter().for_each(|notice| tell(notice));
+    notices.iter().for_each(|notice| print_status(notice));
     if interrupt.is_requested() {
-        tell(&format!("interrupted after {entries} equal entries"));
+        print_status(&format!("interrupted after {entries} equal entries"));
         return Ok(Exit::Interrupted);
     }
     match args.format {

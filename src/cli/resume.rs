@@ -8,10 +8,10 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run::drive;
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, given, print};
 use crate::data::show_loading;
-use crate::experiment::ranks::Crew;
+use crate::experiment::ranks::ComputeResources;
 use crate::experiment::{self, Resumed, read_summary};
 use crate::methods::Registry;
 use crate::report::Summary;
@@ -52,7 +52,7 @@ pub struct ResumeArgs {
 pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     args.ranks.with_ranks(args.workers, |ranks| {
         given::run_directory(&args.run)?;
-        let crew = Crew { workers: args.workers, ranks };
+        let crew = ComputeResources { workers: args.workers, ranks };
         go_on(&args.run, crew, args.force, args.quiet, args.format)
     })
 }
@@ -60,7 +60,7 @@ pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
 /// Goes on with the run in a directory.
 pub(super) fn go_on(
     path: &Path,
-    crew: Crew,
+    crew: ComputeResources,
     force: bool,
     quiet: bool,
     format: Format,
@@ -70,7 +70,7 @@ pub(super) fn go_on(
     let resumed = experiment::resume(path, &methods, crew, force)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
-        tell(&notice);
+        print_status(&notice);
     }
     drive(interruptible(), run, &scenario, replayed, quiet, format)
 }

@@ -9,14 +9,14 @@ use super::estimate::estimate_line;
 use super::failure::{CliError, colour};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
-use super::tell::{show, tell};
+use super::tell::{print_status, print_styled};
 use super::{Exit, Format, direct, fetch, print, resume};
 use crate::data::show_loading;
 use crate::experiment::assemble::divide;
-use crate::experiment::ranks::{Crew, Ranks};
+use crate::experiment::ranks::{ComputeResources, Ranks};
 use crate::experiment::{
-    Origin, Provenance, Run, RunDirectory, RunError, RunOptions, Standing, default_directory,
-    restore_scenario, standing,
+    DirectoryState, Origin, Provenance, Run, RunDirectory, RunError, RunOptions, default_directory,
+    inspect_directory, restore_scenario,
 };
 use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
 use crate::fetch::Settings;
@@ -109,7 +109,7 @@ fn load(
     let overrides: Vec<Override> = overrides.all().iter().map(Override::new).collect();
     let loaded = Scenario::load(file, &overrides, methods)?;
     if !quiet {
-        loaded.notes().iter().for_each(|note| show(&note.render_note(colour())));
+        loaded.notes().iter().for_each(|note| print_styled(&note.render_note(colour())));
     }
     Ok(loaded.scenario)
 }
@@ -127,7 +127,7 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
         divide(&scenario)?;
         let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
         for name in scenario.names() {
-            fetch::bring(&name, &settings, args.quiet)?;
+            fetch::fetch_one(&name, &settings, args.quiet)?;
         }
     }
     let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
@@ -164,17 +164,17 @@ fn take_up(
     path: &Path,
     scenario: &Scenario,
 ) -> Result<Option<Exit>, CliError> {
-    match standing(path, &scenario.hash())? {
+    match inspect_directory(path, &scenario.hash())? {
         _ if args.force => Ok(None),
-        Standing::Unfinished(_) if args.resume => {
+        DirectoryState::Unfinished(_) if args.resume => {
             restore_scenario(path, scenario)?;
-            let crew = Crew { workers: args.workers, ranks: ranks.clone() };
+            let crew = ComputeResources { workers: args.workers, ranks: ranks.clone() };
             resume::go_on(path, crew, false, args.quiet, args.format).map(Some)
         }
-        Standing::Done if args.resume => {
+        DirectoryState::Done if args.resume => {
             // Removes what a process left that was killed as it began to replace it; not worth an error.
             let _ = RunDirectory::reopen(path);
-            tell(&format!("{} is done; nothing is left to compute", path.display()));
+            print_status(&format!("{} is done; nothing is left to compute", path.display()));
             resume::tell_results(path, args.format).map(Some)
         }
         stands => Ok(stands.may_begin(path).map(|()| None)?),
@@ -200,10 +200,14 @@ pub(super) fn drive(
             0 | 1 => String::new(),
             ranks => format!(" beside {others} on {} more ranks", ranks - 1),
         };
-        tell(&format!("{}: {workers} {word}{company}, into {}", scenario.name, into.display()));
+        print_status(&format!(
+            "{}: {workers} {word}{company}, into {}",
+            scenario.name,
+            into.display()
+        ));
     }
     for note in run.notes() {
-        tell(&format!("note: {note}"));
+        print_status(&format!("note: {note}"));
     }
     let cache = run.cache();
     let mut readers: Vec<Box<dyn EventSink>> = Vec::new();
@@ -213,12 +217,12 @@ pub(super) fn drive(
     }
     let ended = report::execute(run, scenario, replayed, readers, interrupt);
     for notice in cache.notices() {
-        tell(&format!("warning: {notice}"));
+        print_status(&format!("warning: {notice}"));
     }
     let Executed { finished, directory, summary } = ended.inspect_err(|error| {
         if let RunError::Federation(FederationError::Sink(SinkError::Io(_))) = error {
             let path = into.display();
-            tell(&format!("nothing more can be written into {path}; make room, then go on with: fedcast resume {path}"));
+            print_status(&format!("nothing more can be written into {path}; make room, then go on with: fedcast resume {path}"));
         }
     })?;
     match format {
@@ -238,7 +242,7 @@ pub(super) fn drive(
         EndReason::Done => Exit::Done,
         EndReason::Interrupted => {
             let path = directory.path().display();
-            tell(&format!("interrupted; go on with: fedcast resume {path}"));
+            print_status(&format!("interrupted; go on with: fedcast resume {path}"));
             Exit::Interrupted
         }
         EndReason::Aborted => Exit::Unexpected,

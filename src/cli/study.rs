@@ -11,16 +11,16 @@ use serde_json::json;
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
-use super::tell::tell;
+use super::tell::print_status;
 use super::{Exit, Format, print};
 use crate::experiment::plan::Plan;
 use crate::federation::Interrupt;
 use crate::methods::Registry;
 use crate::scenario::{DeviceName, Scenario};
 use crate::study::{
-    Cell, CellState, Crew, Halt, Invalid, News, Only, Outcome, Outcomes, Outlook, Prepared, Queue,
-    RunSection, Shard, ShardChoice, Study, StudyDirectory, StudyError, StudyProgress, first_errors,
-    overrides, prepare, tables,
+    Cell, CellState, Invalid, Only, Outcome, Outcomes, Prepared, ProcessPool, Queue, RunSection,
+    Shard, ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast,
+    StudyProgress, first_errors, overrides, prepare, tables,
 };
 
 /// Run many cells from one file: a grid of changes to a scenario, each with several seeds
@@ -93,7 +93,7 @@ struct Session<'a> {
     /// Of every cell whether `--only` and the shard choose it.
     wanted: Vec<bool>,
     outcomes: Outcomes,
-    crew: Crew,
+    crew: ProcessPool,
     methods: Registry,
 }
 
@@ -151,7 +151,7 @@ fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
 }
 
 /// As many processes as there are cores, with the cores shared among them. GPUs are not shared.
-fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> Crew {
+fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> ProcessPool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let on_gpus = cells.iter().any(|prepared| {
         prepared.scenario.devices.names.iter().any(|device| *device != DeviceName::Cpu)
@@ -160,7 +160,7 @@ fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> Crew {
     let jobs = args.jobs.or(study.run.jobs).map_or(auto, |jobs| jobs as usize);
     let workers = (!on_gpus).then(|| (cores / jobs).max(1));
     let RunSection { on_error, limit, direct, .. } = study.run;
-    Crew { jobs, workers, direct, on_error, limit, stop: Interrupt::default() }
+    ProcessPool { jobs, workers, direct, on_error, limit, stop: Interrupt::default() }
 }
 
 impl Session<'_> {
@@ -173,7 +173,7 @@ impl Session<'_> {
         let mut estimate = |scenario: &Scenario, plan: &Plan| {
             estimator.estimate(scenario, plan, methods, workers).ok().flatten()
         };
-        let outlook = Outlook::of(
+        let outlook = StudyForecast::of(
             study,
             &chosen,
             invalid,
@@ -200,8 +200,11 @@ impl Session<'_> {
             let (left, at) = (queue.cells.len(), self.directory.path().display());
             let jobs = self.crew.jobs.min(left);
             match left {
-                0 => tell(&format!("{}: nothing to run of {wanted} runs in {at}", self.study.name)),
-                left => tell(&format!(
+                0 => print_status(&format!(
+                    "{}: nothing to run of {wanted} runs in {at}",
+                    self.study.name
+                )),
+                left => print_status(&format!(
                     "{}: {left} of {wanted} runs to go, {jobs} at once, into {at}",
                     self.study.name
                 )),
@@ -221,10 +224,12 @@ impl Session<'_> {
         let halt = self.crew.execute(&queue.cells, directory, |news| {
             progress.tell(news);
             // Read while other cells run, so that little is left to do at the end.
-            if let News::Ended(prepared, ..) = news {
+            if let StudyEvent::Ended(prepared, ..) = news {
                 outcomes.refresh_one(&prepared.cell, directory);
             }
-            if matches!(news, News::Ended(..)) && written.elapsed() >= REWRITE && trouble.is_none()
+            if matches!(news, StudyEvent::Ended(..))
+                && written.elapsed() >= REWRITE
+                && trouble.is_none()
             {
                 outcomes.refresh(directory);
                 // Cells go on: what is wrong with a table is told when it is written at the end.
@@ -256,7 +261,7 @@ impl Session<'_> {
     }
 
     /// Says how the study stands, and answers the exit code.
-    fn tell(&self, halt: Option<Halt>) -> Result<Exit, CliError> {
+    fn tell(&self, halt: Option<StopReason>) -> Result<Exit, CliError> {
         let outcomes = &self.outcomes;
         let wanted =
             || outcomes.all.iter().zip(&self.wanted).filter(|both| *both.1).map(|both| both.0);
@@ -296,25 +301,30 @@ impl Session<'_> {
         let halt = halt.filter(|_| count("waiting") + count("unfinished") > 0);
         let again = || format!("go on with: {}", again::command(self.args, count("failed") > 0));
         match halt {
-            Some(Halt::Interrupted) => tell(&format!("interrupted; {}", again())),
-            Some(Halt::Wall) => tell(&format!("stopped at the limit of wall time; {}", again())),
-            Some(Halt::Disk) => tell(&format!(
+            Some(StopReason::Interrupted) => print_status(&format!("interrupted; {}", again())),
+            Some(StopReason::Wall) => {
+                print_status(&format!("stopped at the limit of wall time; {}", again()))
+            }
+            Some(StopReason::Disk) => print_status(&format!(
                 "stopped at the limit of disk; make room or raise it, then {}",
                 again()
             )),
-            Some(Halt::Error) => {
-                tell(&format!("stopped at the first failure, as on_error says; {}", again()))
-            }
+            Some(StopReason::Error) => print_status(&format!(
+                "stopped at the first failure, as on_error says; {}",
+                again()
+            )),
             None => {}
         }
         let elsewhere = count("running");
         if elsewhere > 0 && !self.args.status {
-            tell(&format!(
+            print_status(&format!(
                 "another process still runs {elsewhere} of these runs; --status says how far"
             ));
         }
         Ok(match halt {
-            Some(Halt::Interrupted | Halt::Wall | Halt::Disk) => Exit::Interrupted,
+            Some(StopReason::Interrupted | StopReason::Wall | StopReason::Disk) => {
+                Exit::Interrupted
+            }
             _ if count("failed") > 0 => Exit::CellsFailed,
             _ if self.args.status => Exit::Done,
             // A child was interrupted by somebody else, or another process let go of a run before it began.

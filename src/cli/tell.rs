@@ -7,26 +7,26 @@ use std::borrow::Cow;
 use std::io::Write;
 
 /// Tells a line on stderr.
-pub fn tell(line: &str) {
+pub fn print_status(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", plain(line));
 }
 
 /// Shows a text on stderr that may have colours of its own.
-pub fn show(text: &str) {
-    let _ = std::io::stderr().lock().write_all(worded(text).as_bytes());
+pub fn print_styled(text: &str) {
+    let _ = std::io::stderr().lock().write_all(without_os_codes(text).as_bytes());
 }
 
 /// Text without what would move a cursor or change a terminal: names and paths come from files of others.
 pub fn plain(text: &str) -> Cow<'_, str> {
     let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     match text.contains(odd) {
-        true => Cow::Owned(worded(text).replace(odd, "\u{fffd}")),
-        false => worded(text),
+        true => Cow::Owned(without_os_codes(text).replace(odd, "\u{fffd}")),
+        false => without_os_codes(text),
     }
 }
 
 /// Text without the numbers that systems give their errors: the words before them say it.
-pub fn worded(text: &str) -> Cow<'_, str> {
+pub fn without_os_codes(text: &str) -> Cow<'_, str> {
     const NUMBER: &str = " (os error ";
     if !text.contains(NUMBER) {
         return Cow::Borrowed(text);

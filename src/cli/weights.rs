@@ -8,7 +8,9 @@ use clap::Args;
 use super::failure::CliError;
 use super::{Exit, Format, print};
 use crate::fetch::Settings;
-use crate::model::{BackboneConfig, Stem, Survey, VitConfig, WeightsSource, survey};
+use crate::model::{
+    BackboneConfig, Stem, VitConfig, WeightsReport, WeightsSource, inspect_weights,
+};
 use crate::scenario::Activation;
 use crate::scenario::reader::Choice;
 use crate::weights::{Line, looks, named, shown};
@@ -53,12 +55,12 @@ pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     let path = Settings::from_env().weights_at(&args.file)?;
     let (name, ignore) = (args.file.display().to_string(), args.ignore.clone());
     let source = WeightsSource { path, name, ignore, part: args.part.clone() };
-    let survey = survey(&source, args.heads.map(usize::from))?;
+    let found = inspect_weights(&source, args.heads.map(usize::from))?;
     match args.format {
-        Format::Human => print(&text(args, &survey))?,
-        Format::Json => print(&format!("{:#}\n", json(args, &survey)))?,
+        Format::Human => print(&text(args, &found))?,
+        Format::Json => print(&format!("{:#}\n", json(args, &found)))?,
     }
-    Ok(match survey.network {
+    Ok(match found.network {
         Ok(_) => Exit::Done,
         Err(error) => {
             let error = CliError::from(error);
@@ -68,20 +70,20 @@ pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn text(args: &WeightsArgs, survey: &Survey) -> String {
-    let map = &survey.map;
+fn text(args: &WeightsArgs, found: &WeightsReport) -> String {
+    let map = &found.map;
     let mut text = String::new();
     let mut row = |word: &str, what: &str| {
         text.push_str(&format!("{word:<12} {what}\n"));
     };
-    let part = survey.part.as_ref().map(|part| format!(", below `{part}`")).unwrap_or_default();
+    let part = found.part.as_ref().map(|part| format!(", below `{part}`")).unwrap_or_default();
     let prefix = match map.prefix.as_str() {
         "" => String::new(),
         prefix => format!(", behind `{prefix}`"),
     };
-    row("file", &format!("{} ({}{part})", args.file.display(), survey.format.word()));
-    if !survey.others.is_empty() {
-        let others = named(&survey.others, 8);
+    row("file", &format!("{} ({}{part})", args.file.display(), found.format.word()));
+    if !found.others.is_empty() {
+        let others = named(&found.others, 8);
         row(
             "not read",
             &format!("{others}: other sets of weights in the file; backbone.part (--part) chooses"),
@@ -103,7 +105,7 @@ fn text(args: &WeightsArgs, survey: &Survey) -> String {
     if !map.left.is_empty() {
         row("left over", &named(&map.left, 8));
     }
-    if let Ok((_, digest)) = &survey.network {
+    if let Ok((_, digest)) = &found.network {
         row("digest", &digest.to_hex()[..16]);
     }
     if args.map {
@@ -121,7 +123,7 @@ fn text(args: &WeightsArgs, survey: &Survey) -> String {
             text.push_str(&format!("{to}  {shape}  <-  {}{how}\n", from.join(" + ")));
         }
     }
-    if let Ok((config, _)) = &survey.network {
+    if let Ok((config, _)) = &found.network {
         text.push_str(&format!("\n{}", section(args, config)));
     }
     text
@@ -187,8 +189,8 @@ fn quoted(text: impl AsRef<str>) -> String {
     toml::Value::String(text.as_ref().to_owned()).to_string()
 }
 
-fn json(args: &WeightsArgs, survey: &Survey) -> serde_json::Value {
-    let map = &survey.map;
+fn json(args: &WeightsArgs, found: &WeightsReport) -> serde_json::Value {
+    let map = &found.map;
     let lines: Vec<_> = map
         .lines
         .iter()
@@ -199,15 +201,15 @@ fn json(args: &WeightsArgs, survey: &Survey) -> serde_json::Value {
             })
         })
         .collect();
-    let (digest, problem) = match &survey.network {
+    let (digest, problem) = match &found.network {
         Ok((_, digest)) => (Some(digest.to_hex()[..16].to_owned()), None),
         Err(error) => (None, Some(error.to_string())),
     };
     serde_json::json!({
-        "file": args.file, "format": survey.format.word(), "part": survey.part, "other_parts": survey.others, "family": map.family.name,
+        "file": args.file, "format": found.format.word(), "part": found.part, "other_parts": found.others, "family": map.family.name,
         "prefix": map.prefix, "network": looks(map), "digest": digest, "problem": problem,
-        "kind": survey.network.as_ref().ok().map(|(config, _)| config.kind()),
-        "parameters": survey.network.as_ref().ok().map(|(config, _)| config.parameter_count()),
+        "kind": found.network.as_ref().ok().map(|(config, _)| config.kind()),
+        "parameters": found.network.as_ref().ok().map(|(config, _)| config.parameter_count()),
         "map": lines, "passed_over": map.passed, "left_over": map.left,
     })
 }

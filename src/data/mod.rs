@@ -70,13 +70,15 @@ pub use image::Image;
 pub use loader::{Batches, Loader};
 pub use loading::show_loading;
 pub(crate) use normal_form::normal_form;
-pub use partition::{FreshClients, FreshLaw, Leftover, NaturalClients, PartitionKind, Partitioner};
+pub use partition::{
+    FreshClients, FreshPartition, Leftover, NaturalClients, PartitionKind, Partitioner,
+};
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};
 pub use slots::{ClientTask, ClientTaskRules, ClientTasks, SliceBy};
 pub use stack::Stacked;
 pub use text::Tokeniser;
-pub use transform::{Jitter, Kernel, Normalisation, Step, Transform, Workspace};
+pub use transform::{Jitter, Kernel, Normalization, Step, Transform, Workspace};
 pub use undivided::TestShare;
 
 /// The samples a client holds for a task: indices into the train split, ascending.

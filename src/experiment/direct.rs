@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::RunError;
 use super::assemble::{AssembleError, Assembly, assemble};
 use crate::data::{ClientTask, TaskView, Transform};
-use crate::federation::{Coding, Curve, Interrupt, Memory, Rules, Setup, simulate};
+use crate::federation::{Coding, Curve, Interrupt, MemorySink, Rules, Setup, simulate};
 use crate::methods::Registry;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -77,7 +77,7 @@ pub fn direct_table(lines: &[DirectLine]) -> String {
 
 /// What a slot comes to alone, in `0..=1`.
 fn alone(setup: &Setup, slot: ClientTask, view: &Arc<TaskView>) -> Result<f64, RunError> {
-    let one = Alone {
+    let one = SingleTaskMethod {
         inner: Arc::clone(&setup.method),
         slot,
         view: Arc::clone(view),
@@ -109,7 +109,7 @@ fn alone(setup: &Setup, slot: ClientTask, view: &Arc<TaskView>) -> Result<f64, R
         recorded: None,
         before: Vec::new(),
     };
-    simulate(federation, Box::new(Memory::default()), Box::new(()), Interrupt::default())?;
+    simulate(federation, Box::new(MemorySink::default()), Box::new(()), Interrupt::default())?;
     let found = *one.found.lock();
     let untested = || {
         AssembleError::unsupported(
@@ -126,7 +126,7 @@ fn alone(setup: &Setup, slot: ClientTask, view: &Arc<TaskView>) -> Result<f64, R
 
 /// A method with one seat: that of a slot's client, in the slot's period.
 #[derive(Clone)]
-struct Alone {
+struct SingleTaskMethod {
     inner: Arc<dyn Method>,
     slot: ClientTask,
     view: Arc<TaskView>,
@@ -135,20 +135,20 @@ struct Alone {
     found: Arc<Mutex<Option<f64>>>,
 }
 
-impl Alone {
+impl SingleTaskMethod {
     fn is_here(&self, period: &Stage) -> bool {
         period.task == self.slot.period
     }
 }
 
-impl MethodWrapper for Alone {
+impl MethodWrapper for SingleTaskMethod {
     fn inner(&self) -> &dyn Method {
         &*self.inner
     }
 
     fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let inner = self.inner.server(lab, init)?;
-        Ok(Box::new(Wrapped(AloneServer { inner, method: self.clone() })))
+        Ok(Box::new(Wrapped(SingleTaskServer { inner, method: self.clone() })))
     }
 
     fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
@@ -158,7 +158,7 @@ impl MethodWrapper for Alone {
         }
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let own: Vec<ClientId> =
             cohort.iter().copied().filter(|client| *client == self.slot.client).collect();
         if own.is_empty() { Vec::new() } else { self.inner.participants(round, &own) }
@@ -166,12 +166,12 @@ impl MethodWrapper for Alone {
 }
 
 /// Its server: prepares the periods before the slot's, in which nobody trains, and tests the slot at its end.
-struct AloneServer {
+struct SingleTaskServer {
     inner: Box<dyn Server>,
-    method: Alone,
+    method: SingleTaskMethod,
 }
 
-impl ServerWrapper for AloneServer {
+impl ServerWrapper for SingleTaskServer {
     fn inner(&self) -> &dyn Server {
         &*self.inner
     }

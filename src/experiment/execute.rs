@@ -17,7 +17,7 @@ use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::models::Models;
 use super::partition::{Holding, holdings};
 use super::provenance::{Cost, Provenance, commit};
-use super::ranks::{Company, Crew, RankEntry, Ranks};
+use super::ranks::{ComputeResources, RankEntry, RankRoster, Ranks};
 use super::recorder::Recorder;
 use super::run_directory::{RunDirectory, names};
 use super::run_error::RunError;
@@ -69,7 +69,7 @@ fn level(workers: &Workforce) -> Level {
     }
 }
 
-fn ranks(company: Option<&Company>) -> Vec<RankEntry> {
+fn ranks(company: Option<&RankRoster>) -> Vec<RankEntry> {
     company.map(|company| company.ranks.clone()).unwrap_or_default()
 }
 
@@ -136,7 +136,7 @@ pub struct Run {
     directory: RunDirectory,
     manifest: Manifest,
     setup: Setup,
-    company: Option<Company>,
+    company: Option<RankRoster>,
     checkpoints: Option<Checkpoints>,
     models: Option<Models>,
     begin: Begin,
@@ -180,7 +180,7 @@ impl Run {
         methods: &Registry,
         options: &RunOptions,
     ) -> Result<Run, RunError> {
-        let crew = Crew { workers: options.workers, ranks: options.ranks.clone() };
+        let crew = ComputeResources { workers: options.workers, ranks: options.ranks.clone() };
         let assembly = assemble_by(scenario, methods, &crew)?;
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
         let directory = RunDirectory::claim_on(disk, &path, &scenario.hash(), options.force)?;

@@ -84,6 +84,6 @@ pub use run_directory::{
     write_atomically, write_atomically_on,
 };
 pub use run_error::RunError;
-pub use standing::{Standing, standing};
+pub use standing::{DirectoryState, inspect_directory};
 pub use verify::{Divergence, Verified, VerifyError, VerifyOptions, verify};
 pub use what_if::{WhatIfError, what_if, what_if_scenario};

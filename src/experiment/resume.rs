@@ -17,7 +17,7 @@ use super::fork::before;
 use super::journal_file::JournalReader;
 use super::machine::{ARITHMETIC, BY_CPU};
 use super::manifest::{Manifest, Source, Status};
-use super::ranks::Crew;
+use super::ranks::ComputeResources;
 use super::run_directory::{RunDirectory, names, read_manifest};
 use super::run_error::RunError;
 use crate::exit::{CommandError, Exit};
@@ -116,7 +116,7 @@ pub struct Resumed {
 pub fn resume(
     path: &Path,
     methods: &Registry,
-    crew: impl Into<Crew>,
+    crew: impl Into<ComputeResources>,
     force: bool,
 ) -> Result<Resumed, ResumeError> {
     resume_on(&Disk::default(), path, methods, crew, force)
@@ -130,7 +130,7 @@ pub fn resume_on(
     disk: &Disk,
     path: &Path,
     methods: &Registry,
-    crew: impl Into<Crew>,
+    crew: impl Into<ComputeResources>,
     force: bool,
 ) -> Result<Resumed, ResumeError> {
     read_manifest(path)?;

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory_error::DirectoryError;
 use super::manifest::{Manifest, Status};
-use super::standing::standing;
+use super::standing::inspect_directory;
 use crate::files::{Disk, DiskFile, Kind, PART, is_link, is_locked, read_text};
 
 /// File names of a run directory.
@@ -142,13 +142,13 @@ impl RunDirectory {
     ) -> Result<RunDirectory, DirectoryError> {
         // A folder of somebody else gets no lock either.
         if !force {
-            standing(path, hash)?.may_begin(path)?;
+            inspect_directory(path, hash)?.may_begin(path)?;
         }
         disk.create_folder(path).map_err(|source| DirectoryError::unmade(path, source))?;
         refuse_links(path)?;
         let lock = take_lock(disk, path)?;
         if !force {
-            standing(path, hash)?.may_begin(path)?;
+            inspect_directory(path, hash)?.may_begin(path)?;
         }
         let directory = RunDirectory { path: path.to_path_buf(), disk: disk.clone(), _lock: lock };
         // Whatever is there was a run that can go on, until it is none.

@@ -11,7 +11,7 @@ use crate::files::PART;
 
 /// What a directory holds, seen by somebody who wants to run a scenario there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum DirectoryState {
     /// Nothing, or what a process left that was killed before its run was one.
     Free,
     /// The same run, which can go on.
@@ -28,20 +28,21 @@ pub enum Standing {
 ///
 /// # Errors
 /// A path that is no folder, or that cannot be read; a run that another process computes.
-pub fn standing(path: &Path, hash: &str) -> Result<Standing, DirectoryError> {
+pub fn inspect_directory(path: &Path, hash: &str) -> Result<DirectoryState, DirectoryError> {
     let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Free),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DirectoryState::Free),
         entries => entries.map_err(|source| DirectoryError::unmade(path, source))?,
     };
     if let Ok(there) = read_manifest(path) {
         return Ok(match there.status {
-            _ if there.scenario.hash != hash => {
-                Standing::OtherScenario(format!("{}, {}", there.scenario.name, there.scenario.hash))
-            }
-            Status::Done => Standing::Done,
+            _ if there.scenario.hash != hash => DirectoryState::OtherScenario(format!(
+                "{}, {}",
+                there.scenario.name, there.scenario.hash
+            )),
+            Status::Done => DirectoryState::Done,
             // Nobody has to go on with what goes on.
             _ if is_held(path) => return Err(DirectoryError::InUse(path.to_path_buf())),
-            status => Standing::Unfinished(status),
+            status => DirectoryState::Unfinished(status),
         });
     }
     let own = |name: &str| {
@@ -51,10 +52,10 @@ pub fn standing(path: &Path, hash: &str) -> Result<Standing, DirectoryError> {
             || whole == names::MANIFEST && name != names::MANIFEST
     };
     let foreign = entries.flatten().any(|entry| !entry.file_name().to_str().is_some_and(own));
-    Ok(if foreign { Standing::Foreign } else { Standing::Free })
+    Ok(if foreign { DirectoryState::Foreign } else { DirectoryState::Free })
 }
 
-impl Standing {
+impl DirectoryState {
     /// Whether a run may begin here without being told to replace what is there.
     ///
     /// # Errors
@@ -62,11 +63,11 @@ impl Standing {
     pub fn may_begin(self, path: &Path) -> Result<(), DirectoryError> {
         let path = path.to_path_buf();
         Err(match self {
-            Standing::Free => return Ok(()),
-            Standing::Unfinished(status) => DirectoryError::Unfinished { path, status },
-            Standing::Done => DirectoryError::Finished(path),
-            Standing::OtherScenario(found) => DirectoryError::OtherScenario { path, found },
-            Standing::Foreign => DirectoryError::NotARun(path),
+            DirectoryState::Free => return Ok(()),
+            DirectoryState::Unfinished(status) => DirectoryError::Unfinished { path, status },
+            DirectoryState::Done => DirectoryError::Finished(path),
+            DirectoryState::OtherScenario(found) => DirectoryError::OtherScenario { path, found },
+            DirectoryState::Foreign => DirectoryError::NotARun(path),
         })
     }
 }

@@ -16,7 +16,7 @@ use super::assemble::{assemble_by, load};
 use super::fork::before;
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::{ARITHMETIC, BY_CPU, Machine};
-use super::ranks::{Crew, Ranks};
+use super::ranks::{ComputeResources, Ranks};
 use super::resume::{Intact, ResumeError, Search, find, find_start};
 use super::run_directory::{names, read_manifest};
 use super::run_error::RunError;
@@ -158,7 +158,7 @@ pub fn verify(
         }
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
-    let crew = Crew { workers: options.workers, ranks: options.ranks };
+    let crew = ComputeResources { workers: options.workers, ranks: options.ranks };
     let mut assembly = assemble_by(&scenario, methods, &crew)?;
     assembly.setup.rules.snapshots = Cadence::Never;
     assembly.setup.rules.models = false;

@@ -29,7 +29,7 @@ trait Gauge: Send + Sync {
 }
 
 /// The door of one GPU.
-pub(super) struct Admission {
+pub(super) struct MemorySemaphore {
     gauge: Box<dyn Gauge>,
     state: Mutex<State>,
     left: Condvar,
@@ -58,8 +58,8 @@ impl State {
 }
 
 /// A job inside; it leaves when this is dropped.
-pub(super) struct Admitted {
-    door: Arc<Admission>,
+pub(super) struct MemoryPermit {
+    door: Arc<MemorySemaphore>,
     bytes: u64,
     /// Kind and members of a job that is measured.
     measured: Option<(JobKind, u64)>,
@@ -67,30 +67,30 @@ pub(super) struct Admitted {
 
 thread_local! {
     /// The door of the GPU that this thread works on.
-    static DOOR: RefCell<Option<Arc<Admission>>> = const { RefCell::new(None) };
+    static DOOR: RefCell<Option<Arc<MemorySemaphore>>> = const { RefCell::new(None) };
 }
 
 /// From here on this thread works behind `door`.
-pub(super) fn work_behind(door: Option<Arc<Admission>>) {
+pub(super) fn work_behind(door: Option<Arc<MemorySemaphore>>) {
     DOOR.set(door);
 }
 
 /// Waits until there is room for a job with so many members on the GPU of this thread.
-pub(super) fn enter(kind: JobKind, members: usize) -> Option<Admitted> {
+pub(super) fn acquire(kind: JobKind, members: usize) -> Option<MemoryPermit> {
     let door = DOOR.with_borrow(Clone::clone)?;
     Some(count_as(JobKind::Waiting, || door.enter(kind, members as u64)))
 }
 
 /// Waits until nobody else computes on the GPU of this thread.
-pub(super) fn enter_alone() -> Option<Admitted> {
+pub(super) fn acquire_exclusive() -> Option<MemoryPermit> {
     let door = DOOR.with_borrow(Clone::clone)?;
     Some(count_as(JobKind::Waiting, || door.enter_alone()))
 }
 
-impl Admission {
+impl MemorySemaphore {
     /// The door of each lab's GPU, shared by the labs on it; none for labs on the CPU.
-    pub fn of(labs: &[RunContext]) -> Vec<Option<Arc<Admission>>> {
-        let mut doors: Vec<(DeviceLocation, Arc<Admission>)> = Vec::new();
+    pub fn of(labs: &[RunContext]) -> Vec<Option<Arc<MemorySemaphore>>> {
+        let mut doors: Vec<(DeviceLocation, Arc<MemorySemaphore>)> = Vec::new();
         let door = |lab: &RunContext| {
             let memory = GpuMemory::of(&lab.device)?;
             let here = lab.device.location();
@@ -98,18 +98,18 @@ impl Admission {
                 return Some(Arc::clone(door));
             }
             let start = Mutex::new(0);
-            let new = Arc::new(Admission::new(Box::new(Measured { memory, start })));
+            let new = Arc::new(MemorySemaphore::new(Box::new(Measured { memory, start })));
             doors.push((here, Arc::clone(&new)));
             Some(new)
         };
         labs.iter().map(door).collect()
     }
 
-    fn new(gauge: Box<dyn Gauge>) -> Admission {
-        Admission { gauge, state: Mutex::default(), left: Condvar::new() }
+    fn new(gauge: Box<dyn Gauge>) -> MemorySemaphore {
+        MemorySemaphore { gauge, state: Mutex::default(), left: Condvar::new() }
     }
 
-    fn enter(self: &Arc<Self>, kind: JobKind, members: u64) -> Admitted {
+    fn enter(self: &Arc<Self>, kind: JobKind, members: u64) -> MemoryPermit {
         let bytes = |state: &State| Some(state.each.get(&kind)?.saturating_mul(members));
         let mut state = self.wait_until(|state| state.has_room(bytes(state)));
         let bytes = bytes(&state);
@@ -122,14 +122,14 @@ impl Admission {
             state.free = self.gauge.begin().unwrap_or(0);
         }
         let measured = bytes.is_none().then_some((kind, members));
-        Admitted { door: Arc::clone(self), bytes: bytes.unwrap_or(0), measured }
+        MemoryPermit { door: Arc::clone(self), bytes: bytes.unwrap_or(0), measured }
     }
 
-    fn enter_alone(self: &Arc<Self>) -> Admitted {
+    fn enter_alone(self: &Arc<Self>) -> MemoryPermit {
         let mut state = self.wait_until(|state| state.running == 0);
         state.running = 1;
         state.alone = true;
-        Admitted { door: Arc::clone(self), bytes: 0, measured: None }
+        MemoryPermit { door: Arc::clone(self), bytes: 0, measured: None }
     }
 
     fn wait_until(&self, ready: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
@@ -145,7 +145,7 @@ impl Admission {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for MemoryPermit {
     fn drop(&mut self) {
         let mut state = self.door.lock();
         state.running -= 1;
@@ -199,8 +199,8 @@ mod tests {
         }
     }
 
-    fn door(free: Option<u64>, grown: Option<u64>) -> Arc<Admission> {
-        Arc::new(Admission::new(Box::new(Fixed { free, grown })))
+    fn door(free: Option<u64>, grown: Option<u64>) -> Arc<MemorySemaphore> {
+        Arc::new(MemorySemaphore::new(Box::new(Fixed { free, grown })))
     }
 
     /// The most of twelve jobs of so many members, by six workers, that were inside at once, after
@@ -235,7 +235,7 @@ mod tests {
     }
 
     /// Whether a job of `kind` enters while `inside` is inside.
-    fn enters_beside(door: &Arc<Admission>, inside: Admitted, kind: JobKind) -> bool {
+    fn enters_beside(door: &Arc<MemorySemaphore>, inside: MemoryPermit, kind: JobKind) -> bool {
         let entered = AtomicUsize::new(0);
         let beside = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -263,9 +263,9 @@ mod tests {
 
     #[test]
     fn a_cpu_has_no_door() {
-        assert!(enter(JobKind::Train, 4).is_none() && enter_alone().is_none());
+        assert!(acquire(JobKind::Train, 4).is_none() && acquire_exclusive().is_none());
         work_behind(Some(door(Some(100), Some(10))));
-        assert!(enter(JobKind::Train, 4).is_some());
+        assert!(acquire(JobKind::Train, 4).is_some());
         work_behind(None);
     }
 }

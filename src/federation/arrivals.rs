@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::permutation::Permutation;
 use crate::data::{ClientTask, ClientTasks, TaskSequence, TaskView};
-use crate::numerics::law::Law;
+use crate::numerics::law::ScalarDistribution;
 use crate::numerics::share::{least_share_of, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Stage;
@@ -38,7 +38,7 @@ pub enum ArrivalRules {
     #[default]
     Global,
     /// So many seconds after the first client, drawn per client and task.
-    Lag(Law),
+    Lag(ScalarDistribution),
     /// At recorded times. A client without a line for a task has it as its period begins, which is not
     /// before somebody has it.
     Trace(Arc<BTreeMap<(TaskId, ClientId), VirtualTime>>),
@@ -158,7 +158,7 @@ impl Arrivals {
         }
     }
 
-    fn lag(&self, law: &Law, task: TaskId, client: ClientId) -> f64 {
+    fn lag(&self, law: &ScalarDistribution, task: TaskId, client: ClientId) -> f64 {
         law.draw(&mut self.key().task(u32::from(task.0)).client(client.0).rng()).max(0.0)
     }
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn lags_count_from_the_first_client_and_everybody_gets_every_task() {
-        let lag = Law::log_normal(100.0, 1.0);
+        let lag = ScalarDistribution::log_normal(100.0, 1.0);
         let arrivals = Arrivals::new(ArrivalRules::Lag(lag), 3, 20, 3);
         let fresh = tasks(&arrivals, &[0, 1000], 1000);
         assert_eq!(fresh.iter().filter(|task| **task == 1).count(), 1, "{fresh:?}");

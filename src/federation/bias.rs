@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::evaluation::{Block, score};
 use super::event::Responses;
 use super::figure::MetricValue;
-use super::world::World;
+use super::world::SimulationContext;
 use crate::data::Shard;
 use crate::learning::metrics::{prototype_distance, response_entropy};
 use crate::policy::{PolicyError, Predictor, RunContext};
@@ -33,7 +33,7 @@ pub(super) struct Subject<'a> {
 }
 
 /// What one client's model looks like from outside.
-pub(super) struct Portrait {
+pub(super) struct ModelResponses {
     /// How often each row was answered, and held.
     pub responses: Responses,
     /// Class means of features of the client's own samples, by head row.
@@ -42,13 +42,13 @@ pub(super) struct Portrait {
 
 /// A client's model before synchronisation, over its own samples.
 pub(super) fn portrait(
-    world: &World,
+    world: &SimulationContext,
     lab: &RunContext,
     predictor: Arc<dyn Predictor>,
     Subject { client, shard }: Subject<'_>,
     blocks: &[Block],
     seen: usize,
-) -> Result<Portrait, PolicyError> {
+) -> Result<ModelResponses, PolicyError> {
     let mut answered = vec![0; seen];
     for block in blocks {
         let predicted = score(world, lab, &*predictor, block, seen)?.predicted;
@@ -59,7 +59,7 @@ pub(super) fn portrait(
     for (row, count) in lab.shard_label_counts(shard) {
         held.get_mut(row as usize).into_iter().for_each(|held| *held += u64::from(count));
     }
-    Ok(Portrait { responses: Responses { client, held, answered }, prototypes })
+    Ok(ModelResponses { responses: Responses { client, held, answered }, prototypes })
 }
 
 fn prototypes(
@@ -84,7 +84,7 @@ fn prototypes(
 }
 
 /// The measures over all portraits, in seat order. The relative entropy is over `classes` in all.
-fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, MetricValue> {
+fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, MetricValue> {
     let mut figures = BTreeMap::new();
     if portraits.is_empty() {
         return figures;
@@ -102,7 +102,7 @@ fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, MetricVal
     for (name, measured) in entropies {
         figures.extend(measured.map(|measured| (name.to_string(), MetricValue(measured))));
     }
-    let held = |p: &Portrait| {
+    let held = |p: &ModelResponses| {
         (0..classes as u32).map(|row| p.prototypes.get(&row).cloned()).collect::<Vec<_>>()
     };
     let prototypes: Vec<_> = portraits.iter().map(held).collect();
@@ -114,7 +114,7 @@ fn measure(portraits: &[Portrait], classes: usize) -> BTreeMap<String, MetricVal
 
 /// How far the models of a round were apart.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Comparison {
+pub(super) struct BiasMeasurement {
     /// How many were compared.
     pub clients: u32,
     /// The measures.
@@ -123,13 +123,13 @@ pub(super) struct Comparison {
     pub responses: Vec<Responses>,
 }
 
-impl Comparison {
+impl BiasMeasurement {
     /// Of the portraits of all seats, in order, over so many classes.
-    pub fn of(portraits: Vec<Option<Portrait>>, classes: usize) -> Comparison {
-        let portraits: Vec<Portrait> = portraits.into_iter().flatten().collect();
+    pub fn of(portraits: Vec<Option<ModelResponses>>, classes: usize) -> BiasMeasurement {
+        let portraits: Vec<ModelResponses> = portraits.into_iter().flatten().collect();
         let figures = measure(&portraits, classes);
         let responses: Vec<_> = portraits.into_iter().map(|portrait| portrait.responses).collect();
-        Comparison { clients: responses.len() as u32, figures, responses }
+        BiasMeasurement { clients: responses.len() as u32, figures, responses }
     }
 }
 
@@ -140,14 +140,14 @@ pub(super) type Blocks = Arc<Vec<Block>>;
 mod tests {
     use super::*;
 
-    fn portrait(responses: &[u64], x: f64) -> Portrait {
+    fn portrait(responses: &[u64], x: f64) -> ModelResponses {
         let prototypes = BTreeMap::from([(0, vec![x, 0.0]), (1, vec![1.0, x])]);
         let answered = responses.to_vec();
         let responses = Responses { client: ClientId(0), held: Vec::new(), answered };
-        Portrait { responses, prototypes }
+        ModelResponses { responses, prototypes }
     }
 
-    fn figure(portraits: &[Portrait], name: &str) -> Option<f64> {
+    fn figure(portraits: &[ModelResponses], name: &str) -> Option<f64> {
         measure(portraits, 4).get(name).map(|figure| figure.0)
     }
 

@@ -23,7 +23,7 @@ use crate::quantity::VirtualTime;
 
 /// What becomes of an update whose round has closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Late {
+pub enum LatePolicy {
     /// It is thrown away.
     #[default]
     Drop,
@@ -49,7 +49,7 @@ impl Staleness {
 
 /// How many updates are enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Enough {
+pub enum ClosingGoal {
     /// Those of all seats.
     #[default]
     All,
@@ -65,7 +65,7 @@ pub enum Enough {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClosingRules {
     /// When so many updates are there.
-    pub enough: Enough,
+    pub enough: ClosingGoal,
     /// Or so long after the round was opened.
     pub deadline: Option<VirtualTime>,
     /// But not before the updates of this share of seats are there.
@@ -73,34 +73,34 @@ pub struct ClosingRules {
     /// Whether seats of which it is certain that they come too late are computed all the same.
     pub train_stragglers: bool,
     /// What becomes of what comes later.
-    pub late: Late,
+    pub late: LatePolicy,
 }
 
 /// When the rounds of a scenario close, whose cohorts are over-selected by a factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundClosing {
+pub struct ClosingPolicy {
     /// The rule.
     pub rules: ClosingRules,
     /// How many times more clients are sampled than wanted.
     pub over_selection: f64,
 }
 
-impl Default for RoundClosing {
-    fn default() -> RoundClosing {
-        RoundClosing { rules: ClosingRules::default(), over_selection: 1.0 }
+impl Default for ClosingPolicy {
+    fn default() -> ClosingPolicy {
+        ClosingPolicy { rules: ClosingRules::default(), over_selection: 1.0 }
     }
 }
 
-impl RoundClosing {
+impl ClosingPolicy {
     /// For a round of so many seats.
-    pub fn of(&self, seats: usize) -> Closing {
+    pub fn of(&self, seats: usize) -> RoundClosing {
         self.rules.of(seats, self.over_selection)
     }
 }
 
 /// The rule of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closing {
+pub struct RoundClosing {
     /// It closes when so many updates are there; more than there can be where it waits for every seat.
     pub enough: usize,
     /// After its deadline, so many will do.
@@ -117,37 +117,37 @@ impl ClosingRules {
     /// The same for a cohort that must be heard as a whole.
     pub fn for_everybody(mut self) -> ClosingRules {
         if self.is_asynchronous() {
-            self.enough = Enough::All;
+            self.enough = ClosingGoal::All;
         }
         self
     }
 
     /// Whether clients that are still at work are not asked again.
     pub fn is_asynchronous(&self) -> bool {
-        matches!(self.enough, Enough::Buffer(_))
+        matches!(self.enough, ClosingGoal::Buffer(_))
     }
 
     /// For a round of so many seats that work, over-selected by this factor.
-    pub fn of(&self, seats: usize, over_selection: f64) -> Closing {
+    pub fn of(&self, seats: usize, over_selection: f64) -> RoundClosing {
         let part = |share: f64| least_share_of(seats, share).min(seats);
         let enough = match self.enough {
-            Enough::All => usize::MAX,
-            Enough::Buffer(size) => (size as usize).max(1),
-            Enough::Share(share) => part(share),
+            ClosingGoal::All => usize::MAX,
+            ClosingGoal::Buffer(size) => (size as usize).max(1),
+            ClosingGoal::Share(share) => part(share),
             // The whole number whose product was rounded up to get these seats.
-            Enough::Target => floor(seats as f64 / over_selection.max(1.0)).max(1).min(seats),
+            ClosingGoal::Target => floor(seats as f64 / over_selection.max(1.0)).max(1).min(seats),
         };
         let least = match self.enough {
-            Enough::Buffer(size) => least_share_of(size as usize, self.least),
+            ClosingGoal::Buffer(size) => least_share_of(size as usize, self.least),
             _ => part(self.least).min(enough),
         };
-        let skip = !self.train_stragglers && self.late == Late::Drop;
+        let skip = !self.train_stragglers && self.late == LatePolicy::Drop;
         let any = self.is_asynchronous();
-        Closing { enough, least, deadline: self.deadline, any, skip, overdue: false }
+        RoundClosing { enough, least, deadline: self.deadline, any, skip, overdue: false }
     }
 }
 
-impl Closing {
+impl RoundClosing {
     /// The deadline is over.
     pub fn expire(&mut self) {
         self.overdue = true;
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     /// When a round closes whose four updates arrive at these times.
-    fn closes(mut closing: Closing) -> u64 {
+    fn closes(mut closing: RoundClosing) -> u64 {
         let deadline = closing.deadline.map_or(u64::MAX, |at| at.0);
         let mut here = 0;
         for at in [2, 4, 9, 100] {
@@ -198,15 +198,16 @@ mod tests {
         };
         let takes = |rules: ClosingRules| closes(rules.of(4, 2.0));
         let at = |time| Some(VirtualTime(time));
-        assert_eq!(takes(rules(Enough::All, None, 0.0)), 100);
-        assert_eq!(takes(rules(Enough::All, at(50), 0.0)), 50);
-        assert_eq!(takes(rules(Enough::All, at(3), 0.5)), 4);
-        assert_eq!(takes(rules(Enough::Share(0.7), None, 0.0)), 9);
-        assert_eq!(takes(rules(Enough::Share(0.7), at(5), 0.0)), 5);
-        assert_eq!(takes(rules(Enough::Target, None, 0.0)), 4);
+        assert_eq!(takes(rules(ClosingGoal::All, None, 0.0)), 100);
+        assert_eq!(takes(rules(ClosingGoal::All, at(50), 0.0)), 50);
+        assert_eq!(takes(rules(ClosingGoal::All, at(3), 0.5)), 4);
+        assert_eq!(takes(rules(ClosingGoal::Share(0.7), None, 0.0)), 9);
+        assert_eq!(takes(rules(ClosingGoal::Share(0.7), at(5), 0.0)), 5);
+        assert_eq!(takes(rules(ClosingGoal::Target, None, 0.0)), 4);
         let asked = |wanted: f64, over: f64| (wanted * over).ceil() as usize;
         for (wanted, over) in [(3, 1.6), (10, 1.3), (7, 1.0), (1, 9.5)] {
-            let closing = rules(Enough::Target, None, 0.0).of(asked(wanted as f64, over), over);
+            let closing =
+                rules(ClosingGoal::Target, None, 0.0).of(asked(wanted as f64, over), over);
             assert_eq!(closing.enough, wanted, "{wanted} x {over}");
         }
         assert!(ClosingRules::default().of(0, 1.0).is_over(0, 0));
@@ -214,10 +215,13 @@ mod tests {
 
     #[test]
     fn a_round_is_over_when_its_rule_says_or_nothing_more_can_come() {
-        let rules =
-            ClosingRules { enough: Enough::Share(0.5), least: 0.25, ..ClosingRules::default() };
+        let rules = ClosingRules {
+            enough: ClosingGoal::Share(0.5),
+            least: 0.25,
+            ..ClosingRules::default()
+        };
         let mut closing = rules.of(8, 1.0);
-        let over = |closing: &Closing| {
+        let over = |closing: &RoundClosing| {
             [(1, 7), (2, 6), (4, 4), (0, 0)].map(|(h, o)| closing.is_over(h, o))
         };
         assert_eq!(over(&closing), [false, false, true, true]);
@@ -227,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_buffer_takes_updates_of_any_round_and_the_old_count_less() {
-        let late = Late::Fold(Staleness { power: 0.5, most: 8 });
-        let enough = Enough::Buffer(3);
+        let late = LatePolicy::Fold(Staleness { power: 0.5, most: 8 });
+        let enough = ClosingGoal::Buffer(3);
         let rules = ClosingRules { enough, late, least: 0.5, ..ClosingRules::default() };
         let mut closing = rules.of(2, 1.0);
         assert_eq!((closing.enough, closing.least), (3, 2));

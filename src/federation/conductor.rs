@@ -17,12 +17,12 @@ use actix::{Actor, Addr, Handler};
 
 use super::client::{Directory, TrainingJob};
 use super::compute::Supplier;
-use super::devices::{Devices, Work};
+use super::devices::{Work, WorkerPool};
 use super::effect::Effect;
 use super::envelope::{Envelope, Message, Pending};
 use super::error::FederationError;
 use super::event::{EndReason, Event, Numbers};
-use super::fleet::TrainErrand;
+use super::fleet::RemoteTraining;
 use super::interrupt::Interrupt;
 use super::network::Network;
 use super::packs::{Packs, Ticket};
@@ -30,10 +30,10 @@ use super::queue::{ActorId, EventClass, EventQueue};
 use super::recorder::{
     EntryLog, Flush, RecordConfusion, RecordModel, Recorder, SaveSnapshot, WantsSnapshot,
 };
-use super::server::{AtServer, ServerActor, ServerKept, ServerMachine, ToServer, WhoWaits};
+use super::server::{AtServer, ServerActor, ServerMachine, ServerSnapshot, ToServer, WhoWaits};
 use super::sink::{EventSink, JobKind};
 use super::snapshot::{self, Snapshot};
-use super::world::World;
+use super::world::SimulationContext;
 use crate::quantity::VirtualTime;
 
 /// How a run ended.
@@ -47,9 +47,9 @@ pub struct RunEnd {
     pub at: VirtualTime,
 }
 
-pub(super) struct Conductor {
-    world: Arc<World>,
-    devices: Devices,
+pub(super) struct EventLoop {
+    world: Arc<SimulationContext>,
+    devices: WorkerPool,
     interrupt: Interrupt,
     queue: EventQueue<Upcoming>,
     network: Network,
@@ -84,22 +84,22 @@ enum Step {
     Interrupted,
 }
 
-impl Conductor {
+impl EventLoop {
     pub fn new(
-        world: Arc<World>,
+        world: Arc<SimulationContext>,
         supplier: Supplier,
         server: ServerMachine,
         sink: Box<dyn EventSink>,
-        devices: Devices,
+        devices: WorkerPool,
         interrupt: Interrupt,
-    ) -> Conductor {
+    ) -> EventLoop {
         let mut queue = EventQueue::default();
         let start = Envelope::for_server(VirtualTime::ZERO, EventClass::Timer, ToServer::Start);
         put(&mut queue, start);
         let clients = Directory::new(Arc::clone(&world), supplier, Directory::LIVE);
         let network = Network::new(&world.rules.links);
         let (log, recorder) = EntryLog::new(sink);
-        Conductor {
+        EventLoop {
             world,
             network,
             devices,
@@ -178,7 +178,7 @@ impl Conductor {
 
     /// Waits for a worker's answer; `None` when somebody wants to stop.
     async fn wait(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
-        self.devices.hand_over();
+        self.devices.flush();
         if let Poll::Ready(message) = poll_once(&mut pending).await {
             return Ok(Some(message));
         }
@@ -208,7 +208,7 @@ impl Conductor {
             }
             if pause == SETTLE_AFTER {
                 self.write()?;
-                self.tell_recorder(Flush).await??;
+                self.send_to_recorder(Flush).await??;
                 pause = LOOK_UP;
             }
         }
@@ -230,36 +230,36 @@ impl Conductor {
         for effect in effects {
             match effect {
                 Effect::Record(event, numbers) => self.record(event, numbers),
-                Effect::Tell(envelope) => put(&mut self.queue, envelope),
-                Effect::Await { at, class, to, pending } => {
+                Effect::Deliver(envelope) => put(&mut self.queue, envelope),
+                Effect::DeliverResult { at, class, to, pending } => {
                     self.queue.push(at, class, to, Upcoming::Pending(pending));
                 }
                 Effect::Send(journey) => {
                     let queue = &mut self.queue;
                     self.network.send(self.now, journey, &mut |frame| put(queue, frame));
                 }
-                Effect::Post(kind, work) => self.devices.post(kind, work),
-                Effect::Plan(round, packs) => self.packs.open(round, packs),
+                Effect::Submit(kind, work) => self.devices.submit(kind, work),
+                Effect::GroupPacks(round, packs) => self.packs.open(round, packs),
                 Effect::Train { at, to, ticket, job, pending } => {
                     let jobs = self.packs.ask(ticket, *job);
                     self.train(jobs);
                     let upcoming = Upcoming::Training(ticket, pending);
                     self.queue.push(at, EventClass::Timer, ActorId::Client(to), upcoming);
                 }
-                Effect::DropOut(ticket) => {
+                Effect::LeavePack(ticket) => {
                     let jobs = self.packs.drop_out(ticket);
                     self.train(jobs);
                 }
-                Effect::Confused(task, counts) => {
+                Effect::RecordConfusion(task, counts) => {
                     self.write()?;
-                    self.tell_recorder(RecordConfusion(task, counts)).await??;
+                    self.send_to_recorder(RecordConfusion(task, counts)).await??;
                 }
-                Effect::Learnt(task, state) => {
+                Effect::RecordModel(task, state) => {
                     self.write()?;
-                    self.tell_recorder(RecordModel(task, state)).await??;
+                    self.send_to_recorder(RecordModel(task, state)).await??;
                 }
-                Effect::Keep(kept) => self.snapshot(*kept).await?,
-                Effect::Turn(world) => self.turn(world).await?,
+                Effect::TakeSnapshot(kept) => self.snapshot(*kept).await?,
+                Effect::SwitchContext(world) => self.turn(world).await?,
                 Effect::End(result) => step = Step::End(result),
             }
         }
@@ -270,8 +270,10 @@ impl Conductor {
     }
 
     /// Lets something else hold for everybody.
-    async fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
-        let lines = |world: &World| (world.rules.links.server_down, world.rules.links.server_up);
+    async fn turn(&mut self, world: Arc<SimulationContext>) -> Result<(), FederationError> {
+        let lines = |world: &SimulationContext| {
+            (world.rules.links.server_down, world.rules.links.server_up)
+        };
         if lines(&world) != lines(&self.world) {
             if self.network.next().is_some() {
                 return Err(FederationError::Impossible(
@@ -286,13 +288,13 @@ impl Conductor {
     }
 
     /// Takes a snapshot, where somebody wants it.
-    async fn snapshot(&mut self, server: ServerKept) -> Result<(), FederationError> {
+    async fn snapshot(&mut self, server: ServerSnapshot) -> Result<(), FederationError> {
         self.write()?;
-        if !self.tell_recorder(WantsSnapshot).await? {
+        if !self.send_to_recorder(WantsSnapshot).await? {
             return Ok(());
         }
         let began = Instant::now();
-        let ServerKept { place, round, policy, caches, unlifted, mut out } = server;
+        let ServerSnapshot { place, round, policy, caches, unlifted, mut out } = server;
         let mut clients = Vec::new();
         if !self.world.stateless {
             for (id, kept) in self.clients.keep(out.keys().copied().collect()).await? {
@@ -305,7 +307,7 @@ impl Conductor {
         let server = policy;
         let snapshot =
             Snapshot { place, round, entries, server, caches, clients, downs, unlifted, out };
-        self.tell_recorder(SaveSnapshot(snapshot)).await??;
+        self.send_to_recorder(SaveSnapshot(snapshot)).await??;
         self.devices.spent(JobKind::Snapshot, began.elapsed());
         Ok(())
     }
@@ -314,8 +316,8 @@ impl Conductor {
     fn train(&mut self, jobs: Vec<TrainingJob>) {
         if !jobs.is_empty() {
             let world = Arc::clone(&self.world);
-            let errand = TrainErrand::new(world, jobs);
-            self.devices.post(JobKind::Train, Work::Anywhere(Box::new(errand)));
+            let errand = RemoteTraining::new(world, jobs);
+            self.devices.submit(JobKind::Train, Work::Remote(Box::new(errand)));
         }
     }
 
@@ -335,7 +337,7 @@ impl Conductor {
     }
 
     /// Sends the recorder a message, and returns its answer.
-    async fn tell_recorder<M>(&self, message: M) -> Result<M::Result, FederationError>
+    async fn send_to_recorder<M>(&self, message: M) -> Result<M::Result, FederationError>
     where
         M: actix::Message<Result: Send> + Send + 'static,
         Recorder: Handler<M>,

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use rand::RngCore;
 
-use super::admission::{self, Admission};
-use super::fleet::{Errand, Fleet, Porter, Queues};
+use super::admission::{self, MemorySemaphore};
+use super::fleet::{Dispatcher, Queues, RemoteJob, RemoteRanks};
 use super::guard::guard;
 use super::sink::{JobKind, ProfileSink};
 use super::timesheet::{Finished, SharedProfile, Timesheet, take_parts};
@@ -32,27 +32,27 @@ use crate::policy::RunContext;
 /// What a job does.
 pub enum Work {
     /// Something that only a worker of this process can do.
-    Here(Box<dyn FnOnce(&RunContext) + Send>),
+    Local(Box<dyn FnOnce(&RunContext) + Send>),
     /// Something that another rank may do as well.
-    Anywhere(Box<dyn Errand>),
+    Remote(Box<dyn RemoteJob>),
 }
 
 impl Work {
     /// Does it on the calling thread.
     pub fn run(self, lab: &RunContext) {
         match self {
-            Work::Here(work) => work(lab),
-            Work::Anywhere(errand) => errand.run(lab),
+            Work::Local(work) => work(lab),
+            Work::Remote(errand) => errand.run(lab),
         }
     }
 }
 
 /// The workers of a run, and other ranks where it has some. Dropping it lets running jobs end and forgets waiting ones.
-pub struct Devices {
+pub struct WorkerPool {
     urgent: Option<Sender<Job>>,
     testing: Option<Sender<Job>>,
     training: Option<Sender<Job>>,
-    porter: Option<Porter>,
+    porter: Option<Dispatcher>,
     /// Posted and not handed over yet.
     posted: Vec<Job>,
     stop: Arc<AtomicBool>,
@@ -69,14 +69,14 @@ pub(super) struct Job {
     pub work: Work,
 }
 
-impl Devices {
+impl WorkerPool {
     /// Starts a thread for each lab, and one that takes jobs to the ranks of a fleet.
     pub fn start(
         labs: Vec<RunContext>,
         shaker: Option<u64>,
         profile: Box<dyn ProfileSink>,
-        fleet: Option<Fleet>,
-    ) -> std::io::Result<Devices> {
+        fleet: Option<RemoteRanks>,
+    ) -> std::io::Result<WorkerPool> {
         let (urgent, urgent_jobs) = unbounded();
         let (testing, testing_jobs) = unbounded();
         let (training, training_jobs) = unbounded();
@@ -88,7 +88,7 @@ impl Devices {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let profile: SharedProfile = Arc::new(Mutex::new(profile));
-        let doors = Admission::of(&labs);
+        let doors = MemorySemaphore::of(&labs);
         let threads = labs
             .into_iter()
             .zip(doors)
@@ -111,8 +111,8 @@ impl Devices {
                 })
             })
             .collect::<std::io::Result<Vec<_>>>()?;
-        let porter = fleet.map(|fleet| Porter::start(fleet, queues)).transpose()?;
-        Ok(Devices {
+        let porter = fleet.map(|fleet| Dispatcher::start(fleet, queues)).transpose()?;
+        Ok(WorkerPool {
             urgent: Some(urgent),
             testing: Some(testing),
             training: Some(training),
@@ -125,20 +125,20 @@ impl Devices {
     }
 
     /// Queues a job, to begin after [`Devices::hand_over`] at the latest. A panic ends the job only.
-    pub fn post(&mut self, kind: JobKind, work: Work) {
+    pub fn submit(&mut self, kind: JobKind, work: Work) {
         self.posted.push(Job { kind, asked: Instant::now(), work });
         if self.posted.len() >= BATCH {
-            self.hand_over();
+            self.flush();
         }
     }
 
     /// Lets the workers have what was posted.
-    pub fn hand_over(&mut self) {
+    pub fn flush(&mut self) {
         for job in self.posted.drain(..) {
             let queue = match (job.kind, &job.work) {
                 (JobKind::Train, _) => &self.training,
-                (_, Work::Anywhere(_)) => &self.testing,
-                (_, Work::Here(_)) => &self.urgent,
+                (_, Work::Remote(_)) => &self.testing,
+                (_, Work::Local(_)) => &self.urgent,
             };
             if let Some(queue) = queue {
                 // The receiving end lives as long as any worker; workers end after this is dropped.
@@ -162,7 +162,7 @@ impl Devices {
     }
 }
 
-impl Drop for Devices {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         // It puts jobs into all queues.
         self.porter = None;
@@ -180,7 +180,7 @@ struct Worker {
     index: usize,
     lab: RunContext,
     /// Of its GPU.
-    door: Option<Arc<Admission>>,
+    door: Option<Arc<MemorySemaphore>>,
     urgent: Receiver<Job>,
     testing: Receiver<Job>,
     training: Receiver<Job>,
@@ -227,7 +227,7 @@ impl Worker {
         let Job { kind, asked, work } = job;
         let begun = Instant::now();
         let admitted = match kind {
-            JobKind::Evaluate | JobKind::Server | JobKind::Bias => admission::enter(kind, 1),
+            JobKind::Evaluate | JobKind::Server | JobKind::Bias => admission::acquire(kind, 1),
             // A pack enters by itself, as often as it is tried; the rest needs no GPU.
             _ => None,
         };

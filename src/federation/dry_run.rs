@@ -12,7 +12,7 @@ use super::compute::{
     ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, Supplier,
 };
 use super::conductor::RunEnd;
-use super::devices::Devices;
+use super::devices::WorkerPool;
 use super::error::FederationError;
 use super::event::{Direction, FrameBytes};
 use super::faults::{Spoilage, spoilt_sketch};
@@ -26,7 +26,7 @@ use super::server::ServerMachine;
 use super::simulate::walk;
 use super::sink::EventSink;
 use super::snapshot::Cadence;
-use super::world::{Terms, World};
+use super::world::{RunSpec, SimulationContext};
 use crate::policy::{Failure, Participant, RoundContext, UploadSize};
 use crate::quantity::Round;
 use crate::wire::{Body, FrameSize};
@@ -37,7 +37,7 @@ use crate::wire::{Body, FrameSize};
 /// # Errors
 /// What would end the run without a number being wrong: nobody can be reached, or the rules contradict each other.
 pub fn dry_run(
-    terms: Terms,
+    terms: RunSpec,
     counts: LabelCountSource,
     seats: impl Fn(PlannedParticipant<'_>) + Send + Sync + 'static,
     sink: Box<dyn EventSink>,
@@ -52,11 +52,12 @@ pub fn dry_run(
         confusion: false,
         ..terms.rules
     };
-    let world = Arc::new(World::of(Terms { rules, ..terms }, ClientData::Counts(counts))?);
+    let world =
+        Arc::new(SimulationContext::of(RunSpec { rules, ..terms }, ClientData::Counts(counts))?);
     let layouts = DryRun { on_seat: seats, seats: Mutex::default() };
     let supplier = Supplier::Source(Arc::new(layouts));
     let server = ServerMachine::new(Arc::clone(&world), supplier.clone(), None);
-    let devices = Devices::start(Vec::new(), None, Box::new(()), None)?;
+    let devices = WorkerPool::start(Vec::new(), None, Box::new(()), None)?;
     walk(world, supplier, server, devices, sink, Interrupt::default())
 }
 
@@ -93,13 +94,13 @@ struct Upload {
 }
 
 impl<F> DryRun<F> {
-    fn seats(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
+    fn participants(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
         self.seats.lock()
     }
 
     /// As it was known when its round opened; made again where that is over.
     fn upload(&self, ParticipantRef { world, context, seat }: &ParticipantRef<'_>) -> Upload {
-        let seats = self.seats();
+        let seats = self.participants();
         let known = seats.get(&context.round).and_then(|seats| seats.get(seat.id.index()));
         if let Some(known) = known {
             return known.clone();
@@ -114,7 +115,7 @@ impl<F> DryRun<F> {
 impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
     fn downs(
         &self,
-        world: &World,
+        world: &SimulationContext,
         context: &RoundContext,
         seats: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
@@ -142,7 +143,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
             downs.push(Arc::clone(&sent));
             last = Some((exchange.down, sent));
         }
-        self.seats().insert(context.round, uploads);
+        self.participants().insert(context.round, uploads);
         Ok(downs)
     }
 
@@ -182,7 +183,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
     }
 
     fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
-        self.seats().remove(&round);
+        self.participants().remove(&round);
         Ok(SuppliedClosing::default())
     }
 
@@ -202,7 +203,7 @@ fn spoilt_size(
 }
 
 /// A Down of which only the layout is known.
-fn sketched(down: &CompiledSpec, world: &World, seat: &Participant) -> SentDownload {
+fn sketched(down: &CompiledSpec, world: &SimulationContext, seat: &Participant) -> SentDownload {
     SentDownload {
         message: Arc::default(),
         bytes: Arc::clone(down.bytes(&world.coding.down)),

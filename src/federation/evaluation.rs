@@ -10,31 +10,33 @@ use std::sync::Arc;
 
 use super::event::{ClassScore, EvaluationPoint, Numbers, SlotScore, TaskScore};
 use super::rules::TaskIdentity;
-use super::world::World;
+use super::world::SimulationContext;
 use crate::data::{ClientTask, ClientTasks, Loader, Shard};
-use crate::learning::{Asked, Tally};
+use crate::learning::{PredictionTask, Tally};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
 /// A block of test samples.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub samples: Shard,
-    asked: Asked,
+    asked: PredictionTask,
 }
 
 /// The test samples of all classes seen, cut into blocks task by task, or of the slots begun.
-pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
+pub(super) fn blocks(world: &SimulationContext, seen: usize) -> Vec<Block> {
     match (&world.curriculum.slots, world.rules.slots) {
         (None, _) => {
             let tasks = world.curriculum.tasks.iter().filter(|view| view.seen() <= seen);
             tasks
-                .flat_map(|view| cut(world, samples_of(world, &view.classes), |_| Asked::Plainly))
+                .flat_map(|view| {
+                    cut(world, samples_of(world, &view.classes), |_| PredictionTask::Plainly)
+                })
                 .collect()
         }
         (Some(_), TaskIdentity::Only) => {
             let of_slot = |(slot, slots): (ClientTask, &ClientTasks)| {
                 let view = slots.view(slot);
-                let asked = |_: &[u32]| Asked::InSlot(view.rows.clone());
+                let asked = |_: &[u32]| PredictionTask::InSlot(view.rows.clone());
                 cut(world, samples_of(world, &view.classes), asked)
             };
             begun(world, seen).into_iter().flat_map(of_slot).collect()
@@ -44,17 +46,21 @@ pub(super) fn blocks(world: &World, seen: usize) -> Vec<Block> {
 }
 
 /// The test samples of some classes, in their order.
-fn samples_of(world: &World, classes: &[u32]) -> Vec<u32> {
+fn samples_of(world: &SimulationContext, classes: &[u32]) -> Vec<u32> {
     world.holdings.data().dataset.test.of_classes(classes.iter().copied())
 }
 
-fn cut(world: &World, samples: Vec<u32>, asked: impl Fn(&[u32]) -> Asked) -> Vec<Block> {
+fn cut(
+    world: &SimulationContext,
+    samples: Vec<u32>,
+    asked: impl Fn(&[u32]) -> PredictionTask,
+) -> Vec<Block> {
     let block = |chunk: &[u32]| Block { samples: chunk.into(), asked: asked(chunk) };
     samples.chunks(world.evaluation_batch()).map(block).collect()
 }
 
 /// Every image that a slot begun has, once, in the order of the original data set.
-fn blocks_of_images(world: &World, seen: usize) -> Vec<Block> {
+fn blocks_of_images(world: &SimulationContext, seen: usize) -> Vec<Block> {
     let begun = begun(world, seen);
     let open: Arc<[_]> = begun.iter().map(|(slot, slots)| slots.view(*slot).rows.clone()).collect();
     let test = &world.holdings.data().dataset.test;
@@ -69,7 +75,7 @@ fn blocks_of_images(world: &World, seen: usize) -> Vec<Block> {
         let of = &samples_of_image[&test.origin(*sample)];
         of.iter().map(|sample| world.curriculum.row_of(test.labels()[*sample as usize])).collect()
     };
-    let asked = |chunk: &[u32]| Asked::InSlots {
+    let asked = |chunk: &[u32]| PredictionTask::InSlots {
         open: Arc::clone(&open),
         rows: chunk.iter().map(rows_of).collect(),
     };
@@ -78,7 +84,7 @@ fn blocks_of_images(world: &World, seen: usize) -> Vec<Block> {
 }
 
 /// The slots begun by the time that so many rows have been seen, with all of them.
-fn begun(world: &World, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
+fn begun(world: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
     let Some(slots) = &world.curriculum.slots else { return Vec::new() };
     let mut tasks = world.curriculum.tasks.iter().rev();
     let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
@@ -87,7 +93,7 @@ fn begun(world: &World, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
 
 /// Counts the predictor's answers in one block, over rows `0..seen` or those of the slot that is told.
 pub(super) fn score(
-    world: &World,
+    world: &SimulationContext,
     lab: &RunContext,
     predictor: &dyn Predictor,
     block: &Block,
@@ -103,11 +109,11 @@ pub(super) fn score(
     let predictor = copy.as_deref().unwrap_or(predictor);
     let loader = lab.with_features_for(loader, predictor)?;
     let scope = match &block.asked {
-        Asked::InSlot(own) => Scope::Task(own.clone()),
-        Asked::Plainly | Asked::InSlots { .. } => Scope::Seen(seen),
+        PredictionTask::InSlot(own) => Scope::Task(own.clone()),
+        PredictionTask::Plainly | PredictionTask::InSlots { .. } => Scope::Seen(seen),
     };
     let mut tally = match &block.asked {
-        Asked::Plainly if world.rules.confusion => Tally::with_confusion(seen),
+        PredictionTask::Plainly if world.rules.confusion => Tally::with_confusion(seen),
         _ => Tally::new(seen),
     };
     // A block is a batch.
@@ -121,7 +127,7 @@ pub(super) fn score(
 }
 
 /// The tally as the journal writes it, at the end of a task or in its middle.
-pub(super) fn numbers(world: &World, tally: &Tally, point: EvaluationPoint) -> Numbers {
+pub(super) fn numbers(world: &SimulationContext, tally: &Tally, point: EvaluationPoint) -> Numbers {
     let seen = world.curriculum.tasks.iter().filter(|view| view.seen() <= tally.total.len());
     let tasks = seen.map(|view| TaskScore {
         task: view.task,
@@ -134,7 +140,7 @@ pub(super) fn numbers(world: &World, tally: &Tally, point: EvaluationPoint) -> N
     Numbers { tasks: tasks.collect(), classes: classes.collect(), slots, ..Numbers::default() }
 }
 
-fn slot_scores(world: &World, tally: &Tally, point: EvaluationPoint) -> Vec<SlotScore> {
+fn slot_scores(world: &SimulationContext, tally: &Tally, point: EvaluationPoint) -> Vec<SlotScore> {
     let begun = begun(world, tally.total.len());
     let period = world.curriculum.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
     let leaving = match (&world.curriculum.slots, period) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::holdings::sum;
 use super::layouts::{CompiledSpec, SpecKey};
-use super::world::World;
+use super::world::SimulationContext;
 use crate::data::TaskView;
 use crate::policy::{ClassCounts, ExchangeFacts, ModelFacts, Role};
 
@@ -25,7 +25,7 @@ pub struct Exchange {
 impl Exchange {
     /// The exchange of a seat with this view and role at this place of a run, over a shard of these counts.
     pub fn new(
-        world: &World,
+        world: &SimulationContext,
         (view, role): (&Arc<TaskView>, Role),
         place: SpecKey,
         counts: ClassCounts,

@@ -79,29 +79,29 @@ pub struct Upload {
 }
 
 impl Upload {
-    fn folded(self, method: &dyn Method) -> Result<Aggregate, PolicyError> {
+    fn aggregate(self, method: &dyn Method) -> Result<Aggregate, PolicyError> {
         let Upload { meta, sent, body, exchange } = self;
         let exchange = exchange.ok_or_else(|| {
             PolicyError::Unsupported("an upload that nobody knows the layout of".to_owned())
         })?;
         let facts = exchange.facts();
         let update = method.transform_upload(&facts, &sent, Message::from_body(&body, &[])?)?;
-        let folded = exchange.up.folded(method, &facts);
+        let folded = exchange.up.contribution(method, &facts);
         Aggregate::of(&meta, (&sent, &exchange.down.layout), (update, folded))
     }
 }
 
 impl AggregationMode {
-    fn lift(&self, upload: Upload) -> Result<PartialAggregate, PolicyError> {
+    fn transform_upload(&self, upload: Upload) -> Result<PartialAggregate, PolicyError> {
         Ok(match self {
-            AggregationMode::Plain(method) => PartialAggregate::Plain(upload.folded(&**method)?),
+            AggregationMode::Plain(method) => PartialAggregate::Plain(upload.aggregate(&**method)?),
             AggregationMode::Masked(modulus) => PartialAggregate::Masked(MaskedSum::one(
                 *modulus,
                 upload.meta.seat.id,
                 &upload.body,
             )?),
             AggregationMode::Robust(method, rule) => {
-                PartialAggregate::Robust(Updates::one(*rule, upload.folded(&**method)?))
+                PartialAggregate::Robust(Updates::one(*rule, upload.aggregate(&**method)?))
             }
         })
     }
@@ -190,7 +190,7 @@ impl AggregationTree {
     }
 
     /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
-    pub fn lift(&self, upload: Upload) {
+    pub fn transform_upload(&self, upload: Upload) {
         let seat = upload.meta.seat.id.index();
         let part = self.part(upload);
         self.put(seat, part);
@@ -213,8 +213,8 @@ impl AggregationTree {
     /// Returns the work that lifts an upload; one of an earlier round gets its place now.
     pub fn work(&self, upload: Upload) -> Work {
         let fold = self.clone();
-        Work::Here(match upload.meta.staleness {
-            0 => Box::new(move |_: &RunContext| fold.lift(upload)),
+        Work::Local(match upload.meta.staleness {
+            0 => Box::new(move |_: &RunContext| fold.transform_upload(upload)),
             _ => {
                 let place = self.expect();
                 Box::new(move |_: &RunContext| fold.lift_late(place, upload))
@@ -231,7 +231,7 @@ impl AggregationTree {
     fn part(&self, upload: Upload) -> Option<PartialAggregate> {
         let UploadMeta { seat, base, .. } = &upload.meta;
         let (round, seat, client) = (*base, seat.id, seat.client);
-        let why = match guard(|| self.folding.lift(upload)) {
+        let why = match guard(|| self.folding.transform_upload(upload)) {
             Ok(Ok(part)) => return Some(part),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("lifting panicked: {panic}"),

@@ -31,7 +31,7 @@ impl CompiledSpec {
     }
 
     /// What an Up of this shape is lifted to.
-    pub fn folded(&self, method: &dyn Method, facts: &ExchangeFacts<'_>) -> &MessageSpec {
+    pub fn contribution(&self, method: &dyn Method, facts: &ExchangeFacts<'_>) -> &MessageSpec {
         self.folded.get_or_init(|| method.message_spec(MessageKind::Contribution, facts))
     }
 

@@ -75,7 +75,7 @@ mod workforce;
 mod world;
 
 pub use bias::{PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, RESPONSE_ENTROPY_RELATIVE};
-pub use closing::{Closing, ClosingRules, Enough, Late, RoundClosing, Staleness};
+pub use closing::{ClosingGoal, ClosingPolicy, ClosingRules, LatePolicy, RoundClosing, Staleness};
 pub use conductor::RunEnd;
 pub use dry_run::{PlannedParticipant, dry_run};
 pub use error::{FederationError, SinkError};
@@ -97,9 +97,9 @@ pub use rules::{
     AssetCache, CohortSize, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate,
     ParticipationSection, Population, Rules, TaskIdentity, Unit, UnitRule, UnitsSection,
 };
-pub use setup::{Setup, Stretch};
+pub use setup::{RunSegment, Setup};
 pub use simulate::simulate;
-pub use sink::{EventSink, JobKind, Memory, ProfileSink, Span};
-pub use snapshot::{Cadence, KeptDown, PendingParticipant, Snapshot, SnapshotPlace};
+pub use sink::{EventSink, JobKind, MemorySink, ProfileSink, Span};
+pub use snapshot::{Cadence, PendingParticipant, SavedDownload, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
-pub use world::Terms;
+pub use world::RunSpec;

@@ -16,53 +16,58 @@ use super::rules::LinkRules;
 use crate::quantity::VirtualTime;
 
 /// A frame, and what its receiver is told.
-pub(super) struct Parcel {
+pub(super) struct PendingFrame {
     pub fate: Fate,
     /// It carries the frame's entry; on a shared line the latency is filled in on arrival.
     pub message: Message,
 }
 
 /// Frames of one client and direction, each sent when the one before it has arrived.
-pub(super) struct Journey {
+pub(super) struct Transmission {
     pub direction: Direction,
-    pub parcels: VecDeque<Parcel>,
+    pub parcels: VecDeque<PendingFrame>,
 }
 
 /// Everything under way.
 #[derive(Default)]
 pub(super) struct Network {
-    down: Line,
-    up: Line,
+    down: SharedLink,
+    up: SharedLink,
     /// Journeys whose next frame starts at a known time, in that order.
-    starting: BTreeMap<(VirtualTime, u64), Journey>,
+    starting: BTreeMap<(VirtualTime, u64), Transmission>,
     sequence: u64,
 }
 
 /// The server's side of one direction; without a pipe it takes everything at once.
 #[derive(Default)]
-struct Line {
+struct SharedLink {
     pipe: Option<Pipe>,
-    under_way: BTreeMap<TransferId, (VirtualTime, Journey)>,
+    under_way: BTreeMap<TransferId, (VirtualTime, Transmission)>,
 }
 
 impl Network {
     pub fn new(rules: &LinkRules) -> Network {
-        let line = |rate: f64| Line {
+        let line = |rate: f64| SharedLink {
             pipe: rate.is_finite().then(|| Pipe::new(rate as u64)),
-            ..Line::default()
+            ..SharedLink::default()
         };
         Network { down: line(rules.server_down), up: line(rules.server_up), ..Network::default() }
     }
 
     /// Sends frames. What arrives at a known time is handed to `deliver` at once.
-    pub fn send(&mut self, now: VirtualTime, journey: Journey, deliver: &mut impl FnMut(Envelope)) {
+    pub fn send(
+        &mut self,
+        now: VirtualTime,
+        journey: Transmission,
+        deliver: &mut impl FnMut(Envelope),
+    ) {
         if self.line(journey.direction).pipe.is_some() {
             self.starting.insert((now, self.sequence), journey);
             self.sequence += 1;
             return;
         }
         let mut at = now;
-        for Parcel { fate, message } in journey.parcels {
+        for PendingFrame { fate, message } in journey.parcels {
             at = at + fate.latency;
             deliver(Envelope::delivery(at, message));
         }
@@ -71,7 +76,7 @@ impl Network {
     /// When a shared line next changes.
     pub fn next(&mut self) -> Option<VirtualTime> {
         let start = self.starting.first_key_value().map(|((at, _), _)| *at);
-        let ends = [&mut self.down, &mut self.up].map(Line::next_end);
+        let ends = [&mut self.down, &mut self.up].map(SharedLink::next_end);
         start.into_iter().chain(ends.into_iter().flatten().map(|(at, _)| at)).min()
     }
 
@@ -86,7 +91,7 @@ impl Network {
                 (&mut line.pipe, line.under_way.remove(&id))
             {
                 pipe.finish(at, id);
-                let Some(Parcel { fate, mut message }) = journey.parcels.pop_front() else {
+                let Some(PendingFrame { fate, mut message }) = journey.parcels.pop_front() else {
                     return;
                 };
                 let arrives = at + fate.delay;
@@ -106,7 +111,7 @@ impl Network {
         }
     }
 
-    fn line(&mut self, direction: Direction) -> &mut Line {
+    fn line(&mut self, direction: Direction) -> &mut SharedLink {
         match direction {
             Direction::Down => &mut self.down,
             Direction::Up => &mut self.up,
@@ -114,12 +119,12 @@ impl Network {
     }
 }
 
-impl Line {
+impl SharedLink {
     fn next_end(&mut self) -> Option<(VirtualTime, TransferId)> {
         self.pipe.as_mut()?.next_end()
     }
 
-    fn start(&mut self, now: VirtualTime, journey: Journey) {
+    fn start(&mut self, now: VirtualTime, journey: Transmission) {
         if let (Some(pipe), Some(first)) = (&mut self.pipe, journey.parcels.front()) {
             let id = pipe.start(now, first.fate.sent, first.fate.rate);
             self.under_way.insert(id, (now, journey));

@@ -156,11 +156,11 @@ impl Handler<SaveSnapshot> for Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::federation::{EndReason, Memory};
+    use crate::federation::{EndReason, MemorySink};
 
     #[test]
     fn entries_are_numbered_over_batches() {
-        let memory = Memory::default();
+        let memory = MemorySink::default();
         let (mut log, _) = EntryLog::new(Box::new(memory.clone()));
         for at in 0..5 {
             log.note(VirtualTime(at), Event::RunEnded { reason: EndReason::Done }, None);

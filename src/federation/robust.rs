@@ -25,7 +25,7 @@ use crate::policy::{Aggregate, AveragingGroup, ParameterAverage};
 pub use crate::scenario::FoldRule;
 
 /// The figures of a fold, in a fixed order.
-pub(super) type Figures = Vec<(&'static str, f64)>;
+pub(super) type RobustMetrics = Vec<(&'static str, f64)>;
 
 impl FoldRule {
     /// Updates left out at either end of so many.
@@ -74,7 +74,7 @@ impl Updates {
     }
 
     /// What the rule makes of them, and what it did.
-    pub fn fold(self, rule: FoldRule) -> (Option<Aggregate>, Figures) {
+    pub fn fold(self, rule: FoldRule) -> (Option<Aggregate>, RobustMetrics) {
         let Updates { parts, updates, clipped, largest } = self;
         let mut figures = vec![("fold_updates", f64::from(updates))];
         let folded = match rule {
@@ -136,7 +136,7 @@ mod tests {
     type Update = (u32, Vec<f32>);
 
     /// What a model of zeros becomes, and the figures.
-    fn fold(rule: FoldRule, updates: &[Update]) -> (Vec<f32>, Figures) {
+    fn fold(rule: FoldRule, updates: &[Update]) -> (Vec<f32>, RobustMetrics) {
         let base = set(&[0.0; N]);
         let all = updates.iter().map(|(weight, values)| {
             let mean = ParameterAverage::one(f64::from(*weight), &base, &set(values)).unwrap();

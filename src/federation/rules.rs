@@ -9,12 +9,12 @@
 
 use super::arrivals::ArrivalRules;
 use super::availability::AvailabilityRules;
-use super::closing::{Closing, ClosingRules, Late};
+use super::closing::{ClosingRules, LatePolicy, RoundClosing};
 use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
 use super::robust::FoldRule;
 use super::snapshot::Cadence;
-use crate::numerics::law::{Law, Shape};
+use crate::numerics::law::{DistributionKind, ScalarDistribution};
 use crate::policy::{CohortRule, Phase, RoundContext};
 use crate::scenario::Together;
 pub use crate::scenario::{
@@ -26,13 +26,13 @@ pub use crate::scenario::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputeRules {
     /// Before the first sample; drawn once per client.
-    pub setup_ms: Law,
+    pub setup_ms: ScalarDistribution,
     /// Per sample pass (a forward and a backward) at slowness 1.
     pub sample_ms: f64,
     /// How many times longer a client takes; drawn once per client.
-    pub slowness: Law,
+    pub slowness: ScalarDistribution,
     /// The same, drawn per client and round.
-    pub jitter: Law,
+    pub jitter: ScalarDistribution,
     /// How many times longer the server takes.
     pub server_slowness: f64,
 }
@@ -40,18 +40,18 @@ pub struct ComputeRules {
 impl ComputeRules {
     /// Work takes no time.
     pub const IDEAL: ComputeRules = ComputeRules {
-        setup_ms: Law::constant(0.0),
+        setup_ms: ScalarDistribution::constant(0.0),
         sample_ms: 0.0,
-        slowness: Law::constant(1.0),
-        jitter: Law::constant(1.0),
+        slowness: ScalarDistribution::constant(1.0),
+        jitter: ScalarDistribution::constant(1.0),
         server_slowness: 1.0,
     };
     /// Phones: FedScale's log-normal alternative, 13.6 ms per sample at the median; and a server of 0.36 ms.
     pub const MOBILE: ComputeRules = ComputeRules {
-        setup_ms: Law::constant(0.0),
+        setup_ms: ScalarDistribution::constant(0.0),
         sample_ms: 13.6,
-        slowness: Law::log_normal(1.0, 0.6),
-        jitter: Law::log_normal(1.0, 0.1),
+        slowness: ScalarDistribution::log_normal(1.0, 0.6),
+        jitter: ScalarDistribution::log_normal(1.0, 0.1),
         server_slowness: 0.026,
     };
 
@@ -65,15 +65,15 @@ impl ComputeRules {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkRules {
     /// A client's download bandwidth; drawn once per client.
-    pub down: Law,
+    pub down: ScalarDistribution,
     /// Its upload bandwidth; drawn once per client.
-    pub up: Law,
+    pub up: ScalarDistribution,
     /// Correlation of the normals that both are read at.
     pub correlation: f64,
     /// A client's round trip in milliseconds; drawn once per client.
-    pub round_trip_ms: Law,
+    pub round_trip_ms: ScalarDistribution,
     /// How many times longer the bytes of one transfer take.
-    pub jitter: Law,
+    pub jitter: ScalarDistribution,
     /// What the server sends to all clients together; they share it fairly.
     pub server_down: f64,
     /// What the server takes from all clients together.
@@ -83,27 +83,27 @@ pub struct LinkRules {
 impl LinkRules {
     /// Frames travel in no time.
     pub const IDEAL: LinkRules = LinkRules {
-        down: Law::constant(f64::INFINITY),
-        up: Law::constant(f64::INFINITY),
+        down: ScalarDistribution::constant(f64::INFINITY),
+        up: ScalarDistribution::constant(f64::INFINITY),
         correlation: 0.0,
-        round_trip_ms: Law::constant(0.0),
-        jitter: Law::constant(1.0),
+        round_trip_ms: ScalarDistribution::constant(0.0),
+        jitter: ScalarDistribution::constant(1.0),
         server_down: f64::INFINITY,
         server_up: f64::INFINITY,
     };
     /// Phones: fitted to FLASH's network table; round trips after turmoil's shape.
     pub const MOBILE: LinkRules = LinkRules {
-        down: Law::log_normal(4.3e6, 0.5),
-        up: Law::log_normal(3.3e6, 0.7),
+        down: ScalarDistribution::log_normal(4.3e6, 0.5),
+        up: ScalarDistribution::log_normal(3.3e6, 0.7),
         correlation: 0.45,
-        round_trip_ms: Law {
-            shape: Shape::Exponential { mean: 50.0 },
+        round_trip_ms: ScalarDistribution {
+            shape: DistributionKind::Exponential { mean: 50.0 },
             scale: 1.0,
             offset: 20.0,
             min: 0.0,
             max: 400.0,
         },
-        jitter: Law::log_normal(1.0, 0.35),
+        jitter: ScalarDistribution::log_normal(1.0, 0.35),
         server_down: f64::INFINITY,
         server_up: f64::INFINITY,
     };
@@ -196,7 +196,7 @@ impl Rules {
         Together {
             secure: self.privacy.secure.is_some(),
             restarts: self.faults.restarts(),
-            late: self.closing.late != Late::Drop,
+            late: self.closing.late != LatePolicy::Drop,
             mixed: self.arrivals != ArrivalRules::Global,
             robust: !self.fold.is_mean(),
             fresh: self.participation.population == Population::Fresh,
@@ -217,7 +217,7 @@ impl Rules {
     }
 
     /// The closing rule of a round of a phase in which so many seats work.
-    pub fn closing_of(&self, phase: &Phase, working: usize) -> Closing {
+    pub fn closing_of(&self, phase: &Phase, working: usize) -> RoundClosing {
         match phase.cohort {
             CohortRule::Sampled => self.closing.of(working, self.participation.over_selection()),
             _ => self.closing.for_everybody().of(working, 1.0),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::error::FederationError;
 use super::holdings::{ClientData, sum};
 use super::rules::{Rules, UnitsSection};
-use super::world::World;
+use super::world::SimulationContext;
 use crate::data::{Shard, units};
 use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
 use crate::quantity::{ClientId, SeatId};
@@ -39,7 +39,7 @@ impl Rules {
     }
 }
 
-impl World {
+impl SimulationContext {
     /// The samples behind a seat.
     pub fn seat_shard(&self, phase: &str, seat: &Participant) -> Shard {
         let holder = self.rules.holder(seat.client);

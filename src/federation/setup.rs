@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::compute::Supplier;
 use super::error::FederationError;
-use super::fleet::Fleet;
+use super::fleet::RemoteRanks;
 use super::frames::Coding;
 use super::holdings::{ClientData, Samples, ShardSource};
 use super::recorded_run::RecordedRun;
 use super::rules::Rules;
 use super::workforce::Workforce;
-use super::world::{Terms, World};
+use super::world::{RunSpec, SimulationContext};
 use crate::data::{Shard, Transform};
 use crate::policy::{Method, ModelFacts, RunContext};
 use crate::quantity::TaskId;
@@ -38,19 +38,19 @@ pub struct Setup {
     /// Who computes.
     pub workers: Workforce,
     /// Other ranks that compute as well. They change no result.
-    pub fleet: Option<Fleet>,
+    pub fleet: Option<RemoteRanks>,
     /// Test mode: workers take jobs out of order and finish late. Changes no result.
     pub shaker: Option<u64>,
     /// Record of all of the run, or of its beginning: results that are not computed again.
     pub recorded: Option<Arc<RecordedRun>>,
     /// What held before, in a run that was forked: one stretch after the other. They are in the past, which is told.
-    pub before: Vec<Stretch>,
+    pub before: Vec<RunSegment>,
 }
 
 /// The terms that held until a task was over.
-pub struct Stretch {
+pub struct RunSegment {
     pub until: TaskId,
-    pub terms: Terms,
+    pub terms: RunSpec,
 }
 
 impl Setup {
@@ -91,21 +91,21 @@ impl Setup {
     }
 }
 
-impl World {
+impl SimulationContext {
     /// The world in which a run begins that is computed, or told as far as its past reaches.
-    pub fn first(setup: &Setup) -> Result<Arc<World>, FederationError> {
-        let mut world = Arc::new(World::new(setup)?);
-        for Stretch { until, terms } in setup.before.iter().rev() {
-            let before = World::of(terms.clone(), world.holdings.clone())?;
+    pub fn first(setup: &Setup) -> Result<Arc<SimulationContext>, FederationError> {
+        let mut world = Arc::new(SimulationContext::new(setup)?);
+        for RunSegment { until, terms } in setup.before.iter().rev() {
+            let before = SimulationContext::of(terms.clone(), world.holdings.clone())?;
             let next = Some((*until, world));
-            world = Arc::new(World { next, ..before });
+            world = Arc::new(SimulationContext { next, ..before });
         }
         Ok(world)
     }
 
     /// The world of a run in which the same holds all along.
-    pub fn new(setup: &Setup) -> Result<World, FederationError> {
-        let terms = Terms {
+    pub fn new(setup: &Setup) -> Result<SimulationContext, FederationError> {
+        let terms = RunSpec {
             rules: setup.rules.clone(),
             name: setup.name.clone(),
             method: Arc::clone(&setup.method),
@@ -120,6 +120,6 @@ impl World {
             shards: setup.shards.clone(),
             test_transform: Arc::clone(&setup.test_transform),
         };
-        World::of(terms, ClientData::Samples(samples))
+        SimulationContext::of(terms, ClientData::Samples(samples))
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::compute::Supplier;
-use super::conductor::{Conductor, RunEnd};
-use super::devices::Devices;
+use super::conductor::{EventLoop, RunEnd};
+use super::devices::WorkerPool;
 use super::error::FederationError;
 use super::guard::guard;
 use super::interrupt::Interrupt;
 use super::server::ServerMachine;
 use super::setup::Setup;
 use super::sink::{EventSink, ProfileSink};
-use super::world::World;
+use super::world::SimulationContext;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// Runs a federation to its end on the calling thread, with workers beside it.
@@ -29,7 +29,7 @@ pub fn simulate(
     profile: Box<dyn ProfileSink>,
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
-    let world = World::first(&setup)?;
+    let world = SimulationContext::first(&setup)?;
     let supplier = setup.supplier();
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     const STEP: &str = "be set up";
@@ -37,17 +37,17 @@ pub fn simulate(
         .map_err(|message| FederationError::Panicked { step: STEP, message })?
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let labs = setup.workers.labs(&setup.lab)?;
-    let devices = Devices::start(labs, setup.shaker, profile, setup.fleet)?;
+    let devices = WorkerPool::start(labs, setup.shaker, profile, setup.fleet)?;
     let server = ServerMachine::new(Arc::clone(&world), supplier.clone(), Some(policy));
     walk(world, supplier, server, devices, sink, interrupt)
 }
 
 /// Walks a run to its end.
 pub(super) fn walk(
-    world: Arc<World>,
+    world: Arc<SimulationContext>,
     supplier: Supplier,
     server: ServerMachine,
-    devices: Devices,
+    devices: WorkerPool,
     sink: Box<dyn EventSink>,
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
@@ -57,6 +57,6 @@ pub(super) fn walk(
         built.expect("a runtime without input and output asks the system for nothing")
     };
     actix::System::with_tokio_rt(runtime).block_on(async move {
-        Conductor::new(world, supplier, server, sink, devices, interrupt).run().await
+        EventLoop::new(world, supplier, server, sink, devices, interrupt).run().await
     })
 }

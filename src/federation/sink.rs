@@ -100,11 +100,11 @@ impl ProfileSink for () {
 
 /// Keeps everything in memory, for tests and small programs. Clones share what was kept.
 #[derive(Clone, Default)]
-pub struct Memory {
+pub struct MemorySink {
     kept: std::sync::Arc<parking_lot::Mutex<(Vec<Entry>, Journal)>>,
 }
 
-impl Memory {
+impl MemorySink {
     /// All entries so far.
     pub fn entries(&self) -> Vec<Entry> {
         self.kept.lock().0.clone()
@@ -116,7 +116,7 @@ impl Memory {
     }
 }
 
-impl EventSink for Memory {
+impl EventSink for MemorySink {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let mut kept = self.kept.lock();
         kept.1.push(entry);

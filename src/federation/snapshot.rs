@@ -66,7 +66,7 @@ pub struct Snapshot {
     /// it is.
     pub clients: Vec<(ClientId, Body)>,
     /// What seats in `out` were sent.
-    pub downs: Vec<KeptDown>,
+    pub downs: Vec<SavedDownload>,
     /// Uploads so far that could not be lifted.
     pub unlifted: Vec<(Round, SeatId)>,
     /// Seats that are computed again.
@@ -85,7 +85,7 @@ pub struct PendingParticipant {
 
 /// A Down as its receivers got it.
 #[derive(Clone, Debug)]
-pub struct KeptDown {
+pub struct SavedDownload {
     /// Without what it names.
     pub body: Body,
     /// What it names.
@@ -95,13 +95,13 @@ pub struct KeptDown {
 /// The Downs of these seats, shared ones once.
 pub(super) fn keep_downs(
     out: &BTreeMap<(Round, SeatId), Arc<SentDownload>>,
-) -> (Vec<KeptDown>, Vec<PendingParticipant>) {
+) -> (Vec<SavedDownload>, Vec<PendingParticipant>) {
     let (mut downs, mut seats) = (Vec::new(), Vec::with_capacity(out.len()));
     let mut known: BTreeMap<*const SentDownload, usize> = BTreeMap::new();
     for ((round, seat), sent) in out {
         let down = *known.entry(Arc::as_ptr(sent)).or_insert_with(|| {
             let (body, assets) = (sent.message.body(), sent.message.assets.clone());
-            downs.push(KeptDown { body, assets });
+            downs.push(SavedDownload { body, assets });
             downs.len() - 1
         });
         seats.push(PendingParticipant { round: *round, seat: *seat, down });

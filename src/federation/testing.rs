@@ -31,7 +31,7 @@ fn layout() -> MessageSpec {
 }
 
 /// The ids that were folded, in seat order.
-pub(super) struct Heard(Vec<f32>);
+pub(super) struct AggregatedIds(Vec<f32>);
 
 struct Silent;
 
@@ -47,7 +47,7 @@ impl Predictor for Silent {
 
 impl Method for Echo {
     fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        Ok(Box::new(Heard(vec![])))
+        Ok(Box::new(AggregatedIds(vec![])))
     }
     fn profile(&self) -> MethodProfile {
         MethodProfile::default()
@@ -83,7 +83,7 @@ impl Method for Remembering {
     }
 }
 
-impl Server for Heard {
+impl Server for AggregatedIds {
     fn broadcast(
         &mut self,
         _: &RoundContext,

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::client::{ClientMachine, ClientMemory, train_together};
 use super::compute::Supplier;
-use super::conductor::Conductor;
-use super::devices::Devices;
+use super::conductor::EventLoop;
+use super::devices::WorkerPool;
 use super::effect::Effect;
 use super::envelope::{Envelope, Message, Pending};
 use super::event::Event;
@@ -20,12 +20,15 @@ use super::queue::{ActorId, EventClass, EventQueue};
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
 use super::testing::{number, seat, setup};
-use super::{FederationError, Interrupt, Memory};
+use super::{FederationError, Interrupt, MemorySink};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::UploadMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
-fn server(world: &Arc<super::world::World>, lab: &crate::policy::RunContext) -> ServerMachine {
+fn server(
+    world: &Arc<super::world::SimulationContext>,
+    lab: &crate::policy::RunContext,
+) -> ServerMachine {
     let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
     ServerMachine::new(Arc::clone(world), Supplier::Workers, Some(policy))
 }
@@ -36,7 +39,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
         Known(Message),
         Pending(Pending),
     }
-    let world = Arc::new(super::world::World::new(&setup).expect("possible"));
+    let world = Arc::new(super::world::SimulationContext::new(&setup).expect("possible"));
     let mut server = server(&world, &setup.lab);
     let mut clients = BTreeMap::new();
     let mut queue = EventQueue::default();
@@ -47,16 +50,16 @@ fn drive(setup: super::Setup) -> Vec<Event> {
         for effect in effects {
             match effect {
                 Effect::Record(event, _) => events.push(event),
-                Effect::Tell(Envelope { at, class, to, message }) => {
+                Effect::Deliver(Envelope { at, class, to, message }) => {
                     queue.push(at, class, to, Upcoming::Known(message));
                 }
-                Effect::Await { at, class, to, pending } => {
+                Effect::DeliverResult { at, class, to, pending } => {
                     queue.push(at, class, to, Upcoming::Pending(pending));
                 }
                 Effect::Send(journey) => network.send(now, journey, &mut |frame| {
                     queue.push(frame.at, frame.class, frame.to, Upcoming::Known(frame.message));
                 }),
-                Effect::Post(_, work) => work.run(&setup.lab),
+                Effect::Submit(_, work) => work.run(&setup.lab),
                 Effect::Train { at, to, job, pending, .. } => {
                     train_together(&world, &setup.lab, vec![*job]);
                     queue.push(
@@ -66,12 +69,12 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                         Upcoming::Pending(pending),
                     );
                 }
-                Effect::Plan(..)
-                | Effect::DropOut(_)
-                | Effect::Confused(..)
-                | Effect::Learnt(..)
-                | Effect::Turn(_)
-                | Effect::Keep(_) => {}
+                Effect::GroupPacks(..)
+                | Effect::LeavePack(_)
+                | Effect::RecordConfusion(..)
+                | Effect::RecordModel(..)
+                | Effect::SwitchContext(_)
+                | Effect::TakeSnapshot(_) => {}
                 Effect::End(end) => {
                     end.expect("ends well");
                     assert!(clients.values().all(ClientMachine::is_idle), "all work is over");
@@ -110,7 +113,7 @@ fn machines_run_without_actors_and_give_the_same_events() {
     let names: Vec<&str> = driven.iter().map(Event::name).collect();
     let count = |name| names.iter().filter(|n| **n == name).count();
     assert_eq!((count("round_closed"), count("trained"), count("frame_charged")), (4, 12, 24));
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let sink = Box::new(memory.clone());
     super::simulate(setup(rules), sink, Box::new(()), Interrupt::default()).expect("ends well");
     let simulated: Vec<Event> = memory.entries().into_iter().map(|entry| entry.event).collect();
@@ -121,7 +124,7 @@ fn machines_run_without_actors_and_give_the_same_events() {
 fn an_unchanged_model_is_not_tested_twice() {
     let rules = Rules { clients: 1, rounds: 1, curve: Curve::Round, ..Rules::default() };
     let setup = setup(rules);
-    let world = Arc::new(super::world::World::new(&setup).expect("possible"));
+    let world = Arc::new(super::world::SimulationContext::new(&setup).expect("possible"));
     assert_eq!(super::evaluation::blocks(&world, 5).len(), 3, "blocks of one task");
     let evaluated = |e: &&Event| e.name() == "evaluated";
     assert_eq!(drive(setup).iter().filter(evaluated).count(), 4);
@@ -130,15 +133,15 @@ fn an_unchanged_model_is_not_tested_twice() {
 #[test]
 fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     let setup = setup(Rules::default());
-    let world = Arc::new(super::world::World::new(&setup).expect("possible"));
-    let memory = Memory::default();
+    let world = Arc::new(super::world::SimulationContext::new(&setup).expect("possible"));
+    let memory = MemorySink::default();
     let devices =
-        Devices::start(vec![setup.lab.clone()], None, Box::new(()), None).expect("starts");
+        WorkerPool::start(vec![setup.lab.clone()], None, Box::new(()), None).expect("starts");
     let sink = memory.clone();
     let error = actix::System::new()
         .block_on(async move {
             let server = server(&world, &setup.lab);
-            let mut conductor = Conductor::new(
+            let mut conductor = EventLoop::new(
                 world,
                 Supplier::Workers,
                 server,
@@ -164,7 +167,7 @@ proptest! {
             .prop_shuffle()
     ) {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
-        let world = super::world::World::new(&setup).expect("possible");
+        let world = super::world::SimulationContext::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
         let (fold, mut folded) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
         let place_of_all = super::layouts::SpecKey { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
@@ -173,7 +176,7 @@ proptest! {
                 let seat = seat(&setup, *place as u32);
                 let counts = Default::default();
                 let exchange = Exchange::new(&world, (&seat.view, seat.role), place_of_all, counts);
-                fold.lift(Upload {
+                fold.transform_upload(Upload {
                     meta: UploadMeta::timely(seat, Round(0)),
                     sent: Arc::clone(&sent),
                     body: number(*place as f32).body(),

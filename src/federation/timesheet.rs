@@ -139,9 +139,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<Span>>>);
+    struct SpanLog(Arc<Mutex<Vec<Span>>>);
 
-    impl ProfileSink for Kept {
+    impl ProfileSink for SpanLog {
         fn record(&mut self, span: &Span) {
             self.0.lock().push(*span);
         }
@@ -150,7 +150,7 @@ mod tests {
     /// A run that is interrupted does not wait for its workers' last batches.
     #[test]
     fn a_long_job_is_handed_over_at_once() {
-        let kept = Kept::default();
+        let kept = SpanLog::default();
         let profile: SharedProfile = Arc::new(Mutex::new(Box::new(kept.clone())));
         let mut sheet = Timesheet::new(Some(0), &profile);
         sheet.note(JobKind::Train, 0, LONG - 1);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_worker_s_spans_add_up_to_its_life() {
-        let kept = Kept::default();
+        let kept = SpanLog::default();
         let profile: SharedProfile = Arc::new(Mutex::new(Box::new(kept.clone())));
         let born = Instant::now();
         let mut sheet = Timesheet::new(Some(0), &profile);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::arrivals::{ArrivalRules, Arrivals, Moment};
 use super::availability::{Availability, AvailabilityPattern, Cohort};
 use super::clock::Clock;
-use super::closing::Late;
+use super::closing::LatePolicy;
 use super::error::FederationError;
 use super::exchange::Exchange;
 use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
@@ -26,7 +26,7 @@ use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
 /// What is known of a run whether it is computed or only sized.
 #[derive(Clone)]
-pub struct Terms {
+pub struct RunSpec {
     /// Who is asked, how long things take, what fails.
     pub rules: Rules,
     /// The method's name.
@@ -45,7 +45,7 @@ pub struct Terms {
 }
 
 /// What the actors of a run share.
-pub(super) struct World {
+pub(super) struct SimulationContext {
     pub rules: Rules,
     pub name: String,
     pub method: Arc<dyn Method>,
@@ -63,13 +63,13 @@ pub(super) struct World {
     pub holdings: ClientData,
     pub layouts: SpecCache,
     /// What holds once this task is over, where that is something else.
-    pub next: Option<(TaskId, Arc<World>)>,
+    pub next: Option<(TaskId, Arc<SimulationContext>)>,
 }
 
-impl World {
+impl SimulationContext {
     /// A world in which these terms hold.
-    pub fn of(terms: Terms, holdings: ClientData) -> Result<World, FederationError> {
-        let Terms { rules, name, method, curriculum, training, facts, coding, charged } = terms;
+    pub fn of(terms: RunSpec, holdings: ClientData) -> Result<SimulationContext, FederationError> {
+        let RunSpec { rules, name, method, curriculum, training, facts, coding, charged } = terms;
         let tasks = curriculum.tasks.len();
         if let Some(drawn) = holdings.drawn()
             && (drawn.len() != tasks || drawn.iter().any(|n| *n != rules.clients as usize))
@@ -95,7 +95,7 @@ impl World {
                 Capability::MixedTasks,
                 "be of different tasks",
             ),
-            (rules.closing.late != Late::Drop, Capability::LateUpdates, "be folded late"),
+            (rules.closing.late != LatePolicy::Drop, Capability::LateUpdates, "be folded late"),
         ] {
             if let (true, Some(why)) = (asked, check_capability(&*method, &facts, service)) {
                 let what = format!("uploads of `{name}` cannot {what}: {why}");
@@ -119,7 +119,7 @@ impl World {
         let by_data = matches!(rules.availability.pattern, AvailabilityPattern::ByData { .. });
         let asked = holdings.drawn().filter(|_| by_data).map_or(0, |_| rules.clients);
         let samples = (0..asked).map(samples).collect();
-        Ok(World {
+        Ok(SimulationContext {
             arrivals: Arrivals::new(rules.arrivals.clone(), rules.seed, rules.clients, tasks),
             availability: Availability::new(rules.availability.clone(), rules.seed, samples),
             clock: Clock::new(rules.compute.clone(), rules.seed),

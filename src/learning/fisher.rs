@@ -49,13 +49,13 @@ const NUMBERS: usize = 1 << 24;
 
 /// A sum over samples, or over mini-batches, for every number that trains; zero for rows that do not.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Diagonal {
+pub struct FisherDiagonal {
     by_name: BTreeMap<Arc<str>, Vec<f64>>,
     /// How many samples, or mini-batches.
     pub terms: u64,
 }
 
-impl Diagonal {
+impl FisherDiagonal {
     /// The sums of a parameter, flat; all of its rows.
     pub fn of(&self, name: &str) -> Option<&[f64]> {
         self.by_name.get(name).map(Vec::as_slice)
@@ -77,7 +77,7 @@ impl Diagonal {
 pub struct FisherPass {
     network: Classifier,
     form: FisherForm,
-    sum: Diagonal,
+    sum: FisherDiagonal,
 }
 
 impl FisherPass {
@@ -100,7 +100,7 @@ impl FisherPass {
             FisherForm::Batches => Classifier::pack(backbone, received, rows)?,
             _ => Classifier::evaluating(backbone, received, rows)?,
         };
-        let mut sum = Diagonal::default();
+        let mut sum = FisherDiagonal::default();
         for (name, _) in network.variables() {
             let numbers = parameters.get(name).map_or(0, |whole| whole.values.len());
             sum.by_name.insert(Arc::clone(name), vec![0.0; numbers]);
@@ -190,7 +190,7 @@ impl FisherPass {
     }
 
     /// What was added up.
-    pub fn finish(self) -> Diagonal {
+    pub fn finish(self) -> FisherDiagonal {
         self.sum
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Result, Tensor};
 
 use super::LearningError;
-use crate::model::{LinearLayer, Tap, ops};
+use crate::model::{InputHook, LinearLayer, ops};
 use crate::numerics::regression_mean::Moments;
 use crate::numerics::symmetric::Symmetric;
 
@@ -78,7 +78,7 @@ impl InputMoments {
     }
 }
 
-impl Tap for InputMoments {
+impl InputHook for InputMoments {
     fn input(&self, block: usize, layer: LinearLayer, x: &Tensor) -> Result<()> {
         self.add(layer.weight(block), x)
     }

@@ -53,8 +53,8 @@ pub use local_training::{
     MemberData, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };
 pub use metrics::{AccuracyMatrix, ClientTaskAccuracies};
-pub use optimiser::{Moments, Optimiser, OptimiserConfig, OptimiserState, Schedule};
+pub use optimiser::{Moments, OptimiserConfig, OptimiserState, Optimizer, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
-pub use slot_answers::Asked;
+pub use slot_answers::PredictionTask;
 pub use teacher::Teacher;
 pub use whole_gradient::whole_gradient;

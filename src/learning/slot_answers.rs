@@ -24,7 +24,7 @@ use super::evaluation::{Tally, argmax, tally_batch};
 
 /// What is asked about a batch of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum PredictionTask {
     /// Which of the rows seen each is of; its label is right.
     Plainly,
     /// Which row of the slot that has these, which the model is told; the label is right.
@@ -38,7 +38,7 @@ pub enum Asked {
     },
 }
 
-impl Asked {
+impl PredictionTask {
     /// Counts a batch of scores `(b, rows in scope)`: those of the slot where it is told, or of all rows seen.
     ///
     /// # Errors
@@ -51,9 +51,9 @@ impl Asked {
     ) -> Result<(), LearningError> {
         let seen = tally.total.len();
         let (rows, images) = match self {
-            Asked::Plainly => return tally_batch(tally, scores, labels, 0..seen),
-            Asked::InSlot(own) => (own.clone(), labels.len()),
-            Asked::InSlots { rows, .. } => (0..seen, rows.len()),
+            PredictionTask::Plainly => return tally_batch(tally, scores, labels, 0..seen),
+            PredictionTask::InSlot(own) => (own.clone(), labels.len()),
+            PredictionTask::InSlots { rows, .. } => (0..seen, rows.len()),
         };
         if scores.dims() != [images, rows.len()] || rows.end > seen || images != labels.len() {
             return Err(LearningError::Shape(format!(
@@ -63,13 +63,13 @@ impl Asked {
         }
         let scores = scores.to_dtype(DType::F32)?.to_vec2::<f32>()?;
         match self {
-            Asked::Plainly => {}
-            Asked::InSlot(own) => {
+            PredictionTask::Plainly => {}
+            PredictionTask::InSlot(own) => {
                 for (scores, label) in scores.iter().zip(labels) {
                     tally.count_of_slot(own, scores, *label);
                 }
             }
-            Asked::InSlots { open, rows } => {
+            PredictionTask::InSlots { open, rows } => {
                 for (scores, rows) in scores.iter().zip(rows) {
                     tally.count_in_slots(open, scores, rows);
                 }
@@ -135,7 +135,7 @@ mod tests {
                 .collect();
             let all = Tensor::from_vec(scores, (200, 9), &Device::Cpu)?;
             let rows = labels.iter().map(|label| vec![*label]).collect();
-            let asked = Asked::InSlots { open: Arc::clone(&open), rows };
+            let asked = PredictionTask::InSlots { open: Arc::clone(&open), rows };
             asked.tally(&mut tally, &all, &labels)?;
             let right: u64 = tally.correct[own.clone()].iter().sum();
             let within = tally.within[&(own.start as u32)];
@@ -144,7 +144,7 @@ mod tests {
             // With the slot told, all answers are those within it.
             let mut told = Tally::new(9);
             let scores = all.narrow(1, own.start, own.len())?;
-            Asked::InSlot(own.clone()).tally(&mut told, &scores, &labels)?;
+            PredictionTask::InSlot(own.clone()).tally(&mut told, &scores, &labels)?;
             assert_eq!(told.within[&(own.start as u32)], within);
             assert_eq!(told.correct.iter().sum::<u64>(), within);
         }
@@ -171,13 +171,13 @@ mod tests {
     #[test]
     fn scores_of_another_shape_are_refused() -> Result<(), LearningError> {
         let scores = Tensor::zeros((1, 3), DType::F32, &Device::Cpu)?;
-        let refused = |asked: Asked, labels: &[u32]| {
+        let refused = |asked: PredictionTask, labels: &[u32]| {
             asked.tally(&mut Tally::new(9), &scores, labels).expect_err("misfits").to_string()
         };
-        assert!(refused(Asked::InSlot(0..2), &[0]).contains("rows 0..2 of 9"));
+        assert!(refused(PredictionTask::InSlot(0..2), &[0]).contains("rows 0..2 of 9"));
         let open = [0..3, 6..9].into();
-        let every = Asked::InSlots { open, rows: vec![vec![0]] };
+        let every = PredictionTask::InSlots { open, rows: vec![vec![0]] };
         assert!(refused(every, &[0]).contains("rows 0..9 of 9"));
-        Asked::InSlot(6..9).tally(&mut Tally::new(9), &scores, &[7])
+        PredictionTask::InSlot(6..9).tally(&mut Tally::new(9), &scores, &[7])
     }
 }

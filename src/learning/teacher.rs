@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 
 use super::{Classifier, LearningError, PackBatch};
 use crate::data::Batch;
-use crate::model::{Backbone, HeadKind, ModelError, Norms, ParameterSet};
+use crate::model::{Backbone, BatchNormMode, HeadKind, ModelError, ParameterSet};
 
 /// A model that answers for some head rows and never learns: its answers are plain numbers, through which no gradient
 /// passes.
@@ -29,7 +29,7 @@ impl Teacher {
         backbone: &Arc<Backbone>,
         parameters: &ParameterSet,
         rows: Range<usize>,
-        norms: Option<Norms>,
+        norms: Option<BatchNormMode>,
     ) -> Result<Teacher, ModelError> {
         let rows = rows.start..rows.end.min(head_rows_of(parameters));
         let model = match norms {
@@ -129,7 +129,7 @@ mod tests {
         let head: ParameterSet =
             [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect();
         let batch = batch(&[1.0, 2.0, 0.0, -1.0]);
-        for norms in [None, Some(Norms::Batch)] {
+        for norms in [None, Some(BatchNormMode::Batch)] {
             let told = |rows| {
                 let teacher = Teacher::new(&backbone(), &head, rows, norms).unwrap();
                 (teacher.rows(), teacher.answers(&batch, &Device::Cpu).unwrap())
@@ -146,7 +146,7 @@ mod tests {
         let module = ModuleShape { hidden: 4, output: 3, residual: Residual::Identity };
         let shape = NetworkShape { features: 2, module: Some(module), head_hidden: 4, classes: 3 };
         let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
-        for (norms, alike) in [(None, true), (Some(Norms::Batch), false)] {
+        for (norms, alike) in [(None, true), (Some(BatchNormMode::Batch), false)] {
             let teacher = Teacher::new(&backbone(), &parameters, 0..3, norms).unwrap();
             let answers = |values: &[f32]| teacher.answers(&batch(values), &Device::Cpu).unwrap();
             let apart = [answers(&[1.0, -0.5]), answers(&[0.2, 0.8])].concat();

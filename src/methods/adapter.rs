@@ -11,7 +11,7 @@
 //! classes. Messages are FedAvg's; clients keep nothing between rounds.
 
 use super::HeadForm;
-use super::averaged::Weights;
+use super::averaged::ClientWeighting;
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use crate::model::HeadKind;
@@ -32,8 +32,8 @@ struct AdapterKeys {
     #[key(default = 0.1, at_least = 0.0, below = 1.0, source = "STSA")]
     dropout: f64,
     /// Weight of a client in the mean.
-    #[key(default = Weights::Uniform, source = "the public code of STSA: plain mean")]
-    weights: Weights,
+    #[key(default = ClientWeighting::Uniform, source = "the public code of STSA: plain mean")]
+    weights: ClientWeighting,
     /// Head rows in messages.
     #[key(default = HeadForm::Growing, source = "STSA: the classes of its one task")]
     head: HeadForm,

@@ -17,9 +17,9 @@
 
 use clap::ValueEnum;
 
-use super::averaged::Closing;
+use super::averaged::ClosedRound;
 use super::class_statistics::{
-    CovarianceForm, DescribesClasses, Descriptions, KeptFor, Omega, Prototypes, Rebalance,
+    CovarianceForm, DescribesClasses, Descriptions, GaussianLifetime, Omega, Prototypes, Rebalance,
     RebalanceLoss, Rebalancing, Spread,
 };
 use super::entry::MethodEntry;
@@ -83,8 +83,8 @@ pub struct Ccvr {
     #[key(default = 2, source = "code; the paper's formula takes 1", at_least = 1.0)]
     pub min_samples: u32,
     /// Time for which Gaussians of the current task are kept.
-    #[key(default = KeptFor::Round, source = CODE)]
-    pub memory: KeptFor,
+    #[key(default = GaussianLifetime::Round, source = CODE)]
+    pub memory: GaussianLifetime,
     /// Rounds of a task after which the head is calibrated.
     #[key(default = Calibrated::EveryRound, source = "code; once in the paper")]
     pub calibrated: Calibrated,
@@ -187,7 +187,7 @@ impl ServerUpdate<Prototypes> for Ccvr {
     fn server_update(
         &self,
         memory: &mut Prototypes,
-        Closing { folded, round, .. }: Closing<'_>,
+        ClosedRound { folded, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         memory.take(&folded, self.memory, round.period.view.rows.clone())?;
@@ -205,7 +205,7 @@ impl ServerUpdate<Prototypes> for Ccvr {
         if self.is_due(round) { self.calibration.work(model, &round.period.view) } else { 0.0 }
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.calibration.is_on() {
             true => Restriction::against(
                 &[Capability::MixedTasks],

@@ -26,7 +26,10 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Base, Begun, Cut, Direction, Memory, Parameters, Requirement, Weights};
+use super::averaged::{
+    Averager, ClientWeighting, LatestTask, Parameters, Requirement, RowPurpose, RowSelection,
+    ServerState,
+};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::powder::{Powder, PowderConfig};
@@ -142,7 +145,7 @@ impl CodaPrompt {
                 ("attention_softmax", self.attention_softmax),
                 ("orthogonal", self.orthogonal != Orthogonal::Task),
                 ("components", self.components != PoolForm::Fixed),
-                ("weights", weights != Weights::BySamples),
+                ("weights", weights != ClientWeighting::BySamples),
                 ("head", head != HeadForm::Fixed),
             ],
         };
@@ -205,9 +208,9 @@ impl CodaPrompt {
 
 impl AveragingMethod for CodaPrompt {
     type State = ();
-    type Memory = Begun;
+    type Memory = LatestTask;
 
-    fn parts(&self) -> Parts<'_, (), Begun> {
+    fn parts(&self) -> Parts<'_, (), LatestTask> {
         self.base()
     }
 }
@@ -257,14 +260,14 @@ impl Adaptation for CodaPrompt {
         vec![prompted::blocks(), each, orthogonal]
     }
 
-    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+    fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         let own = self.own_rows(query.model, query.task());
         let pool = match (query.direction, self.components) {
-            (Direction::Up, _) if query.model.form == WireForm::Lean => own,
-            (Direction::Inference, _) | (_, PoolForm::Growing) => 0..own.end,
+            (RowPurpose::Up, _) if query.model.form == WireForm::Lean => own,
+            (RowPurpose::Inference, _) | (_, PoolForm::Growing) => 0..own.end,
             (_, PoolForm::Fixed) => 0..self.sizes.pool as usize,
         };
-        Cut { pool, ..query.rows(query.view.rows.clone()) }
+        RowSelection { pool, ..query.rows(query.view.rows.clone()) }
     }
 
     fn prompting(
@@ -298,7 +301,7 @@ impl Adaptation for CodaPrompt {
 
 impl CodaPrompt {
     /// Returns the parts of FedAvg upon these components.
-    pub(super) fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
+    pub(super) fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         self.prompted.base(self)
     }
 
@@ -321,7 +324,7 @@ impl CodaPrompt {
 impl Recipe for CodaPrompt {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         match self.ownership {
-            Ownership::Task => Arc::new(Base::new(self.clone(), facts)),
+            Ownership::Task => Arc::new(Averager::new(self.clone(), facts)),
             Ownership::Slot => Arc::new(self.side_by_side(facts)),
         }
     }

@@ -19,14 +19,14 @@ use std::ops::Range;
 
 use clap::ValueEnum;
 
-use super::averaged::{Client, Learnt, OldLogits, Requirement, one_by_one};
+use super::averaged::{OldLogits, PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::er::remembering;
 use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload,
 };
-use super::replay::{Buffer, Memory, Replay, Terms, learn, note_again};
+use super::replay::{Buffer, Replay, ReplayMemory, Terms, learn, note_again};
 use crate::data::TaskView;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Keys};
@@ -44,7 +44,7 @@ pub enum Columns {
 
 /// Time at which logits are noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum NotedAt {
+pub enum LogitTiming {
     /// At the step in which a sample is stored.
     Stream,
     /// After a client's last round of a task, in evaluation mode.
@@ -70,8 +70,8 @@ pub struct Der {
     #[key(default = Columns::Stored, source = "all: Buzzega et al.; seen: fed-mammoth")]
     pub columns: Columns,
     /// Time at which the logits of a sample are stored.
-    #[key(default = NotedAt::Stream, source = "Buzzega et al.")]
-    pub logits: NotedAt,
+    #[key(default = LogitTiming::Stream, source = "Buzzega et al.")]
+    pub logits: LogitTiming,
 }
 
 impl Der {
@@ -90,11 +90,11 @@ impl Der {
 }
 
 impl AveragingMethod for Der {
-    type State = Memory;
+    type State = ReplayMemory;
     type Memory = ();
 
     /// Rows of all outputs that are noted.
-    fn parts(&self) -> Parts<'_, Memory, ()> {
+    fn parts(&self) -> Parts<'_, ReplayMemory, ()> {
         let trains = match self.columns {
             Columns::Stored => TrainedRows::Seen,
             Columns::All | Columns::Seen => TrainedRows::Carried,
@@ -103,21 +103,21 @@ impl AveragingMethod for Der {
     }
 }
 
-impl LocalUpdate<Memory> for Der {
+impl LocalUpdate<ReplayMemory> for Der {
     fn client_update(
         &self,
-        training: &LocalTraining<'_, Memory>,
-        pack: &mut [Client<'_, Memory>],
-    ) -> Result<Learnt, PolicyError> {
+        training: &LocalTraining<'_, ReplayMemory>,
+        pack: &mut [PackClient<'_, ReplayMemory>],
+    ) -> Result<PackResult, PolicyError> {
         let ClientContext { model, shared, lab } = training.context;
-        Ok(one_by_one(pack, |member| {
+        Ok(train_sequentially(pack, |member| {
             let view = &member.seat.view;
             let rows = shared.trained_rows(model, view);
             let noted = rows.len();
-            let notes = (self.logits == NotedAt::Stream && self.alpha > 0.0).then_some(noted);
+            let notes = (self.logits == LogitTiming::Stream && self.alpha > 0.0).then_some(noted);
             let replay = Replay { buffer: self.buffer, terms: self.terms(rows, view), notes };
             let trained = learn(training, &replay, member)?;
-            if self.logits == NotedAt::End && self.alpha > 0.0 {
+            if self.logits == LogitTiming::End && self.alpha > 0.0 {
                 let (rows, memory) = (view.rows.clone(), &mut member.state);
                 note_again(memory, rows, (&trained.parameters, noted), lab)?;
             }

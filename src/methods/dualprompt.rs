@@ -19,7 +19,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::averaged::{Begun, Cut, Direction, Memory, Parameters, Requirement};
+use super::averaged::{LatestTask, Parameters, Requirement, RowPurpose, RowSelection, ServerState};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
@@ -96,16 +96,16 @@ impl DualPrompt {
     }
 
     /// Returns the parts of FedAvg upon these prefixes.
-    pub(super) fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
+    pub(super) fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         self.prompted.base(self)
     }
 }
 
 impl AveragingMethod for DualPrompt {
     type State = ();
-    type Memory = Begun;
+    type Memory = LatestTask;
 
-    fn parts(&self) -> Parts<'_, (), Begun> {
+    fn parts(&self) -> Parts<'_, (), LatestTask> {
         self.base()
     }
 }
@@ -147,17 +147,17 @@ impl Adaptation for DualPrompt {
     }
 
     /// Lean messages carry one expert, and lean downloads the head rows of its task alone.
-    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+    fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         let (own, lean) = (query.view.rows.clone(), query.model.form == WireForm::Lean);
-        let only_trained = lean && query.direction == Direction::Down;
+        let only_trained = lean && query.direction == RowPurpose::Down;
         let head = if only_trained { own } else { query.rows(own).head };
         let expert = self.expert(query.task());
         let pool = match query.direction {
-            Direction::Inference => self.candidates(query.task()),
+            RowPurpose::Inference => self.candidates(query.task()),
             _ if lean => expert..expert + 1,
             _ => 0..self.pool as usize,
         };
-        Cut { head, pool, only_trained }
+        RowSelection { head, pool, only_trained }
     }
 
     fn prompting(

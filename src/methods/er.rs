@@ -10,11 +10,11 @@
 //! comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay takes
 //! part in the moments of batch norms.
 
-use super::averaged::{Client, Learnt, Requirement, one_by_one};
+use super::averaged::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};
-use super::replay::{Buffer, Memory, Replay, Terms, learn};
+use super::replay::{Buffer, Replay, ReplayMemory, Terms, learn};
 use crate::policy::PolicyError;
 use crate::scenario::reader::Keys;
 
@@ -40,22 +40,22 @@ pub(super) fn remembering(buffer: Buffer) -> Vec<Requirement> {
 }
 
 impl AveragingMethod for Er {
-    type State = Memory;
+    type State = ReplayMemory;
     type Memory = ();
 
     /// Remembered samples move rows of all classes seen.
-    fn parts(&self) -> Parts<'_, Memory, ()> {
+    fn parts(&self) -> Parts<'_, ReplayMemory, ()> {
         Parts { trains: TrainedRows::Seen, local: self, ..self.fedavg.base() }
     }
 }
 
-impl LocalUpdate<Memory> for Er {
+impl LocalUpdate<ReplayMemory> for Er {
     fn client_update(
         &self,
-        training: &LocalTraining<'_, Memory>,
-        pack: &mut [Client<'_, Memory>],
-    ) -> Result<Learnt, PolicyError> {
-        Ok(one_by_one(pack, |member| {
+        training: &LocalTraining<'_, ReplayMemory>,
+        pack: &mut [PackClient<'_, ReplayMemory>],
+    ) -> Result<PackResult, PolicyError> {
+        Ok(train_sequentially(pack, |member| {
             let view = &member.seat.view;
             let (new, old) = (self.fedavg.old_logits.rows(view), 0..view.seen());
             let terms = Terms { new, old, joint: self.joint, alpha: 0.0, compared: 0, beta: 1.0 };

@@ -22,7 +22,7 @@ mod objective;
 
 use clap::ValueEnum;
 
-use super::averaged::{Begun, Client, CrossEntropy, Objective};
+use super::averaged::{CrossEntropy, LatestTask, Objective, PackClient};
 use super::coda_prompt::{self, CodaPrompt, ComponentSizes, Orthogonal};
 use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
@@ -119,10 +119,10 @@ impl From<FedCPromptTable> for FedCPrompt {
 
 impl AveragingMethod for FedCPrompt {
     type State = ();
-    type Memory = Begun;
+    type Memory = LatestTask;
 
     /// Everything but the loss is CODA-Prompt's.
-    fn parts(&self) -> Parts<'_, (), Begun> {
+    fn parts(&self) -> Parts<'_, (), LatestTask> {
         Parts { local: self, ..self.coda.base() }
     }
 }
@@ -131,14 +131,14 @@ impl LocalUpdate<()> for FedCPrompt {
     fn objective(
         &self,
         &ClientContext { model, lab, .. }: &ClientContext<'_>,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         Ok(match self.c2l.form {
             C2lForm::Off => Box::new(CrossEntropy),
-            C2lForm::Prompt => Box::new(objective::OfPrompts::new(self, model, pack, lab)?),
+            C2lForm::Prompt => Box::new(objective::PromptContrast::new(self, model, pack, lab)?),
             C2lForm::FeatureHinge | C2lForm::FeatureSoftmax => {
-                Box::new(objective::OfFeatures::new(self, model, pack, lab)?)
+                Box::new(objective::FeatureContrast::new(self, model, pack, lab)?)
             }
         })
     }

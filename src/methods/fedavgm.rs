@@ -7,7 +7,7 @@
 //! ```
 //! Without momentum and with `eta = 1` it is FedAvg, bit for bit. It has no means against forgetting.
 
-use super::averaged::{Closing, Reset};
+use super::averaged::{ClosedRound, Reset};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{Adaptation, AveragingMethod, Parts, ServerUpdate, TaskStart};
@@ -64,7 +64,7 @@ impl ServerUpdate<ServerMoments<1>> for FedAvgM {
     fn server_update(
         &self,
         memory: &mut ServerMoments<1>,
-        closing: Closing<'_>,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         let FedAvgM { server_lr, momentum, nesterov, .. } = *self;
@@ -81,7 +81,7 @@ impl ServerUpdate<ServerMoments<1>> for FedAvgM {
         model.passes((each * self.fedavg.parameters(model).numbers()) as f64)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
+    fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         Some(holdings(&self.parts().shared(), model, 1))
     }
 }

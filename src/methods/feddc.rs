@@ -21,8 +21,9 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::averaged::{
-    CONTROL, Closing, ControlVariates, Objective, Pass, Proximal, Requirement, Slopes, Variates,
-    VectorKeeping, Vectors, Way, fitted, with_variates, zeros_like,
+    CONTROL, ClosedRound, ControlVariates, LinearPenalty, LocalTrajectory, Objective,
+    ProximalPenalty, Requirement, TrainingStep, Variates, VectorKeeping, VectorStore, fitted,
+    with_variates, zeros_like,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -74,10 +75,10 @@ fn slope(known: &Variates<'_>) -> ParameterSet {
 }
 
 impl AveragingMethod for FedDc {
-    type State = Vectors;
-    type Memory = Vectors;
+    type State = VectorStore;
+    type Memory = VectorStore;
 
-    fn parts(&self) -> Parts<'_, Vectors, Vectors> {
+    fn parts(&self) -> Parts<'_, VectorStore, VectorStore> {
         with_variates(self, self.fedavg.base())
     }
 }
@@ -98,12 +99,12 @@ impl ControlVariates for FedDc {
         ]
     }
 
-    fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet> {
+    fn sent(&self, control: &ParameterSet, own: &VectorStore) -> Vec<ParameterSet> {
         let own = |name| fitted(own.get(name), control);
         vec![control.clone(), own(DRIFT), own(CONTROL)]
     }
 
-    fn own_among(&self, sent: &Vectors) -> Vectors {
+    fn own_among(&self, sent: &VectorStore) -> VectorStore {
         let own = [(CONTROL, OWN), (DRIFT, DRIFT)];
         own.iter().filter_map(|(name, sent_as)| Some((*name, sent.get(sent_as)?.clone()))).collect()
     }
@@ -117,16 +118,20 @@ impl ControlVariates for FedDc {
         let anchors: Vec<ParameterSet> = pack.iter().map(drifted).collect();
         let alphas = pack.iter().map(|known| self.alpha / known.relative_size()).collect();
         let slopes: Vec<ParameterSet> = pack.iter().map(slope).collect();
-        let pull = Proximal::new(network, (alphas, &anchors), &network.rows())?;
-        Ok(Box::new(Decoupled(Slopes::new(network, &slopes, &network.rows())?, pull)))
+        let pull = ProximalPenalty::new(network, (alphas, &anchors), &network.rows())?;
+        Ok(Box::new(FedDcObjective(LinearPenalty::new(network, &slopes, &network.rows())?, pull)))
     }
 
     /// `h_m + D` and `g_m+ = g_m - g/omega_m - D / (K eta)`; `dg = omega_m (g_m+ - g_m)`.
-    fn renewed(&self, known: &Variates<'_>, way: &Way<'_>) -> (Vectors, ParameterSet) {
+    fn renewed(
+        &self,
+        known: &Variates<'_>,
+        way: &LocalTrajectory<'_>,
+    ) -> (VectorStore, ParameterSet) {
         let [control, drift] = [CONTROL, DRIFT].map(|name| known.own(name));
         if known.samples == 0 {
             let change = zeros_like(&control);
-            return (Vectors::from_iter([(CONTROL, control), (DRIFT, drift)]), change);
+            return (VectorStore::from_iter([(CONTROL, control), (DRIFT, drift)]), change);
         }
         let training = &known.lab.training;
         let mean_steps = || training.steps_of(known.mean_samples().ceil() as usize) as f64;
@@ -140,14 +145,14 @@ impl ControlVariates for FedDc {
         let size = known.relative_size();
         let change = |new: f32, old: f32| (size * (f64::from(new) - f64::from(old))) as f32;
         let change = new.zipped(&control, change);
-        (Vectors::from_iter([(CONTROL, new), (DRIFT, drift)]), change)
+        (VectorStore::from_iter([(CONTROL, new), (DRIFT, drift)]), change)
     }
 
     /// `w <- mean theta + mean of all h_m`
     fn server_step(
         &self,
-        memory: &mut Vectors,
-        closing: &Closing<'_>,
+        memory: &mut VectorStore,
+        closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Vec<(&'static str, f64)> {
         let up = closing.beside();
@@ -163,11 +168,11 @@ impl ControlVariates for FedDc {
 }
 
 /// The cross-entropy, the correction, and the pull of a drifted model to the server's.
-struct Decoupled(Slopes, Proximal);
+struct FedDcObjective(LinearPenalty, ProximalPenalty);
 
-impl Objective for Decoupled {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
-        let (Decoupled(slopes, pull), variables) = (self, pass.model.variables());
+impl Objective for FedDcObjective {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
+        let (FedDcObjective(slopes, pull), variables) = (self, pass.model.variables());
         pull.added(slopes.added(pass.outputs()?.losses, variables)?, variables)
     }
 }

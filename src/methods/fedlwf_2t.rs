@@ -24,7 +24,8 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::averaged::{
-    Client, Learnt, Objective, Pass, Requirement, first_of, one_by_one, previous,
+    Objective, PackClient, PackResult, Requirement, TrainingStep, first_of, previous,
+    train_sequentially,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -35,7 +36,7 @@ use super::parts::{
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};
-use crate::model::{ParameterSet, TeacherNorms, ops};
+use crate::model::{ParameterSet, TeacherBatchNormMode, ops};
 use crate::policy::{
     Capability, ClientState, PolicyError, Restriction, RunContext, parameter_sections,
     parameters_of,
@@ -90,8 +91,8 @@ pub struct FedLwf2t {
     #[key(at_least = 0.0, at_most = 1e6)]
     pub gamma: Option<f64>,
     /// Moments by which teachers with batch norms normalize.
-    #[key(default = TeacherNorms::Student, source = "FedHAF says nothing of them")]
-    pub teacher_norms: TeacherNorms,
+    #[key(default = TeacherBatchNormMode::Student, source = "FedHAF says nothing of them")]
+    pub teacher_norms: TeacherBatchNormMode,
     /// Old model that is the first teacher.
     #[key(default = FirstTeacher::Own)]
     pub first_teacher: FirstTeacher,
@@ -155,12 +156,12 @@ impl Saved for OwnModels {
 }
 
 /// A teacher and its weight in the loss. It is asked for the first outputs.
-struct Lesson {
+struct WeightedTeacher {
     teacher: Teacher,
     share: f64,
 }
 
-impl Lesson {
+impl WeightedTeacher {
     /// Its share of the distillation of `logits`.
     fn loss(
         &self,
@@ -193,22 +194,26 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, OwnModels>],
+        pack: &[PackClient<'_, OwnModels>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let member = first_of(pack)?;
         let view = Arc::clone(&member.seat.view);
         let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
         let lessons = self.lessons(member, &view, context.lab)?;
-        Ok(Box::new(Taught { share, columns: self.fedavg.old_logits.rows(&view), lessons }))
+        Ok(Box::new(FedLwf2tObjective {
+            share,
+            columns: self.fedavg.old_logits.rows(&view),
+            lessons,
+        }))
     }
 
     fn client_update(
         &self,
         training: &LocalTraining<'_, OwnModels>,
-        pack: &mut [Client<'_, OwnModels>],
-    ) -> Result<Learnt, PolicyError> {
-        Ok(one_by_one(pack, |member| {
+        pack: &mut [PackClient<'_, OwnModels>],
+    ) -> Result<PackResult, PolicyError> {
+        Ok(train_sequentially(pack, |member| {
             let task = member.seat.view.task;
             member.state.enter(task);
             let trained = training.train_single(member)?;
@@ -236,7 +241,7 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         own.then(|| Requirement::returning_clients(why, instead)).into_iter().collect()
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.is_taught_by_server() {
             true => Restriction::against(
                 &[Capability::MixedTasks],
@@ -248,15 +253,15 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
 }
 
 /// A share of the cross-entropy, and what teachers say.
-struct Taught {
+struct FedLwf2tObjective {
     share: f64,
     /// The outputs that compete.
     columns: Range<usize>,
-    lessons: Vec<Lesson>,
+    lessons: Vec<WeightedTeacher>,
 }
 
-impl Objective for Taught {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for FedLwf2tObjective {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let columns = self.columns.clone();
         // A product with zero is cut out of candle's graph, and a client may have nobody else to learn from.
@@ -276,10 +281,10 @@ impl FedLwf2t {
     /// Nobody in the first task.
     fn lessons(
         &self,
-        member: &Client<'_, OwnModels>,
+        member: &PackClient<'_, OwnModels>,
         view: &TaskView,
         lab: &RunContext,
-    ) -> Result<Vec<Lesson>, PolicyError> {
+    ) -> Result<Vec<WeightedTeacher>, PolicyError> {
         let FedLwf2t { beta, first_teacher, own_teacher, .. } = self;
         if view.rows.start == 0 {
             return Ok(Vec::new());
@@ -287,7 +292,7 @@ impl FedLwf2t {
         let norms = self.teacher_norms.of(self.fedavg.settings(view).batch_norms());
         let lesson = |parameters: &ParameterSet, share: f64, outputs: usize| {
             let teacher = Teacher::new(&lab.backbone, parameters, 0..outputs, norms)?;
-            Ok::<_, PolicyError>(Lesson { teacher, share })
+            Ok::<_, PolicyError>(WeightedTeacher { teacher, share })
         };
         let known = match own_teacher {
             OwnTeacher::All => usize::MAX,

@@ -11,7 +11,7 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{Client, Objective, Pass, first_of, previous};
+use super::averaged::{Objective, PackClient, TrainingStep, first_of, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
@@ -20,7 +20,7 @@ use super::parts::{
 use super::trainable::TrainableKeys;
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy, sigmoid_targets};
 use crate::learning::{Classifier, LearningError, Teacher};
-use crate::model::TeacherNorms;
+use crate::model::TeacherBatchNormMode;
 use crate::policy::{Capability, PolicyError, Restriction};
 use crate::scenario::reader::Keys;
 
@@ -34,8 +34,8 @@ pub struct FedLwfMc {
     #[key(default = ClassReduction::Mean, source = "public code of HePCo; iCaRL has sum")]
     pub class_reduction: ClassReduction,
     /// Moments by which a teacher with batch norms normalizes.
-    #[key(default = TeacherNorms::Running, source = previous::NORMS_SOURCE)]
-    pub teacher_norms: TeacherNorms,
+    #[key(default = TeacherBatchNormMode::Running, source = previous::NORMS_SOURCE)]
+    pub teacher_norms: TeacherBatchNormMode,
 }
 
 const FEDAVG_KEYS: TrainableKeys =
@@ -55,33 +55,33 @@ impl LocalUpdate<()> for FedLwfMc {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let old = 0..first_of(pack)?.seat.view.rows.start;
         let teacher = previous::teacher(context, pack, (old, self.teacher_norms))?;
-        Ok(Box::new(Taught { classes: self.class_reduction, teacher }))
+        Ok(Box::new(FedLwfMcObjective { classes: self.class_reduction, teacher }))
     }
 
     fn work(&self, load: &Workload<'_>) -> f64 {
         load.with_teachers(1, load.passes())
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(&[Capability::MixedTasks], "the old model that teaches is of one task")
     }
 }
 
 /// What labels and teacher ask for.
-struct Taught {
+struct FedLwfMcObjective {
     classes: ClassReduction,
     /// Nobody in the first task.
     teacher: Option<Teacher>,
 }
 
-impl Objective for Taught {
+impl Objective for FedLwfMcObjective {
     /// `BCE(sigmoid(z), g)`.
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, step) = (pass.pack_logits()?.logits, pass.step);
         let (labels, width) = (step.batch.labels(), logits.dim(1)?);
         let targets = match &self.teacher {

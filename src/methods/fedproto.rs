@@ -15,7 +15,7 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{Client, Closing, Objective, Pass, first_of};
+use super::averaged::{ClosedRound, Objective, PackClient, TrainingStep, first_of};
 use super::class_statistics::{DescribesClasses, Descriptions, MeanPrototypes, flag_bytes};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -83,7 +83,7 @@ impl DescribesClasses for FedProto {
 }
 
 impl DownloadExtras<MeanPrototypes> for FedProto {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let table = || MeanPrototypes::place(facts.view, self.fedavg.feature_width(facts.model));
         self.is_told(facts.round_in_phase).then(table).into_iter().collect()
     }
@@ -114,16 +114,16 @@ impl LocalUpdate<()> for FedProto {
     fn objective(
         &self,
         _context: &ClientContext<'_>,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         // All members of a pack are told the same.
         let first = first_of(pack)?;
         let known = MeanPrototypes::heard(first.down, &first.seat.view)?;
-        Ok(Box::new(Drawn { weight: self.weight, distance: self.distance, known }))
+        Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.pulls() {
             true => Restriction::against(
                 &[Capability::MixedTasks],
@@ -143,7 +143,7 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
     fn server_update(
         &self,
         known: &mut MeanPrototypes,
-        Closing { folded, round, .. }: Closing<'_>,
+        ClosedRound { folded, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         known.renew(&folded, &round.period.view)?;
@@ -152,14 +152,14 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
 }
 
 /// The cross-entropy, and the pull towards prototypes.
-struct Drawn {
+struct FedProtoObjective {
     weight: f64,
     distance: ProtoDistance,
     known: ClassPrototypes,
 }
 
-impl Objective for Drawn {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for FedProtoObjective {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let outputs = pass.outputs()?;
         if self.known.is_empty() {
             return Ok(outputs.losses);

@@ -11,7 +11,7 @@
 //! the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for which uploads
 //! then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it the Fisher.
 
-use super::averaged::{Client, Trained, Weights, sample_count};
+use super::averaged::{ClientWeighting, LocalTrainingResult, PackClient, sample_count};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{FORM_SOURCE, local_fisher};
@@ -53,15 +53,15 @@ impl AveragingMethod for FisherAvg {
 }
 
 impl UploadExtras<()> for FisherAvg {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         self.counts(facts.model).then(sample_count).into_iter().collect()
     }
 
     fn sections(
         &self,
         _context: &ClientContext<'_>,
-        _member: &Client<'_, ()>,
-        trained: &Trained,
+        _member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         match trained.parameters.iter().any(|(name, _)| is_buffer(name)) {
             true => Ok(vec![trained.sample_count()?]),
@@ -76,15 +76,15 @@ impl UploadExtras<()> for FisherAvg {
     fn elementwise_weights(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, ()>,
-        trained: &Trained,
+        member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
     ) -> Result<ParameterSet, PolicyError> {
         let ClientContext { model, shared, lab } = *context;
         let rows = shared.trained_rows(model, &member.seat.view);
         let sum = local_fisher(self.fisher, (&trained.parameters, rows), member.shard, lab)?;
         let factor = match self.fedavg.weights {
-            Weights::BySamples => 1.0,
-            Weights::Uniform => 1.0 / sum.terms.max(1) as f64,
+            ClientWeighting::BySamples => 1.0,
+            ClientWeighting::Uniform => 1.0 / sum.terms.max(1) as f64,
         };
         Ok(sum.scaled(factor, f64::INFINITY, &trained.parameters))
     }

@@ -5,7 +5,9 @@
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
-use super::averaged::{Client, Learnt, Requirement, Trained, one_by_one};
+use super::averaged::{
+    LocalTrainingResult, PackClient, PackResult, Requirement, train_sequentially,
+};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
@@ -81,10 +83,10 @@ impl LocalUpdate<JointState> for Joint {
     fn client_update(
         &self,
         training: &LocalTraining<'_, JointState>,
-        pack: &mut [Client<'_, JointState>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, JointState>],
+    ) -> Result<PackResult, PolicyError> {
         let ClientContext { model: facts, shared, lab } = training.context;
-        Ok(one_by_one(pack, |member| {
+        Ok(train_sequentially(pack, |member| {
             let rows = shared.trained_rows(facts, &member.seat.view);
             let model = Classifier::trainable(&lab.backbone, &member.received, rows)?;
             let rule = lab.training.optimiser.clone();
@@ -106,7 +108,12 @@ impl LocalUpdate<JointState> for Joint {
             }
             let (parameters, samples) = (model.parameters()?, member.shard.len());
             let metrics = report.metrics();
-            Ok(Trained { parameters, samples, metrics, ..Trained::default() })
+            Ok(LocalTrainingResult {
+                parameters,
+                samples,
+                metrics,
+                ..LocalTrainingResult::default()
+            })
         }))
     }
 
@@ -124,7 +131,7 @@ impl LocalUpdate<JointState> for Joint {
         ]
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(
             &Capability::ALL,
             "joint training is one site, and nobody aggregates its uploads",

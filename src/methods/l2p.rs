@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{Begun, Direction, Parameters, Requirement};
+use super::averaged::{LatestTask, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
@@ -102,9 +102,9 @@ impl L2p {
 
 impl AveragingMethod for L2p {
     type State = ();
-    type Memory = Begun;
+    type Memory = LatestTask;
 
-    fn parts(&self) -> Parts<'_, (), Begun> {
+    fn parts(&self) -> Parts<'_, (), LatestTask> {
         self.prompted.base(self)
     }
 }
@@ -143,7 +143,7 @@ impl Adaptation for L2p {
 
     /// Keys that nothing pulls need no way back.
     fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
-        let all = query.direction != Direction::Up || query.model.form == WireForm::Full;
+        let all = query.direction != RowPurpose::Up || query.model.form == WireForm::Full;
         all || name != KEYS || self.pull_weight > 0.0
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::data::Shard;
-use crate::learning::fisher::{Diagonal, FisherForm, FisherPass};
+use crate::learning::fisher::{FisherDiagonal, FisherForm, FisherPass};
 use crate::model::ParameterSet;
 use crate::policy::{PolicyError, RunContext};
 
@@ -18,7 +18,7 @@ pub(super) fn local_fisher(
     (parameters, rows): (&ParameterSet, Range<usize>),
     shard: &Shard,
     lab: &RunContext,
-) -> Result<Diagonal, PolicyError> {
+) -> Result<FisherDiagonal, PolicyError> {
     let mut pass = FisherPass::new(&lab.backbone, parameters, rows, form)?;
     let loader = lab.with_frozen_features(lab.statistics_loader(shard), pass.frozen_part())?;
     for batch in loader.in_order(pass.batch(lab.training.batch)) {

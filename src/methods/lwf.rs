@@ -21,7 +21,7 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Client, Objective, Pass, first_of, previous};
+use super::averaged::{Objective, PackClient, TrainingStep, first_of, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
@@ -30,7 +30,7 @@ use super::parts::{
 use crate::data::TaskView;
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError, Teacher};
-use crate::model::{TeacherNorms, ops};
+use crate::model::{TeacherBatchNormMode, ops};
 use crate::policy::{Capability, PolicyError, Restriction};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
@@ -65,8 +65,8 @@ pub struct Lwf {
     #[key(default = Distillation::CrossEntropy, source = "Li and Hoiem; kl has the same gradient")]
     pub form: Distillation,
     /// Moments by which a teacher with batch norms normalizes.
-    #[key(default = TeacherNorms::Running, source = previous::NORMS_SOURCE)]
-    pub teacher_norms: TeacherNorms,
+    #[key(default = TeacherBatchNormMode::Running, source = previous::NORMS_SOURCE)]
+    pub teacher_norms: TeacherBatchNormMode,
 }
 
 impl Lwf {
@@ -110,12 +110,12 @@ impl LocalUpdate<()> for Lwf {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let view = &first_of(pack)?.seat.view;
         let teacher = (self.taught(view), self.teacher_norms);
-        Ok(Box::new(Taught {
+        Ok(Box::new(LwfObjective {
             distils: (self.weight, self.temperature, self.form),
             rows: network.rows(),
             compete: self.fedavg.old_logits.rows(view),
@@ -127,7 +127,7 @@ impl LocalUpdate<()> for Lwf {
         load.with_teachers(u8::from(self.distils()), load.passes())
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.distils() {
             true => Restriction::against(
                 &[Capability::MixedTasks],
@@ -139,7 +139,7 @@ impl LocalUpdate<()> for Lwf {
 }
 
 /// What labels and teacher ask for. Columns are head rows; logits begin at the first that trains.
-struct Taught {
+struct LwfObjective {
     /// `alpha`, `T`, and how answers are compared.
     distils: (f64, f64, Distillation),
     rows: Range<usize>,
@@ -148,16 +148,16 @@ struct Taught {
     teacher: Option<Teacher>,
 }
 
-impl Taught {
+impl LwfObjective {
     /// Columns among the rows that train.
     fn own(&self, columns: Range<usize>) -> Range<usize> {
         columns.start - self.rows.start..columns.end - self.rows.start
     }
 }
 
-impl Objective for Taught {
+impl Objective for LwfObjective {
     /// `CE + alpha H(q_old, q)`.
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, step) = (pass.pack_logits()?.logits, pass.step);
         let labels = step.batch.labels().iter().map(|row| row - self.rows.start as u32);
         let (labels, compete) = (labels.collect::<Vec<_>>(), self.own(self.compete.clone()));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{Client, Learnt, Requirement, one_by_one};
+use super::averaged::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;
@@ -56,17 +56,17 @@ impl LocalUpdate<HeldSamples> for Oracle {
     fn client_update(
         &self,
         training: &LocalTraining<'_, HeldSamples>,
-        pack: &mut [Client<'_, HeldSamples>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, HeldSamples>],
+    ) -> Result<PackResult, PolicyError> {
         let bytes = training.context.lab.dataset.train.sample_bytes()?;
-        Ok(one_by_one(pack, |member| {
+        Ok(train_sequentially(pack, |member| {
             let task = member.seat.view.task;
             for missed in member.missed {
                 member.state.keep(missed.task, Arc::clone(&missed.shard), bytes);
             }
             member.state.keep(task, Arc::clone(member.shard), bytes);
             let all: Shard = member.state.before(TaskId(task.0 + 1)).into();
-            training.train_single(&member.upon(&all))
+            training.train_single(&member.with_shard(&all))
         }))
     }
 
@@ -87,7 +87,7 @@ impl LocalUpdate<HeldSamples> for Oracle {
         one_site.into_iter().chain([Requirement::returning_clients(why, None)]).collect()
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.site {
             Site::Central => {
                 let why = "a central oracle is one site, and nobody aggregates its uploads";

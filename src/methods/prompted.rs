@@ -16,7 +16,9 @@ use clap::ValueEnum;
 pub(super) use draws::{shares, uniform_parameter};
 
 use super::HeadForm;
-use super::averaged::{Averaging, Memory, Parameters, Requirement, Rows, Weights};
+use super::averaged::{
+    AveragingConfig, ClientWeighting, Parameters, Requirement, Rows, ServerState,
+};
 use super::parts::{Adaptation, LocalUpdate, Parts, TrainingSettings, Workload};
 use crate::learning::QueryView;
 use crate::model::{HeadKind, HeadStart, ParameterSet};
@@ -61,8 +63,8 @@ pub struct Prompted {
     )]
     pub query: QueryView,
     /// Weight of a client in the mean.
-    #[key(default = Weights::BySamples, source = "HGP; STSA's comparison has uniform")]
-    pub weights: Weights,
+    #[key(default = ClientWeighting::BySamples, source = "HGP; STSA's comparison has uniform")]
+    pub weights: ClientWeighting,
     /// Head rows in messages.
     #[key(default = HeadForm::Fixed, source = "the public code of HGP")]
     pub head: HeadForm,
@@ -76,11 +78,11 @@ pub struct Prompted {
 
 impl Prompted {
     /// Returns the parts of FedAvg upon such prompts.
-    pub(super) fn base<'m, S: ClientState, M: Memory>(
+    pub(super) fn base<'m, S: ClientState, M: ServerState>(
         &self,
         prompts: &'m dyn Adaptation,
     ) -> Parts<'m, S, M> {
-        let averaging = Averaging { weights: self.weights, head: self.head };
+        let averaging = AveragingConfig { weights: self.weights, head: self.head };
         Parts { local: &QueriedTraining, ..Parts::fedavg(prompts, averaging) }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Requirement;
-use super::averaged::Base;
+use super::averaged::Averager;
 use super::parts::AveragingMethod;
 use crate::policy::{Method, ModelFacts};
 
@@ -28,7 +28,7 @@ pub(super) struct Averages<C>(pub C);
 
 impl<C: AveragingMethod> Recipe for Averages<C> {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
-        Arc::new(Base::new(self.0.clone(), facts))
+        Arc::new(Averager::new(self.0.clone(), facts))
     }
 
     fn requirements(&self) -> Vec<Requirement> {

@@ -100,7 +100,7 @@ impl Registry {
             if table.given("first") {
                 let message = format!("`{name}` learns features itself and cannot follow a method");
                 table.reject("first", &message, "not here", "remove [method.first]");
-                table.told("first");
+                table.reported("first");
             }
             return then;
         }
@@ -169,7 +169,9 @@ mod tests {
             let section = MethodSection::new(entry.name, parameters);
             let method = Registry::builtin().build(&section, &facts()).unwrap();
             assert_eq!(method.profile().uses_network, !["joint", "oracle"].contains(&entry.name));
-            assert!(upload_layouts(&*method, &facts()).iter().any(|up| up.places().count() > 0));
+            assert!(
+                upload_layouts(&*method, &facts()).iter().any(|up| up.tensor_specs().count() > 0)
+            );
         }
     }
 
@@ -235,11 +237,11 @@ mod tests {
             let section = MethodSection::new(name, table.parse().unwrap());
             Registry::builtin().build(&section, &facts()).unwrap()
         };
-        let held = |name, first| of(name, first).profile().holdings.unwrap();
+        let held = |name, first| of(name, first).profile().memory_footprint.unwrap();
         let (scaffold, alone) = (held("scaffold", None), held("stsa", Some("none")));
         assert!(scaffold.client > 0 && alone.client == 0);
         let both = of("stsa", Some("scaffold"));
-        let MemoryFootprint { server, client } = both.profile().holdings.unwrap();
+        let MemoryFootprint { server, client } = both.profile().memory_footprint.unwrap();
         assert_eq!((server, client), (scaffold.server + alone.server, scaffold.client));
         assert!(!both.profile().stateless && of("stsa", Some("fedavg")).profile().stateless);
 
@@ -250,7 +252,7 @@ mod tests {
             }
         }
         let around = Wrapped(Inside(both));
-        assert_eq!(around.profile().holdings, Some(MemoryFootprint { server, client }));
+        assert_eq!(around.profile().memory_footprint, Some(MemoryFootprint { server, client }));
 
         let roles = |name, first| of(name, first).profile().roles;
         assert!(roles("cfed", None).len() > 1);

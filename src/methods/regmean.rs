@@ -14,7 +14,7 @@
 //! On ViT-B/16 the matrices are 540 MB of an upload (270 MB with `symmetric = true`); the server adds up
 //! products and matrices as uploads arrive and keeps no upload.
 
-use super::averaged::{Client, Closing, Direction, Trained, sample_count};
+use super::averaged::{ClosedRound, LocalTrainingResult, PackClient, RowPurpose, sample_count};
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use super::parts::{
@@ -77,7 +77,7 @@ impl AveragingMethod for RegMean {
 }
 
 impl UploadExtras<()> for RegMean {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let layers = self.layers(facts.model);
         let moments = layers.iter().map(|layer| self.statistics.place(layer));
         [sample_count()].into_iter().chain(moments).collect()
@@ -87,8 +87,8 @@ impl UploadExtras<()> for RegMean {
     fn sections(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, ()>,
-        trained: &Trained,
+        member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let lab = context.lab;
         let network = Classifier::frozen(&lab.backbone, &trained.parameters)?;
@@ -136,7 +136,7 @@ impl TransformUpload for RegMean {
         Ok(update)
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         let why = "its server multiplies the weights of each client by that client's own moments";
         Restriction::against(&[Capability::SecureAggregation], why)
     }
@@ -146,11 +146,11 @@ impl ServerUpdate<()> for RegMean {
     fn server_update(
         &self,
         _memory: &mut (),
-        closing: Closing<'_>,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let Closing { model, shared, before, folded, round, .. } = closing;
-        let head = shared.cut(model, &round.period.view, Direction::Up).head;
+        let ClosedRound { model, shared, before, folded, round, .. } = closing;
+        let head = shared.cut(model, &round.period.view, RowPurpose::Up).head;
         for layer in self.layers(model) {
             let rows = match layer.weight.as_str() {
                 LinearHead::WEIGHT => head.clone(),
@@ -171,7 +171,7 @@ impl ServerUpdate<()> for RegMean {
     }
 
     /// The parameters, and in a round the sums of products and moments, in f64.
-    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
+    fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let parameters = self.fedavg.parameters(model).numbers();
         let sums = self
             .layers(model)

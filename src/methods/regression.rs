@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::Client;
+use super::averaged::PackClient;
 use crate::learning::{Classifier, InputMoments, MomentForm};
 use crate::model::{LinearHead, LinearLayer, ParameterSet};
 use crate::numerics::regression_mean::{Moments, regression_mean};
@@ -184,7 +184,7 @@ impl InputStatistics {
     pub(super) fn measure<S>(
         &self,
         network: &Classifier,
-        member: &Client<'_, S>,
+        member: &PackClient<'_, S>,
         lab: &RunContext,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
         let form = |gamma: f64| match gamma == 0.0 {

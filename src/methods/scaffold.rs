@@ -18,8 +18,8 @@ mod renewal;
 
 pub use self::renewal::Renewal;
 use super::averaged::{
-    CONTROL, ControlVariates, Objective, Requirement, Slopes, Variates, VectorKeeping, Vectors,
-    Way, fitted, with_variates,
+    CONTROL, ControlVariates, LinearPenalty, LocalTrajectory, Objective, Requirement, Variates,
+    VectorKeeping, VectorStore, fitted, with_variates,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -51,7 +51,7 @@ pub struct Scaffold {
 const CORRECTION: &str = "correction";
 
 /// `c - c_m`.
-fn correction(control: &ParameterSet, own: &Vectors) -> ParameterSet {
+fn correction(control: &ParameterSet, own: &VectorStore) -> ParameterSet {
     control.zipped(&fitted(own.get(CONTROL), control), |c, own| c - own)
 }
 
@@ -62,10 +62,10 @@ fn correction_of(known: &Variates<'_>) -> ParameterSet {
 }
 
 impl AveragingMethod for Scaffold {
-    type State = Vectors;
-    type Memory = Vectors;
+    type State = VectorStore;
+    type Memory = VectorStore;
 
-    fn parts(&self) -> Parts<'_, Vectors, Vectors> {
+    fn parts(&self) -> Parts<'_, VectorStore, VectorStore> {
         with_variates(self, self.fedavg.base())
     }
 }
@@ -84,7 +84,7 @@ impl ControlVariates for Scaffold {
         [Some(returning), self.option.requirement()].into_iter().flatten().collect()
     }
 
-    fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet> {
+    fn sent(&self, control: &ParameterSet, own: &VectorStore) -> Vec<ParameterSet> {
         vec![correction(control, own)]
     }
 
@@ -95,7 +95,7 @@ impl ControlVariates for Scaffold {
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let corrections: Vec<ParameterSet> = pack.iter().map(correction_of).collect();
-        Ok(Box::new(Slopes::new(network, &corrections, &network.rows())?))
+        Ok(Box::new(LinearPenalty::new(network, &corrections, &network.rows())?))
     }
 
     fn reads_gradient(&self) -> bool {
@@ -103,7 +103,11 @@ impl ControlVariates for Scaffold {
     }
 
     /// `c_m+` is the gradient read or `c_m - c + (x - y) / sum of eta`; the old one where no step was taken.
-    fn renewed(&self, known: &Variates<'_>, way: &Way<'_>) -> (Vectors, ParameterSet) {
+    fn renewed(
+        &self,
+        known: &Variates<'_>,
+        way: &LocalTrajectory<'_>,
+    ) -> (VectorStore, ParameterSet) {
         let correction = correction_of(known);
         let old = fitted(known.own.get(CONTROL), &correction);
         let new = match &way.gradient {
@@ -112,7 +116,7 @@ impl ControlVariates for Scaffold {
             None => known.mean_gradient(&old, (way.to, way.rates), &correction),
         };
         let change = new.zipped(&old, |new, old| new - old);
-        (Vectors::from_iter([(CONTROL, new)]), change)
+        (VectorStore::from_iter([(CONTROL, new)]), change)
     }
 
     fn server_lr(&self) -> f64 {

@@ -8,7 +8,7 @@
 //! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a momentum
 //! that outlives its task would go on moving rows of classes that nobody trains any more.
 
-use super::averaged::{Closing, Keeper, Memory, Parameter, Rows};
+use super::averaged::{ClosedRound, Keeper, Parameter, Rows, ServerState};
 use super::parts::SharedModel;
 use crate::model::{self, ParameterSet, is_buffer};
 use crate::policy::{MemoryFootprint, ModelFacts, vector_section, vectors_of};
@@ -63,7 +63,7 @@ impl<const N: usize> ServerMoments<N> {
     /// and its moments, which are `initial` before the first round. Without any weight nothing happens.
     pub(super) fn step(
         &mut self,
-        closing: &Closing<'_>,
+        closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
         initial: [f64; N],
         rule: impl Fn(f64, [f64; N]) -> MomentStep<N>,
@@ -128,7 +128,7 @@ pub(super) fn holdings(
     model: &ModelFacts,
     moments: u64,
 ) -> MemoryFootprint {
-    Keeper::Client.holdings(shared, model, (moments, 0))
+    Keeper::Client.memory_footprint(shared, model, (moments, 0))
 }
 
 /// Every moment under a name of its own.
@@ -148,8 +148,8 @@ impl<const N: usize> SavedField for [ParameterSet; N] {
 }
 
 /// A server that was loaded within a task has begun it before.
-impl<const N: usize> Memory for ServerMoments<N> {
-    fn begins(&mut self, task: usize) -> bool {
+impl<const N: usize> ServerState for ServerMoments<N> {
+    fn is_new_task(&mut self, task: usize) -> bool {
         let task = TaskId(task as u16);
         self.task.replace(task) != Some(task)
     }

@@ -138,7 +138,7 @@ fn noise_violations(
     let Some(noise) = &scenario.privacy.noise else { return Vec::new() };
     let mut names = BTreeSet::new();
     for layout in upload_layouts(method, facts) {
-        for place in layout.places() {
+        for place in layout.tensor_specs() {
             names.insert(place.kind.name().to_owned());
             names.insert(place.name.to_string());
         }

@@ -11,14 +11,16 @@ use clap::ValueEnum;
 
 pub(crate) use self::keys::TrainableKeys;
 use super::HeadForm;
-use super::averaged::{Averaging, Cut, Memory, OldLogits, Parameters, Requirement, Weights};
+use super::averaged::{
+    AveragingConfig, ClientWeighting, OldLogits, Parameters, Requirement, RowSelection, ServerState,
+};
 use super::low_rank::{ALL_BLOCKS, LowRank};
 use super::parts::{Adaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
 use crate::model::{
-    AdapterShape, HeadKind, HeadStart, LoraPlace, NetworkShape, Norms, ParameterSet,
+    AdapterShape, BatchNormMode, HeadKind, HeadStart, LoraPlace, NetworkShape, ParameterSet,
 };
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -52,7 +54,7 @@ pub enum Train {
 pub struct Trainable {
     /// Weight of a client in the mean.
     #[key(read = keys.weights.read(table, "weights", doc))]
-    pub weights: Weights,
+    pub weights: ClientWeighting,
     /// Use of the logits of earlier tasks in the loss.
     #[key(read = keys.old_logits.read(table, "old_logits", doc))]
     pub old_logits: OldLogits,
@@ -88,8 +90,8 @@ pub struct Trainable {
     #[key(read = keys.head.read(table, "head", doc))]
     pub head: HeadForm,
     /// Moments of the module's batch norms after the first task, if `train = "module"`.
-    #[key(default = Norms::Batch, when = keys.module, source = "not in FedHAF's paper")]
-    pub norms: Norms,
+    #[key(default = BatchNormMode::Batch, when = keys.module, source = "not in FedHAF's paper")]
+    pub norms: BatchNormMode,
     /// Fraction of entries dropped in training, if `train` is "module" or "adapter".
     #[key(
         default = 0.0,
@@ -204,9 +206,9 @@ impl Adaptation for Trainable {
         }
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match (self.train, self.norms) {
-            (Train::Module, Norms::Settled) => Restriction::against(
+            (Train::Module, BatchNormMode::Settled) => Restriction::against(
                 &[Capability::MixedTasks],
                 "the moments of a module settle in the first task",
             ),
@@ -214,7 +216,7 @@ impl Adaptation for Trainable {
         }
     }
 
-    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+    fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         query.rows(self.old_logits.rows(query.view))
     }
 
@@ -224,7 +226,7 @@ impl Adaptation for Trainable {
             Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
         };
         // In the first task there is nothing that could have settled.
-        let norms = if view.rows.start == 0 { Norms::Batch } else { self.norms };
+        let norms = if view.rows.start == 0 { BatchNormMode::Batch } else { self.norms };
         // A backbone that trains is its client's own, and so is a module; others have no batch norms that train.
         let (has_batch_norms, max_pack) = match self.train {
             Train::All | Train::Module => (true, 1),
@@ -243,7 +245,7 @@ impl Adaptation for Trainable {
 
 impl Trainable {
     /// Returns the parts of FedAvg, for methods that are FedAvg but for some.
-    pub fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
-        Parts::fedavg(self, Averaging { weights: self.weights, head: self.head })
+    pub fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
+        Parts::fedavg(self, AveragingConfig { weights: self.weights, head: self.head })
     }
 }

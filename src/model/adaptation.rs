@@ -9,7 +9,7 @@ use candle_core::{D, Tensor};
 
 use super::lora::LoraBlock;
 use super::ops::Groups;
-use super::tap::{LinearLayer, Tap};
+use super::tap::{InputHook, LinearLayer};
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
 /// Extra keys and values of one block's attention, seen by every query of the block; not
@@ -64,7 +64,7 @@ pub struct Adaptation {
     /// Which samples belong to which member of a pack; `None` where there is no pack.
     pub groups: Option<Groups>,
     /// Who looks at what enters linear layers.
-    pub tap: Option<Arc<dyn Tap>>,
+    pub tap: Option<Arc<dyn InputHook>>,
 }
 
 impl Adaptation {

@@ -15,7 +15,7 @@ use crate::weights::{
 
 /// What a file of weights is to us.
 #[derive(Debug)]
-pub struct Survey {
+pub struct WeightsReport {
     /// Its container.
     pub format: Format,
     /// Under which key of a larger file its tensors were.
@@ -32,7 +32,10 @@ pub struct Survey {
 ///
 /// # Errors
 /// A file that cannot be read, or whose names nobody knows.
-pub fn survey(source: &WeightsSource, heads: Option<usize>) -> Result<Survey, ModelError> {
+pub fn inspect_weights(
+    source: &WeightsSource,
+    heads: Option<usize>,
+) -> Result<WeightsReport, ModelError> {
     let opened = OpenWeights::open(source)?;
     let (format, others) = (opened.format(), opened.others());
     let part = opened.part().map(str::to_owned);
@@ -41,7 +44,7 @@ pub fn survey(source: &WeightsSource, heads: Option<usize>) -> Result<Survey, Mo
         let set = opened.parameters(map.family.network, config.parameter_shapes())?;
         Ok((config, set.digest()))
     });
-    Ok(Survey { format, part, others, map, network })
+    Ok(WeightsReport { format, part, others, map, network })
 }
 
 /// The network of ours that a file seems to be made for.
@@ -113,11 +116,11 @@ mod tests {
     use crate::model::{Bert, ParameterSet, ResNet, is_buffer, to_safetensors};
     use crate::numerics::streams::{Domain, StreamKey};
 
-    fn surveyed(set: &ParameterSet) -> Survey {
+    fn surveyed(set: &ParameterSet) -> WeightsReport {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("w.safetensors");
         std::fs::write(&path, to_safetensors(set).unwrap()).unwrap();
-        survey(&WeightsSource::at(&path), None).unwrap()
+        inspect_weights(&WeightsSource::at(&path), None).unwrap()
     }
 
     fn key() -> StreamKey {

@@ -59,7 +59,7 @@ impl LinearLayer {
 }
 
 /// Who looks.
-pub trait Tap: Debug + Send + Sync {
+pub trait InputHook: Debug + Send + Sync {
     /// `x` `(b, n, in)` enters a layer, with all tokens of all samples.
     ///
     /// # Errors

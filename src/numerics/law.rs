@@ -23,7 +23,7 @@ use super::distributions::{open_unit, standard_normal};
 
 /// The form of a distribution.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
+pub enum DistributionKind {
     /// Always this.
     Constant(f64),
     /// Every value between two is as likely as any other.
@@ -64,9 +64,9 @@ pub enum Shape {
 
 /// A distribution of one number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Law {
+pub struct ScalarDistribution {
     /// Its form.
-    pub shape: Shape,
+    pub shape: DistributionKind,
     /// What every value is multiplied with.
     pub scale: f64,
     /// What is then added to it.
@@ -77,46 +77,52 @@ pub struct Law {
     pub max: f64,
 }
 
-impl Law {
+impl ScalarDistribution {
     /// A law of this shape, as it is.
-    pub const fn new(shape: Shape) -> Law {
-        Law { shape, scale: 1.0, offset: 0.0, min: f64::NEG_INFINITY, max: f64::INFINITY }
+    pub const fn new(shape: DistributionKind) -> ScalarDistribution {
+        ScalarDistribution {
+            shape,
+            scale: 1.0,
+            offset: 0.0,
+            min: f64::NEG_INFINITY,
+            max: f64::INFINITY,
+        }
     }
 
     /// Always this value.
-    pub const fn constant(value: f64) -> Law {
-        Law::new(Shape::Constant(value))
+    pub const fn constant(value: f64) -> ScalarDistribution {
+        ScalarDistribution::new(DistributionKind::Constant(value))
     }
 
     /// A log-normal; `sigma` is the deviation of the logarithm.
-    pub const fn log_normal(median: f64, sigma: f64) -> Law {
-        Law::new(Shape::LogNormal { median, sigma })
+    pub const fn log_normal(median: f64, sigma: f64) -> ScalarDistribution {
+        ScalarDistribution::new(DistributionKind::LogNormal { median, sigma })
     }
 
     /// Ranks `1..=ranks` with weights `rank^-exponent`.
-    pub fn zipf(ranks: u32, exponent: f64) -> Law {
+    pub fn zipf(ranks: u32, exponent: f64) -> ScalarDistribution {
         let mut sum = 0.0;
         let weights = (1..=ranks.max(1)).map(|rank| {
             sum += libm::pow(f64::from(rank), -exponent);
             sum
         });
-        Law::new(Shape::Zipf(weights.collect()))
+        ScalarDistribution::new(DistributionKind::Zipf(weights.collect()))
     }
 
     /// One of these values; `None` where there are none, or one is not a number.
-    pub fn empirical(mut values: Vec<f64>) -> Option<Law> {
+    pub fn empirical(mut values: Vec<f64>) -> Option<ScalarDistribution> {
         if values.is_empty() || values.iter().any(|value| value.is_nan()) {
             return None;
         }
         values.sort_by(f64::total_cmp);
-        Some(Law::new(Shape::Empirical(values.into())))
+        Some(ScalarDistribution::new(DistributionKind::Empirical(values.into())))
     }
 
     /// The same law in another unit: every value times `factor > 0`.
-    pub fn times(mut self, factor: f64) -> Law {
+    pub fn times(mut self, factor: f64) -> ScalarDistribution {
         match &mut self.shape {
-            Shape::Constant(value) => *value *= factor,
-            Shape::LogNormal { median, .. } => *median *= factor,
+            DistributionKind::Constant(value) => *value *= factor,
+            DistributionKind::LogNormal { median, .. } => *median *= factor,
             _ => self.scale *= factor,
         }
         self.offset *= factor;
@@ -127,14 +133,16 @@ impl Law {
 
     /// Whether it is always this value.
     pub fn is_always(&self, value: f64) -> bool {
-        matches!(self.shape, Shape::Constant(_)) && self.at_normal(0.0) == value
+        matches!(self.shape, DistributionKind::Constant(_)) && self.at_normal(0.0) == value
     }
 
     /// A value. No words for a constant, two for normals, otherwise one.
     pub fn draw(&self, rng: &mut impl RngCore) -> f64 {
         match self.shape {
-            Shape::Constant(_) => self.at_normal(0.0),
-            Shape::Normal { .. } | Shape::LogNormal { .. } => self.at_normal(standard_normal(rng)),
+            DistributionKind::Constant(_) => self.at_normal(0.0),
+            DistributionKind::Normal { .. } | DistributionKind::LogNormal { .. } => {
+                self.at_normal(standard_normal(rng))
+            }
             _ => self.finish(self.at_tail(open_unit(rng))),
         }
     }
@@ -142,9 +150,9 @@ impl Law {
     /// The value that as large a share of values lies below as of standard normals below `z`.
     pub fn at_normal(&self, z: f64) -> f64 {
         self.finish(match self.shape {
-            Shape::Constant(value) => value,
-            Shape::Normal { mean, deviation } => mean + deviation * z,
-            Shape::LogNormal { median, sigma } => median * libm::exp(sigma * z),
+            DistributionKind::Constant(value) => value,
+            DistributionKind::Normal { mean, deviation } => mean + deviation * z,
+            DistributionKind::LogNormal { median, sigma } => median * libm::exp(sigma * z),
             _ => self.at_tail(0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)),
         })
     }
@@ -152,22 +160,24 @@ impl Law {
     /// The value that a share `tail` of values lies above, before scale, offset and bounds.
     fn at_tail(&self, tail: f64) -> f64 {
         match &self.shape {
-            Shape::Uniform { low, high } => high - (high - low) * tail,
-            Shape::Exponential { mean } => -mean * libm::log(tail),
-            Shape::Pareto { median, alpha } => median * libm::pow(2.0 * tail, -1.0 / alpha),
-            Shape::Zipf(sums) => {
+            DistributionKind::Uniform { low, high } => high - (high - low) * tail,
+            DistributionKind::Exponential { mean } => -mean * libm::log(tail),
+            DistributionKind::Pareto { median, alpha } => {
+                median * libm::pow(2.0 * tail, -1.0 / alpha)
+            }
+            DistributionKind::Zipf(sums) => {
                 let total = sums[sums.len() - 1];
                 let below = sums.partition_point(|sum| *sum <= (1.0 - tail) * total);
                 (below.min(sums.len() - 1) + 1) as f64
             }
-            Shape::Empirical(values) => {
+            DistributionKind::Empirical(values) => {
                 let place = ((1.0 - tail) * values.len() as f64) as usize;
                 values[place.min(values.len() - 1)]
             }
             // Read at a normal, never at a tail.
-            Shape::Constant(value) => *value,
-            Shape::Normal { mean, .. } => *mean,
-            Shape::LogNormal { median, .. } => *median,
+            DistributionKind::Constant(value) => *value,
+            DistributionKind::Normal { mean, .. } => *mean,
+            DistributionKind::LogNormal { median, .. } => *median,
         }
     }
 
@@ -179,14 +189,16 @@ impl Law {
     /// number.
     pub fn lowest(&self) -> f64 {
         let shape = match &self.shape {
-            Shape::Constant(value) => *value,
-            Shape::Uniform { low, .. } => *low,
-            Shape::Normal { mean, deviation } if *deviation == 0.0 => *mean,
-            Shape::Normal { .. } => f64::NEG_INFINITY,
-            Shape::LogNormal { .. } | Shape::Exponential { .. } => f64::MIN_POSITIVE,
-            Shape::Pareto { median, alpha } => median * libm::pow(2.0, -1.0 / alpha),
-            Shape::Zipf(_) => 1.0,
-            Shape::Empirical(values) => values[0],
+            DistributionKind::Constant(value) => *value,
+            DistributionKind::Uniform { low, .. } => *low,
+            DistributionKind::Normal { mean, deviation } if *deviation == 0.0 => *mean,
+            DistributionKind::Normal { .. } => f64::NEG_INFINITY,
+            DistributionKind::LogNormal { .. } | DistributionKind::Exponential { .. } => {
+                f64::MIN_POSITIVE
+            }
+            DistributionKind::Pareto { median, alpha } => median * libm::pow(2.0, -1.0 / alpha),
+            DistributionKind::Zipf(_) => 1.0,
+            DistributionKind::Empirical(values) => values[0],
         };
         // A scale above zero cannot make a positive bound zero, but rounding can.
         let scaled = if shape > 0.0 {
@@ -204,20 +216,23 @@ mod tests {
     use crate::numerics::distributions::{exponential, normal, normal_pair};
     use crate::numerics::streams::{Domain, StreamKey};
 
-    fn all() -> Vec<Law> {
+    fn all() -> Vec<ScalarDistribution> {
         vec![
-            Law::constant(3.0),
-            Law::new(Shape::Uniform { low: 1.0, high: 3.0 }),
-            Law::new(Shape::Normal { mean: 1.0, deviation: 2.0 }),
-            Law::log_normal(2.0, 0.6),
-            Law::new(Shape::Exponential { mean: 50.0 }),
-            Law { max: 60.0, ..Law::new(Shape::Pareto { median: 1.0, alpha: 1.5 }) },
-            Law::zipf(10, 1.2),
-            Law::empirical(vec![5.0, 1.0, 2.0, 2.0]).expect("has values"),
+            ScalarDistribution::constant(3.0),
+            ScalarDistribution::new(DistributionKind::Uniform { low: 1.0, high: 3.0 }),
+            ScalarDistribution::new(DistributionKind::Normal { mean: 1.0, deviation: 2.0 }),
+            ScalarDistribution::log_normal(2.0, 0.6),
+            ScalarDistribution::new(DistributionKind::Exponential { mean: 50.0 }),
+            ScalarDistribution {
+                max: 60.0,
+                ..ScalarDistribution::new(DistributionKind::Pareto { median: 1.0, alpha: 1.5 })
+            },
+            ScalarDistribution::zipf(10, 1.2),
+            ScalarDistribution::empirical(vec![5.0, 1.0, 2.0, 2.0]).expect("has values"),
         ]
     }
 
-    fn sorted(law: &Law, draws: u32) -> Vec<f64> {
+    fn sorted(law: &ScalarDistribution, draws: u32) -> Vec<f64> {
         let at = |client| StreamKey::new(3, Domain::Compute).client(client).rng();
         let mut values: Vec<f64> = (0..draws).map(|client| law.draw(&mut at(client))).collect();
         values.sort_by(f64::total_cmp);
@@ -246,41 +261,64 @@ mod tests {
     /// Far out the share of values above is zero.
     #[test]
     fn the_last_value_is_the_largest() {
-        assert_eq!(Law::empirical(vec![1.0, 2.0, 6.0]).expect("values").at_normal(40.0), 6.0);
-        assert_eq!(Law::zipf(3, 1.0).at_normal(40.0), 3.0);
-        let uniform = Law::new(Shape::Uniform { low: 1.0, high: 3.0 });
+        assert_eq!(
+            ScalarDistribution::empirical(vec![1.0, 2.0, 6.0]).expect("values").at_normal(40.0),
+            6.0
+        );
+        assert_eq!(ScalarDistribution::zipf(3, 1.0).at_normal(40.0), 3.0);
+        let uniform = ScalarDistribution::new(DistributionKind::Uniform { low: 1.0, high: 3.0 });
         assert_eq!((uniform.at_normal(40.0), uniform.at_normal(-40.0)), (3.0, 1.0));
     }
 
     #[test]
     fn means_are_those_of_the_laws() {
-        let mean = |law: Law| sorted(&law, 20_000).iter().sum::<f64>() / 20_000.0;
-        assert!((mean(Law::new(Shape::Exponential { mean: 2.0 })) - 2.0).abs() < 0.05);
-        assert!((mean(Law::new(Shape::Uniform { low: 1.0, high: 3.0 })) - 2.0).abs() < 0.02);
-        assert!((mean(Law::new(Shape::Normal { mean: 1.0, deviation: 0.5 })) - 1.0).abs() < 0.02);
+        let mean = |law: ScalarDistribution| sorted(&law, 20_000).iter().sum::<f64>() / 20_000.0;
+        assert!(
+            (mean(ScalarDistribution::new(DistributionKind::Exponential { mean: 2.0 })) - 2.0)
+                .abs()
+                < 0.05
+        );
+        assert!(
+            (mean(ScalarDistribution::new(DistributionKind::Uniform { low: 1.0, high: 3.0 }))
+                - 2.0)
+                .abs()
+                < 0.02
+        );
+        assert!(
+            (mean(ScalarDistribution::new(DistributionKind::Normal { mean: 1.0, deviation: 0.5 }))
+                - 1.0)
+                .abs()
+                < 0.02
+        );
         // Pareto of least value 1 and alpha 3 has mean 1.5; its median is 2^(1/3).
-        let pareto = Shape::Pareto { median: libm::cbrt(2.0), alpha: 3.0 };
-        assert!((mean(Law::new(pareto)) - 1.5).abs() < 0.03);
+        let pareto = DistributionKind::Pareto { median: libm::cbrt(2.0), alpha: 3.0 };
+        assert!((mean(ScalarDistribution::new(pareto)) - 1.5).abs() < 0.03);
         // Zipf over two ranks with exponent 1: 2/3 and 1/3.
-        assert!((mean(Law::zipf(2, 1.0)) - 4.0 / 3.0).abs() < 0.02);
-        assert!((mean(Law::empirical(vec![1.0, 2.0, 6.0]).expect("values")) - 3.0).abs() < 0.06);
+        assert!((mean(ScalarDistribution::zipf(2, 1.0)) - 4.0 / 3.0).abs() < 0.02);
+        assert!(
+            (mean(ScalarDistribution::empirical(vec![1.0, 2.0, 6.0]).expect("values")) - 3.0).abs()
+                < 0.06
+        );
     }
 
     #[test]
     fn a_law_draws_as_the_plain_distributions_do() {
         let rng = || StreamKey::new(1, Domain::Link).client(4).rng();
         let normal = normal(&mut rng(), 0.0, 0.6);
-        assert_eq!(Law::log_normal(1.0, 0.6).draw(&mut rng()), libm::exp(normal));
-        let delay = Law::new(Shape::Exponential { mean: 50.0 });
+        assert_eq!(ScalarDistribution::log_normal(1.0, 0.6).draw(&mut rng()), libm::exp(normal));
+        let delay = ScalarDistribution::new(DistributionKind::Exponential { mean: 50.0 });
         assert_eq!(delay.draw(&mut rng()), exponential(&mut rng(), 50.0));
         let (z, _) = normal_pair(&mut rng());
-        assert_eq!(Law::log_normal(4.3, 0.5).times(1e6).at_normal(z), 4.3e6 * libm::exp(0.5 * z));
+        assert_eq!(
+            ScalarDistribution::log_normal(4.3, 0.5).times(1e6).at_normal(z),
+            4.3e6 * libm::exp(0.5 * z)
+        );
     }
 
     #[test]
     fn another_unit_is_the_same_law() {
         for law in all() {
-            let moved = Law { offset: 2.0, min: 2.5, ..law };
+            let moved = ScalarDistribution { offset: 2.0, min: 2.5, ..law };
             let (plain, times) = (moved.at_normal(0.3), moved.clone().times(8.0).at_normal(0.3));
             assert!((times - 8.0 * plain).abs() < 1e-9, "{moved:?}: {times} is not 8 x {plain}");
         }
@@ -288,19 +326,31 @@ mod tests {
 
     #[test]
     fn scale_and_offset_move_the_lowest_value_too() {
-        let moved = |shape| Law { scale: 2.0, offset: 5.0, ..Law::new(shape) };
-        assert_eq!(moved(Shape::Uniform { low: 1.5, high: 3.0 }).lowest(), 8.0);
-        assert_eq!(moved(Shape::Uniform { low: -1.5, high: 3.0 }).lowest(), 2.0);
-        assert_eq!(moved(Shape::Exponential { mean: 1.0 }).lowest(), 5.0);
-        assert_eq!(Law { max: 6.0, ..moved(Shape::Constant(1.0)) }.lowest(), 6.0);
+        let moved = |shape| ScalarDistribution {
+            scale: 2.0,
+            offset: 5.0,
+            ..ScalarDistribution::new(shape)
+        };
+        assert_eq!(moved(DistributionKind::Uniform { low: 1.5, high: 3.0 }).lowest(), 8.0);
+        assert_eq!(moved(DistributionKind::Uniform { low: -1.5, high: 3.0 }).lowest(), 2.0);
+        assert_eq!(moved(DistributionKind::Exponential { mean: 1.0 }).lowest(), 5.0);
+        assert_eq!(
+            ScalarDistribution { max: 6.0, ..moved(DistributionKind::Constant(1.0)) }.lowest(),
+            6.0
+        );
     }
 
     #[test]
     fn only_a_constant_is_always_its_value() {
-        assert!(Law::constant(3.0).is_always(3.0) && !Law::constant(3.0).is_always(2.0));
-        assert!(Law { offset: 1.0, ..Law::constant(3.0) }.is_always(4.0));
+        assert!(
+            ScalarDistribution::constant(3.0).is_always(3.0)
+                && !ScalarDistribution::constant(3.0).is_always(2.0)
+        );
+        assert!(
+            ScalarDistribution { offset: 1.0, ..ScalarDistribution::constant(3.0) }.is_always(4.0)
+        );
         // Its median is 3, which not every value is.
-        assert!(!Law::log_normal(3.0, 0.5).is_always(3.0));
+        assert!(!ScalarDistribution::log_normal(3.0, 0.5).is_always(3.0));
     }
 
     /// Recorded once: a change of any bit breaks recorded virtual times.

@@ -1,6 +1,6 @@
 //! Arms on axes: their order, what lies along the bottom, who is whose baseline.
 
-use super::wishes::Wishes;
+use super::wishes::ReportOptions;
 use crate::results::Arm;
 
 /// In the order of axes: numbers by size, words as they first come.
@@ -55,7 +55,7 @@ pub(super) fn numeric(arms: &[Arm]) -> Option<String> {
 pub(super) fn baselines(
     arms: &[Arm],
     labels: &[String],
-    wishes: &Wishes,
+    wishes: &ReportOptions,
     x: Option<&str>,
 ) -> Vec<Option<usize>> {
     if let Some(label) = &wishes.against_label {

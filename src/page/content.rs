@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::axes::{arrange, baselines, numeric, values};
-use super::wishes::Wishes;
+use super::wishes::ReportOptions;
 use crate::results::{Arm, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::{Plot, StudyError};
 
@@ -53,13 +53,13 @@ impl Content {
     /// # Errors
     /// A file of a run or study is damaged.
     pub fn gather(roots: &[PathBuf], against: &[(String, String)]) -> Result<Content, StudyError> {
-        let mut wishes = Wishes::unasked()?;
+        let mut wishes = ReportOptions::unasked()?;
         let mut runs = Vec::new();
         let mut undone = Vec::new();
         let mut cells = Vec::new();
         let mut left_out = Vec::new();
         for root in roots {
-            let here = Wishes::of(root)?;
+            let here = ReportOptions::of(root)?;
             let mut strangers = 0;
             for run in RunRecord::find(root)? {
                 if runs.iter().any(|known: &RunRecord| known.path == run.path) {
@@ -285,7 +285,7 @@ fn foreign(root: &Path, runs: usize) -> Option<String> {
 }
 
 impl Undone {
-    fn of_run(run: &RunRecord, wishes: &Wishes, root: &Path) -> Option<Undone> {
+    fn of_run(run: &RunRecord, wishes: &ReportOptions, root: &Path) -> Option<Undone> {
         if run.is_done() {
             return None;
         }
@@ -300,7 +300,10 @@ impl Undone {
     }
 
     /// Cells of a study that never became a run.
-    fn without_run<'a>(wishes: &'a Wishes, root: &'a Path) -> impl Iterator<Item = Undone> + 'a {
+    fn without_run<'a>(
+        wishes: &'a ReportOptions,
+        root: &'a Path,
+    ) -> impl Iterator<Item = Undone> + 'a {
         let missing = wishes.cells.iter().filter(move |cell| {
             cell.status != "done" && RunRecord::read(&root.join(&cell.path)).is_err()
         });

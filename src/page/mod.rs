@@ -30,7 +30,7 @@ use maud::{DOCTYPE, PreEscaped, html as markup};
 
 pub use content::{Content, Undone};
 use section::Section;
-pub use wishes::{Cell, Wishes};
+pub use wishes::{Cell, ReportOptions};
 
 /// The page.
 pub fn render(content: &Content) -> String {

@@ -7,7 +7,7 @@ use crate::study::{Axis, Baseline, CellState, Pick, Plot, STUDY_FILE, Study, Stu
 
 /// What a study wants to see, and what became of its cells.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct ReportOptions {
     /// Its name.
     pub study: Option<String>,
     /// The axis along the bottom.
@@ -46,15 +46,15 @@ const UNEQUAL: [&str; 2] = ["seats", "sample_passes"];
 /// The file of a study.
 const CELLS: &str = "cells.csv";
 
-impl Wishes {
+impl ReportOptions {
     /// Of a folder: those of its study, where it is one.
     ///
     /// # Errors
     /// A file of the study is damaged.
-    pub fn of(root: &Path) -> Result<Wishes, StudyError> {
+    pub fn of(root: &Path) -> Result<ReportOptions, StudyError> {
         let path = root.join(STUDY_FILE);
         if !path.exists() {
-            return Ok(Wishes::unasked()?);
+            return Ok(ReportOptions::unasked()?);
         }
         let study = Study::load(&path)?;
         let found = Sheet::read(&root.join(CELLS))?;
@@ -70,7 +70,7 @@ impl Wishes {
             Some(Baseline::Extra(label)) => (Vec::new(), Some(label.clone())),
             None => (Vec::new(), None),
         };
-        Ok(Wishes {
+        Ok(ReportOptions {
             against,
             against_label,
             cells: cells(&study, found.as_ref()),
@@ -84,9 +84,9 @@ impl Wishes {
     }
 
     /// Where nobody said anything.
-    pub fn unasked() -> Result<Wishes, ResultsError> {
+    pub fn unasked() -> Result<ReportOptions, ResultsError> {
         let unequal = UNEQUAL.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
-        Ok(Wishes { unequal, ..Wishes::default() })
+        Ok(ReportOptions { unequal, ..ReportOptions::default() })
     }
 
     /// The cell of a run.
@@ -151,7 +151,7 @@ plots = ["faa"]
         let cells = "status,path,error\nfailed,lone/seed-1,\"no, really\"\n\
                      done,\"clients=10,method=hgp/seed-1\",\n";
         std::fs::write(folder.path().join(CELLS), cells).unwrap();
-        let wishes = Wishes::of(folder.path()).unwrap();
+        let wishes = ReportOptions::of(folder.path()).unwrap();
         assert_eq!(wishes.study.as_deref(), Some("scale"));
         assert_eq!(
             (wishes.x.as_deref(), wishes.series.as_deref()),
@@ -165,9 +165,9 @@ plots = ["faa"]
             wishes.cells.iter().map(|cell| (cell.status.as_str(), cell.error.as_str())).collect();
         assert_eq!(told, [("done", ""), ("waiting", ""), ("failed", "no, really")]);
         assert_eq!((wishes.cells[2].label.as_str(), wishes.cells[2].axes.len()), ("lone", 0));
-        let none = Wishes::of(&folder.path().join("nowhere")).unwrap();
+        let none = ReportOptions::of(&folder.path().join("nowhere")).unwrap();
         assert_eq!((none.unequal.len(), none.study), (2, None));
         std::fs::write(folder.path().join(STUDY_FILE), WRITTEN.replace("schema = 1", "")).unwrap();
-        assert!(Wishes::of(folder.path()).is_err(), "what is no study is said");
+        assert!(ReportOptions::of(folder.path()).is_err(), "what is no study is said");
     }
 }

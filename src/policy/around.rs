@@ -33,7 +33,7 @@ pub trait MethodWrapper: Send + Sync {
     }
 
     /// See [`Method::seats`].
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         self.inner().participants(round, cohort)
     }
 
@@ -60,7 +60,7 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
-        self.0.seats(round, cohort)
+        self.0.participants(round, cohort)
     }
 
     fn train(

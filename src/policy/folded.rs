@@ -85,7 +85,7 @@ impl Aggregate {
             }
             folded.sums.insert(Arc::clone(&place.name), sum);
         }
-        if up.places().any(|place| place.fold.keep) {
+        if up.tensor_specs().any(|place| place.fold.keep) {
             let (meta, sent) = (meta.clone(), Arc::clone(sent));
             folded.kept.push(KeptUpload { meta, sent, update });
         }

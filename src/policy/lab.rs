@@ -280,7 +280,7 @@ impl RunContext {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, FreshLaw, TaskSizes, digits};
+    use crate::data::{ClassOrder, FreshPartition, TaskSizes, digits};
     use crate::learning::Schedule;
     use crate::model::{PixelShape, embedded_vit};
     use crate::policy::{Stage, one_participant_per_client};
@@ -306,7 +306,8 @@ mod tests {
 
     #[test]
     fn what_a_client_reports_takes_the_place_of_what_it_holds() {
-        let law = FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
+        let law =
+            FreshPartition::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
         let fresh = FreshClients { law, seed: 1 };
         let lab = RunContext { reported: Some(fresh), ..lab() };
         let view = Arc::clone(&lab.curriculum.tasks[1]);

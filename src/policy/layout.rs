@@ -242,7 +242,7 @@ impl MessageSpec {
     }
 
     /// All places: parameters, then the others.
-    pub fn places(&self) -> impl Iterator<Item = &TensorSpec> {
+    pub fn tensor_specs(&self) -> impl Iterator<Item = &TensorSpec> {
         self.parameters.iter().chain(&self.extra)
     }
 
@@ -258,7 +258,7 @@ impl MessageSpec {
 
     /// Names of symmetric matrices.
     pub fn symmetric(&self) -> Vec<&str> {
-        let matrices = self.places().filter(|place| place.form == TensorStructure::Symmetric);
+        let matrices = self.tensor_specs().filter(|place| place.form == TensorStructure::Symmetric);
         matrices.map(|place| &*place.name).collect()
     }
 }

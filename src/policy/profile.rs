@@ -12,7 +12,7 @@ pub struct MethodProfile {
     /// Roles of participants with their names; one without a name where all do the same.
     pub roles: Vec<(Role, &'static str)>,
     /// Services that the layouts would allow and the method cannot bear, each with the reason.
-    pub vetoes: Vec<Restriction>,
+    pub restrictions: Vec<Restriction>,
     /// Shape of what a client must hold to compute the method's features
     /// ([`Predictor::feature_state`](super::Predictor::feature_state)), where another method may build upon them.
     pub features: BodyShape,
@@ -22,7 +22,7 @@ pub struct MethodProfile {
     pub stateless: bool,
     /// Memory between rounds, where the method knows it beforehand: a plan shows it, because with many clients it may
     /// be more than a machine has.
-    pub holdings: Option<MemoryFootprint>,
+    pub memory_footprint: Option<MemoryFootprint>,
 }
 
 /// A method of one role that allows every service, keeps nothing at its clients and builds no features.
@@ -30,11 +30,11 @@ impl Default for MethodProfile {
     fn default() -> MethodProfile {
         MethodProfile {
             roles: vec![(Role::default(), "")],
-            vetoes: Vec::new(),
+            restrictions: Vec::new(),
             features: BodyShape::default(),
             uses_network: true,
             stateless: true,
-            holdings: None,
+            memory_footprint: None,
         }
     }
 }

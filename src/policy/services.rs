@@ -111,27 +111,29 @@ pub fn check_capability(
     facts: &ModelFacts,
     service: Capability,
 ) -> Option<CapabilityError> {
-    if let Some(veto) = method.profile().vetoes.into_iter().find(|veto| veto.service == service) {
+    if let Some(veto) =
+        method.profile().restrictions.into_iter().find(|veto| veto.service == service)
+    {
         return Some(CapabilityError::Vetoed(veto.why));
     }
     let layouts = upload_layouts(method, facts);
     let kept = || {
-        let mut places = layouts.iter().flat_map(MessageSpec::places);
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
         places
             .find(|place| place.fold.keep)
             .map(|place| CapabilityError::Kept(Arc::clone(&place.name)))
     };
     let summed = |forbidden: &dyn Fn(StalenessRule) -> bool| {
-        let mut places = layouts.iter().flat_map(MessageSpec::places);
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
         let found = places.find(|place| place.fold.sum.is_some_and(forbidden));
         found.map(|place| CapabilityError::Sum(Arc::clone(&place.name)))
     };
     let no_mean = || {
-        let mut places = layouts.iter().flat_map(MessageSpec::places);
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
         (!places.any(|place| place.fold.mean.is_some())).then_some(CapabilityError::NoMean)
     };
     let numbered = || {
-        let mut places = layouts.iter().flat_map(MessageSpec::places);
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
         let found = places.find(|place| place.weights().is_some());
         found.map(|place| CapabilityError::Numbered(Arc::clone(&place.name)))
     };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::sampled::sampled_line;
-use super::summary::{ClientMemory, Summary};
+use super::summary::{ClientMemoryUse, Summary};
 use super::text_table::{TextTable, grouped, percent};
 use super::time_parts::TimeParts;
 use super::wall::WallTimes;
@@ -259,7 +259,7 @@ fn bytes(summary: &Summary) -> String {
 
 /// What clients keep between rounds.
 fn kept(summary: &Summary) -> String {
-    let Some(ClientMemory { clients, bytes, largest }) = summary.memory else {
+    let Some(ClientMemoryUse { clients, bytes, largest }) = summary.memory else {
         return String::new();
     };
     format!(

@@ -79,7 +79,7 @@ pub struct Summary {
     pub lost_updates: u64,
     /// What clients keep between rounds, where they keep anything.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<ClientMemory>,
+    pub memory: Option<ClientMemoryUse>,
     /// Simulated seconds until the server was done; stragglers may have come later.
     pub virtual_s: f64,
     /// What these went into.
@@ -121,7 +121,7 @@ fn is_none(count: &u64) -> bool {
 
 /// What clients keep after the last time each of them trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ClientMemory {
+pub struct ClientMemoryUse {
     /// Clients that keep something.
     pub clients: u64,
     /// Bytes of all of them.
@@ -198,7 +198,7 @@ impl Summary {
             by_outcome.insert(outcome_word(*outcome), *sum);
         }
         let largest = self.kept.values().copied().max();
-        self.memory = largest.map(|largest| ClientMemory {
+        self.memory = largest.map(|largest| ClientMemoryUse {
             clients: self.kept.len() as u64,
             bytes: self.kept.values().sum(),
             largest,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::federation::{Direction, Entry, Event, FrameOutcome, RoundClosing};
+use crate::federation::{ClosingPolicy, Direction, Entry, Event, FrameOutcome};
 use crate::policy::ParticipantKind;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
@@ -70,7 +70,7 @@ impl Spans {
 /// Reads the parts of every round out of a journal.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
-    closing: RoundClosing,
+    closing: ClosingPolicy,
     open: Option<OpenRound>,
     /// Seats whose update may still count, of this round or of earlier ones.
     seats: BTreeMap<(Round, SeatId), SeatTimes>,
@@ -101,7 +101,7 @@ struct SeatTimes {
 
 impl Stopwatch {
     /// One for rounds that close by this rule.
-    pub fn new(closing: RoundClosing) -> Stopwatch {
+    pub fn new(closing: ClosingPolicy) -> Stopwatch {
         Stopwatch { closing, ..Stopwatch::default() }
     }
 
@@ -235,7 +235,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::federation::{ClosingRules, Enough, FrameBytes};
+    use crate::federation::{ClosingGoal, ClosingRules, FrameBytes};
     use crate::quantity::{ClientId, TaskId};
 
     const MS: u64 = 1_000_000;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     /// Milliseconds of work, links, waiting and server of the rounds that the entries close.
-    fn parts(closing: RoundClosing, entries: Vec<Entry>) -> Vec<[u64; 4]> {
+    fn parts(closing: ClosingPolicy, entries: Vec<Entry>) -> Vec<[u64; 4]> {
         let mut watch = Stopwatch::new(closing);
         let of = |parts: TimeParts| {
             let TimeParts { work_s, links_s, waiting_s, server_s } = parts;
@@ -314,7 +314,7 @@ mod tests {
     fn a_round_is_as_long_as_its_last_update_and_the_server() {
         let all = |mut entries: Vec<Entry>| {
             entries.push(closed(1_300, 0, 2, &[]));
-            parts(RoundClosing::default(), entries)
+            parts(ClosingPolicy::default(), entries)
         };
         assert_eq!(all(round(1_000)), [[40, 27, 40, 193]]);
     }
@@ -322,9 +322,9 @@ mod tests {
     #[test]
     fn a_deadline_is_waited_for_and_what_comes_after_it_is_the_server_s() {
         let deadline = Some(VirtualTime(80 * MS));
-        let closing = RoundClosing {
+        let closing = ClosingPolicy {
             rules: ClosingRules { deadline, ..ClosingRules::default() },
-            ..RoundClosing::default()
+            ..ClosingPolicy::default()
         };
         let mut entries = round(0);
         entries.truncate(5);
@@ -333,8 +333,8 @@ mod tests {
         assert_eq!(parts(closing, entries.clone()), [[30, 15, 35, 15]]);
         // Without one the round closed with the first update: nothing was waited for.
         let first =
-            ClosingRules { enough: Enough::Share(0.5), deadline, ..ClosingRules::default() };
-        let closing = RoundClosing { rules: first, ..RoundClosing::default() };
+            ClosingRules { enough: ClosingGoal::Share(0.5), deadline, ..ClosingRules::default() };
+        let closing = ClosingPolicy { rules: first, ..ClosingPolicy::default() };
         assert_eq!(parts(closing, entries), [[30, 15, 0, 50]]);
     }
 
@@ -346,9 +346,9 @@ mod tests {
         let (reason, detail) = ("crashed".to_owned(), String::new());
         entries.push(entry(60, Event::ClientFailed { round, task, seat, client, reason, detail }));
         entries.push(closed(70, 0, 1, &[1]));
-        assert_eq!(parts(RoundClosing::default(), entries), [[30, 15, 15, 10]]);
+        assert_eq!(parts(ClosingPolicy::default(), entries), [[30, 15, 15, 10]]);
         let nobody = vec![opened(0, 0, 1), closed(70, 0, 0, &[0])];
-        assert_eq!(parts(RoundClosing::default(), nobody), [[0, 0, 70, 0]]);
+        assert_eq!(parts(ClosingPolicy::default(), nobody), [[0, 0, 70, 0]]);
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(covered(&[(5, 20), (0, 10), (30, 40)], 0, 100), 30);
         assert_eq!(covered(&[(5, 20)], 10, 15), 5);
         assert_eq!(covered(&[], 0, 9), 0);
-        let mut watch = Stopwatch::new(RoundClosing::default());
+        let mut watch = Stopwatch::new(ClosingPolicy::default());
         let mut entries = round(1_000);
         entries.push(closed(1_300, 0, 2, &[]));
         entries.iter().for_each(|entry| _ = watch.take(entry));

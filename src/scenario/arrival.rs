@@ -34,7 +34,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
-use super::law::{Bound, LawSection};
+use super::law::{Bound, DistributionSection};
 use super::reader::{Choice, Param, TableReader};
 
 /// When tasks reach clients.
@@ -48,7 +48,7 @@ pub enum ArrivalChoice {
     #[serde(rename = "per-client")]
     Lag {
         /// Seconds on the simulated clock.
-        lag_s: LawSection,
+        lag_s: DistributionSection,
     },
     /// At recorded times.
     #[serde(rename = "per-client")]
@@ -148,7 +148,7 @@ fn powder(table: &mut TableReader<'_>) -> ArrivalChoice {
     ArrivalChoice::Powder { slot_classes, overlap, moving }
 }
 
-fn lag(table: &mut TableReader<'_>) -> LawSection {
+fn lag(table: &mut TableReader<'_>) -> DistributionSection {
     if !table.given("lag_s") {
         let help = "add `lag_s = { dist = \"exponential\", mean = 60 }`, or a `file`";
         table.reject(
@@ -159,7 +159,13 @@ fn lag(table: &mut TableReader<'_>) -> LawSection {
         );
     }
     let doc = "seconds after the first client, per client and task";
-    LawSection::read(table, "lag_s", &LawSection::constant(0.0), Bound::AtLeastZero, doc)
+    DistributionSection::read(
+        table,
+        "lag_s",
+        &DistributionSection::constant(0.0),
+        Bound::AtLeastZero,
+        doc,
+    )
 }
 
 /// The lines of a file, for so many clients and tasks.

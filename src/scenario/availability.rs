@@ -35,7 +35,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
-use super::law::{Bound, LawSection};
+use super::law::{Bound, DistributionSection};
 use super::reader::Keys;
 
 /// When clients can be reached.
@@ -48,13 +48,13 @@ pub struct AvailabilitySection {
     /// Seconds until a client joins.
     ///
     /// Drawn once per client.
-    #[key(read = LawSection::read(table, "join_s", &LawSection::constant(0.0), Bound::AtLeastZero, doc))]
-    pub join_s: LawSection,
+    #[key(read = DistributionSection::read(table, "join_s", &DistributionSection::constant(0.0), Bound::AtLeastZero, doc))]
+    pub join_s: DistributionSection,
     /// Seconds until it leaves for good.
     ///
     /// From when it joins; by default it never leaves.
-    #[key(read = LawSection::read(table, "stay_s", &LawSection::constant(f64::INFINITY), Bound::Positive, doc))]
-    pub stay_s: LawSection,
+    #[key(read = DistributionSection::read(table, "stay_s", &DistributionSection::constant(f64::INFINITY), Bound::Positive, doc))]
+    pub stay_s: DistributionSection,
 }
 
 /// A transition of a trace: client, seconds, whether it is on from then.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    ArrivalChoice, AvailabilityPattern, CachePlace, ExpectedSection, Models, OwnedSample,
-    PartitionKind, Scenario, ShapeSection, SplitSection, Workers,
+    ArrivalChoice, AvailabilityPattern, CachePlace, DistributionKindSection, ExpectedSection,
+    Models, OwnedSample, PartitionKind, Scenario, SplitSection, Workers,
 };
 use crate::fetch::Name;
 
@@ -66,7 +66,7 @@ impl Scenario {
             *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
         }
         for (_, _, law) in content.laws_mut() {
-            if let ShapeSection::Empirical { file, values, .. } = &mut law.shape {
+            if let DistributionKindSection::Empirical { file, values, .. } = &mut law.shape {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
             }

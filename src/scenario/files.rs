@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
-use super::law::{Bound, LawSection};
+use super::law::{Bound, DistributionSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
 use super::{
-    ArrivalChoice, LinksSection, PartitionKind, Scenario, ShapeSection, SplitSection, TimeSection,
-    arrival, direct, partition,
+    ArrivalChoice, DistributionKindSection, LinksSection, PartitionKind, Scenario, SplitSection,
+    TimeSection, arrival, direct, partition,
 };
 use crate::fetch::{Name, Settings};
 use crate::files::{Kind, read_text};
 
 /// Distributions with their keys and what their values must be.
-type Laws<'a> = Vec<(&'static str, Bound, &'a mut LawSection)>;
+type Laws<'a> = Vec<(&'static str, Bound, &'a mut DistributionSection)>;
 
 fn laws<'a>(
     time: &'a mut TimeSection,
     links: &'a mut LinksSection,
-    (join, stay): (&'a mut LawSection, &'a mut LawSection),
-    lag: Option<&'a mut LawSection>,
+    (join, stay): (&'a mut DistributionSection, &'a mut DistributionSection),
+    lag: Option<&'a mut DistributionSection>,
 ) -> Laws<'a> {
     let mut laws = vec![
         ("time.slowness", Bound::Positive, &mut time.slowness),
@@ -80,7 +80,7 @@ impl Scenario {
             }
         };
         for (key, _, law) in laws(time, links, (join_s, stay_s), lag) {
-            if let ShapeSection::Empirical { file, .. } = &mut law.shape {
+            if let DistributionKindSection::Empirical { file, .. } = &mut law.shape {
                 paths.push((format!("{key}.file"), file));
             }
         }
@@ -136,7 +136,9 @@ impl Scenario {
             }
         }
         for (key, bound, law) in self.laws_mut() {
-            let ShapeSection::Empirical { file, column, values } = &mut law.shape else { continue };
+            let DistributionKindSection::Empirical { file, column, values } = &mut law.shape else {
+                continue;
+            };
             let read = |text: &str| {
                 csv::numbers(text, column.as_deref(), |v| bound.admits(v), bound.words())
             };

@@ -23,14 +23,14 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader};
-use crate::numerics::law::{Law, Shape};
+use crate::numerics::law::{DistributionKind, ScalarDistribution};
 
 /// A distribution as a scenario writes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LawSection {
+pub struct DistributionSection {
     /// Its name and parameters.
     #[serde(flatten)]
-    pub shape: ShapeSection,
+    pub shape: DistributionKindSection,
     /// Added to every value. Default 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub offset: f64,
@@ -46,7 +46,7 @@ pub struct LawSection {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "dist", rename_all = "kebab-case")]
 #[allow(missing_docs)] // the module has the table
-pub enum ShapeSection {
+pub enum DistributionKindSection {
     Constant {
         value: f64,
     },
@@ -144,57 +144,58 @@ fn may_be_endless(key: &str, number: Param<f64>) -> Param<f64> {
     }
 }
 
-impl LawSection {
-    fn plain(shape: ShapeSection) -> LawSection {
-        LawSection { shape, offset: 0.0, min: None, max: None }
+impl DistributionSection {
+    fn plain(shape: DistributionKindSection) -> DistributionSection {
+        DistributionSection { shape, offset: 0.0, min: None, max: None }
     }
 
     /// Always this.
-    pub fn constant(value: f64) -> LawSection {
-        LawSection::plain(ShapeSection::Constant { value })
+    pub fn constant(value: f64) -> DistributionSection {
+        DistributionSection::plain(DistributionKindSection::Constant { value })
     }
 
     /// Whether it is one number and no distribution.
     pub fn is_fixed(&self) -> bool {
-        matches!(self.shape, ShapeSection::Constant { .. })
+        matches!(self.shape, DistributionKindSection::Constant { .. })
     }
 
     /// By median and deviation of the logarithm.
-    pub fn log_normal(median: f64, sigma: f64) -> LawSection {
-        LawSection::plain(ShapeSection::LogNormal { median, sigma })
+    pub fn log_normal(median: f64, sigma: f64) -> DistributionSection {
+        DistributionSection::plain(DistributionKindSection::LogNormal { median, sigma })
     }
 
     /// By mean.
-    pub fn exponential(mean: f64) -> LawSection {
-        LawSection::plain(ShapeSection::Exponential { mean })
+    pub fn exponential(mean: f64) -> DistributionSection {
+        DistributionSection::plain(DistributionKindSection::Exponential { mean })
     }
 
     /// By median and exponent of the tail, cut at `max`.
-    pub fn pareto(median: f64, alpha: f64, max: f64) -> LawSection {
-        let shape = ShapeSection::Pareto { median, alpha };
-        LawSection { max: Some(max), ..LawSection::plain(shape) }
+    pub fn pareto(median: f64, alpha: f64, max: f64) -> DistributionSection {
+        let shape = DistributionKindSection::Pareto { median, alpha };
+        DistributionSection { max: Some(max), ..DistributionSection::plain(shape) }
     }
 
     /// The key `key` of a table: a number, or a table of its own.
     pub(super) fn read(
         table: &mut TableReader<'_>,
         key: &'static str,
-        default: &LawSection,
+        default: &DistributionSection,
         bound: Bound,
         doc: &'static str,
-    ) -> LawSection {
+    ) -> DistributionSection {
         if table.given(key) && !table.given_table(key) {
             let number = Param::new(key, default.law().at_normal(0.0), doc);
             let number = may_be_endless(key, number);
-            return LawSection::constant(table.get(&match bound {
+            return DistributionSection::constant(table.get(&match bound {
                 Bound::Positive => number.above(0.0),
                 Bound::AtLeastZero => number.at_least(0.0),
             }));
         }
-        let section = table.table(key, |table| LawSection::fields(table, key, default, doc));
+        let section =
+            table.table(key, |table| DistributionSection::fields(table, key, default, doc));
         let lowest = section.law().lowest();
         // Files are judged when they are read.
-        let known = !matches!(section.shape, ShapeSection::Empirical { .. });
+        let known = !matches!(section.shape, DistributionKindSection::Empirical { .. });
         if known && !bound.admits(lowest) {
             table.reject(
                 key,
@@ -209,9 +210,9 @@ impl LawSection {
     fn fields(
         table: &mut TableReader<'_>,
         key: &str,
-        default: &LawSection,
+        default: &DistributionSection,
         doc: &'static str,
-    ) -> LawSection {
+    ) -> DistributionSection {
         let dist: Dist = table.get(&Param::new("dist", default.shape.dist(), doc));
         // A parameter keeps its default as long as the distribution does; otherwise it is asked for.
         let of = |name: &'static str, example: f64, doc| match default.shape.number(name) {
@@ -223,36 +224,36 @@ impl LawSection {
         let shape = match dist {
             Dist::Constant => {
                 let value = may_be_endless(key, of("value", 1.0, "every value"));
-                ShapeSection::Constant { value: table.get(&value) }
+                DistributionKindSection::Constant { value: table.get(&value) }
             }
-            Dist::Uniform => ShapeSection::Uniform {
+            Dist::Uniform => DistributionKindSection::Uniform {
                 low: table.get(&any(of("low", 0.5, "smallest value"))),
                 high: table.get(&any(of("high", 2.0, "largest value"))),
             },
-            Dist::Normal => ShapeSection::Normal {
+            Dist::Normal => DistributionKindSection::Normal {
                 mean: table.get(&any(of("mean", 1.0, "centre"))),
                 sd: table.get(&of("sd", 0.2, "standard deviation").at_least(0.0).at_most(LARGEST)),
             },
-            Dist::LogNormal => ShapeSection::LogNormal {
+            Dist::LogNormal => DistributionKindSection::LogNormal {
                 median: table.get(&positive(of("median", 1.0, "half of the values lie below"))),
                 sigma: table.get(
                     &of("sigma", 0.5, "deviation of the logarithm").at_least(0.0).at_most(10.0),
                 ),
             },
-            Dist::Exponential => ShapeSection::Exponential {
+            Dist::Exponential => DistributionKindSection::Exponential {
                 mean: table.get(&positive(of("mean", 1.0, "mean of what is added to `offset`"))),
             },
-            Dist::Pareto => ShapeSection::Pareto {
+            Dist::Pareto => DistributionKindSection::Pareto {
                 median: table.get(&positive(of("median", 1.0, "half of the values lie below"))),
                 alpha: table.get(&of("alpha", 1.5, "of the tail").at_least(0.01).at_most(1e3)),
             },
-            Dist::Zipf => ShapeSection::Zipf {
+            Dist::Zipf => DistributionKindSection::Zipf {
                 ranks: table
                     .get(&Param::required("ranks", 10, "largest rank").at_least(1.0).at_most(1e6)),
                 exponent: table
                     .get(&of("exponent", 1.2, "of the weights").at_least(0.0).at_most(1e3)),
             },
-            Dist::Empirical => ShapeSection::Empirical {
+            Dist::Empirical => DistributionKindSection::Empirical {
                 file: table.get(&Param::required(
                     "file",
                     PathBuf::from("values.csv"),
@@ -273,35 +274,42 @@ impl LawSection {
         {
             table.reject("max", "`max` lies below `min`", "too small", "raise it, or lower `min`");
         }
-        if let ShapeSection::Uniform { low, high } = shape
+        if let DistributionKindSection::Uniform { low, high } = shape
             && low > high
         {
             table.reject("high", "`high` lies below `low`", "too small", "raise it");
         }
-        LawSection { shape, offset, min, max }
+        DistributionSection { shape, offset, min, max }
     }
 
     /// The distribution; an unread file stands for 1.
-    pub fn law(&self) -> Law {
+    pub fn law(&self) -> ScalarDistribution {
         let law = match &self.shape {
-            ShapeSection::Constant { value } => Law::constant(*value),
-            ShapeSection::Uniform { low, high } => {
-                Law::new(Shape::Uniform { low: *low, high: *high })
+            DistributionKindSection::Constant { value } => ScalarDistribution::constant(*value),
+            DistributionKindSection::Uniform { low, high } => {
+                ScalarDistribution::new(DistributionKind::Uniform { low: *low, high: *high })
             }
-            ShapeSection::Normal { mean, sd } => {
-                Law::new(Shape::Normal { mean: *mean, deviation: *sd })
+            DistributionKindSection::Normal { mean, sd } => {
+                ScalarDistribution::new(DistributionKind::Normal { mean: *mean, deviation: *sd })
             }
-            ShapeSection::LogNormal { median, sigma } => Law::log_normal(*median, *sigma),
-            ShapeSection::Exponential { mean } => Law::new(Shape::Exponential { mean: *mean }),
-            ShapeSection::Pareto { median, alpha } => {
-                Law::new(Shape::Pareto { median: *median, alpha: *alpha })
+            DistributionKindSection::LogNormal { median, sigma } => {
+                ScalarDistribution::log_normal(*median, *sigma)
             }
-            ShapeSection::Zipf { ranks, exponent } => Law::zipf(*ranks, *exponent),
-            ShapeSection::Empirical { values, .. } => {
-                Law::empirical(values.to_vec()).unwrap_or(Law::constant(1.0))
+            DistributionKindSection::Exponential { mean } => {
+                ScalarDistribution::new(DistributionKind::Exponential { mean: *mean })
+            }
+            DistributionKindSection::Pareto { median, alpha } => {
+                ScalarDistribution::new(DistributionKind::Pareto { median: *median, alpha: *alpha })
+            }
+            DistributionKindSection::Zipf { ranks, exponent } => {
+                ScalarDistribution::zipf(*ranks, *exponent)
+            }
+            DistributionKindSection::Empirical { values, .. } => {
+                ScalarDistribution::empirical(values.to_vec())
+                    .unwrap_or(ScalarDistribution::constant(1.0))
             }
         };
-        Law {
+        ScalarDistribution {
             offset: self.offset,
             min: self.min.unwrap_or(f64::NEG_INFINITY),
             max: self.max.unwrap_or(f64::INFINITY),
@@ -310,29 +318,29 @@ impl LawSection {
     }
 }
 
-impl ShapeSection {
+impl DistributionKindSection {
     fn dist(&self) -> Dist {
         match self {
-            ShapeSection::Constant { .. } => Dist::Constant,
-            ShapeSection::Uniform { .. } => Dist::Uniform,
-            ShapeSection::Normal { .. } => Dist::Normal,
-            ShapeSection::LogNormal { .. } => Dist::LogNormal,
-            ShapeSection::Exponential { .. } => Dist::Exponential,
-            ShapeSection::Pareto { .. } => Dist::Pareto,
-            ShapeSection::Zipf { .. } => Dist::Zipf,
-            ShapeSection::Empirical { .. } => Dist::Empirical,
+            DistributionKindSection::Constant { .. } => Dist::Constant,
+            DistributionKindSection::Uniform { .. } => Dist::Uniform,
+            DistributionKindSection::Normal { .. } => Dist::Normal,
+            DistributionKindSection::LogNormal { .. } => Dist::LogNormal,
+            DistributionKindSection::Exponential { .. } => Dist::Exponential,
+            DistributionKindSection::Pareto { .. } => Dist::Pareto,
+            DistributionKindSection::Zipf { .. } => Dist::Zipf,
+            DistributionKindSection::Empirical { .. } => Dist::Empirical,
         }
     }
 
     /// The parameter of this name.
     fn number(&self, name: &str) -> Option<f64> {
         match (self, name) {
-            (ShapeSection::Constant { value }, "value") => Some(*value),
-            (ShapeSection::LogNormal { median, .. }, "median") => Some(*median),
-            (ShapeSection::LogNormal { sigma, .. }, "sigma") => Some(*sigma),
-            (ShapeSection::Exponential { mean }, "mean") => Some(*mean),
-            (ShapeSection::Pareto { median, .. }, "median") => Some(*median),
-            (ShapeSection::Pareto { alpha, .. }, "alpha") => Some(*alpha),
+            (DistributionKindSection::Constant { value }, "value") => Some(*value),
+            (DistributionKindSection::LogNormal { median, .. }, "median") => Some(*median),
+            (DistributionKindSection::LogNormal { sigma, .. }, "sigma") => Some(*sigma),
+            (DistributionKindSection::Exponential { mean }, "mean") => Some(*mean),
+            (DistributionKindSection::Pareto { median, .. }, "median") => Some(*median),
+            (DistributionKindSection::Pareto { alpha, .. }, "alpha") => Some(*alpha),
             // No preset is of another shape.
             _ => None,
         }

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::law::{Bound, LawSection};
+use super::law::{Bound, DistributionSection};
 use super::preset::Preset;
 use super::reader::{Keys, defaults};
 
@@ -19,20 +19,20 @@ pub struct LinksSection {
     /// Download bandwidth of a client in MB/s, drawn once per client.
     ///
     /// 1 MB = 1,000,000 B.
-    #[key(read = LawSection::read(table, "down_mb_per_s", &Usual::of(preset).down, Bound::Positive, doc))]
-    pub down_mb_per_s: LawSection,
+    #[key(read = DistributionSection::read(table, "down_mb_per_s", &Usual::of(preset).down, Bound::Positive, doc))]
+    pub down_mb_per_s: DistributionSection,
     /// Upload bandwidth of a client in MB/s, drawn once per client.
-    #[key(read = LawSection::read(table, "up_mb_per_s", &Usual::of(preset).up, Bound::Positive, doc))]
-    pub up_mb_per_s: LawSection,
+    #[key(read = DistributionSection::read(table, "up_mb_per_s", &Usual::of(preset).up, Bound::Positive, doc))]
+    pub up_mb_per_s: DistributionSection,
     /// Correlation of the normals behind a client's download and upload bandwidth.
     #[key(default = Usual::of(preset).correlation, at_least = -1.0, at_most = 1.0)]
     pub correlation: f64,
     /// Factor on the time of a message's bytes, drawn per message.
-    #[key(read = LawSection::read(table, "jitter", &Usual::of(preset).jitter, Bound::Positive, doc))]
-    pub jitter: LawSection,
+    #[key(read = DistributionSection::read(table, "jitter", &Usual::of(preset).jitter, Bound::Positive, doc))]
+    pub jitter: DistributionSection,
     /// Milliseconds of a round trip, drawn once per client.
-    #[key(read = LawSection::read(table, "rtt_ms", &Usual::of(preset).rtt, Bound::AtLeastZero, doc))]
-    pub rtt_ms: LawSection,
+    #[key(read = DistributionSection::read(table, "rtt_ms", &Usual::of(preset).rtt, Bound::AtLeastZero, doc))]
+    pub rtt_ms: DistributionSection,
     /// Bandwidth of the server to all clients in MB/s, shared fairly by its transfers.
     #[key(default = f64::INFINITY, at_least = 1e-6, or_infinite)]
     pub server_down_mb_per_s: f64,
@@ -46,21 +46,21 @@ pub struct LinksSection {
 
 /// Defaults of a preset.
 struct Usual {
-    down: LawSection,
-    up: LawSection,
-    jitter: LawSection,
-    rtt: LawSection,
+    down: DistributionSection,
+    up: DistributionSection,
+    jitter: DistributionSection,
+    rtt: DistributionSection,
     correlation: f64,
     loss: f64,
 }
 
 impl Usual {
     fn of(preset: Preset) -> Usual {
-        let (constant, law) = (LawSection::constant, LawSection::log_normal);
-        let wait = |offset, mean, max| LawSection {
+        let (constant, law) = (DistributionSection::constant, DistributionSection::log_normal);
+        let wait = |offset, mean, max| DistributionSection {
             offset,
             max: Some(max),
-            ..LawSection::exponential(mean)
+            ..DistributionSection::exponential(mean)
         };
         match preset {
             Preset::Ideal => Usual {

@@ -109,7 +109,7 @@ pub use expected::{ExpectedMetric, ExpectedSection};
 pub use faults::{CrashTime, FaultKind, FaultSection, Forgery, Spoilage};
 pub use federation::{FederationSection, FoldRule, OnBadUpdate};
 pub use given::{EFFECTIVE_SCENARIO, EFFECTIVE_STUDY, GivenFolder};
-pub use law::{LawSection, ShapeSection};
+pub use law::{DistributionKindSection, DistributionSection};
 pub use links::LinksSection;
 pub use load::Loaded;
 pub use method::MethodSection;

@@ -45,17 +45,17 @@ pub enum Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::law::{LawSection, ShapeSection};
+    use crate::scenario::law::{DistributionKindSection, DistributionSection};
     use crate::scenario::{FaultSection, LinksSection, TimeSection};
 
     /// A law as the table above writes it.
-    fn brief(law: &LawSection) -> String {
+    fn brief(law: &DistributionSection) -> String {
         let most = law.max.map_or(String::new(), |max| format!(", at most {max}"));
         let shape = match &law.shape {
-            ShapeSection::Constant { value } => value.to_string(),
-            ShapeSection::LogNormal { median, sigma } => format!("{median} ({sigma})"),
-            ShapeSection::Exponential { mean } => format!("{} + exp {mean}", law.offset),
-            ShapeSection::Pareto { median, alpha } => format!("{median} pareto {alpha}"),
+            DistributionKindSection::Constant { value } => value.to_string(),
+            DistributionKindSection::LogNormal { median, sigma } => format!("{median} ({sigma})"),
+            DistributionKindSection::Exponential { mean } => format!("{} + exp {mean}", law.offset),
+            DistributionKindSection::Pareto { median, alpha } => format!("{median} pareto {alpha}"),
             other => panic!("no preset has {other:?}"),
         };
         shape + &most

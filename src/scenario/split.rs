@@ -50,7 +50,7 @@ impl SplitSection {
         let train = path("train", "a published list of the training images: .yaml, .txt");
         let test = path("test", "and of the test images");
         if table.given("share") {
-            ["share", "seed", "layout"].into_iter().for_each(|key| table.told(key));
+            ["share", "seed", "layout"].into_iter().for_each(|key| table.reported(key));
             table.reject(
                 "share",
                 "`data.split` names published lists; a part that is drawn is `data.test_share`",

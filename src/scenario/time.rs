@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::law::{Bound, LawSection};
+use super::law::{Bound, DistributionSection};
 use super::preset::Preset;
 use super::reader::{Keys, defaults};
 
@@ -20,14 +20,14 @@ pub struct TimeSection {
     #[key(default = Usual::of(preset).ms_per_sample, at_least = 0.0, at_most = 1e9, source = "FedScale")]
     pub ms_per_sample: f64,
     /// Factor on a client's time, drawn once per client.
-    #[key(read = LawSection::read(table, "slowness", &Usual::of(preset).slowness, Bound::Positive, doc))]
-    pub slowness: LawSection,
+    #[key(read = DistributionSection::read(table, "slowness", &Usual::of(preset).slowness, Bound::Positive, doc))]
+    pub slowness: DistributionSection,
     /// Factor on a client's time, drawn per client and round.
-    #[key(read = LawSection::read(table, "jitter", &Usual::of(preset).jitter, Bound::Positive, doc))]
-    pub jitter: LawSection,
+    #[key(read = DistributionSection::read(table, "jitter", &Usual::of(preset).jitter, Bound::Positive, doc))]
+    pub jitter: DistributionSection,
     /// Milliseconds before the first step, drawn once per client.
-    #[key(read = LawSection::read(table, "setup_ms", &LawSection::constant(0.0), Bound::AtLeastZero, doc))]
-    pub setup_ms: LawSection,
+    #[key(read = DistributionSection::read(table, "setup_ms", &DistributionSection::constant(0.0), Bound::AtLeastZero, doc))]
+    pub setup_ms: DistributionSection,
     /// Factor on the time of a client of slowness 1 for work of the server itself; with phones 0.026; 0: no time.
     ///
     /// 0.026 is a GPU of a data center (see [`preset`](super::preset)).
@@ -42,8 +42,8 @@ const BESIDE_PHONES: f64 = 0.026;
 /// Defaults of a preset.
 struct Usual {
     ms_per_sample: f64,
-    slowness: LawSection,
-    jitter: LawSection,
+    slowness: DistributionSection,
+    jitter: DistributionSection,
     server_slowness: f64,
 }
 
@@ -52,24 +52,26 @@ impl Usual {
         let phones = |slowness| Usual {
             ms_per_sample: 13.6,
             slowness,
-            jitter: LawSection::log_normal(1.0, 0.1),
+            jitter: DistributionSection::log_normal(1.0, 0.1),
             server_slowness: BESIDE_PHONES,
         };
         match preset {
             Preset::Ideal => Usual {
                 ms_per_sample: 0.0,
-                slowness: LawSection::constant(1.0),
-                jitter: LawSection::constant(1.0),
+                slowness: DistributionSection::constant(1.0),
+                jitter: DistributionSection::constant(1.0),
                 server_slowness: 1.0,
             },
             Preset::CrossSilo => Usual {
                 ms_per_sample: 1.0,
-                slowness: LawSection::log_normal(1.0, 0.1),
-                jitter: LawSection::log_normal(1.0, 0.02),
+                slowness: DistributionSection::log_normal(1.0, 0.1),
+                jitter: DistributionSection::log_normal(1.0, 0.02),
                 server_slowness: 1.0,
             },
-            Preset::Mobile | Preset::Production => phones(LawSection::log_normal(1.0, 0.6)),
-            Preset::HeavyTail => phones(LawSection::pareto(1.0, 1.5, 60.0)),
+            Preset::Mobile | Preset::Production => {
+                phones(DistributionSection::log_normal(1.0, 0.6))
+            }
+            Preset::HeavyTail => phones(DistributionSection::pareto(1.0, 1.5, 60.0)),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::directory::{Failure, LEARNT_NOTHING, StudyDirectory};
-use super::execute::Crew;
+use super::execute::ProcessPool;
 use super::prepare::Prepared;
 use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
@@ -45,7 +45,7 @@ const INTERRUPTED: i32 = 130;
 pub(super) fn run(
     prepared: &Prepared,
     directory: &StudyDirectory,
-    crew: &Crew,
+    crew: &ProcessPool,
     halt: &Interrupt,
 ) -> Result<Ended, DirectoryError> {
     let cell = &prepared.cell;

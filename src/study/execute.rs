@@ -16,7 +16,7 @@ use crate::federation::Interrupt;
 
 /// How cells are run; changes no result.
 #[derive(Clone, Debug)]
-pub struct Crew {
+pub struct ProcessPool {
     /// Processes at once.
     pub jobs: usize,
     /// Worker threads of each; `None` leaves it to the scenario, as GPUs do.
@@ -31,7 +31,7 @@ pub struct Crew {
 
 /// What happens on the way.
 #[derive(Debug)]
-pub enum News<'a> {
+pub enum StudyEvent<'a> {
     Begun(&'a Prepared),
     Ended(&'a Prepared, Ended, Duration),
     /// Another process runs this cell or has finished it: it is left alone.
@@ -40,7 +40,7 @@ pub enum News<'a> {
 
 /// Why cells were left before all were over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub enum StopReason {
     /// Ctrl-C.
     Interrupted,
     /// `limit.wall`.
@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often the directory is measured.
 const MEASURE: Duration = Duration::from_secs(10);
 
-impl Crew {
+impl ProcessPool {
     /// Runs the cells in this order. `tell` hears of everything, on this thread.
     ///
     /// # Errors
@@ -65,8 +65,8 @@ impl Crew {
         &self,
         cells: &[Prepared],
         directory: &StudyDirectory,
-        mut tell: impl FnMut(&News<'_>) -> Result<(), DirectoryError>,
-    ) -> Result<Option<Halt>, DirectoryError> {
+        mut tell: impl FnMut(&StudyEvent<'_>) -> Result<(), DirectoryError>,
+    ) -> Result<Option<StopReason>, DirectoryError> {
         let queue: Mutex<VecDeque<&Prepared>> = Mutex::new(cells.iter().collect());
         // Children are told to end; no more are begun.
         let (halt, closed) = (Interrupt::default(), AtomicBool::new(false));
@@ -113,7 +113,7 @@ impl Crew {
         failed?;
         let left = !queue.lock().is_empty();
         // Nobody asked for the end, and cells were left: a failure closed the queue.
-        Ok(reason.or((left && closed.load(Ordering::SeqCst)).then_some(Halt::Error)))
+        Ok(reason.or((left && closed.load(Ordering::SeqCst)).then_some(StopReason::Error)))
     }
 
     fn over(
@@ -121,17 +121,17 @@ impl Crew {
         began: Instant,
         directory: &StudyDirectory,
         measured: &mut Option<Instant>,
-    ) -> Option<Halt> {
+    ) -> Option<StopReason> {
         if self.stop.is_requested() {
-            return Some(Halt::Interrupted);
+            return Some(StopReason::Interrupted);
         }
         if self.limit.wall.is_some_and(|limit| began.elapsed() >= limit) {
-            return Some(Halt::Wall);
+            return Some(StopReason::Wall);
         }
         let limit = self.limit.disk?;
         if measured.is_none_or(|at| at.elapsed() >= MEASURE) {
             *measured = Some(Instant::now());
-            return (directory.size() >= limit).then_some(Halt::Disk);
+            return (directory.size() >= limit).then_some(StopReason::Disk);
         }
         None
     }
@@ -144,35 +144,35 @@ fn next<'a>(queue: &Mutex<VecDeque<&'a Prepared>>, closed: &AtomicBool) -> Optio
     queue.lock().pop_front()
 }
 
-type Told<'a> = Result<News<'a>, DirectoryError>;
+type StudyEventResult<'a> = Result<StudyEvent<'a>, DirectoryError>;
 
 /// Runs a cell, unless somebody else does or did. Answers whether it failed.
 fn one<'a>(
     prepared: &'a Prepared,
     directory: &StudyDirectory,
-    crew: &Crew,
+    crew: &ProcessPool,
     halt: &Interrupt,
-    send: &mpsc::Sender<Told<'a>>,
+    send: &mpsc::Sender<StudyEventResult<'a>>,
 ) -> bool {
     // Nobody listens any more only when this process ends.
-    let say = |news: Told<'a>| {
+    let say = |news: StudyEventResult<'a>| {
         drop(send.send(news));
         false
     };
     let held = match directory.hold(&prepared.cell) {
         Ok(Some(held)) => held,
-        Ok(None) => return say(Ok(News::Taken(prepared))),
+        Ok(None) => return say(Ok(StudyEvent::Taken(prepared))),
         Err(error) => return say(Err(error)),
     };
     let found = directory.found(&prepared.cell, &prepared.hash);
     if matches!(found, CellState::Done | CellState::Foreign(_)) {
-        return say(Ok(News::Taken(prepared)));
+        return say(Ok(StudyEvent::Taken(prepared)));
     }
-    say(Ok(News::Begun(prepared)));
+    say(Ok(StudyEvent::Begun(prepared)));
     let began = Instant::now();
     let ended = child::run(prepared, directory, crew, halt);
     drop(held);
     let failed = matches!(ended, Ok(Ended::Failed(_)));
-    say(ended.map(|ended| News::Ended(prepared, ended, began.elapsed())));
+    say(ended.map(|ended| StudyEvent::Ended(prepared, ended, began.elapsed())));
     failed
 }

@@ -11,7 +11,7 @@ use super::clash::{refuse_clashes, refuse_seeds};
 use super::compare::Compare;
 use super::run_section::RunSection;
 use super::seeds::Replicate;
-use super::wishes::ReportWishes;
+use super::wishes::ReportSection;
 use crate::files::{self, Kind};
 use crate::scenario::reader::{Keys, Param, TableReader, explore, json_schema, read_document};
 use crate::scenario::{Changes, GivenFolder, Origin};
@@ -37,7 +37,7 @@ pub struct Study {
     pub extras: Vec<Extra>,
     pub compare: Compare,
     pub run: RunSection,
-    pub report: ReportWishes,
+    pub report: ReportSection,
     /// Where it was read from.
     pub(super) origin: Origin,
 }
@@ -120,7 +120,7 @@ impl Study {
             excluded: excluded.into_iter().filter(|picks| !picks.is_empty()).collect(),
             compare: table.table("compare", |table| Compare::read(table, &axes, &labels)),
             run: table.table("run", RunSection::read),
-            report: table.table("report", |table| ReportWishes::read(table, &axes)),
+            report: table.table("report", |table| ReportSection::read(table, &axes)),
             axes,
             extras,
             origin,

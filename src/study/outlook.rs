@@ -16,7 +16,7 @@ use crate::scenario::Scenario;
 
 /// What is known of the cells of a study beforehand.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Outlook {
+pub struct StudyForecast {
     pub cells: Vec<PlannedCell>,
     /// Processes at once.
     pub jobs: usize,
@@ -58,7 +58,7 @@ fn planned(scenario: &Scenario, methods: &Registry) -> Result<Plan, RunError> {
 /// Estimates a planned run, where it can.
 pub type Estimated<'a> = &'a mut dyn FnMut(&Scenario, &Plan) -> Option<Estimate>;
 
-impl Outlook {
+impl StudyForecast {
     /// Plans every cell.
     pub fn of(
         study: &Study,
@@ -68,7 +68,7 @@ impl Outlook {
         estimated: Estimated<'_>,
         jobs: usize,
         methods: &Registry,
-    ) -> Outlook {
+    ) -> StudyForecast {
         let mut all: Vec<(usize, PlannedCell)> = Vec::new();
         for (prepared, outcome) in cells {
             let (plan, error) = match planned(&prepared.scenario, methods) {
@@ -113,7 +113,7 @@ impl Outlook {
         let left: Option<Vec<f64>> = left.map(|cell| cell.seconds).collect();
         let seconds_left =
             left.map(|all| all.iter().fold(0.0, |sum, s| sum + s) / jobs.max(1) as f64);
-        Outlook { cells, jobs, seconds_left }
+        StudyForecast { cells, jobs, seconds_left }
     }
 
     /// Whether a cell cannot be run.

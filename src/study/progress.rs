@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::child::Ended;
-use super::execute::News;
+use super::execute::StudyEvent;
 use super::prepare::Prepared;
 use super::queue::Queue;
 use super::{Pace, Study};
@@ -62,19 +62,19 @@ impl<'a> StudyProgress<'a> {
     }
 
     /// Takes in what happened.
-    pub fn tell(&mut self, news: &News<'_>) {
+    pub fn tell(&mut self, news: &StudyEvent<'_>) {
         match news {
-            News::Begun(prepared) => {
+            StudyEvent::Begun(prepared) => {
                 self.running.push(prepared.cell.index);
                 if let Some(bar) = &self.bar {
                     bar.set_message(format!("{}, {}", self.name(prepared), self.rest()));
                 }
             }
-            News::Taken(prepared) => {
+            StudyEvent::Taken(prepared) => {
                 self.gone.push(prepared.cell.index);
                 self.line(&format!("{} is left to another process", self.name(prepared)));
             }
-            News::Ended(prepared, ended, wall) => {
+            StudyEvent::Ended(prepared, ended, wall) => {
                 self.running.retain(|index| *index != prepared.cell.index);
                 let seconds = wall.as_secs_f64();
                 let what = match ended {

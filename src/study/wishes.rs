@@ -8,7 +8,7 @@ use crate::scenario::reader::{Param, TableReader, nearest};
 
 /// What the report shall show; read and checked here, drawn by the report.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReportWishes {
+pub struct ReportSection {
     /// The axis along the bottom: by default the first with a key, else the first.
     pub x: Option<String>,
     /// The axis with a line for each arm: by default the first other one.
@@ -78,8 +78,8 @@ impl fmt::Display for Plot {
     }
 }
 
-impl ReportWishes {
-    pub(super) fn read(table: &mut TableReader<'_>, axes: &[Axis]) -> ReportWishes {
+impl ReportSection {
+    pub(super) fn read(table: &mut TableReader<'_>, axes: &[Axis]) -> ReportSection {
         let mut axis = |key: &'static str, doc| {
             let name = table.optional(&Param::<String>::unset(key, doc))?;
             let known = axes.iter().map(|axis| axis.name.as_str());
@@ -111,7 +111,7 @@ impl ReportWishes {
                 }
             }
         }
-        ReportWishes { x, series, plots }
+        ReportSection { x, series, plots }
     }
 }
 

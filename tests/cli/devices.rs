@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::command::{read, tell};
 use candle_core::DType;
 use fedcast::experiment::assemble::assemble;
-use fedcast::federation::{Entry, Event, Interrupt, Memory, Workforce, simulate};
+use fedcast::federation::{Entry, Event, Interrupt, MemorySink, Workforce, simulate};
 use fedcast::methods::Registry;
 use fedcast::model::{DeviceSpec, ops::without_kernels};
 use fedcast::scenario::{Compute, DeviceName, Loaded, Override, Scenario, ScenarioError};
@@ -130,7 +130,7 @@ fn run(workers: Workforce, pack: usize) -> Outcome {
         assemble(&load(&[]).unwrap().scenario, &Registry::builtin(), None).unwrap().setup;
     setup.workers = workers;
     setup.rules.pack = pack;
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).unwrap();
     let entries = memory.entries();
     let tested = |entry: &&Entry| matches!(entry.event, Event::Evaluated { .. });

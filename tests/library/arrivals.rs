@@ -14,7 +14,7 @@ use fedcast::federation::{
     ComputeRules, Direction, Entry, Event, FederationError, LinkRules, Rules, Setup,
 };
 use fedcast::methods::Registry;
-use fedcast::numerics::law::Law;
+use fedcast::numerics::law::ScalarDistribution;
 use fedcast::quantity::{ClientId, Round, TaskId, VirtualTime};
 use fedcast::scenario::{Override, Scenario};
 
@@ -27,7 +27,7 @@ fn with(arrivals: ArrivalRules) -> Rules {
 }
 
 fn lag() -> ArrivalRules {
-    ArrivalRules::Lag(Law::log_normal(20.0, 1.0))
+    ArrivalRules::Lag(ScalarDistribution::log_normal(20.0, 1.0))
 }
 
 fn ran(rules: &Rules) -> Ran {
@@ -188,7 +188,7 @@ fn digests_do_not_depend_on_workers_and_states_know_what_they_missed() {
 fn tasks_without_lag_are_global() {
     let global = ran(&with(ArrivalRules::Global)).digests;
     let everybody = ArrivalRules::Paced { ahead: 1.0, lead: 0.5 };
-    for arrivals in [everybody, ArrivalRules::Lag(Law::constant(30.0))] {
+    for arrivals in [everybody, ArrivalRules::Lag(ScalarDistribution::constant(30.0))] {
         assert_eq!(ran(&with(arrivals)).digests, global);
     }
 }

@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
 use fedcast::federation::{
-    ClosingRules, CohortSize, ComputeRules, Direction, Enough, Event, FaultRules, FederationError,
-    FrameOutcome, Late, LinkRules, ParticipationSection, Rules, Setup, Staleness,
+    ClosingGoal, ClosingRules, CohortSize, ComputeRules, Direction, Event, FaultRules,
+    FederationError, FrameOutcome, LatePolicy, LinkRules, ParticipationSection, Rules, Setup,
+    Staleness,
 };
 use fedcast::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 const HALVING: Staleness = Staleness { power: 1.0, most: u32::MAX };
 
 fn buffered(size: u32, at_work: u32, staleness: Staleness) -> Rules {
-    let (enough, late) = (Enough::Buffer(size), Late::Fold(staleness));
+    let (enough, late) = (ClosingGoal::Buffer(size), LatePolicy::Fold(staleness));
     Rules {
         rounds: 6,
         closing: ClosingRules { enough, late, ..ClosingRules::default() },
@@ -28,7 +29,7 @@ fn buffered(size: u32, at_work: u32, staleness: Staleness) -> Rules {
     }
 }
 
-fn semi(late: Late) -> Rules {
+fn semi(late: LatePolicy) -> Rules {
     let deadline = Some(VirtualTime::from_seconds(1.5));
     let closing = ClosingRules { deadline, late, train_stragglers: true, ..Default::default() };
     Rules { closing, ..buffered(1, 6, HALVING) }
@@ -52,7 +53,7 @@ fn staleness(ran: &Ran) -> Vec<u32> {
 #[test]
 fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
-    for rules in [buffered(2, 4, HALVING), semi(Late::Fold(HALVING))] {
+    for rules in [buffered(2, 4, HALVING), semi(LatePolicy::Fold(HALVING))] {
         let rules = Rules { faults: faults.clone(), ..rules };
         for make in [setup::<()>, setup::<Visits>] {
             let base = run(make(rules.clone(), Mischief::None));
@@ -111,8 +112,8 @@ fn every_update_is_folded_once_or_late() {
     for rules in [
         buffered(2, 5, HALVING),
         buffered(1, 6, Staleness { most: 2, ..HALVING }),
-        semi(Late::Fold(HALVING)),
-        semi(Late::Drop),
+        semi(LatePolicy::Fold(HALVING)),
+        semi(LatePolicy::Drop),
     ] {
         let ran = ran(&rules);
         let mut fate: BTreeMap<(Round, SeatId), FrameOutcome> = BTreeMap::new();
@@ -136,9 +137,9 @@ fn every_update_is_folded_once_or_late() {
         let delivered = fate.values().filter(|fate| **fate == FrameOutcome::Delivered).count();
         assert_eq!((delivered as u32, stale), (folded, told));
         assert_eq!(fate.len(), ran.count("trained"), "everybody who trained was heard");
-        let fold = matches!(rules.closing.late, Late::Fold(_));
+        let fold = matches!(rules.closing.late, LatePolicy::Fold(_));
         assert_eq!(fold, stale > 0);
-        if let Late::Fold(rule) = rules.closing.late {
+        if let LatePolicy::Fold(rule) = rules.closing.late {
             assert!(staleness(&ran).iter().all(|rounds| *rounds <= rule.most));
         }
     }
@@ -157,7 +158,7 @@ fn a_buffer_of_all_on_equal_clients_is_synchronous() {
 #[test]
 fn staleness_takes_weight() {
     let numbers = |power| {
-        let ran = ran(&semi(Late::Fold(Staleness { power, ..HALVING })));
+        let ran = ran(&semi(LatePolicy::Fold(Staleness { power, ..HALVING })));
         (ran.digests.events, ran.digests.numbers)
     };
     let (full, half) = (numbers(0.0), numbers(1.0));

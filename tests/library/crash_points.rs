@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fedcast::experiment::{
-    ResumeError, Resumed, Run, RunDirectory, RunError, RunOptions, Standing, names, resume_on,
-    standing,
+    DirectoryState, ResumeError, Resumed, Run, RunDirectory, RunError, RunOptions,
+    inspect_directory, names, resume_on,
 };
 use fedcast::federation::{EndReason, Interrupt};
 use fedcast::files::Disk;
@@ -93,11 +93,11 @@ impl Setting {
 
     /// What `fedcast run --resume` does.
     fn take_up(&self, disk: &Disk, path: &Path) -> Result<(), ResumeError> {
-        match standing(path, &self.scenario.hash())? {
-            Standing::Free => Ok(self.begin(disk, path, false)?),
-            Standing::Unfinished(_) => self.go_on(disk, path),
+        match inspect_directory(path, &self.scenario.hash())? {
+            DirectoryState::Free => Ok(self.begin(disk, path, false)?),
+            DirectoryState::Unfinished(_) => self.go_on(disk, path),
             // Nothing but what a process left that wanted to replace it.
-            Standing::Done => Ok(RunDirectory::reopen(path).map(drop)?),
+            DirectoryState::Done => Ok(RunDirectory::reopen(path).map(drop)?),
             other => panic!("a directory nobody can take: {other:?}"),
         }
     }

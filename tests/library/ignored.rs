@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use fedcast::experiment::assemble::assemble;
-use fedcast::federation::{Interrupt, Memory, simulate};
+use fedcast::federation::{Interrupt, MemorySink, simulate};
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
@@ -27,7 +27,7 @@ fn scenario(sets: &[&str]) -> Scenario {
 /// Both digests of a run.
 fn digests(scenario: &Scenario) -> String {
     let assembly = assemble(scenario, &Registry::builtin(), Some(1)).unwrap();
-    let journal = Memory::default();
+    let journal = MemorySink::default();
     simulate(assembly.setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())
         .unwrap();
     journal.digests().to_string()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
-    Digests, Entry, Event, FederationError, FoldRule, Interrupt, Memory, Setup, simulate,
+    Digests, Entry, Event, FederationError, FoldRule, Interrupt, MemorySink, Setup, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::ClientId;
@@ -66,7 +66,7 @@ fn setup(overrides: &[&str]) -> Setup {
 }
 
 fn run(setup: Setup) -> Ran {
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let end = simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
     assert!(end.is_ok(), "{:?}", end.err());
     Ran { entries: memory.entries(), digests: memory.digests() }
@@ -163,7 +163,7 @@ fn a_setup_whose_method_folds_no_mean_is_refused() {
     for overrides in [&["federation.fold=median"], &[FLIPPED]] {
         let refused = simulate(
             method(overrides, "stsa"),
-            Box::new(Memory::default()),
+            Box::new(MemorySink::default()),
             Box::new(()),
             Interrupt::default(),
         );

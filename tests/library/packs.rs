@@ -8,7 +8,7 @@ use crate::softmax::{Mischief, Remember, Visits, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
     CohortSize, ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind,
-    LinkRules, Memory, ParticipationSection, ProfileSink, Rules, Setup, Span, simulate,
+    LinkRules, MemorySink, ParticipationSection, ProfileSink, Rules, Setup, Span, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -41,7 +41,7 @@ impl ProfileSink for Jobs {
 }
 
 fn counted(setup: Setup) -> (Digests, usize) {
-    let (memory, jobs) = (Memory::default(), Jobs::default());
+    let (memory, jobs) = (MemorySink::default(), Jobs::default());
     let sink = Box::new(memory.clone());
     let end = simulate(setup, sink, Box::new(jobs.clone()), Interrupt::default());
     assert_eq!(end.expect("ends well").reason, EndReason::Done);
@@ -125,7 +125,7 @@ impl ProfileSink for Retries {
 #[test]
 fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
     fn digests<S: Remember>(mischief: Mischief) -> (Digests, usize) {
-        let (memory, retries) = (Memory::default(), Retries::default());
+        let (memory, retries) = (MemorySink::default(), Retries::default());
         let setup = setup::<S>(Rules { pack: 6, ..rules() }, mischief);
         let sink = Box::new(memory.clone());
         let end = simulate(setup, sink, Box::new(retries.clone()), Interrupt::default());
@@ -146,7 +146,7 @@ fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
 #[test]
 fn a_memory_that_does_not_hold_one_client_ends_the_run() {
     let setup = setup::<()>(Rules { pack: 4, ..rules() }, Mischief::Full(0));
-    let end = simulate(setup, Box::new(Memory::default()), Box::new(()), Interrupt::default());
+    let end = simulate(setup, Box::new(MemorySink::default()), Box::new(()), Interrupt::default());
     let error = end.expect_err("cannot go on");
     assert!(matches!(&error, FederationError::Memory(_)), "{error}");
     assert!(error.to_string().contains("lower client.batch"), "{error}");

@@ -9,7 +9,7 @@ use fedcast::experiment::plan::{Faults, plan};
 use fedcast::federation::ledger::Ledger;
 use fedcast::federation::{
     Digests, Direction, EndReason, Entry, Event, EventSink, FaultRules, FederationError,
-    FrameOutcome, Interrupt, Memory, Rules, Setup, Workforce, simulate,
+    FrameOutcome, Interrupt, MemorySink, Rules, Setup, Workforce, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -82,7 +82,7 @@ fn ready(scenario: &Scenario) -> Setup {
 }
 
 fn execute(setup: Setup) -> Ran {
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let end = simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
     let end = end.map(|end| end.reason);
     Ran { end, entries: memory.entries(), digests: memory.digests() }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fedcast::data::Shard;
 use fedcast::experiment::assemble::assemble;
-use fedcast::federation::{Digest, Interrupt, Memory, Setup, ShardSource, simulate};
+use fedcast::federation::{Digest, Interrupt, MemorySink, Setup, ShardSource, simulate};
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
@@ -38,7 +38,7 @@ fn setup(overrides: &[&str], shard: impl Fn(u32, u32) -> Shard) -> Setup {
 
 /// Digests of the server's weights after every round.
 fn weights(setup: Setup) -> Vec<Digest> {
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");
     let entries = memory.entries();
     let closed = entries.iter().filter(|entry| entry.event.name() == "round_closed");

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use fedcast::experiment::assemble::{Assembly, assemble_by};
-use fedcast::experiment::ranks::{Crew, Ranks};
-use fedcast::federation::fleet::{Mischief, Rank};
-use fedcast::federation::{Interrupt, Memory, simulate};
+use fedcast::experiment::ranks::{ComputeResources, Ranks};
+use fedcast::federation::fleet::{InjectedFault, Rank};
+use fedcast::federation::{Interrupt, MemorySink, simulate};
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
@@ -15,7 +15,7 @@ use crate::frozen::compare;
 use crate::frozen::outcome::{Outcome, by, of};
 
 /// Three ranks, this one among them.
-fn company(mischief: Mischief) -> Ranks {
+fn company(mischief: InjectedFault) -> Ranks {
     Ranks::loopback(2, mischief).expect("threads start")
 }
 
@@ -32,11 +32,12 @@ fn same(family: &str) {
     let cases = all.filter(|case| case.family == family && case.by_default).filter(taken);
     let found = cases.enumerate().map(|(number, case)| {
         let mischief = match number % 3 {
-            0 => Mischief::Nothing,
-            1 => Mischief::Shuffles(number as u64),
-            _ => {
-                Mischief::Loses { rank: Rank(1 + number as u32 % 2), after: 2 + number as u32 % 5 }
-            }
+            0 => InjectedFault::Nothing,
+            1 => InjectedFault::Shuffles(number as u64),
+            _ => InjectedFault::Loses {
+                rank: Rank(1 + number as u32 % 2),
+                after: 2 + number as u32 % 5,
+            },
         };
         (by(&case, Some(company(mischief))), case)
     });
@@ -84,7 +85,7 @@ fn a_rank_may_be_lost_at_any_job() {
     let alone = of(&case).expect("runs");
     for after in 1..=12 {
         for rank in [Rank(1), Rank(2)] {
-            let company = company(Mischief::Loses { rank, after });
+            let company = company(InjectedFault::Loses { rank, after });
             let ran = by(&case, Some(company));
             // The first parcel says what the rank is: without it the run does not begin.
             let expected = if after == 1 { Ok(Outcome::Refused) } else { Ok(alone.clone()) };
@@ -101,10 +102,10 @@ fn other_ranks_do_a_part_of_the_work() {
         Scenario::from_toml(base, "frozen", ".".as_ref(), &overrides, &Registry::builtin())
     };
     let scenario = scenario("method={name=\"fedavg\",train=\"head\"} ; record.evaluate=round");
-    let crew = Crew { workers: None, ranks: Some(company(Mischief::Nothing)) };
+    let crew = ComputeResources { workers: None, ranks: Some(company(InjectedFault::Nothing)) };
     let assembly = assemble_by(&scenario.expect("is valid").scenario, &Registry::builtin(), &crew);
     let Assembly { setup, company, .. } = assembly.expect("all agree");
-    let silent = || Box::new(Memory::default());
+    let silent = || Box::new(MemorySink::default());
     simulate(setup, silent(), Box::new(()), Interrupt::default()).expect("ends well");
     let ranks = company.expect("three ranks").at_work();
     let jobs: Vec<u64> = ranks.iter().map(|rank| rank.jobs).collect();

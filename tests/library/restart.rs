@@ -7,9 +7,9 @@ use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::privacy::{FixedPoint, Modulus, SecureAggregation};
 use fedcast::federation::{
-    ClosingRules, CohortSize, ComputeRules, Digest, Direction, EndReason, Enough, Entry, Event,
-    Fault, FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, Late, LinkRules,
-    Memory, ParticipationSection, Rules, Setup, Staleness, simulate,
+    ClosingGoal, ClosingRules, CohortSize, ComputeRules, Digest, Direction, EndReason, Entry,
+    Event, Fault, FaultKind, FaultRules, FederationError, FrameOutcome, Interrupt, LatePolicy,
+    LinkRules, MemorySink, ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{Round, SeatId, VirtualTime};
@@ -114,8 +114,8 @@ fn a_server_that_is_lost_in_every_round_still_ends() {
 
 #[test]
 fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
-    let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
-    let buffer = ClosingRules { enough: Enough::Buffer(3), late, ..ClosingRules::default() };
+    let late = LatePolicy::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let buffer = ClosingRules { enough: ClosingGoal::Buffer(3), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
         participants: CohortSize::Count { count: 4 },
         ..ParticipationSection::default()
@@ -195,7 +195,7 @@ fn states(method: &str, fault: &str) -> Vec<Digest> {
     let loaded = Scenario::from_toml(&text, "small", Path::new("."), &[], &methods);
     let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
     let setup = assemble(&scenario, &methods, Some(2)).expect("assembles").setup;
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");
     closed(&memory.entries()).into_iter().map(|round| round.2).collect()
 }

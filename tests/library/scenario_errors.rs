@@ -264,7 +264,7 @@ fn distributions_are_read_as_strictly() {
         assert!(told.contains(wanted), "{set} gives\n{told}");
     }
     let kept = read(GOOD, &["preset=mobile", "time.slowness.sigma=1.2"]).expect("is right");
-    let wanted = fedcast::scenario::LawSection::log_normal(1.0, 1.2);
+    let wanted = fedcast::scenario::DistributionSection::log_normal(1.0, 1.2);
     assert_eq!(kept.scenario.time.slowness, wanted, "the rest of the preset is kept");
     let normal = "time.slowness={dist=\"normal\",mean=1,sd=0.2,min=0.1}";
     assert!(read(GOOD, &[normal]).is_ok(), "a `min` is what the error asks for");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fedcast::experiment::assemble::assemble;
-use fedcast::federation::{Digests, Interrupt, Memory, Setup, simulate};
+use fedcast::federation::{Digests, Interrupt, MemorySink, Setup, simulate};
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
 
@@ -24,7 +24,7 @@ fn run(method: &str, shaker: Option<u64>) -> Digests {
     let loaded = Scenario::from_toml(&text, "small", Path::new("."), &[], &methods);
     let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
     let setup = assemble(&scenario, &methods, Some(3)).expect("assembles").setup;
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let setup = Setup { shaker, ..setup };
     simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");
     memory.digests()

@@ -8,7 +8,7 @@ use std::path::Path;
 use fedcast::experiment::assemble::{assemble, blueprint};
 use fedcast::experiment::plan::{Faults, Plan, plan};
 use fedcast::federation::{
-    Digests, Direction, Entry, Event, Interrupt, Memory, Setup, SlotScore, simulate,
+    Digests, Direction, Entry, Event, Interrupt, MemorySink, Setup, SlotScore, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round, TaskId};
@@ -33,7 +33,7 @@ fn read(overrides: &[&str]) -> Result<Scenario, String> {
 }
 
 fn ran_with(scenario: &Scenario, workers: u32, shaker: Option<u64>) -> (Vec<Entry>, Digests) {
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let setup = assemble(scenario, &Registry::builtin(), Some(workers)).expect("assembles").setup;
     let setup = Setup { shaker, ..setup };
     simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");

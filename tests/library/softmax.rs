@@ -7,7 +7,7 @@ use fedcast::data::{
     ClassOrder, PartitionKind, Partitioner, Shard, TaskSequence, TaskSizes, digits,
 };
 use fedcast::federation::{
-    Digests, Entry, Event, FederationError, Interrupt, Memory, Rules, RunEnd, Setup, simulate,
+    Digests, Entry, Event, FederationError, Interrupt, MemorySink, Rules, RunEnd, Setup, simulate,
 };
 use fedcast::learning::{OptimiserConfig, TrainingPlan, train};
 use fedcast::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape, ops};
@@ -344,7 +344,7 @@ pub fn run(setup: Setup) -> Ran {
 
 /// Runs it; somebody holds the interrupt.
 pub fn run_with(setup: Setup, interrupt: Interrupt) -> Ran {
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let end = simulate(setup, Box::new(memory.clone()), Box::new(()), interrupt);
     Ran { end, entries: memory.entries(), digests: memory.digests() }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::ClassOrder;
 use fedcast::learning::Classifier;
 use fedcast::methods::adapter::adapters;
-use fedcast::methods::averaged::Weights;
+use fedcast::methods::averaged::ClientWeighting;
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::model::CosineHead;
 use fedcast::policy::{Method, parameters_of};
@@ -92,11 +92,11 @@ fn the_features_are_the_adapters() {
 /// The public code of STSA takes the plain mean of state dicts.
 #[test]
 fn a_client_counts_once_or_by_its_samples() {
-    let mean = |weights: Weights| {
+    let mean = |weights: ClientWeighting| {
         let method = adapter_of(|c| c.weights = weights);
         let mean = mean_of(&*method, 0.5, &[(1.0, 30), (4.0, 10), (100.0, 0)]);
         mean.get(CosineHead::SIGMA).unwrap().values[0]
     };
-    assert!((mean(Weights::Uniform) - 2.5).abs() < 1e-6);
-    assert!((mean(Weights::BySamples) - 1.75).abs() < 1e-6);
+    assert!((mean(ClientWeighting::Uniform) - 2.5).abs() < 1e-6);
+    assert!((mean(ClientWeighting::BySamples) - 1.75).abs() < 1e-6);
 }

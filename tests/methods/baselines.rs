@@ -9,7 +9,7 @@ use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_2t::{FedLwf2t, FirstTeacher, OwnModels, OwnTeacher};
 use fedcast::methods::fedprox::{FedProx, Prox};
 use fedcast::methods::oracle::{Oracle, Site};
-use fedcast::model::{Norms, ParameterSet, TeacherNorms};
+use fedcast::model::{BatchNormMode, ParameterSet, TeacherBatchNormMode};
 use fedcast::policy::{
     ClassCounts, ClientState, ExchangeFacts, MessageKind, Method, parameters_of,
 };
@@ -255,7 +255,7 @@ fn all_outputs_may_be_distilled() {
 }
 
 /// FedHAF's module with these batch norms and dropout.
-fn upon_module(norms: Norms, dropout: f64) -> FedAvg {
+fn upon_module(norms: BatchNormMode, dropout: f64) -> FedAvg {
     FedAvg { norms, dropout, ..base(Train::Module) }
 }
 
@@ -273,10 +273,10 @@ fn teachers_upon_a_module_normalise_as_the_student() {
         let method = FedLwf2t { fedavg, alpha, beta, gamma, teacher_norms, ..Default::default() };
         last_exchange(&run(built(method, &facts()), 2, 1, &sgd()), 0).map(learnt)
     };
-    for norms in [Norms::Batch, Norms::Settled] {
-        let [down, up] = ends(norms, TeacherNorms::Student);
+    for norms in [BatchNormMode::Batch, BatchNormMode::Settled] {
+        let [down, up] = ends(norms, TeacherBatchNormMode::Student);
         assert_eq!(down, up, "{norms:?}");
-        let pull = distance(ends(norms, TeacherNorms::Running));
+        let pull = distance(ends(norms, TeacherBatchNormMode::Running));
         assert!(pull > 1e-3, "{norms:?} {pull}");
     }
 }
@@ -296,8 +296,8 @@ fn baselines_upon_the_module_have_its_norms_and_dropout() {
         ]
     };
     let runs = |norms, dropout| all(norms, dropout).map(|method| run(method, 2, 1, &sgd()));
-    let (batch, settled) = (runs(Norms::Batch, 0.0), runs(Norms::Settled, 0.0));
-    let dropped = runs(Norms::Batch, 0.3);
+    let (batch, settled) = (runs(BatchNormMode::Batch, 0.0), runs(BatchNormMode::Settled, 0.0));
+    let dropped = runs(BatchNormMode::Batch, 0.3);
     for (at, ((batch, settled), dropped)) in batch.iter().zip(&settled).zip(&dropped).enumerate() {
         let [down, up] = last_exchange(settled, 0);
         assert_eq!(running(&down, "adjust."), running(&up, "adjust."), "{at}");

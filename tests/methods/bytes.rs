@@ -280,7 +280,7 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
     // What is held, by a hundred clients and their server.
     let vit = ModelFacts { clients: 100, ..vit.clone() };
     let held = |method: Arc<dyn Method>| {
-        let MemoryFootprint { server, client } = method.profile().holdings.unwrap();
+        let MemoryFootprint { server, client } = method.profile().memory_footprint.unwrap();
         (server / all, client / all)
     };
     assert_eq!(held(built(Scaffold::default(), &vit)), (2, 1));
@@ -383,7 +383,7 @@ fn regmean_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(&diagonal, 1).1, 343_502_224 + 4 + 4 * 65_280);
     // The server holds the parameters and, in f64, of each layer the moments and their product with its weights.
     let vit = cifar100(VitConfig::preset("vit-base").unwrap().into(), WireForm::Full);
-    let held = |method: RegMean| built(method, &vit).profile().holdings.unwrap();
+    let held = |method: RegMean| built(method, &vit).profile().memory_footprint.unwrap();
     let block = [(768, 2_304), (768, 768), (768, 3_072), (3_072, 768)];
     let layers = || std::iter::repeat_n(block, 12).flatten().chain([(768, 100)]);
     let products: u64 = layers().map(|(inputs, outputs)| inputs * outputs).sum();
@@ -436,6 +436,7 @@ fn lorm_sends_the_bytes_of_its_card() {
     let (inputs, pair, head) = (64_512, 147_456, 76_900);
     let of_round = inputs + 768 * 769 / 2 + 16 * pair + head;
     let server = 4 * (11 * 16 * pair + head) + 8 * (10 * 16 * inputs + inputs + of_round);
-    let held = built(Lorm { rank: 16, ..Lorm::default() }, &vit).profile().holdings.unwrap();
+    let held =
+        built(Lorm { rank: 16, ..Lorm::default() }, &vit).profile().memory_footprint.unwrap();
     assert_eq!((held.server, held.client), (server, 0));
 }

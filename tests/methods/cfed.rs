@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassOrder, TaskSequence, TaskSizes};
 use fedcast::learning::{Classifier, OptimiserConfig};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{OldLogits, Weights};
-use fedcast::methods::cfed::{Cfed, Drawn, REVIEWER, Rounding, Surrogate};
+use fedcast::methods::averaged::{ClientWeighting, OldLogits};
+use fedcast::methods::cfed::{Cfed, REVIEWER, RoleAssignment, Rounding, Surrogate};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::VitConfig;
 use fedcast::policy::{
@@ -22,13 +22,13 @@ use crate::{built, engine, far, values};
 const CLIENTS: usize = 5;
 
 fn fedavg(train: Train) -> FedAvg {
-    let (weights, head) = (Weights::Uniform, HeadForm::Growing);
+    let (weights, head) = (ClientWeighting::Uniform, HeadForm::Growing);
     FedAvg { train, weights, head, old_logits: OldLogits::Keep, ..FedAvg::default() }
 }
 
 fn small(change: impl Fn(&mut Cfed)) -> Cfed {
     let mut method = Cfed { fedavg: fedavg(Train::Head), ..Cfed::default() };
-    method.division.drawn = Drawn::Apart;
+    method.division.drawn = RoleAssignment::Apart;
     change(&mut method);
     method
 }
@@ -244,7 +244,7 @@ fn every_key_of_cfed_counts() {
     let of = |change: fn(&mut Cfed)| digest(&run(change, 2, 2));
     let default = of(|_| ());
     for (at, change) in [
-        |c: &mut Cfed| c.division.drawn = Drawn::Independently,
+        |c: &mut Cfed| c.division.drawn = RoleAssignment::Independently,
         |c: &mut Cfed| c.division.learners = 0.4,
         |c: &mut Cfed| c.division.reviewers = 0.2,
         |c: &mut Cfed| c.temperature = 1.0,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use fedcast::data::Shard;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{Base, Keeper, OldLogits, Reset, VectorKeeping, Vectors, Weights};
+use fedcast::methods::averaged::{
+    Averager, ClientWeighting, Keeper, OldLogits, Reset, VectorKeeping, VectorStore,
+};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::feddc::{FedDc, Rates};
 use fedcast::methods::fedprox::{FedProx, Prox};
@@ -25,7 +27,7 @@ use crate::{built, client_passes, engine, far, head, values};
 use fedcast::data::ClassOrder;
 
 fn base(train: Train) -> FedAvg {
-    FedAvg { train, weights: Weights::Uniform, ..FedAvg::default() }
+    FedAvg { train, weights: ClientWeighting::Uniform, ..FedAvg::default() }
 }
 
 fn scaffold(train: Train, change: impl Fn(&mut Scaffold)) -> Arc<dyn Method> {
@@ -108,7 +110,7 @@ fn clients_that_are_alike_have_nothing_to_correct() {
     };
     let alone = |method: Scaffold| -> Arc<dyn Method> {
         let facts = ModelFacts { clients: 1, ..facts() };
-        Arc::new(Base::new(method, &facts))
+        Arc::new(Averager::new(method, &facts))
     };
     let fedavg = of(built(base(Train::Head), &facts()), 1);
     for option in [Renewal::Way, Renewal::Gradient] {
@@ -321,7 +323,7 @@ fn what_is_remembered_survives() {
             let states = run.states.values().filter(|state| !state.sections.is_empty());
             assert_eq!(states.clone().count(), if variates == Keeper::Client { 2 } else { 0 });
             for state in states {
-                assert_eq!(Vectors::of(state).unwrap().save().digest(), state.digest());
+                assert_eq!(VectorStore::of(state).unwrap().save().digest(), state.digest());
             }
         }
     }

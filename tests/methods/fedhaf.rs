@@ -6,7 +6,7 @@ use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Loader, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan, exemplars};
 use fedcast::methods::HeadForm;
-use fedcast::methods::fedhaf::{FedHaf, Norms, Squares, Stages, Supervision};
+use fedcast::methods::fedhaf::{BatchNormMode, FedHaf, Squares, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{BackboneConfig, DeepResNetConfig, FrozenPart};
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -280,7 +280,7 @@ fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
     let mut run = engine(
         fedhaf_with(|config| {
             (config.retention, config.dropout, config.squares) = (1.0, 0.0, Squares::Sum);
-            (config.norms, config.exemplars_in_ce) = (Norms::Settled, false);
+            (config.norms, config.exemplars_in_ce) = (BatchNormMode::Settled, false);
             change(config);
         }),
         2,
@@ -345,7 +345,7 @@ fn every_loss_pulls_where_it_should() {
 /// teaches is the one that was learnt. A server that is loaded within a task does not draw again.
 #[test]
 fn networks_can_be_drawn_anew_at_each_task() {
-    let run = trained(|c| (c.reinitialise, c.norms) = (true, Norms::Batch), 2, 2);
+    let run = trained(|c| (c.reinitialise, c.norms) = (true, BatchNormMode::Batch), 2, 2);
     let begun = |task: usize| {
         let first = run.exchanges.iter().find(|exchange| exchange.task == task).unwrap();
         parameters_of(&first.down).unwrap()

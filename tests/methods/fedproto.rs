@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::losses::ProtoDistance;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::Weights;
+use fedcast::methods::averaged::ClientWeighting;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedproto::FedProto;
 use fedcast::model::ParameterSet;
@@ -19,13 +19,13 @@ use crate::{built, engine, far, values};
 
 const DIM: usize = 16;
 
-fn fedavg(train: Train, weights: Weights) -> FedAvg {
+fn fedavg(train: Train, weights: ClientWeighting) -> FedAvg {
     FedAvg { train, weights, prompt_len: 6, ..FedAvg::default() }
 }
 
 /// FedProto with this pull.
 pub fn drawn(train: Train, weight: f64) -> Arc<dyn Method> {
-    let fedavg = fedavg(train, Weights::Uniform);
+    let fedavg = fedavg(train, ClientWeighting::Uniform);
     built(FedProto { fedavg, weight, ..FedProto::default() }, &facts())
 }
 
@@ -65,20 +65,20 @@ fn without_a_pull_fedproto_is_fedavg() {
         let plain =
             |weights| parameters(&engine(built(fedavg(train, weights), &facts()), 3).run(2, 2));
         let none = parameters(&engine(drawn(train, 0.0), 3).run(2, 2));
-        assert_eq!(none.digest(), plain(Weights::Uniform).digest(), "{train:?}");
+        assert_eq!(none.digest(), plain(ClientWeighting::Uniform).digest(), "{train:?}");
         let all = |set: &ParameterSet| -> Vec<f32> {
             set.iter().flat_map(|(_, parameter)| parameter.values.to_vec()).collect()
         };
-        assert!(far(&all(&none), &all(&plain(Weights::BySamples))) < 1e-4, "{train:?}");
+        assert!(far(&all(&none), &all(&plain(ClientWeighting::BySamples))) < 1e-4, "{train:?}");
     }
-    assert_eq!(FedProto::default().fedavg.weights, Weights::Uniform);
+    assert_eq!(FedProto::default().fedavg.weights, ClientWeighting::Uniform);
     let uneven = |weights| {
         let mut run = engine(built(fedavg(Train::Head, weights), &facts()), 3);
         let shards = uneven(&run.lab);
         run.task(0, &shards, 1);
         values(&run.server.save())
     };
-    assert!(far(&uneven(Weights::Uniform), &uneven(Weights::BySamples)) > 1e-4);
+    assert!(far(&uneven(ClientWeighting::Uniform), &uneven(ClientWeighting::BySamples)) > 1e-4);
 }
 
 /// Invariant 4: in the first round of every task nothing pulls, to the bit; in the second something does. (The engine
@@ -101,7 +101,7 @@ fn the_pull_has_no_part_in_the_head() {
 /// statistics transform; what the next round is told is the mean by counts.
 #[test]
 fn prototypes_are_means_over_all_clients() {
-    let fedavg = fedavg(Train::All, Weights::Uniform);
+    let fedavg = fedavg(Train::All, ClientWeighting::Uniform);
     let method = built(FedProto { fedavg, ..FedProto::default() }, &facts());
     let mut run = Engine::new(method, facts(), apart());
     let mut shards = uneven(&run.lab);
@@ -162,7 +162,7 @@ fn a_class_without_a_prototype_is_left_out() {
 #[test]
 fn a_stronger_pull_brings_means_nearer() {
     let apart = |weight: f64| {
-        let fedavg = fedavg(Train::All, Weights::Uniform);
+        let fedavg = fedavg(Train::All, ClientWeighting::Uniform);
         let distance = ProtoDistance::Square;
         let method = built(FedProto { fedavg, weight, distance }, &facts());
         let mut run = Engine::new(method, facts(), lab(3, ClassOrder::Native));

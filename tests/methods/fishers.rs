@@ -6,7 +6,7 @@ use fedcast::data::ClassOrder;
 use fedcast::learning::fisher::FisherForm;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{OldLogits, Weights};
+use fedcast::methods::averaged::{ClientWeighting, OldLogits};
 use fedcast::methods::ewc::{Ewc, OwnImportance, Site};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fisheravg::FisherAvg;
@@ -147,7 +147,7 @@ fn uniform_weights_divide_a_fisher_by_its_samples() {
         let method = built(FisherAvg { fedavg, fisher: FisherForm::Truth }, &facts());
         first_round(&run(method, 1, 2, 1), 2).remove(0).1
     };
-    let (sums, means) = (of(Weights::BySamples), of(Weights::Uniform));
+    let (sums, means) = (of(ClientWeighting::BySamples), of(ClientWeighting::Uniform));
     let samples = 6.0 * 24.0 / 2.0;
     let scaled: Vec<f32> = fisher_of(&means, "head.weight").iter().map(|f| f * samples).collect();
     assert!(far(&fisher_of(&sums, "head.weight"), &scaled) < 1e-5);

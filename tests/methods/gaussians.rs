@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Normalisation, Shard, Transform};
+use fedcast::data::{ClassOrder, Normalization, Shard, Transform};
 use fedcast::learning::{Classifier, Head, HeadTraining};
 use fedcast::methods::class_statistics::{
-    ClassGaussian, ClassStatistics, KeptFor, Mixture, Omega, Prototypes, Rebalance,
+    ClassGaussian, ClassStatistics, GaussianLifetime, Mixture, Omega, Prototypes, Rebalance,
 };
 use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::model::{LinearHead, Parameter, ParameterSet};
-use fedcast::numerics::gaussian::Diagonal;
+use fedcast::numerics::gaussian::DiagonalGaussian;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{Message, RunContext, parameters_of};
 use fedcast::quantity::ClientId;
@@ -29,7 +29,7 @@ pub const DESCRIBED: [f32; 2] = [0.2, 0.6];
 pub fn apart() -> RunContext {
     let pipeline = |[mean, deviation]: [f32; 2]| {
         let (mean, deviation) = (vec![mean], vec![deviation]);
-        let normalise = Normalisation::Explicit { mean, deviation };
+        let normalise = Normalization::Explicit { mean, deviation };
         Arc::new(Transform { normalise, ..Transform::default() })
     };
     RunContext {
@@ -104,7 +104,7 @@ pub fn said(exchange: &Exchange) -> Vec<Arc<ClassStatistics>> {
     };
     let class = |(at, row): (usize, &u32)| {
         let (mean, variance) = (values("means", at), values("variances", at));
-        let gaussian = Diagonal { count: u64::from(counts[at]), mean, variance };
+        let gaussian = DiagonalGaussian { count: u64::from(counts[at]), mean, variance };
         Arc::new(ClassStatistics { row: *row, gaussian: ClassGaussian::Diagonal(gaussian) })
     };
     rows.iter().enumerate().map(class).collect()
@@ -257,9 +257,9 @@ fn gaussians_last_for_a_round_or_a_task_or_while_their_cohort_is_asked() {
     let counts =
         |saved: &Body| saved.tensor(Kind::Prototypes, "counts").unwrap().as_u32().unwrap().to_vec();
     for (memory, kept_counts) in [
-        (KeptFor::Round, vec![8, 7, 5, 3]),
-        (KeptFor::Task, vec![8, 7, 4, 5, 3]),
-        (KeptFor::Cohort, vec![8, 7]),
+        (GaussianLifetime::Round, vec![8, 7, 5, 3]),
+        (GaussianLifetime::Task, vec![8, 7, 4, 5, 3]),
+        (GaussianLifetime::Cohort, vec![8, 7]),
     ] {
         let mut run = engine(small(|c| c.memory = memory));
         let mut taken = [0; CLASSES];
@@ -277,8 +277,9 @@ fn gaussians_last_for_a_round_or_a_task_or_while_their_cohort_is_asked() {
         assert_eq!(counts(&run.server.save()), kept_counts, "{memory:?}");
         let now = cells(&run, 2);
         let replaced = |(client, cell): &(ClientId, Arc<ClassStatistics>)| {
-            let anew = cell.row == 2 && (memory == KeptFor::Round || *client == ClientId(0));
-            anew || memory == KeptFor::Cohort
+            let anew =
+                cell.row == 2 && (memory == GaussianLifetime::Round || *client == ClientId(0));
+            anew || memory == GaussianLifetime::Cohort
         };
         let still = before.iter().filter(|cell| !replaced(cell)).cloned();
         let mut all: Vec<_> = old.iter().cloned().chain(still).chain(now.iter().cloned()).collect();
@@ -287,7 +288,7 @@ fn gaussians_last_for_a_round_or_a_task_or_while_their_cohort_is_asked() {
         let gap = |cells: &[_]| far(&kept(&run), &rebalanced(&run, 2, cells, evenly, 3.0));
         assert!(gap(&all) < 1e-4, "{memory:?}: {}", gap(&all));
         let everything: Vec<_> = old.iter().chain(&before).chain(&now).cloned().collect();
-        assert_eq!(gap(&everything) > 1e-3, memory != KeptFor::Task, "{memory:?}");
+        assert_eq!(gap(&everything) > 1e-3, memory != GaussianLifetime::Task, "{memory:?}");
     }
 }
 

@@ -7,10 +7,12 @@ use fedcast::learning::gradient_matching::LeNet;
 use fedcast::learning::losses::ClassReduction;
 use fedcast::learning::{Classifier, Herding, OptimiserConfig};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{OldLogits, Weights};
+use fedcast::methods::averaged::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_mc::FedLwfMc;
-use fedcast::methods::glfc::{Balance, Glfc, Groups, Learned, OldModel, RateSchedule, Signal};
+use fedcast::methods::glfc::{
+    Balance, Glfc, GlfcClientState, Groups, OldModel, RateSchedule, Signal,
+};
 use fedcast::model::{BackboneConfig, ParameterSet};
 use fedcast::policy::{
     Capability, ClassCounts, ClientState, ExchangeFacts, MessageKind, Method, ModelFacts, WireForm,
@@ -23,7 +25,7 @@ use crate::toys::{CLASSES, deal, facts, first_exchange, plan};
 use crate::{built, engine};
 
 fn fedavg(train: Train) -> FedAvg {
-    let (weights, head) = (Weights::Uniform, HeadForm::Growing);
+    let (weights, head) = (ClientWeighting::Uniform, HeadForm::Growing);
     FedAvg { train, weights, head, old_logits: OldLogits::Keep, ..FedAvg::default() }
 }
 
@@ -54,8 +56,8 @@ fn digest(run: &Engine) -> u64 {
     run.server.save().digest()
 }
 
-fn memory(run: &Engine, client: usize) -> Learned {
-    Learned::of(run.states.values().nth(client).unwrap()).unwrap()
+fn memory(run: &Engine, client: usize) -> GlfcClientState {
+    GlfcClientState::of(run.states.values().nth(client).unwrap()).unwrap()
 }
 
 /// GLFC card, invariant 2: where nothing is learned and nobody is old, it is the mean of binary cross-entropies, to the
@@ -197,7 +199,7 @@ fn every_key_of_glfc_counts() {
         |c: &mut Glfc| c.terms.labels = 0.3,
         |c: &mut Glfc| c.terms.relation = 0.3,
         |c: &mut Glfc| c.lr_schedule = RateSchedule::Code,
-        |c: &mut Glfc| c.fedavg.weights = Weights::BySamples,
+        |c: &mut Glfc| c.fedavg.weights = ClientWeighting::BySamples,
     ]
     .into_iter()
     .enumerate()
@@ -211,7 +213,9 @@ fn every_key_of_glfc_counts() {
 /// Section 6 by value, for clients of which one holds twice as much: models count alike, or by samples.
 #[test]
 fn models_count_alike_or_by_samples() {
-    for (weights, share) in [(Weights::Uniform, 1.0 / 2.0), (Weights::BySamples, 2.0 / 3.0)] {
+    for (weights, share) in
+        [(ClientWeighting::Uniform, 1.0 / 2.0), (ClientWeighting::BySamples, 2.0 / 3.0)]
+    {
         let mut engine = engine(glfc(|c| c.fedavg.weights = weights), 3);
         engine.lab.training = plan(OptimiserConfig::sgd(0.5));
         let [one, other, third] = &deal(&engine.lab, &engine.view(0), 3)[..] else {
@@ -238,7 +242,7 @@ fn models_count_alike_or_by_samples() {
 fn glfc_is_resumed_and_asked_for_services() {
     let run = run(glfc(|_| ()), 2, 1);
     for state in run.states.values() {
-        assert_eq!(Learned::of(state).unwrap().save().digest(), state.digest());
+        assert_eq!(GlfcClientState::of(state).unwrap().save().digest(), state.digest());
     }
     let mut again = engine(glfc(|_| ()), 3);
     again.server.load(&run.server.save()).unwrap();

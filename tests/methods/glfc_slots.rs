@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use fedcast::data::{ClientTask, ClientTasks};
 use fedcast::experiment::assemble::assemble;
-use fedcast::federation::{Digests, Interrupt, Memory, Setup, simulate};
+use fedcast::federation::{Digests, Interrupt, MemorySink, Setup, simulate};
 use fedcast::methods::Registry;
-use fedcast::methods::glfc::Learned;
+use fedcast::methods::glfc::GlfcClientState;
 use fedcast::model::{LinearHead, ParameterSet};
 use fedcast::policy::{
     ClientResult, ClientState, Failure, Member, Method, MethodWrapper, Participant, RunContext,
@@ -59,7 +59,7 @@ struct Heard {
     seat: Participant,
     down: ParameterSet,
     up: ParameterSet,
-    state: Learned,
+    state: GlfcClientState,
     metrics: BTreeMap<&'static str, f64>,
     /// Its own samples of the task.
     shard: Vec<u32>,
@@ -95,7 +95,7 @@ impl MethodWrapper for Listening {
                 seat: member.seat.clone(),
                 down: member.download.parameters.clone(),
                 up: outcome.upload.parameters.clone(),
-                state: Learned::of(&member.state).expect("it is a state"),
+                state: GlfcClientState::of(&member.state).expect("it is a state"),
                 metrics: outcome.metrics.iter().copied().collect(),
                 shard: member.shard.to_vec(),
             };
@@ -113,7 +113,7 @@ fn ran(overrides: &[&str]) -> Run {
     let heard = Arc::default();
     let method = Listening { method: Arc::clone(&setup.method), heard: Arc::clone(&heard) };
     let setup = Setup { method: Arc::new(Wrapped(method)), ..setup };
-    let journal = Memory::default();
+    let journal = MemorySink::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).expect("ends");
     let heard = std::mem::take(&mut *heard.lock().expect("nobody panics"));
     Run { heard, slots, digests: journal.digests() }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
-use fedcast::methods::averaged::Weights;
+use fedcast::methods::averaged::ClientWeighting;
 use fedcast::methods::fedavg_prompt::FedAvgPrompt;
 use fedcast::methods::hepco::Hepco;
 use fedcast::methods::hepco::consolidation::Settings;
@@ -201,7 +201,9 @@ fn counts_add_up_and_those_of_the_last_task_are_kept() {
 /// Subtlety 2 of FedAvg-Prompt, step 1 of HePCo's round.
 #[test]
 fn clients_count_alike_or_by_their_samples() {
-    for (weights, share) in [(Weights::Uniform, 0.5), (Weights::BySamples, 4.0 / 48.0)] {
+    for (weights, share) in
+        [(ClientWeighting::Uniform, 0.5), (ClientWeighting::BySamples, 4.0 / 48.0)]
+    {
         let client = FedAvgPrompt { weights, ..pools() };
         let plain = built(client, &facts());
         let averaging = hepco_with(|c| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::learning::losses::{ClassReduction, Distillation};
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::{OldLogits, Weights};
+use fedcast::methods::averaged::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::lwf::{Columns, Lwf};
@@ -24,7 +24,7 @@ fn lwf(train: Train, columns: Columns, weight: f64) -> Lwf {
 
 /// FedLwF.MC, upon a head or a whole network.
 pub fn multi_class(train: Train) -> Arc<dyn Method> {
-    let fedavg = FedAvg { train, weights: Weights::Uniform, ..FedAvg::default() };
+    let fedavg = FedAvg { train, weights: ClientWeighting::Uniform, ..FedAvg::default() };
     let class_reduction = ClassReduction::Mean;
     built(FedLwfMc { fedavg, class_reduction, ..FedLwfMc::default() }, &facts())
 }

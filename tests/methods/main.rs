@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, TaskView};
 use fedcast::learning::TrainingPlan;
-use fedcast::methods::averaged::Base;
+use fedcast::methods::averaged::Averager;
 use fedcast::methods::class_statistics::Rebalancing;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::hgp::Hgp;
@@ -65,7 +65,7 @@ use toys::{facts, first_exchange, lab, rows_of};
 
 /// A method that averages, for a model of these dimensions.
 fn built(method: impl AveragingMethod, facts: &ModelFacts) -> Arc<dyn Method> {
-    Arc::new(Base::new(method, facts))
+    Arc::new(Averager::new(method, facts))
 }
 
 /// A small HGP: six prompt rows in both blocks, few draws.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use fedcast::learning::OptimiserConfig;
 use fedcast::methods::averaged::OldLogits;
-use fedcast::methods::der::{Columns, Der, NotedAt};
+use fedcast::methods::der::{Columns, Der, LogitTiming};
 use fedcast::methods::er::Er;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::icarl::{Answers, Exemplars, Icarl, IcarlLoss, Keeps, Reduction};
-use fedcast::methods::replay::{Buffer, Memory};
+use fedcast::methods::replay::{Buffer, ReplayMemory};
 use fedcast::policy::{Capability, ClientState, Method, Scope, check_capability, parameters_of};
 use fedcast::wire::{Body, Kind, Saved};
 
@@ -91,7 +91,7 @@ fn a_memory_is_a_part_of_what_was_learnt() {
     for rounds in [1, 3] {
         let run = run(er(|_| ()), 3, rounds);
         for (client, state) in &run.states {
-            let memory = Memory::of(state).unwrap();
+            let memory = ReplayMemory::of(state).unwrap();
             let mine = |task: usize| deal(&run.lab, &run.view(task), 2)[client.index()].to_vec();
             let learnt: Vec<u32> = (0..3).flat_map(mine).collect();
             assert_eq!(memory.reservoir.offered(), learnt.len() as u64);
@@ -114,7 +114,7 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
     let widths = |columns| {
         let run = run(der(|c| c.columns = columns), 3, 1);
         let state = run.states.values().next().unwrap();
-        let memory = Memory::of(state).unwrap();
+        let memory = ReplayMemory::of(state).unwrap();
         let of = |sample: u32| run.lab.dataset.train.labels()[sample as usize] as usize / 2;
         let slots = memory.reservoir.slots().iter();
         slots.map(|slot| (of(slot.sample), slot.logits.len())).collect::<Vec<_>>()
@@ -123,11 +123,11 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
     assert!(widths(Columns::Seen).iter().all(|(_, width)| *width == 6));
     assert!(widths(Columns::Stored).iter().all(|(task, width)| *width == 2 * (task + 1)));
 
-    let end = run(der(|c| c.logits = NotedAt::End), 1, 2);
+    let end = run(der(|c| c.logits = LogitTiming::End), 1, 2);
     let last = end.exchanges.iter().rfind(|e| e.seat.client.index() == 0).unwrap();
     let sent = parameters_of(last.up.as_ref().unwrap()).unwrap();
     let model = fedcast::learning::Classifier::frozen(&end.lab.backbone, &sent).unwrap();
-    let memory = Memory::of(&end.states[&last.seat.client]).unwrap();
+    let memory = ReplayMemory::of(&end.states[&last.seat.client]).unwrap();
     let loader = end.lab.statistics_loader(&memory.reservoir.samples());
     let batch = loader.in_order(64).next().unwrap().unwrap();
     let features = model.batch_features(&batch, &end.lab.device).unwrap();

@@ -73,7 +73,7 @@ fn fedavgm_without_momentum_is_fedavg_to_the_bit() {
 fn nothing_of_an_optimizer_travels() {
     let fedavg = run(built(base(Train::Prompt), &facts()), 1, 1);
     for method in [fedavgm(Train::Prompt, |_| ()), fedyogi(Train::Prompt, |_| ())] {
-        assert!(method.profile().stateless && method.profile().vetoes.is_empty());
+        assert!(method.profile().stateless && method.profile().restrictions.is_empty());
         let run = run(method, 1, 1);
         for (own, plain) in run.exchanges.iter().zip(&fedavg.exchanges) {
             assert_eq!(own.down.digest(), plain.down.digest());
@@ -148,7 +148,7 @@ fn a_kept_momentum_leaves_rows_of_earlier_tasks_alone() {
 #[test]
 fn servers_hold_their_moments() {
     let facts = ModelFacts { clients: 100, ..facts() };
-    let held = |method: Arc<dyn Method>| method.profile().holdings.unwrap();
+    let held = |method: Arc<dyn Method>| method.profile().memory_footprint.unwrap();
     let numbers = (facts.classes * (facts.backbone.dim() + 1)) as u64;
     let avgm = held(built(FedAvgM { fedavg: base(Train::Head), ..FedAvgM::default() }, &facts));
     assert_eq!((avgm.server, avgm.client), (2 * 4 * numbers, 0));

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use candle_core::{Device, Tensor};
-use fedcast::data::{DataError, Image, Kernel, Normalisation, Step, Transform, Workspace};
+use fedcast::data::{DataError, Image, Kernel, Normalization, Step, Transform, Workspace};
 use fedcast::learning::evaluation::{argmax, blocks};
 use fedcast::learning::optimiser::{clip_factor, sum_of_squares};
 use fedcast::learning::{LearningError, OptimiserConfig, Schedule};
@@ -100,7 +100,7 @@ fn rate(config: &PretrainConfig, step: u32) -> f64 {
 pub fn transform(network: &VitConfig) -> Transform {
     let resize = Step::Resize { side: network.image, kernel: Kernel::Pillow };
     let steps = if network.image == 8 { Vec::new() } else { vec![resize] };
-    Transform { steps, normalise: Normalisation::Half, channels: None }
+    Transform { steps, normalise: Normalization::Half, channels: None }
 }
 
 fn check(config: &PretrainConfig) -> Result<(), LearningError> {

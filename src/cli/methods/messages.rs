@@ -97,7 +97,7 @@ fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
 
 /// The tensors of a message; neighbours of which the same becomes share a line.
 fn message(direction: &str, layout: &MessageSpec) -> String {
-    let places: Vec<&TensorSpec> = layout.places().collect();
+    let places: Vec<&TensorSpec> = layout.tensor_specs().collect();
     let alike =
         |a: &&TensorSpec, b: &&TensorSpec| a.kind == b.kind && a.fold == b.fold && a.form == b.form;
     let mut text = String::new();

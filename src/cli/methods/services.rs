@@ -22,8 +22,7 @@ pub(super) fn table(registry: &Registry) -> String {
     let mut table = TextTable::new(head).left(1 + Capability::ALL.len());
     for entry in registry.all() {
         let answers = answers(registry, entry).into_iter();
-        let words =
-            answers.map(|(_, refusal)| if refusal.is_none() { "yes" } else { "-" });
+        let words = answers.map(|(_, refusal)| if refusal.is_none() { "yes" } else { "-" });
         table.row([entry.name].into_iter().chain(words));
     }
     table.render()

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::images::Images;
-use super::template::{Data, Wishes};
+use super::template::{Data, ScenarioAnswers};
 use super::{fitted, look, may_divide};
 use crate::cli::failure::CliError;
-use crate::cli::tell::{show, tell};
+use crate::cli::tell::{print_status, print_styled};
 use crate::fetch::{Name, Settings};
 use crate::methods::Registry;
 
 /// Asks one question after another.
-pub(super) fn ask(methods: &Registry) -> Result<Wishes, CliError> {
+pub(super) fn ask(methods: &Registry) -> Result<ScenarioAnswers, CliError> {
     answered(&mut std::io::stdin().lock(), methods)
 }
 
 /// The same, with answers from anywhere.
-fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<Wishes, CliError> {
-    let mut wishes = Wishes::default();
-    tell("A scenario in a few questions; an empty line takes what stands in brackets.");
+fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAnswers, CliError> {
+    let mut wishes = ScenarioAnswers::default();
+    print_status("A scenario in a few questions; an empty line takes what stands in brackets.");
     let question = "data: digits, cifar10, cifar100, or a folder of images";
     let data: String = asked(answers, question, "digits".to_owned(), |word| is_data(word))?;
     wishes.data = Data::of(data.trim());
@@ -64,7 +64,7 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<Wishes, Cli
         })?;
         match divides(&wishes, methods) {
             Ok(()) => return Ok(wishes),
-            Err(why) => tell(&why),
+            Err(why) => print_status(&why),
         }
         again = true;
     }
@@ -119,7 +119,7 @@ fn positive(number: &u32) -> Result<(), String> {
 }
 
 /// Whether the data can be divided among the clients, as far as that can be known.
-fn divides(wishes: &Wishes, methods: &Registry) -> Result<(), String> {
+fn divides(wishes: &ScenarioAnswers, methods: &Registry) -> Result<(), String> {
     let folder = std::env::current_dir().unwrap_or_default();
     // What else may be wrong is told when the file is to be written.
     let Ok(fitted) = fitted(wishes, &folder, "new", methods) else { return Ok(()) };
@@ -136,7 +136,7 @@ fn asked<T: FromStr + Display>(
 ) -> Result<T, CliError> {
     let shown = proposed.to_string();
     loop {
-        show(&format!("{question} [{}]: ", if shown.is_empty() { "-" } else { &*shown }));
+        print_styled(&format!("{question} [{}]: ", if shown.is_empty() { "-" } else { &*shown }));
         let mut line = String::new();
         let read = answers.read_line(&mut line);
         let read = read.map_err(|error| CliError::Unexpected(format!("no answer: {error}")))?;
@@ -149,12 +149,12 @@ fn asked<T: FromStr + Display>(
             return Ok(proposed);
         }
         let Ok(answer) = line.trim().parse() else {
-            tell(&format!("`{}` cannot be read here", line.trim()));
+            print_status(&format!("`{}` cannot be read here", line.trim()));
             continue;
         };
         match accepted(&answer) {
             Ok(()) => return Ok(answer),
-            Err(why) => tell(&why),
+            Err(why) => print_status(&why),
         }
     }
 }
@@ -163,7 +163,7 @@ fn asked<T: FromStr + Display>(
 mod tests {
     use super::*;
 
-    fn answers(lines: &[&str]) -> Result<Wishes, CliError> {
+    fn answers(lines: &[&str]) -> Result<ScenarioAnswers, CliError> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         answered(&mut text.as_bytes(), &Registry::builtin())
     }

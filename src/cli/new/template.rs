@@ -9,7 +9,7 @@ use crate::files::relative;
 
 /// What somebody wants.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wishes {
+pub(super) struct ScenarioAnswers {
     pub method: String,
     pub data: Data,
     pub weights: Option<PathBuf>,
@@ -41,9 +41,9 @@ impl Data {
     }
 }
 
-impl Default for Wishes {
-    fn default() -> Wishes {
-        Wishes {
+impl Default for ScenarioAnswers {
+    fn default() -> ScenarioAnswers {
+        ScenarioAnswers {
             method: "hgp".to_owned(),
             data: Data::Named("digits".to_owned()),
             weights: None,
@@ -58,10 +58,10 @@ impl Default for Wishes {
     }
 }
 
-impl Wishes {
-    pub fn of(args: &NewArgs) -> Wishes {
-        let usual = Wishes::default();
-        Wishes {
+impl ScenarioAnswers {
+    pub fn of(args: &NewArgs) -> ScenarioAnswers {
+        let usual = ScenarioAnswers::default();
+        ScenarioAnswers {
             method: args.method.clone().unwrap_or(usual.method),
             data: args.data.as_deref().map_or(usual.data, Data::of),
             weights: args.weights.clone(),
@@ -77,7 +77,7 @@ impl Wishes {
 
     /// A file in this folder.
     pub fn text(&self, folder: &Path) -> String {
-        let Wishes { method, tasks, rounds, beta, .. } = self;
+        let ScenarioAnswers { method, tasks, rounds, beta, .. } = self;
         let clients = if self.one_site() { 1 } else { self.clients };
         let tasks = if method == "joint" { 1 } else { *tasks };
         let mut text = format!(
@@ -238,13 +238,17 @@ mod tests {
     fn what_is_written_is_valid_whatever_is_wished() {
         let methods = Registry::builtin();
         let folder = Path::new("/somewhere");
-        let read = |wishes: &Wishes| {
+        let read = |wishes: &ScenarioAnswers| {
             let text = wishes.text(folder);
             let read = Scenario::from_toml(&text, "new", folder, &[], &methods);
             read.unwrap_or_else(|error| panic!("{wishes:?}\n{text}\n{error}")).scenario
         };
         for data in ["digits", "cifar10", "cifar100", "/elsewhere/birds"] {
-            let wishes = Wishes { data: Data::of(data), sampled: Some(3), ..Wishes::default() };
+            let wishes = ScenarioAnswers {
+                data: Data::of(data),
+                sampled: Some(3),
+                ..ScenarioAnswers::default()
+            };
             let scenario = read(&wishes);
             assert_eq!(scenario.federation.clients, 10);
             assert_eq!(scenario.participation.participants.of(10), 3);

@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal};
 use super::RemoveArgs;
 use super::table::Row;
 use crate::cli::failure::CliError;
-use crate::cli::tell::{show, tell};
+use crate::cli::tell::{print_status, print_styled};
 use crate::cli::{Exit, given, print};
 use crate::experiment::{DirectoryError, RunDirectory};
 use crate::quantity::Bytes;
@@ -23,7 +23,7 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
         runs.push(run);
     }
     if !args.yes && !confirmed(&runs)? {
-        tell("nothing was removed");
+        print_status("nothing was removed");
         return Ok(Exit::NothingToDo);
     }
     for run in &runs {
@@ -41,13 +41,13 @@ fn confirmed(runs: &[RunRecord]) -> Result<bool, CliError> {
         let (path, method) = (run.path.display(), &run.manifest.method);
         let seed = run.manifest.seeds.run;
         let (state, size) = (State::of(run), Bytes(row.size_bytes));
-        tell(&format!("{path}  {method}, seed {seed}, {state}, {size}"));
+        print_status(&format!("{path}  {method}, seed {seed}, {state}, {size}"));
     }
     if !std::io::stdin().is_terminal() {
         let what = "nobody is there to be asked; --yes removes without a question";
         return Err(CliError::Usage(what.to_owned()));
     }
-    show(if runs.len() == 1 { "remove it? [y/N] " } else { "remove them? [y/N] " });
+    print_styled(if runs.len() == 1 { "remove it? [y/N] " } else { "remove them? [y/N] " });
     let unread = |error: std::io::Error| CliError::Unexpected(format!("no answer: {error}"));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).map_err(unread)?;

@@ -1,7 +1,7 @@
 //! Whose samples.
 
 use crate::data::{
-    DataError, FreshClients, FreshLaw, NaturalClients, PartitionKind, Partitioner, Split,
+    DataError, FreshClients, FreshPartition, NaturalClients, PartitionKind, Partitioner, Split,
 };
 use crate::scenario::{PartitionKind as KindKey, PartitionSection};
 
@@ -88,7 +88,7 @@ impl FreshClients {
             KindKey::Dirichlet { beta } => beta,
             KindKey::Iid => EVEN,
             KindKey::Ratios { split, category, imbalance, counts_only } => {
-                let law = FreshLaw::Ratios { split, category, imbalance, counts_only };
+                let law = FreshPartition::Ratios { split, category, imbalance, counts_only };
                 return Ok(FreshClients { law, seed });
             }
             KindKey::Slices { .. }
@@ -107,6 +107,6 @@ impl FreshClients {
         let samples = section.samples_per_client.ok_or_else(|| {
             DataError::unfit("fresh clients need a size", "give partition.samples_per_client")
         })?;
-        Ok(FreshClients { law: FreshLaw::Dirichlet { beta, samples }, seed })
+        Ok(FreshClients { law: FreshPartition::Dirichlet { beta, samples }, seed })
     }
 }

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::data::text::Tokeniser;
-use crate::data::{Dataset, Jitter, Kernel, Normalisation, Split, Step};
+use crate::data::{Dataset, Jitter, Kernel, Normalization, Split, Step};
 use crate::scenario::FolderLayout;
 use crate::scenario::{
     AnyMethod, Crop, DataSection, DataSource, Evaluated, JitterSection, NominalSizes, Normalise,
@@ -91,7 +91,7 @@ fn sections_become_the_steps_they_name() {
     assert_eq!(made.train.steps[1..].len(), 2);
     assert!(!made.train.is_deterministic());
     assert_eq!(made.statistics.steps, [resize(224), Step::CentreCrop { side: 224 }]);
-    assert_eq!(made.statistics.normalise, Normalisation::None);
+    assert_eq!(made.statistics.normalise, Normalization::None);
     assert_eq!(made.test.output_shape([1, 8, 8]), [3, 224, 224]);
 }
 

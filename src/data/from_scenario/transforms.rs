@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::data::{Jitter, Normalisation, Step, Transform};
+use crate::data::{Jitter, Normalization, Step, Transform};
 use crate::scenario::{
     Crop, DataSection, JitterSection, Normalise, StatisticsTransform, TransformSection,
 };
@@ -47,7 +47,7 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
     if let Some(side) = cropped {
         steps.push(Step::CentreCrop { side: side as usize });
     }
-    Transform { steps, normalise: Normalisation::None, channels }
+    Transform { steps, normalise: Normalization::None, channels }
 }
 
 impl Transform {
@@ -85,13 +85,13 @@ impl Transform {
         }
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect();
         let normalise = match &section.normalise {
-            Normalise::None => Normalisation::None,
-            Normalise::Half => Normalisation::Half,
-            Normalise::Imagenet => Normalisation::ImageNet,
-            Normalise::Clip => Normalisation::Clip,
-            Normalise::Cifar => Normalisation::Cifar100,
+            Normalise::None => Normalization::None,
+            Normalise::Half => Normalization::Half,
+            Normalise::Imagenet => Normalization::ImageNet,
+            Normalise::Clip => Normalization::Clip,
+            Normalise::Cifar => Normalization::Cifar100,
             Normalise::Explicit { mean, std } => {
-                Normalisation::Explicit { mean: narrow(mean), deviation: narrow(std) }
+                Normalization::Explicit { mean: narrow(mean), deviation: narrow(std) }
             }
         };
         Transform { steps, normalise, channels }

@@ -15,7 +15,7 @@ use crate::quantity::ClientId;
 
 /// What a fresh client holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FreshLaw {
+pub enum FreshPartition {
     /// A label distribution from Dirichlet(`beta`) over the task's classes, then
     /// `samples` labels from it, each a different sample of the task.
     Dirichlet {
@@ -43,7 +43,7 @@ pub enum FreshLaw {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FreshClients {
     /// The rule.
-    pub law: FreshLaw,
+    pub law: FreshPartition,
     /// The partition's own seed.
     pub seed: u64,
 }
@@ -83,8 +83,8 @@ impl FreshClients {
         class_sizes: &[usize],
     ) -> Option<Vec<u32>> {
         match self.law {
-            FreshLaw::Ratios { category, split, imbalance, counts_only: true } => {
-                let law = FreshLaw::Ratios { category, split, imbalance, counts_only: false };
+            FreshPartition::Ratios { category, split, imbalance, counts_only: true } => {
+                let law = FreshPartition::Ratios { category, split, imbalance, counts_only: false };
                 Some(FreshClients { law, ..*self }.counts(view, client, class_sizes))
             }
             _ => None,
@@ -100,8 +100,8 @@ impl FreshClients {
 
     fn draw(&self, rng: &mut impl RngCore, sizes: &[usize]) -> Vec<u32> {
         match self.law {
-            FreshLaw::Dirichlet { beta, samples } => by_labels(rng, sizes, beta, samples),
-            FreshLaw::Ratios { category, split, imbalance, counts_only } => {
+            FreshPartition::Dirichlet { beta, samples } => by_labels(rng, sizes, beta, samples),
+            FreshPartition::Ratios { category, split, imbalance, counts_only } => {
                 let mut counts = by_ratios(rng, sizes, category, split, imbalance);
                 if counts_only {
                     let reported = counts.iter_mut().zip(sizes).filter(|(count, _)| **count > 0);
@@ -201,8 +201,13 @@ mod tests {
         let (view, by_class) = task();
         let sizes = vec![500; 20];
         let laws = [
-            FreshLaw::Dirichlet { beta: 0.1, samples: 120 },
-            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 1.0, counts_only: false },
+            FreshPartition::Dirichlet { beta: 0.1, samples: 120 },
+            FreshPartition::Ratios {
+                category: 0.6,
+                split: 0.1,
+                imbalance: 1.0,
+                counts_only: false,
+            },
         ];
         for law in laws {
             let fresh = FreshClients { law, seed: 4 };
@@ -217,8 +222,12 @@ mod tests {
     #[test]
     fn shards_of_a_round_may_overlap() {
         let (view, by_class) = task();
-        let law =
-            FreshLaw::Ratios { category: 1.0, split: 0.5, imbalance: 1.0, counts_only: false };
+        let law = FreshPartition::Ratios {
+            category: 1.0,
+            split: 0.5,
+            imbalance: 1.0,
+            counts_only: false,
+        };
         let of = |client| FreshClients { law, seed: 4 }.shard(&view, ClientId(client), &by_class);
         let (one, other) = (of(1), of(2));
         let both = one.iter().filter(|sample| other.contains(sample)).count();
@@ -228,11 +237,11 @@ mod tests {
     #[test]
     fn a_client_that_wants_more_than_a_class_has_takes_from_others() {
         let (view, by_class) = task();
-        let law = FreshLaw::Dirichlet { beta: 1e-4, samples: 1_200 };
+        let law = FreshPartition::Dirichlet { beta: 1e-4, samples: 1_200 };
         let shard = FreshClients { law, seed: 4 }.shard(&view, ClientId(1), &by_class);
         assert_eq!(shard.len(), 1_200);
         assert_eq!(per_class(&shard).iter().max(), Some(&500));
-        let all = FreshLaw::Dirichlet { beta: 1.0, samples: u32::MAX };
+        let all = FreshPartition::Dirichlet { beta: 1.0, samples: u32::MAX };
         let shard = FreshClients { law: all, seed: 4 }.shard(&view, ClientId(1), &by_class);
         assert_eq!(shard.len(), 5_000);
     }
@@ -268,8 +277,12 @@ mod tests {
     #[test]
     fn class_sets_of_clients_are_independent() {
         let (view, _) = task();
-        let law =
-            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 1.0, counts_only: false };
+        let law = FreshPartition::Ratios {
+            category: 0.6,
+            split: 0.1,
+            imbalance: 1.0,
+            counts_only: false,
+        };
         let fresh = FreshClients { law, seed: 9 };
         let held = |client| fresh.counts(&view, ClientId(client), &[500; 20]);
         let (mut shared, pairs) = ([0u32; 11], 4_000);
@@ -289,16 +302,24 @@ mod tests {
     #[test]
     fn counts_alone_can_have_the_tail() {
         let (view, by_class) = task();
-        let law =
-            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.01, counts_only: true };
+        let law = FreshPartition::Ratios {
+            category: 0.6,
+            split: 0.1,
+            imbalance: 0.01,
+            counts_only: true,
+        };
         let fresh = FreshClients { law, seed: 9 };
         let held = per_class(&fresh.shard(&view, ClientId(3), &by_class));
         let said = fresh.reported(&view, ClientId(3), &[500; 20]).unwrap();
         assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (250, 80));
         // The sixth class's share of the tail is less than one sample: nobody reports it, and nobody holds it.
         assert!(held.iter().zip(&said).all(|(held, said)| *held == if *said > 0 { 50 } else { 0 }));
-        let real =
-            FreshLaw::Ratios { category: 0.6, split: 0.1, imbalance: 0.01, counts_only: false };
+        let real = FreshPartition::Ratios {
+            category: 0.6,
+            split: 0.1,
+            imbalance: 0.01,
+            counts_only: false,
+        };
         let real = FreshClients { law: real, seed: 9 };
         assert_eq!(per_class(&real.shard(&view, ClientId(3), &by_class)), said);
         assert_eq!(real.reported(&view, ClientId(3), &[500; 20]), None);

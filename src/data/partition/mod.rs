@@ -28,7 +28,7 @@ mod owners;
 mod quantity;
 mod remedy;
 
-pub use fresh::{FreshClients, FreshLaw};
+pub use fresh::{FreshClients, FreshPartition};
 pub use natural::{Leftover, NaturalClients};
 use owners::{Owners, smallest_shard};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::crop::Window;
 use super::jitter::{self, Property};
 use super::resize::{Kernel, Table, resize_f32, resize_u8};
-use super::{DataError, Image, Normalisation};
+use super::{DataError, Image, Normalization};
 
 /// Scratch memory and resize weights; keep one per worker. Starts empty, never changes results.
 #[derive(Debug, Default)]
@@ -144,7 +144,7 @@ impl Workspace {
     /// Appends the normalised floats to `out`; a grey image may be repeated to `channels`.
     pub(super) fn finish(
         &mut self,
-        normalise: &Normalisation,
+        normalise: &Normalization,
         channels: Option<usize>,
         out: &mut Vec<f32>,
     ) -> Result<[usize; 3], DataError> {

@@ -28,7 +28,7 @@ mod resize;
 pub use canvas::Workspace;
 pub(crate) use canvas::shorter_to;
 pub use jitter::Jitter;
-pub use normalise::Normalisation;
+pub use normalise::Normalization;
 pub use resize::Kernel;
 pub(crate) use resize::{Table, resize_f32, resize_u8};
 
@@ -93,7 +93,7 @@ pub struct Transform {
     /// What happens to the image, in order.
     pub steps: Vec<Step>,
     /// Applied last, per channel.
-    pub normalise: Normalisation,
+    pub normalise: Normalization,
     /// Repeat a grey image to this many channels; `None` leaves channels alone.
     pub channels: Option<usize>,
 }

@@ -2,7 +2,7 @@
 
 /// `(value - mean) / deviation`, per channel, of values in `[0, 1]`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Normalisation {
+pub enum Normalization {
     /// Values stay in `[0, 1]`.
     #[default]
     None,
@@ -22,7 +22,7 @@ pub enum Normalisation {
     },
 }
 
-impl Normalisation {
+impl Normalization {
     /// `(mean, deviation)` of every channel; `None` when the numbers are not for this many.
     pub fn channels(&self, channels: usize) -> Option<Vec<(f32, f32)>> {
         let per_channel = |mean: &[f32], deviation: &[f32]| {
@@ -33,17 +33,17 @@ impl Normalisation {
                 .then(|| (0..channels).map(|c| (mean[at(c)], deviation[at(c)])).collect())
         };
         match self {
-            Normalisation::None => per_channel(&[0.0], &[1.0]),
-            Normalisation::Half => per_channel(&[0.5], &[0.5]),
-            Normalisation::ImageNet => per_channel(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225]),
-            Normalisation::Clip => per_channel(
+            Normalization::None => per_channel(&[0.0], &[1.0]),
+            Normalization::Half => per_channel(&[0.5], &[0.5]),
+            Normalization::ImageNet => per_channel(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225]),
+            Normalization::Clip => per_channel(
                 &[0.481_454_66, 0.457_827_5, 0.408_210_73],
                 &[0.268_629_54, 0.261_302_6, 0.275_777_1],
             ),
-            Normalisation::Cifar100 => {
+            Normalization::Cifar100 => {
                 per_channel(&[0.5071, 0.4865, 0.4409], &[0.2673, 0.2564, 0.2762])
             }
-            Normalisation::Explicit { mean, deviation } => per_channel(mean, deviation),
+            Normalization::Explicit { mean, deviation } => per_channel(mean, deviation),
         }
     }
 }

@@ -35,7 +35,7 @@ fn preprocessed(golden: &Golden, name: &str, transform: &Transform) -> Vec<f32> 
         .collect()
 }
 
-fn resized(golden: &Golden, name: &str, kernel: Kernel, normalise: Normalisation) -> Vec<f32> {
+fn resized(golden: &Golden, name: &str, kernel: Kernel, normalise: Normalization) -> Vec<f32> {
     let side = golden.shape(name)[2];
     let steps = vec![Step::Resize { side, kernel }];
     preprocessed(golden, name, &Transform { steps, normalise, channels: None })
@@ -44,21 +44,21 @@ fn resized(golden: &Golden, name: &str, kernel: Kernel, normalise: Normalisation
 #[test]
 fn golden_bicubic_torch() {
     let Some(golden) = Golden::open("vit_tiny_real_inputs") else { return };
-    let got = resized(&golden, "pixels_torch", Kernel::Torch, Normalisation::Half);
+    let got = resized(&golden, "pixels_torch", Kernel::Torch, Normalization::Half);
     golden.assert_close("pixels_torch", &got);
 }
 
 #[test]
 fn golden_bicubic_antialiased() {
     let Some(golden) = Golden::open("vit_tiny_real_inputs") else { return };
-    let got = resized(&golden, "pixels_aa", Kernel::Antialias, Normalisation::Half);
+    let got = resized(&golden, "pixels_aa", Kernel::Antialias, Normalization::Half);
     golden.assert_close("pixels_aa", &got);
 }
 
 #[test]
 fn golden_bicubic_pillow_is_exact() {
     let Some(golden) = Golden::open("vit_tiny_real_inputs") else { return };
-    let got = resized(&golden, "pixels_pil_u8", Kernel::Pillow, Normalisation::None);
+    let got = resized(&golden, "pixels_pil_u8", Kernel::Pillow, Normalization::None);
     let bytes: Vec<u8> = got.iter().map(|v| (v * 255.0).round() as u8).collect();
     golden.assert_close("pixels_pil_u8", &bytes);
 }
@@ -76,7 +76,7 @@ fn the_workspace_never_changes_a_result() {
             },
             Step::Flip { probability: 0.5 },
         ],
-        normalise: Normalisation::ImageNet,
+        normalise: Normalization::ImageNet,
         channels: None,
     };
     let mut workspace = Workspace::default();
@@ -124,7 +124,7 @@ fn a_padded_crop_shifts_the_image_over_black() {
 fn grey_repeats_and_wrong_channels_are_refused() {
     let grey = noise([1, 4, 4]);
     let to = |channels, normalise| Transform { steps: vec![], normalise, channels };
-    let out = apply(&to(Some(3), Normalisation::Half), &image(&grey, [1, 4, 4]), 0);
+    let out = apply(&to(Some(3), Normalization::Half), &image(&grey, [1, 4, 4]), 0);
     assert_eq!(out[..16], out[16..32]);
     assert_eq!(out[..16], out[32..]);
     let colour = noise([3, 4, 4]);
@@ -133,9 +133,9 @@ fn grey_repeats_and_wrong_channels_are_refused() {
         let made = transform.apply(&input, key(0), &mut Workspace::default(), &mut out);
         made.unwrap_err().to_string()
     };
-    let message = refused(to(Some(4), Normalisation::None), image(&colour, [3, 4, 4]));
+    let message = refused(to(Some(4), Normalization::None), image(&colour, [3, 4, 4]));
     assert!(message.contains("3 channels cannot become one of 4"), "{message}");
-    let message = refused(to(None, Normalisation::ImageNet), image(&grey, [1, 4, 4]));
+    let message = refused(to(None, Normalization::ImageNet), image(&grey, [1, 4, 4]));
     assert!(message.contains("not for images of 1 channels"), "{message}");
     let crop = Transform { steps: vec![Step::CentreCrop { side: 5 }], ..Transform::default() };
     let message = refused(crop, image(&grey, [1, 4, 4]));
@@ -181,7 +181,7 @@ fn a_squash_forgets_the_shape_and_a_resize_keeps_it() {
 fn what_is_seen_in_a_mirror_is_every_row_of_what_comes_out_backwards() {
     let resize = Step::Resize { side: 4, kernel: Kernel::Bilinear };
     for steps in [vec![], vec![resize, Step::CentreCrop { side: 3 }]] {
-        let straight = Transform { steps, normalise: Normalisation::Half, ..Transform::default() };
+        let straight = Transform { steps, normalise: Normalization::Half, ..Transform::default() };
         assert!(straight.mirrored().is_deterministic());
         let input = noise([2, 5, 7]);
         let width = straight.output_shape([2, 5, 7])[2];

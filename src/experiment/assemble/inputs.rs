@@ -17,8 +17,8 @@ use crate::data::{
 use crate::experiment::ClassNames;
 use crate::experiment::machine::ARITHMETIC;
 use crate::experiment::manifest::Source;
-use crate::experiment::ranks::{Company, Crew};
-use crate::federation::{Rules, Setup, ShardSource, Terms};
+use crate::experiment::ranks::{ComputeResources, RankRoster};
+use crate::federation::{Rules, RunSpec, Setup, ShardSource};
 use crate::fetch::{FetchError, Settings};
 use crate::learning::{FeatureCache, Storage};
 use crate::methods::Registry;
@@ -44,7 +44,7 @@ pub struct Assembly {
     pub class_names: ClassNames,
     pub backbone: Source,
     /// The ranks that compute it, where it is not this process alone.
-    pub company: Option<Company>,
+    pub company: Option<RankRoster>,
 }
 
 /// [`assemble`] by a crew: its other ranks put the same run together meanwhile, and have agreed with this one when this
@@ -55,11 +55,11 @@ pub struct Assembly {
 pub fn assemble_by(
     scenario: &Scenario,
     methods: &Registry,
-    crew: &Crew,
+    crew: &ComputeResources,
 ) -> Result<Assembly, AssembleError> {
-    let Crew { workers, ranks } = crew;
+    let ComputeResources { workers, ranks } = crew;
     let Some(ranks) = ranks else { return assemble(scenario, methods, *workers) };
-    ranks.muster(scenario);
+    ranks.handshake(scenario);
     let mut assembly = assemble(scenario, methods, *workers)?;
     assembly.company = Some(ranks.join(scenario, &mut assembly)?);
     Ok(assembly)
@@ -109,7 +109,7 @@ pub fn assemble(
     }
     let known = auxiliary.as_ref().map(|(facts, _)| *facts);
     let terms = terms(scenario, (config, known), Arc::clone(&curriculum), methods)?;
-    let Terms { rules, name, method, training, facts, coding, charged, .. } = terms;
+    let RunSpec { rules, name, method, training, facts, coding, charged, .. } = terms;
     let shards = shards(scenario, &dataset, &curriculum)?;
     let reported = match &shards {
         ShardSource::Fresh(fresh) => Some(*fresh),

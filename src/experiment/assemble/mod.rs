@@ -25,7 +25,7 @@ pub use workforce::{ClientSize, pack, received_values, workforce};
 
 use super::plan::Blueprint;
 use crate::data::{AuxiliaryFacts, TaskSequence};
-use crate::federation::{Coding, Rules, Terms};
+use crate::federation::{Coding, Rules, RunSpec};
 use crate::methods::Registry;
 use crate::model::{BackboneConfig, backbone_config};
 use crate::policy::ModelFacts;
@@ -97,11 +97,11 @@ pub(super) fn terms(
     (backbone, auxiliary): (BackboneConfig, Option<AuxiliaryFacts>),
     curriculum: Arc<TaskSequence>,
     methods: &Registry,
-) -> Result<Terms, AssembleError> {
+) -> Result<RunSpec, AssembleError> {
     let rules = rules(scenario, &curriculum);
     let facts = facts(scenario, backbone, &curriculum, &rules, auxiliary);
     let method = methods.build(&scenario.method, &facts)?;
-    Ok(Terms {
+    Ok(RunSpec {
         rules,
         name: scenario.method.name.clone(),
         charged: method.profile().uses_network,

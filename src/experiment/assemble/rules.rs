@@ -7,8 +7,8 @@ use crate::federation::arrivals::ArrivalRules;
 use crate::federation::availability::AvailabilityRules;
 use crate::federation::privacy::{FixedPoint, Noise, NoiseTarget, PrivacyRules, SecureAggregation};
 use crate::federation::{
-    ClosingRules, ComputeRules, Enough, Fault, FaultRules, Late, LinkRules, RoundClosing, Rules,
-    Staleness,
+    ClosingGoal, ClosingPolicy, ClosingRules, ComputeRules, Fault, FaultRules, LatePolicy,
+    LinkRules, Rules, Staleness,
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
@@ -87,23 +87,23 @@ fn fault(section: &FaultSection) -> Fault {
 }
 
 /// When the rounds of a scenario close.
-pub fn round_closing(scenario: &Scenario) -> RoundClosing {
+pub fn round_closing(scenario: &Scenario) -> ClosingPolicy {
     let over_selection = scenario.participation.over_selection();
-    RoundClosing { rules: closing(&scenario.round), over_selection }
+    ClosingPolicy { rules: closing(&scenario.round), over_selection }
 }
 
 fn closing(section: &RoundSection) -> ClosingRules {
     ClosingRules {
         enough: match section.close {
-            Close::All | Close::Deadline => Enough::All,
-            Close::Quorum => Enough::Share(section.quorum.unwrap_or(1.0)),
-            Close::First => Enough::Target,
-            Close::Buffer => Enough::Buffer(section.buffer.unwrap_or(1)),
+            Close::All | Close::Deadline => ClosingGoal::All,
+            Close::Quorum => ClosingGoal::Share(section.quorum.unwrap_or(1.0)),
+            Close::First => ClosingGoal::Target,
+            Close::Buffer => ClosingGoal::Buffer(section.buffer.unwrap_or(1)),
         },
         deadline: section.deadline_s.map(VirtualTime::from_seconds),
         least: section.least.unwrap_or(0.0),
-        late: section.staleness_power.map_or(Late::Drop, |power| {
-            Late::Fold(Staleness { power, most: section.max_staleness.unwrap_or(u32::MAX) })
+        late: section.staleness_power.map_or(LatePolicy::Drop, |power| {
+            LatePolicy::Fold(Staleness { power, most: section.max_staleness.unwrap_or(u32::MAX) })
         }),
         train_stragglers: section.stragglers == Some(Stragglers::Train),
     }

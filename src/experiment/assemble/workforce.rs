@@ -68,7 +68,7 @@ pub fn received_values(
             counts: &counts,
         };
         let down = method.message_spec(MessageKind::Download, &facts);
-        down.places().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
+        down.tensor_specs().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
     };
     (0..method.phases(&period, rounds).len()).map(of_phase).max().unwrap_or(0)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::federation::{Digests, KeptDown, PendingParticipant, Snapshot, SnapshotPlace};
+use crate::federation::{Digests, PendingParticipant, SavedDownload, Snapshot, SnapshotPlace};
 use crate::policy::Asset;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, Kind};
@@ -131,9 +131,9 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
             Ok(Arc::new(Asset::new(&name, version, kind, body()?)))
         };
         let assets: Result<_, String> = names.into_iter().map(asset).collect();
-        Ok(KeptDown { body: down, assets: assets? })
+        Ok(SavedDownload { body: down, assets: assets? })
     };
-    let downs: Result<Vec<KeptDown>, String> = index.downs.into_iter().map(down).collect();
+    let downs: Result<Vec<SavedDownload>, String> = index.downs.into_iter().map(down).collect();
     let downs = downs?;
     if index.out.iter().any(|seat| seat.down >= downs.len()) {
         return Err("a Down is missing".into());
@@ -184,7 +184,7 @@ mod tests {
             server: body(1.0),
             caches: vec![(ClientId(4), vec![u64::MAX])],
             clients: vec![(ClientId(1), body(2.0))],
-            downs: vec![KeptDown { body: body(5.0), assets: vec![asset] }],
+            downs: vec![SavedDownload { body: body(5.0), assets: vec![asset] }],
             unlifted: vec![(Round(0), SeatId(0))],
             out: vec![seat],
         };

@@ -8,7 +8,7 @@ use crate::experiment::directory_error::DirectoryError;
 use crate::experiment::manifest::{Before, Manifest};
 use crate::experiment::resume::ResumeError;
 use crate::experiment::run_directory::names;
-use crate::federation::{Rules, Setup, Stretch, Terms};
+use crate::federation::{Rules, RunSegment, RunSpec, Setup};
 use crate::files::{self, Kind};
 use crate::methods::Registry;
 use crate::quantity::TaskId;
@@ -34,7 +34,7 @@ pub fn before(
     manifest: &Manifest,
     setup: &Setup,
     methods: &Registry,
-) -> Result<Vec<Stretch>, ResumeError> {
+) -> Result<Vec<RunSegment>, ResumeError> {
     let before = manifest.forked.iter().flat_map(|forked| &forked.before);
     before.map(|before| stretch(path, before, setup, methods)).collect()
 }
@@ -44,7 +44,7 @@ fn stretch(
     before: &Before,
     setup: &Setup,
     methods: &Registry,
-) -> Result<Stretch, ResumeError> {
+) -> Result<RunSegment, ResumeError> {
     let file = path.join(name(before));
     if !file.exists() {
         return Err(ResumeError::NoFork(path.to_path_buf()));
@@ -59,5 +59,5 @@ fn stretch(
     let rules = Rules { pack: setup.rules.pack, ..terms.rules };
     let until = before.until_task.checked_sub(1).and_then(|task| u16::try_from(task).ok());
     let until = TaskId(until.ok_or_else(|| ResumeError::NoFork(path.to_path_buf()))?);
-    Ok(Stretch { until, terms: Terms { rules, ..terms } })
+    Ok(RunSegment { until, terms: RunSpec { rules, ..terms } })
 }

@@ -7,7 +7,7 @@ use super::tally::{Listener, Tally};
 use super::{Backbone, Held, Plan};
 use crate::experiment::RunError;
 use crate::experiment::assemble::Holders;
-use crate::federation::{FaultRules, PlannedParticipant, Terms, dry_run};
+use crate::federation::{FaultRules, PlannedParticipant, RunSpec, dry_run};
 use crate::policy::MemoryFootprint;
 use crate::scenario::HeldOut;
 
@@ -16,7 +16,7 @@ pub struct Blueprint {
     /// Name of the scenario.
     pub name: String,
     /// What is known of it.
-    pub terms: Terms,
+    pub terms: RunSpec,
     /// Training samples of every class id.
     pub class_sizes: Vec<usize>,
     /// What people should know of how the data were listed.
@@ -45,7 +45,7 @@ pub enum Faults {
 /// What would end it: nobody can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
-    let Terms { facts, curriculum, .. } = terms;
+    let RunSpec { facts, curriculum, .. } = terms;
     let mut sized = terms.clone();
     if faults == Faults::Off {
         sized.rules.faults = FaultRules::default();
@@ -59,10 +59,8 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     dry_run(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
     let (one_client, total, phases) = tally.lock().finish();
     let backbone = &facts.backbone;
-    let held = terms.method.profile().holdings.map(|MemoryFootprint { server, client }| Held {
-        server,
-        client,
-        clients: client * u64::from(terms.rules.clients),
+    let held = terms.method.profile().memory_footprint.map(|MemoryFootprint { server, client }| {
+        Held { server, client, clients: client * u64::from(terms.rules.clients) }
     });
     let [channels, _, image] = backbone.input();
     Ok(Plan {

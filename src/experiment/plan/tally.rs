@@ -23,12 +23,12 @@ pub(super) struct Tally {
     classes: Vec<(usize, usize)>,
     phases: Vec<Phase>,
     /// Seats of a phase, which open before the entries of their round are told.
-    asked: BTreeMap<(TaskId, u32), Asked>,
+    asked: BTreeMap<(TaskId, u32), SampledWork>,
     total: Total,
 }
 
 #[derive(Default)]
-struct Asked {
+struct SampledWork {
     seats: u64,
     samples: u64,
     passes: f64,
@@ -153,7 +153,7 @@ impl Tally {
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
             }
-            let Asked { seats, samples, passes, up_size, down_at_most } =
+            let SampledWork { seats, samples, passes, up_size, down_at_most } =
                 asked.remove(&(task, index)).unwrap_or_default();
             PlannedPhase { seats, samples, sample_passes: passes, up_size, down_at_most, ..row }
         };

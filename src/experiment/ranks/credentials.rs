@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 
 /// What the bits of a rank depend on, and what it can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Credentials {
+pub struct RankFingerprint {
     /// The name of its machine.
     pub host: String,
     /// Version of fedcast, with the commit where the build said so.
@@ -31,12 +31,12 @@ pub struct Credentials {
     pub machine: Machine,
 }
 
-impl Credentials {
+impl RankFingerprint {
     /// Those of this process.
-    pub fn here(scenario: &Scenario, assembly: &Assembly) -> Credentials {
+    pub fn here(scenario: &Scenario, assembly: &Assembly) -> RankFingerprint {
         let Assembly { setup, data, backbone, .. } = assembly;
         let machine = Machine::here();
-        Credentials {
+        RankFingerprint {
             host: host(),
             version: version(),
             scenario: scenario.hash(),

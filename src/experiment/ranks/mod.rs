@@ -45,8 +45,8 @@ pub mod mpi;
 mod muster;
 mod roll;
 
-pub use credentials::Credentials;
-pub use crew::Crew;
+pub use credentials::RankFingerprint;
+pub use crew::ComputeResources;
 pub use entry::{LostRank, RankEntry};
 pub use error::RanksError;
-pub use muster::{Company, Ranks, work};
+pub use muster::{RankRoster, Ranks, work};

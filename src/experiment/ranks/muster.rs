@@ -9,26 +9,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::entry::{LostRank, RankEntry};
-use super::{Credentials, RanksError, roll};
+use super::{RankFingerprint, RanksError, roll};
 use crate::experiment::RunError;
 use crate::experiment::assemble::{AssembleError, Assembly, assemble};
-use crate::federation::fleet::{Arrival, Fleet, Line, Loss, Mate, Mischief, Rank, loopback, serve};
+use crate::federation::fleet::{
+    InjectedFault, Loss, Rank, RankChannel, RemoteRank, RemoteRanks, TransportEvent, loopback,
+    serve,
+};
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Scenario};
 
 /// What rank 0 says before the first job.
 #[derive(Serialize, Deserialize)]
-enum Call {
+enum HandshakeRequest {
     /// Put this scenario together, and say what came of it.
-    Muster { scenario: String },
+    Prepare { scenario: String },
     /// All agree.
     Begin,
 }
 
 /// What the others say.
 #[derive(Serialize, Deserialize)]
-enum Reply {
-    Present(Box<Credentials>),
+enum HandshakeReply {
+    Present(Box<RankFingerprint>),
     Unable(String),
 }
 
@@ -36,14 +39,14 @@ enum Reply {
 /// more they go.
 #[derive(Clone)]
 pub struct Ranks {
-    line: Arc<Mutex<Option<Line>>>,
+    line: Arc<Mutex<Option<RankChannel>>>,
     others: u32,
     tell: fn(&str),
 }
 
 /// The ranks of a run, for its manifest.
 #[derive(Clone, Debug)]
-pub struct Company {
+pub struct RankRoster {
     /// All of them, rank 0 first, as they were when the run began.
     pub ranks: Vec<RankEntry>,
     /// Jobs that each has done for rank 0.
@@ -51,7 +54,7 @@ pub struct Company {
     lost: Arc<Mutex<Vec<LostRank>>>,
 }
 
-impl Company {
+impl RankRoster {
     /// The ranks, with what they have done so far.
     pub fn at_work(&self) -> Vec<RankEntry> {
         let ranks = self.ranks.iter().zip(&self.done);
@@ -76,7 +79,7 @@ impl fmt::Debug for Ranks {
 
 impl Ranks {
     /// Returns the ranks at the other end of a line.
-    pub fn new(line: Line, others: u32) -> Ranks {
+    pub fn new(line: RankChannel, others: u32) -> Ranks {
         Ranks { line: Arc::new(Mutex::new(Some(line))), others, tell: |_| {} }
     }
 
@@ -89,7 +92,7 @@ impl Ranks {
     ///
     /// # Errors
     /// Threads that cannot be started.
-    pub fn loopback(others: u32, mischief: Mischief) -> Result<Ranks, RanksError> {
+    pub fn loopback(others: u32, mischief: InjectedFault) -> Result<Ranks, RanksError> {
         // What goes wrong there is told to rank 0, or is the mischief.
         let line = loopback(others, mischief, |rank, line| {
             let _ = work(rank, &line, &Registry::builtin(), Some(2));
@@ -98,9 +101,9 @@ impl Ranks {
     }
 
     /// Lets the ranks put the run together, beside this process.
-    pub(in crate::experiment) fn muster(&self, scenario: &Scenario) {
+    pub(in crate::experiment) fn handshake(&self, scenario: &Scenario) {
         if let Some(line) = &*lock(&self.line) {
-            let call = say(&Call::Muster { scenario: scenario.to_effective_toml() });
+            let call = say(&HandshakeRequest::Prepare { scenario: scenario.to_effective_toml() });
             self.numbers().for_each(|rank| line.send(rank, call.clone()));
         }
     }
@@ -110,9 +113,9 @@ impl Ranks {
         &self,
         scenario: &Scenario,
         assembly: &mut Assembly,
-    ) -> Result<Company, RanksError> {
+    ) -> Result<RankRoster, RanksError> {
         let line = lock(&self.line).take().ok_or(RanksError::Busy)?;
-        let mut all = vec![Credentials::here(scenario, assembly)];
+        let mut all = vec![RankFingerprint::here(scenario, assembly)];
         all.extend(self.present(&line)?);
         let found = roll::compare(&all);
         if !found.is_none() {
@@ -121,28 +124,28 @@ impl Ranks {
         if let Some(warning) = roll::bound(&all) {
             (self.tell)(&format!("warning: {warning}"));
         }
-        let begin = say(&Call::Begin);
+        let begin = say(&HandshakeRequest::Begin);
         self.numbers().for_each(|rank| line.send(rank, begin.clone()));
         // The pack is part of the plan, so it is the least that all can train.
         let pack = all.iter().map(|rank| rank.pack).min();
         assembly.setup.rules.pack = assembly.setup.rules.pack.min(pack.unwrap_or(1));
         let done: Vec<Arc<AtomicU64>> = all.iter().map(|_| Arc::default()).collect();
         let mates = (0..).map(Rank).zip(all.iter().zip(&done)).skip(1);
-        let mate = |(rank, (c, done)): (Rank, (&Credentials, &Arc<AtomicU64>))| Mate {
+        let mate = |(rank, (c, done)): (Rank, (&RankFingerprint, &Arc<AtomicU64>))| RemoteRank {
             rank,
             workers: c.workers,
             done: Arc::clone(done),
         };
         let mates = mates.map(mate).collect();
         let lost = Arc::<Mutex<Vec<LostRank>>>::default();
-        let entry = |(rank, c): (Rank, Credentials)| {
-            let Credentials { host, workers, devices, machine, .. } = c;
+        let entry = |(rank, c): (Rank, RankFingerprint)| {
+            let RankFingerprint { host, workers, devices, machine, .. } = c;
             RankEntry { rank, host, workers, devices, jobs: 0, machine }
         };
         let ranks: Vec<RankEntry> = (0..).map(Rank).zip(all).map(entry).collect();
-        let company = Company { ranks, done, lost };
+        let company = RankRoster { ranks, done, lost };
         let on_loss = Box::new(self.on_loss(&company));
-        assembly.setup.fleet = Some(Fleet { line, mates, on_loss });
+        assembly.setup.fleet = Some(RemoteRanks { line, mates, on_loss });
         Ok(company)
     }
 
@@ -151,26 +154,28 @@ impl Ranks {
     }
 
     /// What the others say of themselves, in order.
-    fn present(&self, line: &Line) -> Result<Vec<Credentials>, RanksError> {
-        let mut present: Vec<Option<Credentials>> = vec![None; self.others as usize];
+    fn present(&self, line: &RankChannel) -> Result<Vec<RankFingerprint>, RanksError> {
+        let mut present: Vec<Option<RankFingerprint>> = vec![None; self.others as usize];
         while present.iter().any(Option::is_none) {
             let (rank, bytes) = match line.incoming().recv() {
-                Ok(Arrival::Parcel { from, bytes }) => (from, bytes),
-                Ok(Arrival::Lost { rank, why }) => return Err(RanksError::Lost { rank, why }),
+                Ok(TransportEvent::Parcel { from, bytes }) => (from, bytes),
+                Ok(TransportEvent::Lost { rank, why }) => {
+                    return Err(RanksError::Lost { rank, why });
+                }
                 Err(_) => return Err(RanksError::Mpi("the line is gone".into())),
             };
             let garbled = |why: String| RanksError::Garbled { rank, why };
             let place = (rank.0 as usize).checked_sub(1).and_then(|place| present.get_mut(place));
             let place = place.ok_or_else(|| garbled("nobody called it".into()))?;
             match serde_json::from_slice(&bytes).map_err(|error| garbled(error.to_string()))? {
-                Reply::Present(credentials) => *place = Some(*credentials),
-                Reply::Unable(why) => return Err(RanksError::Unable { rank, why }),
+                HandshakeReply::Present(credentials) => *place = Some(*credentials),
+                HandshakeReply::Unable(why) => return Err(RanksError::Unable { rank, why }),
             }
         }
         Ok(present.into_iter().flatten().collect())
     }
 
-    fn on_loss(&self, company: &Company) -> impl Fn(&Loss) + Send + 'static {
+    fn on_loss(&self, company: &RankRoster) -> impl Fn(&Loss) + Send + 'static {
         let hosts: Vec<String> = company.ranks.iter().map(|rank| rank.host.clone()).collect();
         let (tell, lost) = (self.tell, Arc::clone(&company.lost));
         move |Loss { rank, jobs, why }| {
@@ -190,23 +195,23 @@ impl Ranks {
 /// Rank 0 is lost, or says something else than expected. What is wrong with the run itself is told to rank 0.
 pub fn work(
     rank: Rank,
-    line: &Line,
+    line: &RankChannel,
     methods: &Registry,
     workers: Option<u32>,
 ) -> Result<(), RunError> {
-    let Some(Call::Muster { scenario }) = hear(line)? else { return Ok(()) };
+    let Some(HandshakeRequest::Prepare { scenario }) = hear(line)? else { return Ok(()) };
     let (credentials, assembly) = match put_together(rank, &scenario, methods, workers) {
         Ok(made) => made,
         Err(error) => {
-            line.send(Rank::ZERO, say(&Reply::Unable(error.to_string())));
+            line.send(Rank::ZERO, say(&HandshakeReply::Unable(error.to_string())));
             // Rank 0 says why, and hangs up.
             while hear(line)?.is_some() {}
             return Ok(());
         }
     };
-    line.send(Rank::ZERO, say(&Reply::Present(Box::new(credentials))));
+    line.send(Rank::ZERO, say(&HandshakeReply::Present(Box::new(credentials))));
     match hear(line)? {
-        Some(Call::Begin) => Ok(serve(assembly.setup, line)?),
+        Some(HandshakeRequest::Begin) => Ok(serve(assembly.setup, line)?),
         _ => Ok(()),
     }
 }
@@ -216,7 +221,7 @@ fn put_together(
     scenario: &str,
     methods: &Registry,
     workers: Option<u32>,
-) -> Result<(Credentials, Assembly), AssembleError> {
+) -> Result<(RankFingerprint, Assembly), AssembleError> {
     // Its paths are absolute.
     let read =
         Scenario::from_toml(scenario, "the scenario of rank 0", Path::new("/"), &[], methods)?;
@@ -227,17 +232,17 @@ fn put_together(
         own.cache.folder = own.cache.folder.map(|folder| folder.join(format!("rank-{}", rank.0)));
     }
     let assembly = assemble(&own, methods, workers)?;
-    Ok((Credentials::here(&scenario, &assembly), assembly))
+    Ok((RankFingerprint::here(&scenario, &assembly), assembly))
 }
 
 /// What rank 0 says; nothing when it has hung up.
-fn hear(line: &Line) -> Result<Option<Call>, RanksError> {
+fn hear(line: &RankChannel) -> Result<Option<HandshakeRequest>, RanksError> {
     let rank = Rank::ZERO;
     match line.incoming().recv() {
-        Ok(Arrival::Parcel { bytes, .. }) => serde_json::from_slice(&bytes)
+        Ok(TransportEvent::Parcel { bytes, .. }) => serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|error| RanksError::Garbled { rank, why: error.to_string() }),
-        Ok(Arrival::Lost { rank, why }) => Err(RanksError::Lost { rank, why }),
+        Ok(TransportEvent::Lost { rank, why }) => Err(RanksError::Lost { rank, why }),
         Err(_) => Ok(None),
     }
 }

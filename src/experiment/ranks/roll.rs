@@ -1,19 +1,19 @@
 //! Ranks compared: a table of what must be equal and is not.
 
-use super::Credentials;
+use super::RankFingerprint;
 
 /// Something in which ranks must not differ.
-struct Trait {
+struct FingerprintField {
     name: &'static str,
-    of: fn(&Credentials) -> String,
+    of: fn(&RankFingerprint) -> String,
 }
 
-const TRAITS: [Trait; 5] = [
-    Trait { name: "version", of: |c| c.version.clone() },
-    Trait { name: "arithmetic", of: |c| c.machine.arithmetic.clone() },
-    Trait { name: "scenario", of: |c| short(&c.scenario) },
-    Trait { name: "data", of: |c| short(&c.data) },
-    Trait { name: "weights", of: |c| short(&c.weights) },
+const TRAITS: [FingerprintField; 5] = [
+    FingerprintField { name: "version", of: |c| c.version.clone() },
+    FingerprintField { name: "arithmetic", of: |c| c.machine.arithmetic.clone() },
+    FingerprintField { name: "scenario", of: |c| short(&c.scenario) },
+    FingerprintField { name: "data", of: |c| short(&c.data) },
+    FingerprintField { name: "weights", of: |c| short(&c.weights) },
 ];
 
 /// Enough to tell two apart.
@@ -23,13 +23,14 @@ fn short(digest: &str) -> String {
 
 /// In what ranks differ.
 pub(super) struct Differences {
-    traits: Vec<&'static Trait>,
+    traits: Vec<&'static FingerprintField>,
 }
 
 /// Compares all ranks with the first.
-pub(super) fn compare(ranks: &[Credentials]) -> Differences {
-    let differs =
-        |what: &&'static Trait| ranks.iter().any(|rank| (what.of)(rank) != (what.of)(&ranks[0]));
+pub(super) fn compare(ranks: &[RankFingerprint]) -> Differences {
+    let differs = |what: &&'static FingerprintField| {
+        ranks.iter().any(|rank| (what.of)(rank) != (what.of)(&ranks[0]))
+    };
     Differences { traits: TRAITS.iter().filter(differs).collect() }
 }
 
@@ -39,7 +40,7 @@ impl Differences {
     }
 
     /// A row per rank with everything that differs.
-    pub fn table(&self, ranks: &[Credentials]) -> String {
+    pub fn table(&self, ranks: &[RankFingerprint]) -> String {
         let head = ["rank", "host"].into_iter().chain(self.traits.iter().map(|what| what.name));
         let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
         for (number, rank) in ranks.iter().enumerate() {
@@ -59,7 +60,7 @@ impl Differences {
 }
 
 /// Ranks whose machine has more cores than they and their neighbours use, in words.
-pub(super) fn bound(ranks: &[Credentials]) -> Option<String> {
+pub(super) fn bound(ranks: &[RankFingerprint]) -> Option<String> {
     let idle = ranks.iter().find_map(|rank| {
         let used: usize =
             ranks.iter().filter(|other| other.host == rank.host).map(|other| other.workers).sum();
@@ -80,8 +81,8 @@ mod tests {
     use super::*;
     use crate::experiment::machine::{ARITHMETIC, Machine};
 
-    fn rank(host: &str) -> Credentials {
-        Credentials {
+    fn rank(host: &str) -> RankFingerprint {
+        RankFingerprint {
             host: host.into(),
             version: "0.1.0".into(),
             scenario: "11".into(),
@@ -124,7 +125,7 @@ mod tests {
              2     a-long-name  0.1.0 (89abcdef)  fixed-0"
         );
         assert_eq!(compare(&ranks).table(&ranks), expected);
-        type Change = (&'static str, fn(&mut Credentials));
+        type Change = (&'static str, fn(&mut RankFingerprint));
         let changes: [Change; 3] = [
             ("scenario", |c| c.scenario = "12".into()),
             ("data", |c| c.data = "23".into()),
@@ -146,7 +147,7 @@ mod tests {
         assert!(told.contains("node1 use 2 of its 4 cores") && told.contains("--bind-to none"));
         let whole = |cores, workers| {
             let machine = Machine { cores, ..Machine::here() };
-            Credentials { machine, workers, ..rank("node1") }
+            RankFingerprint { machine, workers, ..rank("node1") }
         };
         assert_eq!(bound(&[whole(4, 2)]), None, "as somebody asked");
         assert_eq!(bound(&vec![whole(1, 1); 4]), None, "a rank per core");

@@ -1,7 +1,7 @@
 use super::*;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Status;
-use crate::experiment::standing::Standing;
+use crate::experiment::standing::DirectoryState;
 
 fn manifest(hash: &str, status: Status) -> String {
     let text = format!(
@@ -53,17 +53,20 @@ fn a_run_that_is_replaced_never_looks_whole_and_never_becomes_a_foreign_folder()
         fs::write(root.path().join(names::MANIFEST), manifest("1", Status::Done)).unwrap();
         let disk = Disk::dying_after(count);
         let claimed = RunDirectory::claim_on(&disk, root.path(), "1", true).is_ok();
-        let stands = standing(root.path(), "1").unwrap();
+        let stands = inspect_directory(root.path(), "1").unwrap();
         let whole = all.iter().all(|name| root.path().join(name).exists());
-        assert!(stands != Standing::Done || whole, "{count}: {:?}", left(root.path()));
-        assert!(stands != Standing::Foreign, "{count}: {:?}", left(root.path()));
+        assert!(stands != DirectoryState::Done || whole, "{count}: {:?}", left(root.path()));
+        assert!(stands != DirectoryState::Foreign, "{count}: {:?}", left(root.path()));
         seen.push(stands);
         if claimed {
             break;
         }
     }
     seen.dedup();
-    assert_eq!(seen, [Standing::Done, Standing::Unfinished(Status::Running), Standing::Free]);
+    assert_eq!(
+        seen,
+        [DirectoryState::Done, DirectoryState::Unfinished(Status::Running), DirectoryState::Free]
+    );
 }
 
 #[test]

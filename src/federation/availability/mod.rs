@@ -18,7 +18,7 @@ mod markov;
 mod slots;
 mod trace;
 
-use crate::numerics::law::Law;
+use crate::numerics::law::ScalarDistribution;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, VirtualTime};
 
@@ -32,14 +32,15 @@ pub struct AvailabilityRules {
     /// How they come and go for a while.
     pub pattern: AvailabilityPattern,
     /// Seconds until a client joins; drawn once per client.
-    pub join: Law,
+    pub join: ScalarDistribution,
     /// Seconds from then until it leaves for good; drawn once per client.
-    pub stay: Law,
+    pub stay: ScalarDistribution,
 }
 
 impl Default for AvailabilityRules {
     fn default() -> AvailabilityRules {
-        let (join, stay) = (Law::constant(0.0), Law::constant(f64::INFINITY));
+        let (join, stay) =
+            (ScalarDistribution::constant(0.0), ScalarDistribution::constant(f64::INFINITY));
         AvailabilityRules { pattern: AvailabilityPattern::Always, join, stay }
     }
 }
@@ -124,7 +125,9 @@ impl Availability {
         if self.rules.everybody_stays() {
             return (VirtualTime::ZERO, VirtualTime(u64::MAX));
         }
-        let draw = |law: &Law, step| law.draw(&mut self.key(client).unit(1).step(step).rng());
+        let draw = |law: &ScalarDistribution, step| {
+            law.draw(&mut self.key(client).unit(1).step(step).rng())
+        };
         let join = draw(&self.rules.join, 0);
         (
             VirtualTime::from_seconds(join),
@@ -181,7 +184,7 @@ impl Availability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numerics::law::Shape;
+    use crate::numerics::law::DistributionKind;
 
     fn all() -> Vec<AvailabilityRules> {
         let pattern = |pattern| AvailabilityRules { pattern, ..AvailabilityRules::default() };
@@ -197,7 +200,7 @@ mod tests {
             repeat_s,
             transitions: [(1, 0.0, true), (1, 7.0, false), (1, 9.5, true)].into(),
         };
-        let uniform = |low, high| Law::new(Shape::Uniform { low, high });
+        let uniform = |low, high| ScalarDistribution::new(DistributionKind::Uniform { low, high });
         vec![
             pattern(AvailabilityPattern::Always),
             pattern(AvailabilityPattern::Markov { on_s: 4.0, off_s: 9.0 }),
@@ -281,7 +284,10 @@ mod tests {
         assert_eq!(availability.present(one(), 5, at(1.0)), Cohort::Now(vec![ClientId(1)]));
         assert_eq!(availability.present(one(), 5, at(8.0)), Cohort::Later(at(9.5)));
         assert_eq!(availability.present([].into_iter(), 5, at(8.0)), Cohort::Now(vec![]));
-        let gone = AvailabilityRules { stay: Law::constant(3.0), ..AvailabilityRules::default() };
+        let gone = AvailabilityRules {
+            stay: ScalarDistribution::constant(3.0),
+            ..AvailabilityRules::default()
+        };
         let gone = Availability::new(gone, 3, Vec::new());
         assert_eq!(gone.present(one(), 5, at(2.9)), Cohort::Now(vec![ClientId(1)]));
         assert_eq!(gone.present(one(), 5, at(3.0)), Cohort::Never);

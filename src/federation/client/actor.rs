@@ -3,9 +3,9 @@
 use actix::{Actor, ActorContext, Context, Handler, Message, MessageResult};
 
 use super::machine::ClientMachine;
-use super::memory::{ClientMemory, KeptClient};
+use super::memory::{ClientMemory, ClientSnapshot};
 use super::messages::{
-    AssetArrived, Broadcast, Keep, NewTerms, Retire, Trained, Uncomputed, WorkStopped,
+    AssetArrived, Broadcast, Keep, NewTerms, Retire, TrainingFinished, Uncomputed, WorkStopped,
 };
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
@@ -61,10 +61,10 @@ impl Handler<At<Broadcast>> for ClientActor {
     }
 }
 
-impl Handler<At<Trained>> for ClientActor {
+impl Handler<At<TrainingFinished>> for ClientActor {
     type Result = Answer;
 
-    fn handle(&mut self, At(now, trained): At<Trained>, _: &mut Context<Self>) -> Answer {
+    fn handle(&mut self, At(now, trained): At<TrainingFinished>, _: &mut Context<Self>) -> Answer {
         self.react(|client, effects| client.finish(now, trained, effects))
     }
 }
@@ -98,7 +98,7 @@ impl Handler<NewTerms> for ClientActor {
 }
 
 impl Message for Keep {
-    type Result = Option<KeptClient>;
+    type Result = Option<ClientSnapshot>;
 }
 
 impl Handler<Keep> for ClientActor {

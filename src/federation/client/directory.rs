@@ -11,17 +11,17 @@ use actix::{Actor, Addr};
 
 use super::actor::{At, ClientActor, Reaction};
 use super::machine::ClientMachine;
-use super::memory::{ClientMemory, KeptClient};
+use super::memory::{ClientMemory, ClientSnapshot};
 use super::messages::{Keep, NewTerms, Retire, ToClient};
 use crate::federation::compute::Supplier;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 /// Addresses of clients that live as actors, and the memory of those that do not.
 pub(in crate::federation) struct Directory {
-    world: Arc<World>,
+    world: Arc<SimulationContext>,
     supplier: Supplier,
     /// Idle actors at most.
     max_idle: usize,
@@ -43,7 +43,7 @@ impl Directory {
     /// Idle actors of a run at most: a cohort that is asked again finds its clients living.
     pub const LIVE: usize = 4_096;
 
-    pub fn new(world: Arc<World>, supplier: Supplier, max_idle: usize) -> Directory {
+    pub fn new(world: Arc<SimulationContext>, supplier: Supplier, max_idle: usize) -> Directory {
         Directory {
             world,
             supplier,
@@ -81,7 +81,7 @@ impl Directory {
     }
 
     /// Lets something else hold for every client.
-    pub async fn turn(&mut self, world: Arc<World>) -> Result<(), FederationError> {
+    pub async fn turn(&mut self, world: Arc<SimulationContext>) -> Result<(), FederationError> {
         for (id, client) in &self.live {
             let told = client.address.send(NewTerms(Arc::clone(&world))).await;
             told.map_err(|_| gone(*id))?;
@@ -94,7 +94,7 @@ impl Directory {
     pub async fn keep(
         &mut self,
         out: BTreeSet<(Round, SeatId)>,
-    ) -> Result<BTreeMap<ClientId, KeptClient>, FederationError> {
+    ) -> Result<BTreeMap<ClientId, ClientSnapshot>, FederationError> {
         let out = Arc::new(out);
         let mut kept = BTreeMap::new();
         for (id, client) in &self.live {
@@ -168,7 +168,7 @@ mod tests {
 
     fn directory(max_idle: usize) -> Directory {
         let setup = setup(Rules { clients: 9, load: 2, idle: 3, ..Rules::default() });
-        let world = Arc::new(World::new(&setup).expect("possible"));
+        let world = Arc::new(SimulationContext::new(&setup).expect("possible"));
         Directory::new(world, Supplier::Workers, max_idle)
     }
 

@@ -17,17 +17,17 @@ use crate::wire::Body;
 pub(crate) type SavedStates = BTreeMap<SeatId, Body>;
 
 /// What the policy answers for each member, or that the memory of the device was full.
-pub(super) type Learnt = Result<Vec<Result<ClientResult, Failure>>, Full>;
+pub(super) type ClientResults = Result<Vec<Result<ClientResult, Failure>>, Full>;
 
 /// Lets the policy learn once there is room on the device. A member that does not even fit by itself
 /// is tried once more when nobody else is there.
-pub(super) fn learn(
+pub(super) fn client_update(
     method: &dyn Method,
     lab: &RunContext,
     pack: &mut [Member],
     saved: &SavedStates,
-) -> Learnt {
-    let admitted = admission::enter(JobKind::Train, pack.len());
+) -> ClientResults {
+    let admitted = admission::acquire(JobKind::Train, pack.len());
     let first = learn_now(method, lab, pack, saved);
     let full = matches!(first, Err(Full(_)));
     let beside_others = admitted.is_some();
@@ -35,7 +35,7 @@ pub(super) fn learn(
     if !full || pack.len() > 1 || !beside_others {
         return first;
     }
-    let _admitted = admission::enter_alone();
+    let _admitted = admission::acquire_exclusive();
     learn_now(method, lab, pack, saved)
 }
 
@@ -44,7 +44,7 @@ fn learn_now(
     lab: &RunContext,
     pack: &mut [Member],
     saved: &SavedStates,
-) -> Learnt {
+) -> ClientResults {
     let begun = Instant::now();
     let mut outcomes = match guard(|| method.train(pack, lab)) {
         Ok(outcomes) => outcomes,

@@ -8,8 +8,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::memory::{ClientMemory, KeptClient};
-use super::messages::{AssetArrived, Broadcast, Stop, ToClient, Trained, Uncomputed, WorkStopped};
+use super::memory::{ClientMemory, ClientSnapshot};
+use super::messages::{
+    AssetArrived, Broadcast, Stop, ToClient, TrainingFinished, Uncomputed, WorkStopped,
+};
 use super::orders;
 use super::uncomputed;
 use super::upload;
@@ -22,7 +24,7 @@ use crate::federation::figure::Digest;
 use crate::federation::packs::Ticket;
 use crate::federation::queue::EventClass;
 use crate::federation::server::{Arrival, ToServer};
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::numerics::distributions::unit;
 use crate::policy::{Failure, Participant, ParticipantKind, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
@@ -31,7 +33,7 @@ use crate::wire::Body;
 /// The client's side of the protocol.
 pub(crate) struct ClientMachine {
     id: ClientId,
-    world: Arc<World>,
+    world: Arc<SimulationContext>,
     supplier: Supplier,
     memory: ClientMemory,
     /// With the length and the end of the work.
@@ -45,7 +47,7 @@ impl ClientMachine {
     /// A client with nothing to do, and this to remember.
     pub fn new(
         id: ClientId,
-        (world, supplier): (Arc<World>, Supplier),
+        (world, supplier): (Arc<SimulationContext>, Supplier),
         memory: ClientMemory,
     ) -> ClientMachine {
         let (waiting, busy_until) = (VecDeque::new(), VirtualTime::ZERO);
@@ -110,7 +112,7 @@ impl ClientMachine {
             effects.extend(again.map(|again| Effect::Record(again, None)));
         }
         // Whoever is not computed keeps its pack waiting no longer.
-        let out = || Effect::DropOut(Ticket { round: context.round, seat: seat.id });
+        let out = || Effect::LeavePack(Ticket { round: context.round, seat: seat.id });
         // Load clients are always there.
         let off = (seat.kind != ParticipantKind::Load)
             .then(|| self.world.availability.next_off(self.id, now))
@@ -201,8 +203,13 @@ impl ClientMachine {
     }
 
     /// Commits what training left, and sends the Up.
-    pub fn finish(&mut self, now: VirtualTime, trained: Trained, effects: &mut Vec<Effect>) {
-        let Trained { context, seat, state, samples, worked, result } = trained;
+    pub fn finish(
+        &mut self,
+        now: VirtualTime,
+        trained: TrainingFinished,
+        effects: &mut Vec<Effect>,
+    ) {
+        let TrainingFinished { context, seat, state, samples, worked, result } = trained;
         self.close_seat();
         if !self.world.stateless {
             self.memory.take_back(state);
@@ -291,18 +298,18 @@ impl ClientMachine {
     }
 
     /// Something else holds from here on.
-    pub fn turn(&mut self, world: Arc<World>) {
+    pub fn turn(&mut self, world: Arc<SimulationContext>) {
         self.world = world;
     }
 
     /// What a snapshot needs of a client that remembers.
-    pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<KeptClient> {
+    pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<ClientSnapshot> {
         self.memory.keep(&self.supplier, self.id, out)
     }
 
     /// Tells the client itself something later.
     fn remind(&self, at: VirtualTime, message: ToClient) -> Effect {
-        Effect::Tell(Envelope::for_client(at, EventClass::Timer, self.id, message))
+        Effect::Deliver(Envelope::for_client(at, EventClass::Timer, self.id, message))
     }
 
     /// The work of a seat is over.
@@ -327,7 +334,7 @@ impl ClientMachine {
     ) {
         effects.push(Effect::Record(failed(context, seat, self.id, &failure), None));
         let message = ToServer::Failed { round: context.round, seat };
-        effects.push(Effect::tell_server(now, EventClass::Delivery, message));
+        effects.push(Effect::deliver_to_server(now, EventClass::Delivery, message));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::federation::compute::Supplier;
 use crate::federation::error::FederationError;
 use crate::federation::frames::SentDownload;
 use crate::federation::snapshot::Cadence;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::Body;
 
@@ -41,7 +41,7 @@ struct Before {
 }
 
 /// What a snapshot needs of a client.
-pub(crate) struct KeptClient {
+pub(crate) struct ClientSnapshot {
     pub state: Body,
     /// Seats that are computed again, from this state on.
     pub out: Vec<((Round, SeatId), Arc<SentDownload>)>,
@@ -66,7 +66,7 @@ impl ClientMemory {
     /// The state leaves to be trained; the client must not have lent it.
     pub fn lend(
         &mut self,
-        (world, supplier): (&World, &Supplier),
+        (world, supplier): (&SimulationContext, &Supplier),
         client: ClientId,
         (seat, down): ((Round, SeatId), &Arc<SentDownload>),
     ) -> Result<Body, FederationError> {
@@ -94,7 +94,7 @@ impl ClientMemory {
         supplier: &Supplier,
         client: ClientId,
         out: &BTreeSet<(Round, SeatId)>,
-    ) -> Option<KeptClient> {
+    ) -> Option<ClientSnapshot> {
         while self.before.front().is_some_and(|first| !out.contains(&first.seat)) {
             self.before.pop_front();
         }
@@ -105,7 +105,7 @@ impl ClientMemory {
             (None, Held::Answered | Held::Lent) => supplier.client_state(client)?.clone(),
         };
         let out = self.before.iter().map(|before| (before.seat, Arc::clone(&before.down)));
-        Some(KeptClient { state, out: out.collect() })
+        Some(ClientSnapshot { state, out: out.collect() })
     }
 }
 

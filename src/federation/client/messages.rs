@@ -8,7 +8,7 @@ use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameBytes};
 use crate::federation::frames::SentDownload;
 use crate::federation::privacy::Masking;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::wire::Body;
@@ -18,7 +18,7 @@ pub(crate) enum ToClient {
     Asset(AssetArrived),
     Broadcast(Box<Broadcast>),
     /// Local work is over.
-    Trained(Box<Trained>),
+    Trained(Box<TrainingFinished>),
     /// Local work would be over, had anything been computed.
     Idles(Box<Uncomputed>),
     Stops(WorkStopped),
@@ -56,7 +56,7 @@ pub(crate) struct Broadcast {
 }
 
 /// Result of a training job.
-pub(crate) struct Trained {
+pub(crate) struct TrainingFinished {
     pub context: Arc<RoundContext>,
     pub seat: Participant,
     /// The state after a success; as it was after a failure; none where the training was not computed.
@@ -102,7 +102,7 @@ pub(crate) struct WorkStopped {
 }
 
 /// Change of what holds for everybody.
-pub(super) struct NewTerms(pub Arc<World>);
+pub(super) struct NewTerms(pub Arc<SimulationContext>);
 
 /// Request for the client's part of a snapshot; seats that are still out are named.
 pub(super) struct Keep(pub Arc<BTreeSet<(Round, SeatId)>>);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::messages::{Broadcast, Stop, ToClient, Trained};
+use super::messages::{Broadcast, Stop, ToClient, TrainingFinished};
 use super::training::TrainingJob;
 use crate::federation::compute::{SuppliedTraining, answered};
 use crate::federation::effect::Effect;
@@ -25,7 +25,7 @@ pub(super) fn ask(
     let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
     let (job, slot) = TrainingJob::new(broadcast, state, missed, worked);
     let pending = Box::pin(async move {
-        let trained = answered(slot, |gone| gone).await.unwrap_or_else(|panic| Trained {
+        let trained = answered(slot, |gone| gone).await.unwrap_or_else(|panic| TrainingFinished {
             context,
             seat,
             state: Some(Body::default()),
@@ -51,8 +51,8 @@ pub(super) fn supply(
         Ok(SuppliedTraining { samples, result }) => (samples, result.map_err(Stop::Failed)),
         Err(error) => (0, Err(Stop::Ends(error))),
     };
-    let trained = Trained { context, seat, state: None, samples, worked, result };
+    let trained = TrainingFinished { context, seat, state: None, samples, worked, result };
     let message = ToClient::Trained(Box::new(trained));
     let told = Envelope::for_client(end, EventClass::Timer, to, message);
-    [Effect::DropOut(ticket), Effect::Tell(told)]
+    [Effect::LeavePack(ticket), Effect::Deliver(told)]
 }

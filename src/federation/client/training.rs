@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::learning::{SavedStates, learn};
-use super::messages::{Broadcast, Stop, Trained};
+use super::learning::{SavedStates, client_update};
+use super::messages::{Broadcast, Stop, TrainingFinished};
 use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
@@ -19,7 +19,7 @@ use crate::federation::privacy::{Masking, Noise};
 use crate::federation::retry::{Full, in_halves};
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, Failure, Member, Message as PolicyMessage, MessageSpec, MissedTask, Participant,
@@ -35,11 +35,11 @@ pub(crate) struct TrainingJob {
     pub state: Body,
     pub missed: Vec<MissedTask>,
     worked: VirtualTime,
-    answer: oneshot::Sender<Result<Trained, String>>,
+    answer: oneshot::Sender<Result<TrainingFinished, String>>,
 }
 
 /// Where the answer to a job comes.
-type ReplyReceiver = oneshot::Receiver<Result<Trained, String>>;
+type ReplyReceiver = oneshot::Receiver<Result<TrainingFinished, String>>;
 
 impl TrainingJob {
     /// A job, and where its answer will be.
@@ -63,7 +63,7 @@ pub(crate) struct MemberMeta {
     context: Arc<RoundContext>,
     masking: Option<Arc<Masking>>,
     worked: VirtualTime,
-    answer: oneshot::Sender<Result<Trained, String>>,
+    answer: oneshot::Sender<Result<TrainingFinished, String>>,
 }
 
 impl MemberMeta {
@@ -73,12 +73,12 @@ impl MemberMeta {
         let samples = shard.len();
         // Nobody listens any more where the run was abandoned.
         let state = Some(state);
-        let _ = answer.send(Ok(Trained { context, seat, state, samples, worked, result }));
+        let _ = answer.send(Ok(TrainingFinished { context, seat, state, samples, worked, result }));
     }
 }
 
 /// Trains a pack on the calling worker.
-pub(crate) fn train_together(world: &World, lab: &RunContext, jobs: Vec<TrainingJob>) {
+pub(crate) fn train_together(world: &SimulationContext, lab: &RunContext, jobs: Vec<TrainingJob>) {
     let (places, mut members) = members(world, jobs);
     // A pack is of one round.
     let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
@@ -88,7 +88,10 @@ pub(crate) fn train_together(world: &World, lab: &RunContext, jobs: Vec<Training
 }
 
 /// The members of a pack as their policy sees them, beside what it does not see.
-pub(crate) fn members(world: &World, jobs: Vec<TrainingJob>) -> (Vec<MemberMeta>, Vec<Member>) {
+pub(crate) fn members(
+    world: &SimulationContext,
+    jobs: Vec<TrainingJob>,
+) -> (Vec<MemberMeta>, Vec<Member>) {
     let split = |job| {
         let TrainingJob { broadcast: Broadcast { context, seat, down, masking, .. }, .. } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
@@ -107,7 +110,7 @@ pub(crate) fn members(world: &World, jobs: Vec<TrainingJob>) -> (Vec<MemberMeta>
 }
 
 /// What members remember before they learn: a failed seat leaves the state as it was, also when it panicked half-way.
-pub(crate) fn saved_states(world: &World, members: &[Member]) -> SavedStates {
+pub(crate) fn saved_states(world: &SimulationContext, members: &[Member]) -> SavedStates {
     match world.stateless {
         true => SavedStates::new(),
         false => members.iter().map(|member| (member.seat.id, member.state.clone())).collect(),
@@ -134,13 +137,14 @@ impl From<ClientResult> for Learning {
 /// knows then how far it came, and all members fail. A pack that finds the memory of the device full is tried again in
 /// halves.
 pub(crate) fn learn_together(
-    world: &World,
+    world: &SimulationContext,
     lab: &RunContext,
     members: &mut [Member],
     saved: &SavedStates,
 ) -> Vec<Result<Learning, Failure>> {
     let method = &*world.method;
-    let outcomes = in_halves(members, &mut |pack: &mut [Member]| learn(method, lab, pack, saved));
+    let outcomes =
+        in_halves(members, &mut |pack: &mut [Member]| client_update(method, lab, pack, saved));
     let outcome = |outcome: Result<Result<ClientResult, Failure>, Full>| {
         outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why))).map(Learning::from)
     };
@@ -149,7 +153,7 @@ pub(crate) fn learn_together(
 
 /// Makes what a pack learnt ready to travel, and answers for each seat.
 pub(crate) fn seal_all(
-    world: &World,
+    world: &SimulationContext,
     places: Vec<MemberMeta>,
     members: Vec<Member>,
     learnt: Vec<Result<Learning, Failure>>,
@@ -167,13 +171,13 @@ pub(crate) fn seal_all(
 
 /// Makes an Up ready to travel.
 fn seal(
-    world: &World,
-    place: &MemberMeta,
+    world: &SimulationContext,
+    meta: &MemberMeta,
     member: &Member,
     learnt: Learning,
 ) -> Result<ClientUpdate, Stop> {
     // The client's own model is the one without noise and lies.
-    let (context, seat) = (&*place.context, &member.seat);
+    let (context, seat) = (&*meta.context, &member.seat);
     let own = world.rules.compares(context).then(|| learnt.up.clone());
     let (faults, seed) = (&world.rules.faults, world.rules.seed);
     let victim = world.victim(context.round, seat);
@@ -205,7 +209,7 @@ fn seal(
         Some((how, mut rng)) => spoil(update.body(), how, &mut rng),
         None => update.body(),
     };
-    let send = || match &place.masking {
+    let send = || match &meta.masking {
         Some(masking) => {
             let body =
                 mask(masking, seat, (&member.download, down), (&update, &exchange.up), &body)?;
@@ -219,7 +223,7 @@ fn seal(
     let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| world.charged);
     if let Some(mut rng) = corrupt.filter(|_| sent.fault.is_none()) {
         let lossless = CodecPlan::default();
-        let plan = if place.masking.is_some() { &lossless } else { &world.coding.up };
+        let plan = if meta.masking.is_some() { &lossless } else { &world.coding.up };
         let frame = encode(&header, &sent.body, plan).map_err(|e| refused(seat, context, e))?;
         sent.fault = damage(frame, &mut rng);
     }

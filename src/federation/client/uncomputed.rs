@@ -7,7 +7,7 @@ use super::messages::{Broadcast, Uncomputed};
 use super::upload;
 use crate::federation::event::FrameBytes;
 use crate::federation::exchange::Exchange;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::policy::{ParticipantKind, UploadSize};
 use crate::quantity::VirtualTime;
 
@@ -16,7 +16,7 @@ const SLACK: VirtualTime = VirtualTime(1_000);
 
 /// A seat whose work takes so long and ends then, where it need not be computed.
 pub(super) fn who_need_not_compute(
-    world: &World,
+    world: &SimulationContext,
     broadcast: &Broadcast,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Option<Uncomputed> {
@@ -37,7 +37,7 @@ pub(super) fn who_need_not_compute(
     (arrival > closes + SLACK).then(|| idle(bytes))
 }
 
-fn size(broadcast: &Broadcast, world: &World, exchange: &Exchange) -> Arc<FrameBytes> {
+fn size(broadcast: &Broadcast, world: &SimulationContext, exchange: &Exchange) -> Arc<FrameBytes> {
     match &broadcast.masking {
         None => Arc::clone(exchange.up.bytes(&world.coding.up)),
         Some(masking) => masking.size(),

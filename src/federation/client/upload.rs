@@ -8,15 +8,20 @@ use crate::federation::effect::Effect;
 use crate::federation::envelope::Message;
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::links::{Fate, Transfer};
-use crate::federation::network::{Journey, Parcel};
+use crate::federation::network::{PendingFrame, Transmission};
 use crate::federation::queue::EventClass;
 use crate::federation::server::ToServer;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::VirtualTime;
 
 /// What becomes of a seat's Up of this size.
-pub(super) fn fate(world: &World, context: &RoundContext, seat: &Participant, bytes: u64) -> Fate {
+pub(super) fn fate(
+    world: &SimulationContext,
+    context: &RoundContext,
+    seat: &Participant,
+    bytes: u64,
+) -> Fate {
     let transfer = Transfer {
         client: seat.client,
         round: context.round,
@@ -31,14 +36,18 @@ pub(super) fn fate(world: &World, context: &RoundContext, seat: &Participant, by
 }
 
 /// Whether a seat's Up arrives a second time.
-pub(super) fn arrives_twice(world: &World, context: &RoundContext, seat: &Participant) -> bool {
+pub(super) fn arrives_twice(
+    world: &SimulationContext,
+    context: &RoundContext,
+    seat: &Participant,
+) -> bool {
     let victim = world.victim(context.round, seat);
     world.charged && world.rules.faults.duplicates(world.rules.seed, victim, Direction::Up)
 }
 
 /// What a client finds wrong with a Down that was damaged on its way.
 pub(super) fn damaged_down(
-    world: &World,
+    world: &SimulationContext,
     supplier: &Supplier,
     broadcast: &Broadcast,
 ) -> Option<String> {
@@ -50,14 +59,14 @@ pub(super) fn damaged_down(
 
 /// Sends a seat's Up; `arrived` makes the server's message of it, with its charge where frames are charged.
 pub(super) fn send(
-    world: &World,
+    world: &SimulationContext,
     now: VirtualTime,
     (context, seat): (&RoundContext, &Participant),
     bytes: &Arc<FrameBytes>,
     arrived: impl FnOnce(Option<Event>) -> ToServer,
 ) -> Effect {
     if !world.charged {
-        return Effect::tell_server(now, EventClass::Delivery, arrived(None));
+        return Effect::deliver_to_server(now, EventClass::Delivery, arrived(None));
     }
     let fate = fate(world, context, seat, bytes.frame());
     let charge = Event::FrameCharged {
@@ -80,6 +89,6 @@ pub(super) fn send(
         true => arrived(Some(charge)),
         false => ToServer::Lost { round, seat: id, charge: Some(charge) },
     };
-    let parcel = Parcel { fate, message: Message::Server(message) };
-    Effect::Send(Journey { direction: Direction::Up, parcels: [parcel].into() })
+    let parcel = PendingFrame { fate, message: Message::Server(message) };
+    Effect::Send(Transmission { direction: Direction::Up, parcels: [parcel].into() })
 }

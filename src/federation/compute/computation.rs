@@ -26,7 +26,7 @@ impl<T: Send + 'static> Computation<T> {
         lost: impl FnOnce(String) -> T + Send + 'static,
     ) -> Computation<T> {
         let (answer, slot) = oneshot::channel();
-        let work = Work::Here(Box::new(move |lab| {
+        let work = Work::Local(Box::new(move |lab| {
             // Nobody listens any more when the run was stopped.
             let _ = answer.send(guard(|| work(lab)));
         }));

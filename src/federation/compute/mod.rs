@@ -19,7 +19,8 @@ pub(super) use model_tests::{ComparisonRequest, ModelTest, OwnModel};
 pub(super) use opening::{OpeningRequest, RoundOpening};
 pub(super) use policy_holder::{PolicyHolder, PolicyStep};
 pub(super) use policy_steps::{
-    BeginRequest, ClosingRequest, EndRequest, Restart, RoundAggregate, ServerState, StepRequest,
+    BeginRequest, ClosingRequest, EndRequest, PolicyStepResult, Restart, RoundAggregate,
+    StepRequest,
 };
 pub(super) use result_source::{ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining};
 pub(super) use supplier::Supplier;

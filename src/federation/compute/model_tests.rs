@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use super::Computation;
-use crate::federation::bias::{self, Comparison, Subject};
+use crate::federation::bias::{self, BiasMeasurement, Subject};
 use crate::federation::devices::Work;
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::exchange::Exchange;
-use crate::federation::fleet::{Test, TestErrand};
+use crate::federation::fleet::{RemoteEvaluation, Test};
 use crate::federation::gather::Gather;
 use crate::federation::sink::JobKind;
 use crate::federation::snapshot::SnapshotPlace;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::{Message, Participant, Predictor, RoundContext, RunContext};
 use crate::wire::Body;
 
 /// A test of the global model on all classes seen.
 pub(in crate::federation) struct ModelTest {
-    pub world: Arc<World>,
+    pub world: Arc<SimulationContext>,
     /// The round or task that it follows.
     pub after: SnapshotPlace,
     /// The model; absent where its result is supplied.
@@ -42,8 +42,8 @@ impl ModelTest {
         let blocks = evaluation::blocks(&world, seen);
         let (tallies, result) = Gather::new(blocks.len());
         let test = Arc::new(Test { world, predictor, blocks, seen, server, digest, tallies });
-        let errand = |number| TestErrand { test: Arc::clone(&test), number };
-        let job = |number| (JobKind::Evaluate, Work::Anywhere(Box::new(errand(number))));
+        let errand = |number| RemoteEvaluation { test: Arc::clone(&test), number };
+        let job = |number| (JobKind::Evaluate, Work::Remote(Box::new(errand(number))));
         let jobs = (0..test.blocks.len()).map(job).collect();
         Computation::jobs(jobs, result, FederationError::Evaluation)
     }
@@ -60,14 +60,14 @@ pub(crate) struct OwnModel {
 
 /// Client models of a round that are to be compared.
 pub(in crate::federation) struct ComparisonRequest {
-    pub world: Arc<World>,
+    pub world: Arc<SimulationContext>,
     pub context: Arc<RoundContext>,
     pub models: Vec<OwnModel>,
 }
 
 impl ComparisonRequest {
     /// Posts one job for each client.
-    pub(super) fn by_workers(self) -> Computation<Result<Comparison, FederationError>> {
+    pub(super) fn by_workers(self) -> Computation<Result<BiasMeasurement, FederationError>> {
         let ComparisonRequest { world, context, mut models } = self;
         models.sort_by_key(|model| model.seat.id);
         let (seen, phase) = (context.period.view.seen(), context.phase_name);
@@ -90,10 +90,10 @@ impl ComparisonRequest {
                     predictor.map(of).transpose()
                 });
             };
-            (JobKind::Bias, Work::Here(Box::new(job)))
+            (JobKind::Bias, Work::Local(Box::new(job)))
         };
         let jobs = models.into_iter().enumerate().map(job).collect();
         let portraits = Computation::jobs(jobs, result, FederationError::Evaluation);
-        portraits.map(move |portraits| portraits.map(|all| Comparison::of(all, classes)))
+        portraits.map(move |portraits| portraits.map(|all| BiasMeasurement::of(all, classes)))
     }
 }

@@ -10,14 +10,14 @@ use crate::federation::exchange::Exchange;
 use crate::federation::frames::{SentDownload, down_header, send_down};
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::policy::{Message, Participant, PolicyError, RoundContext, RunContext, Server};
 use crate::quantity::ClientId;
 use crate::wire::WireError;
 
 /// Request to open a round: participants, their downloads, and the frames that carry them.
 pub(in crate::federation) struct OpeningRequest {
-    pub world: Arc<World>,
+    pub world: Arc<SimulationContext>,
     pub context: Arc<RoundContext>,
     pub cohort: Vec<ClientId>,
 }
@@ -42,7 +42,7 @@ impl StepRequest for OpeningRequest {
         lab: &RunContext,
     ) -> Result<RoundOpening, FederationError> {
         let OpeningRequest { world, context, cohort } = self;
-        let mut seats = seats(&world, &context, &cohort)?;
+        let mut seats = participants(&world, &context, &cohort)?;
         let downs = server.broadcast(&context, &seats, lab).map_err(policy("broadcast"))?;
         if downs.len() != seats.len() {
             let (given, wanted) = (downs.len(), seats.len());
@@ -76,7 +76,7 @@ impl StepRequest for OpeningRequest {
 
     fn known(self, source: &dyn ResultSource) -> Result<RoundOpening, FederationError> {
         let OpeningRequest { world, context, cohort } = self;
-        let mut seats = seats(&world, &context, &cohort)?;
+        let mut seats = participants(&world, &context, &cohort)?;
         let first = first_exchange(&world, &context, &seats);
         let load = world.load_seats(context.phase_name, &seats, &context.period);
         seats.extend(load.into_iter().map(|(seat, _)| seat));
@@ -98,7 +98,7 @@ fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationE
 
 /// Returns the first seat's exchange, where uploads are to be added in secret.
 fn first_exchange(
-    world: &World,
+    world: &SimulationContext,
     context: &RoundContext,
     seats: &[Participant],
 ) -> Option<Arc<Exchange>> {
@@ -111,8 +111,8 @@ fn first_exchange(
 }
 
 /// Returns the seats that the method gives a cohort, parts of shards as seats of their own.
-fn seats(
-    world: &World,
+fn participants(
+    world: &SimulationContext,
     context: &RoundContext,
     cohort: &[ClientId],
 ) -> Result<Vec<Participant>, FederationError> {

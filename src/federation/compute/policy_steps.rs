@@ -9,10 +9,10 @@ use crate::federation::exchange::Exchange;
 use crate::federation::figure::{Digest, MetricValue};
 use crate::federation::fold::PartialAggregate;
 use crate::federation::privacy::Masking;
-use crate::federation::robust::{Figures, FoldRule};
+use crate::federation::robust::{FoldRule, RobustMetrics};
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Aggregate, PolicyError, Predictor, RoundContext, RunContext, Server, Stage};
 use crate::wire::Body;
@@ -55,7 +55,7 @@ pub(in crate::federation) struct EndRequest {
 }
 
 /// The server after a step that changed it.
-pub(crate) struct ServerState {
+pub(crate) struct PolicyStepResult {
     /// All of it; nothing where it is supplied without a policy.
     pub saved: Body,
     pub digest: u64,
@@ -67,7 +67,7 @@ pub(crate) struct ServerState {
 
 /// A policy that is to be made in the place of a lost one.
 pub(in crate::federation) struct Restart {
-    pub world: Arc<World>,
+    pub world: Arc<SimulationContext>,
     /// Its last saved state; before its first round a server has none, and begins anew.
     pub saved: Option<Body>,
     /// The period that began since.
@@ -104,13 +104,13 @@ impl Restart {
     }
 }
 
-impl ServerState {
+impl PolicyStepResult {
     /// The state that a step left; with the model where it is to be tested.
     fn of(
         server: &dyn Server,
         lab: &RunContext,
         test: bool,
-    ) -> Result<ServerState, FederationError> {
+    ) -> Result<PolicyStepResult, FederationError> {
         let (saved, digest) = count_as(JobKind::Codec, || {
             let saved = server.save();
             let digest = saved.digest();
@@ -121,25 +121,25 @@ impl ServerState {
         let figures = server.metrics().into_iter();
         let figures =
             figures.map(|(name, figure)| (name.to_string(), MetricValue(figure))).collect();
-        Ok(ServerState { saved, digest, figures, predictor })
+        Ok(PolicyStepResult { saved, digest, figures, predictor })
     }
 
     /// The state as far as it is known without the policy.
-    fn known(digest: u64, figures: BTreeMap<String, MetricValue>) -> ServerState {
-        ServerState { saved: Body::default(), digest, figures, predictor: None }
+    fn known(digest: u64, figures: BTreeMap<String, MetricValue>) -> PolicyStepResult {
+        PolicyStepResult { saved: Body::default(), digest, figures, predictor: None }
     }
 }
 
 impl RoundAggregate {
     /// Returns the aggregate in the clear, and metrics of its making.
-    fn open(self) -> Result<(Option<Aggregate>, Figures), PolicyError> {
+    fn open(self) -> Result<(Option<Aggregate>, RobustMetrics), PolicyError> {
         match (self.part, self.masking) {
-            (None, _) => Ok((None, Figures::new())),
-            (Some(PartialAggregate::Plain(folded)), _) => Ok((Some(folded), Figures::new())),
+            (None, _) => Ok((None, RobustMetrics::new())),
+            (Some(PartialAggregate::Plain(folded)), _) => Ok((Some(folded), RobustMetrics::new())),
             (Some(PartialAggregate::Robust(updates)), _) => Ok(updates.fold(self.rule)),
             (Some(PartialAggregate::Masked(sum)), Some((masking, exchange))) => {
                 let (down, up) = (&exchange.down.layout, &exchange.up.layout);
-                Ok((Some(Aggregate::of_sum(&masking.open(sum)?, down, up)?), Figures::new()))
+                Ok((Some(Aggregate::of_sum(&masking.open(sum)?, down, up)?), RobustMetrics::new()))
             }
             (Some(PartialAggregate::Masked(_)), None) => {
                 Err(PolicyError::Unsupported("a masked sum without members".to_owned()))
@@ -171,43 +171,43 @@ impl StepRequest for BeginRequest {
 
 impl StepRequest for ClosingRequest {
     const STEP: &'static str = "close a round";
-    type Answer = ServerState;
+    type Answer = PolicyStepResult;
 
     fn work(
         self,
         server: &mut dyn Server,
         lab: &RunContext,
-    ) -> Result<ServerState, FederationError> {
+    ) -> Result<PolicyStepResult, FederationError> {
         let ClosingRequest { context, aggregate, test } = self;
         let (folded, figures) = aggregate.open().map_err(policy("fold uploads"))?;
         server.end_round(&context, folded, lab).map_err(policy(Self::STEP))?;
-        let mut state = ServerState::of(server, lab, test)?;
+        let mut state = PolicyStepResult::of(server, lab, test)?;
         let named = |(name, figure): (&str, f64)| (name.to_string(), MetricValue(figure));
         state.figures.extend(figures.into_iter().map(named));
         Ok(state)
     }
 
-    fn known(self, source: &dyn ResultSource) -> Result<ServerState, FederationError> {
+    fn known(self, source: &dyn ResultSource) -> Result<PolicyStepResult, FederationError> {
         let SuppliedClosing { digest, figures } = source.closing(self.context.round)?;
-        Ok(ServerState::known(digest, figures))
+        Ok(PolicyStepResult::known(digest, figures))
     }
 }
 
 impl StepRequest for EndRequest {
     const STEP: &'static str = "end a task";
-    type Answer = ServerState;
+    type Answer = PolicyStepResult;
 
     fn work(
         self,
         server: &mut dyn Server,
         lab: &RunContext,
-    ) -> Result<ServerState, FederationError> {
+    ) -> Result<PolicyStepResult, FederationError> {
         server.end_stage(&self.period, lab).map_err(policy(Self::STEP))?;
-        ServerState::of(server, lab, self.test)
+        PolicyStepResult::of(server, lab, self.test)
     }
 
-    fn known(self, source: &dyn ResultSource) -> Result<ServerState, FederationError> {
+    fn known(self, source: &dyn ResultSource) -> Result<PolicyStepResult, FederationError> {
         let Digest(digest) = source.ending(self.period.task)?;
-        Ok(ServerState::known(digest, BTreeMap::new()))
+        Ok(PolicyStepResult::known(digest, BTreeMap::new()))
     }
 }

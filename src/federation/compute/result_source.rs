@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::client_update::ClientUpdate;
-use crate::federation::bias::Comparison;
+use crate::federation::bias::BiasMeasurement;
 use crate::federation::error::FederationError;
 use crate::federation::figure::{Digest, MetricValue};
 use crate::federation::fold::RejectedUpload;
 use crate::federation::frames::SentDownload;
 use crate::federation::privacy::Masking;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
@@ -32,7 +32,7 @@ pub(in crate::federation) struct SuppliedClosing {
 
 /// A participant of a round.
 pub(in crate::federation) struct ParticipantRef<'a> {
-    pub world: &'a World,
+    pub world: &'a SimulationContext,
     pub context: &'a RoundContext,
     pub seat: &'a Participant,
 }
@@ -61,7 +61,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
     /// Returns the downloads of a round, one per seat.
     fn downs(
         &self,
-        world: &World,
+        world: &SimulationContext,
         context: &RoundContext,
         seats: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError>;
@@ -105,7 +105,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
     }
 
     /// Returns how far client models of a round are apart.
-    fn bias(&self, round: Round) -> Result<Comparison, FederationError> {
+    fn bias(&self, round: Round) -> Result<BiasMeasurement, FederationError> {
         Err(FederationError::Unrecorded(format!("client models of {round} are not compared")))
     }
 

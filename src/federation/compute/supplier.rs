@@ -10,7 +10,7 @@ use super::model_tests::{ComparisonRequest, ModelTest};
 use super::policy_holder::{PolicyHolder, PolicyStep};
 use super::policy_steps::{Restart, StepRequest};
 use super::result_source::{ParticipantRef, ResultSource, SuppliedTraining};
-use crate::federation::bias::Comparison;
+use crate::federation::bias::BiasMeasurement;
 use crate::federation::devices::Work;
 use crate::federation::error::FederationError;
 use crate::federation::faults::damage;
@@ -79,7 +79,7 @@ impl Supplier {
     }
 
     /// Returns what a round folded to; `folded` is where its fold will tell.
-    pub fn folded(
+    pub fn aggregate(
         &self,
         round: Round,
         folded: oneshot::Receiver<AggregationResult>,
@@ -109,7 +109,7 @@ impl Supplier {
     pub fn compare(
         &self,
         request: ComparisonRequest,
-    ) -> Computation<Result<Comparison, FederationError>> {
+    ) -> Computation<Result<BiasMeasurement, FederationError>> {
         match self.source() {
             Some(source) => Computation::Known(source.bias(request.context.round)),
             None => request.by_workers(),

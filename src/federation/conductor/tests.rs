@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::federation::event::Entry;
 use crate::federation::rules::{CohortSize, ParticipationSection, Rules};
-use crate::federation::sink::Memory;
+use crate::federation::sink::MemorySink;
 use crate::federation::testing::{Echo, setup};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
@@ -57,18 +57,18 @@ fn figures(trainings: f32) -> Metrics {
 /// Walks a run with so many idle actors at most; returns its entries and how many actors lived at once.
 fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
     let setup = crate::federation::Setup { method, ..setup(rules) };
-    let world = Arc::new(World::new(&setup).expect("possible"));
-    let devices = Devices::start(vec![setup.lab.clone()], None, Box::new(()), None);
+    let world = Arc::new(SimulationContext::new(&setup).expect("possible"));
+    let devices = WorkerPool::start(vec![setup.lab.clone()], None, Box::new(()), None);
     let devices = devices.expect("starts");
     let policy = world.method.server(&setup.lab, StreamKey::new(0, Domain::Init)).expect("starts");
     let server = ServerMachine::new(Arc::clone(&world), Supplier::Workers, Some(policy));
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let sink = Box::new(memory.clone());
     let most = actix::System::new().block_on(async move {
         let interrupt = Interrupt::default();
         let clients = Directory::new(Arc::clone(&world), Supplier::Workers, max_idle);
         let mut conductor =
-            Conductor::new(world, Supplier::Workers, server, sink, devices, interrupt);
+            EventLoop::new(world, Supplier::Workers, server, sink, devices, interrupt);
         conductor.clients = clients;
         let mut most = 0;
         loop {

@@ -4,21 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use super::sent::Packing;
 use super::testing_errand::{Counted, TestOrder};
-use super::training_errand::{TrainOrder, Trained};
+use super::training_errand::{RemoteTrainingResult, TrainOrder};
 use crate::policy::RunContext;
 use crate::quantity::ClientId;
 use crate::wire::Body;
 
 /// A job that another rank may do as well.
-pub(crate) trait Errand: Send {
+pub(crate) trait RemoteJob: Send {
     /// Does it here.
     fn run(self: Box<Self>, lab: &RunContext);
 
     /// What a rank is asked; nothing where only this process can do it.
-    fn order(&self, packing: &mut Packing<'_>) -> Option<Order>;
+    fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest>;
 
     /// Takes what a rank answered, on a worker of this process; gives the errand back where it is no answer to it.
-    fn land(self: Box<Self>, answer: Answer, bodies: Vec<Body>) -> Result<(), Box<dyn Errand>>;
+    fn complete(
+        self: Box<Self>,
+        answer: JobResponse,
+        bodies: Vec<Body>,
+    ) -> Result<(), Box<dyn RemoteJob>>;
 
     /// Whose data it is about: a rank that knows them has their features already.
     fn client(&self) -> Option<ClientId> {
@@ -28,33 +32,33 @@ pub(crate) trait Errand: Send {
 
 /// The index of a parcel to a rank.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct RequestHeader {
     /// Told back with the answer.
     pub ticket: u64,
     /// What the rank need not keep any more.
     pub forget: Vec<u64>,
-    pub order: Order,
+    pub order: JobRequest,
 }
 
 /// What is to be done.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Order {
+pub(crate) enum JobRequest {
     Train(TrainOrder),
     Test(TestOrder),
 }
 
 /// The index of a parcel from a rank.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Answered {
+pub(crate) struct ResponseHeader {
     pub ticket: u64,
-    pub answer: Answer,
+    pub answer: JobResponse,
 }
 
 /// What came of it.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum JobResponse {
     /// One per member, in order.
-    Trained(Vec<Trained>),
+    Trained(Vec<RemoteTrainingResult>),
     Tested(Counted),
     /// It could not be done here, with the reason; rank 0 does it.
     Refused(String),

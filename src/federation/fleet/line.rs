@@ -23,7 +23,7 @@ impl fmt::Display for Rank {
 
 /// What a line brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum TransportEvent {
     /// A parcel. Those of one rank arrive in the order in which they were sent.
     Parcel {
         /// Who sent it.
@@ -39,27 +39,27 @@ pub enum Arrival {
 }
 
 /// A rank's end of a line: rank 0 reaches all others, the others reach rank 0.
-pub struct Line {
+pub struct RankChannel {
     outgoing: Sender<(Rank, Vec<u8>)>,
-    incoming: Receiver<Arrival>,
+    incoming: Receiver<TransportEvent>,
 }
 
 /// The other end, which belongs to whoever carries parcels. Rank 0 hangs up by dropping its line: its carrier delivers
 /// what was sent before, and then those of the others drop their ends, which the others take for the end of their work.
-pub struct Carrier {
+pub struct RankTransport {
     /// What is to be delivered.
     pub outgoing: Receiver<(Rank, Vec<u8>)>,
     /// Where deliveries go.
-    pub incoming: Sender<Arrival>,
+    pub incoming: Sender<TransportEvent>,
 }
 
-impl Line {
+impl RankChannel {
     /// Both ends.
-    pub fn new() -> (Line, Carrier) {
+    pub fn new() -> (RankChannel, RankTransport) {
         let (outgoing, to_carry) = unbounded();
         let (delivered, incoming) = unbounded();
-        let carrier = Carrier { outgoing: to_carry, incoming: delivered };
-        (Line { outgoing, incoming }, carrier)
+        let carrier = RankTransport { outgoing: to_carry, incoming: delivered };
+        (RankChannel { outgoing, incoming }, carrier)
     }
 
     /// Sends a parcel. To a rank that is lost it goes nowhere; who cares is told by [`Arrival::Lost`].
@@ -68,7 +68,7 @@ impl Line {
     }
 
     /// Deliveries, as they come; disconnected when the other side has hung up.
-    pub fn incoming(&self) -> &Receiver<Arrival> {
+    pub fn incoming(&self) -> &Receiver<TransportEvent> {
         &self.incoming
     }
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 use crossbeam_channel::{Select, Sender};
 use rand::RngCore;
 
-use super::line::{Arrival, Carrier, Line, Rank};
+use super::line::{Rank, RankChannel, RankTransport, TransportEvent};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// What goes wrong on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mischief {
+pub enum InjectedFault {
     Nothing,
     /// This rank is lost when it has sent so many parcels; the last one is lost with it.
     Loses {
@@ -31,14 +31,14 @@ pub enum Mischief {
 ///
 /// # Errors
 /// Threads that cannot be started.
-pub fn loopback<W>(ranks: u32, mischief: Mischief, work: W) -> std::io::Result<Line>
+pub fn loopback<W>(ranks: u32, mischief: InjectedFault, work: W) -> std::io::Result<RankChannel>
 where
-    W: Fn(Rank, Line) + Clone + Send + 'static,
+    W: Fn(Rank, RankChannel) + Clone + Send + 'static,
 {
-    let (line, carrier) = Line::new();
+    let (line, carrier) = RankChannel::new();
     let mut others = BTreeMap::new();
     for rank in (1..=ranks).map(Rank) {
-        let (line, carrier) = Line::new();
+        let (line, carrier) = RankChannel::new();
         let work = work.clone();
         let name = format!("rank-{}", rank.0);
         std::thread::Builder::new().name(name).spawn(move || work(rank, line))?;
@@ -51,18 +51,18 @@ where
 
 /// A rank, as the router sees it.
 struct Other {
-    carrier: Carrier,
+    carrier: RankTransport,
     /// Parcels from it.
     sent: u32,
 }
 
 struct Router {
     /// Of rank 0.
-    carrier: Carrier,
+    carrier: RankTransport,
     others: BTreeMap<Rank, Other>,
-    mischief: Mischief,
+    mischief: InjectedFault,
     /// Answers that were held back.
-    held: Vec<Arrival>,
+    held: Vec<TransportEvent>,
 }
 
 /// So long an answer is held back at most.
@@ -71,7 +71,7 @@ const HOLD: Duration = Duration::from_millis(5);
 impl Router {
     fn route(mut self) {
         let mut rng = match self.mischief {
-            Mischief::Shuffles(seed) => Some(StreamKey::new(seed, Domain::Fault).rng()),
+            InjectedFault::Shuffles(seed) => Some(StreamKey::new(seed, Domain::Fault).rng()),
             _ => None,
         };
         loop {
@@ -114,7 +114,7 @@ impl Router {
 
     fn deliver(&self, to: Rank, bytes: Vec<u8>) {
         if let Some(other) = self.others.get(&to) {
-            put(&other.carrier.incoming, Arrival::Parcel { from: Rank::ZERO, bytes });
+            put(&other.carrier.incoming, TransportEvent::Parcel { from: Rank::ZERO, bytes });
         }
     }
 
@@ -122,11 +122,11 @@ impl Router {
         let Some(other) = self.others.get_mut(&from) else { return };
         other.sent += 1;
         match self.mischief {
-            Mischief::Loses { rank, after } if rank == from && other.sent >= after => {
+            InjectedFault::Loses { rank, after } if rank == from && other.sent >= after => {
                 self.lose(from, "it was killed");
             }
-            Mischief::Shuffles(_) => self.held.push(Arrival::Parcel { from, bytes }),
-            _ => put(&self.carrier.incoming, Arrival::Parcel { from, bytes }),
+            InjectedFault::Shuffles(_) => self.held.push(TransportEvent::Parcel { from, bytes }),
+            _ => put(&self.carrier.incoming, TransportEvent::Parcel { from, bytes }),
         }
     }
 
@@ -137,7 +137,7 @@ impl Router {
     /// Both sides are told, and neither hears of the other again.
     fn lose(&mut self, rank: Rank, why: &str) {
         let Some(other) = self.others.remove(&rank) else { return };
-        let lost = |rank| Arrival::Lost { rank, why: why.to_owned() };
+        let lost = |rank| TransportEvent::Lost { rank, why: why.to_owned() };
         put(&other.carrier.incoming, lost(Rank::ZERO));
         self.held.drain(..).for_each(|held| put(&self.carrier.incoming, held));
         put(&self.carrier.incoming, lost(rank));
@@ -145,6 +145,6 @@ impl Router {
 }
 
 /// Whoever has left hears nothing.
-fn put(to: &Sender<Arrival>, arrival: Arrival) {
+fn put(to: &Sender<TransportEvent>, arrival: TransportEvent) {
     let _ = to.send(arrival);
 }

@@ -28,11 +28,11 @@ mod shelf;
 mod testing_errand;
 mod training_errand;
 
-pub(super) use errand::Errand;
-pub use line::{Arrival, Carrier, Line, Rank};
-pub use loopback::{Mischief, loopback};
-pub use porter::{Fleet, Loss, Mate};
-pub(super) use porter::{Porter, Queues};
+pub(super) use errand::RemoteJob;
+pub use line::{Rank, RankChannel, RankTransport, TransportEvent};
+pub use loopback::{InjectedFault, loopback};
+pub(super) use porter::{Dispatcher, Queues};
+pub use porter::{Loss, RemoteRank, RemoteRanks};
 pub use serve::serve;
-pub(super) use testing_errand::{Test, TestErrand};
-pub(super) use training_errand::TrainErrand;
+pub(super) use testing_errand::{RemoteEvaluation, Test};
+pub(super) use training_errand::RemoteTraining;

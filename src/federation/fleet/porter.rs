@@ -11,25 +11,25 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, never};
 
-use super::errand::{Answer, Answered, Asked};
-use super::line::{Arrival, Line, Rank};
+use super::errand::{JobResponse, RequestHeader, ResponseHeader};
+use super::line::{Rank, RankChannel, TransportEvent};
 use super::parcel;
-use super::sent::{Packing, Sent};
+use super::sent::{CacheIndex, Packing};
 use crate::federation::devices::{Job, Work};
 use crate::federation::sink::JobKind;
 use crate::quantity::ClientId;
 
 /// The other ranks of a run.
-pub struct Fleet {
-    pub line: Line,
-    pub mates: Vec<Mate>,
+pub struct RemoteRanks {
+    pub line: RankChannel,
+    pub mates: Vec<RemoteRank>,
     /// Is told of every rank that is lost.
     pub on_loss: Box<dyn Fn(&Loss) + Send>,
 }
 
 /// A rank that computes.
 #[derive(Clone, Debug)]
-pub struct Mate {
+pub struct RemoteRank {
     pub rank: Rank,
     /// So many jobs at the same time.
     pub workers: usize,
@@ -59,20 +59,20 @@ pub(crate) struct Queues {
 }
 
 /// The thread that takes jobs to ranks. Dropping it hangs up the line, which lets the ranks go.
-pub(crate) struct Porter {
+pub(crate) struct Dispatcher {
     leave: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Porter {
+impl Dispatcher {
     /// Starts to carry.
-    pub fn start(fleet: Fleet, queues: Queues) -> std::io::Result<Porter> {
+    pub fn start(fleet: RemoteRanks, queues: Queues) -> std::io::Result<Dispatcher> {
         let (leave, leaving) = crossbeam_channel::bounded(0);
-        let Fleet { line, mates, on_loss } = fleet;
-        let post = |Mate { rank, workers, done }| {
-            (rank, Post { workers: workers.max(1), out: 0, done, sent: Sent::default() })
+        let RemoteRanks { line, mates, on_loss } = fleet;
+        let post = |RemoteRank { rank, workers, done }| {
+            (rank, RankState { workers: workers.max(1), out: 0, done, sent: CacheIndex::default() })
         };
-        let round = Rounds {
+        let round = DispatchLoop {
             posts: mates.into_iter().map(post).collect(),
             line,
             on_loss,
@@ -84,7 +84,7 @@ impl Porter {
         };
         let thread = std::thread::Builder::new().name("porter".into());
         let thread = thread.spawn(move || round.walk(&leaving))?;
-        Ok(Porter { leave: Some(leave), thread: Some(thread) })
+        Ok(Dispatcher { leave: Some(leave), thread: Some(thread) })
     }
 
     /// The same without waiting for it.
@@ -93,7 +93,7 @@ impl Porter {
     }
 }
 
-impl Drop for Porter {
+impl Drop for Dispatcher {
     fn drop(&mut self) {
         self.leave = None;
         if let Some(thread) = self.thread.take() {
@@ -106,27 +106,27 @@ impl Drop for Porter {
 /// So many bytes of errands may be out at a time, or one errand.
 const IN_FLIGHT: usize = 1 << 30;
 
-struct Post {
+struct RankState {
     workers: usize,
     /// Jobs that it has.
     out: usize,
     done: Arc<AtomicU64>,
-    sent: Sent,
+    sent: CacheIndex,
 }
 
 /// A job that a rank has.
-struct Out {
+struct InFlightJob {
     rank: Rank,
     job: Job,
     bytes: usize,
 }
 
-struct Rounds {
-    posts: BTreeMap<Rank, Post>,
-    line: Line,
+struct DispatchLoop {
+    posts: BTreeMap<Rank, RankState>,
+    line: RankChannel,
     on_loss: Box<dyn Fn(&Loss) + Send>,
     queues: Queues,
-    out: BTreeMap<u64, Out>,
+    out: BTreeMap<u64, InFlightJob>,
     tickets: u64,
     /// Of errands that are out.
     bytes: usize,
@@ -134,7 +134,7 @@ struct Rounds {
     last: BTreeMap<ClientId, Rank>,
 }
 
-impl Rounds {
+impl DispatchLoop {
     fn walk(mut self, leaving: &Receiver<()>) {
         let none = never();
         while !self.posts.is_empty() {
@@ -145,8 +145,8 @@ impl Rounds {
                 // Disconnected is what is waited for.
                 recv(leaving) -> _ => return,
                 recv(self.line.incoming()) -> arrival => match arrival {
-                    Ok(Arrival::Parcel { from, bytes }) => self.landed(from, bytes),
-                    Ok(Arrival::Lost { rank, why }) => self.lose(rank, why),
+                    Ok(TransportEvent::Parcel { from, bytes }) => self.landed(from, bytes),
+                    Ok(TransportEvent::Lost { rank, why }) => self.lose(rank, why),
                     Err(_) => self.lose_all("the line is gone"),
                 },
                 recv(testing) -> job => job.into_iter().for_each(|job| self.take(job)),
@@ -163,7 +163,7 @@ impl Rounds {
     }
 
     /// Free places of a rank.
-    fn room(&self, post: &Post) -> usize {
+    fn room(&self, post: &RankState) -> usize {
         let ahead = usize::from(self.queues.training.1.len() > self.queues.workers);
         (post.workers + ahead).saturating_sub(post.out)
     }
@@ -180,29 +180,29 @@ impl Rounds {
     /// Gives a job to a rank, or to the workers here where it cannot travel.
     fn take(&mut self, job: Job) {
         let rank = match &job.work {
-            Work::Anywhere(errand) => self.rank_for(errand.client()),
-            Work::Here(_) => None,
+            Work::Remote(errand) => self.rank_for(errand.client()),
+            Work::Local(_) => None,
         };
         let sent = rank.and_then(|rank| Some((rank, self.errand(rank, &job)?)));
         let Some((rank, bytes)) = sent else {
             let _ = self.queues.urgent.send(job);
             return;
         };
-        if let (Work::Anywhere(errand), Some(post)) = (&job.work, self.posts.get_mut(&rank)) {
+        if let (Work::Remote(errand), Some(post)) = (&job.work, self.posts.get_mut(&rank)) {
             post.out += 1;
             self.last.extend(errand.client().map(|client| (client, rank)));
         }
         self.bytes += bytes;
-        self.out.insert(self.tickets, Out { rank, job, bytes });
+        self.out.insert(self.tickets, InFlightJob { rank, job, bytes });
     }
 
     /// Sends the errand of a job; the bytes it has, if it can travel.
     fn errand(&mut self, rank: Rank, job: &Job) -> Option<usize> {
-        let Work::Anywhere(errand) = &job.work else { return None };
+        let Work::Remote(errand) = &job.work else { return None };
         let mut packing = Packing::new(&mut self.posts.get_mut(&rank)?.sent);
         let order = errand.order(&mut packing)?;
         let ticket = self.tickets + 1;
-        let bytes = packing.seal(|forget| Asked { ticket, forget, order }).ok()?;
+        let bytes = packing.seal(|forget| RequestHeader { ticket, forget, order }).ok()?;
         self.tickets = ticket;
         let length = bytes.len();
         self.line.send(rank, bytes);
@@ -211,7 +211,7 @@ impl Rounds {
 
     /// An answer: a worker opens it and does what follows from it.
     fn landed(&mut self, from: Rank, bytes: Vec<u8>) {
-        let (Answered { ticket, answer }, frames) = match parcel::open(bytes) {
+        let (ResponseHeader { ticket, answer }, frames) = match parcel::open(bytes) {
             Ok(read) => read,
             Err(why) => return self.lose(from, format!("it sent a parcel that is none: {why}")),
         };
@@ -220,7 +220,7 @@ impl Rounds {
         if let Some(post) = self.posts.get_mut(&from) {
             post.out -= 1;
         }
-        if let Answer::Refused(why) = answer {
+        if let JobResponse::Refused(why) = answer {
             let _ = self.queues.urgent.send(out.job);
             return self.lose(from, why);
         }
@@ -228,10 +228,10 @@ impl Rounds {
             post.done.fetch_add(1, Ordering::Relaxed);
         }
         let Job { asked, work, .. } = out.job;
-        let Work::Anywhere(errand) = work else { return };
-        let work = Work::Here(Box::new(move |lab| {
+        let Work::Remote(errand) = work else { return };
+        let work = Work::Local(Box::new(move |lab| {
             let landed = match frames.read() {
-                Ok(bodies) => errand.land(answer, bodies),
+                Ok(bodies) => errand.complete(answer, bodies),
                 Err(_) => Err(errand),
             };
             // What is no answer to it is done here.
@@ -251,9 +251,9 @@ impl Rounds {
         let (gone, out) =
             std::mem::take(&mut self.out).into_iter().partition(|(_, o)| o.rank == rank);
         self.out = out;
-        let gone: BTreeMap<u64, Out> = gone;
+        let gone: BTreeMap<u64, InFlightJob> = gone;
         let jobs = gone.len();
-        for Out { job, bytes, .. } in gone.into_values() {
+        for InFlightJob { job, bytes, .. } in gone.into_values() {
             self.bytes -= bytes;
             let queue = match job.kind {
                 JobKind::Train => &self.queues.training.0,

@@ -14,7 +14,7 @@ use crate::wire::{Body, WireError};
 
 /// A body in a parcel that later ones may name again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct CachedRef {
     /// Its number on the shelf of the rank.
     pub id: u64,
     /// Its frame in this parcel; nothing where the rank has it.
@@ -32,8 +32,8 @@ pub(super) enum Key {
 
 /// The account of one rank.
 #[derive(Default)]
-pub(crate) struct Sent {
-    things: BTreeMap<Key, Thing>,
+pub(crate) struct CacheIndex {
+    things: BTreeMap<Key, CachedItem>,
     /// Of all of them.
     bytes: u64,
     /// So many were named so far; also the next number.
@@ -42,7 +42,7 @@ pub(crate) struct Sent {
     forgotten: Vec<u64>,
 }
 
-struct Thing {
+struct CachedItem {
     id: u64,
     bytes: u64,
     /// When it was named last.
@@ -53,7 +53,7 @@ struct Thing {
 /// A rank keeps so much of what it was sent: a few hundred Downs of prompts, or a handful of whole networks.
 const ROOM: u64 = 1 << 30;
 
-impl Sent {
+impl CacheIndex {
     /// Forgets what was named longest ago until the rest fits.
     fn make_room(&mut self, room: u64) {
         while self.bytes > room {
@@ -73,14 +73,14 @@ impl Sent {
 
 /// A parcel for a rank, while it is made.
 pub(crate) struct Packing<'a> {
-    sent: &'a mut Sent,
+    sent: &'a mut CacheIndex,
     bodies: Vec<Body>,
     fresh: Vec<Key>,
 }
 
 impl<'a> Packing<'a> {
     /// Begins a parcel.
-    pub fn new(sent: &'a mut Sent) -> Packing<'a> {
+    pub fn new(sent: &'a mut CacheIndex) -> Packing<'a> {
         sent.make_room(ROOM);
         Packing { sent, bodies: Vec::new(), fresh: Vec::new() }
     }
@@ -96,13 +96,13 @@ impl<'a> Packing<'a> {
         &mut self,
         alive: &Arc<T>,
         body: impl FnOnce() -> Body,
-    ) -> Named {
+    ) -> CachedRef {
         let key = Key::Address(Arc::as_ptr(alive).addr());
         self.name(key, Some(Arc::clone(alive) as _), body)
     }
 
     /// Something known by a digest of its content.
-    pub fn content(&mut self, digest: u64, body: impl FnOnce() -> Body) -> Named {
+    pub fn content(&mut self, digest: u64, body: impl FnOnce() -> Body) -> CachedRef {
         self.name(Key::Content(digest), None, body)
     }
 
@@ -111,19 +111,19 @@ impl<'a> Packing<'a> {
         key: Key,
         alive: Option<Arc<dyn Any + Send + Sync>>,
         body: impl FnOnce() -> Body,
-    ) -> Named {
+    ) -> CachedRef {
         self.sent.named += 1;
         let used = self.sent.named;
         if let Some(thing) = self.sent.things.get_mut(&key) {
             thing.used = used;
-            return Named { id: thing.id, frame: None };
+            return CachedRef { id: thing.id, frame: None };
         }
         let body = body();
         let bytes = body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum();
-        self.sent.things.insert(key, Thing { id: used, bytes, used, _alive: alive });
+        self.sent.things.insert(key, CachedItem { id: used, bytes, used, _alive: alive });
         self.sent.bytes += bytes;
         self.fresh.push(key);
-        Named { id: used, frame: Some(self.frame(body)) }
+        CachedRef { id: used, frame: Some(self.frame(body)) }
     }
 
     /// The bytes of the parcel, with an index made of its frames' numbers and what the rank is to forget first.
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_named_and_what_was_not_is_framed() {
-        let mut sent = Sent::default();
+        let mut sent = CacheIndex::default();
         let (one, other) = (Arc::new(1), Arc::new(1));
         let mut packing = Packing::new(&mut sent);
         let first = packing.shared(&one, || body(2));
@@ -168,12 +168,12 @@ mod tests {
         packing.seal(|_| ()).expect("is small");
         let mut packing = Packing::new(&mut sent);
         let again = packing.shared(&other, || panic!("is there"));
-        assert_eq!(again, Named { id: second.id, frame: None });
+        assert_eq!(again, CachedRef { id: second.id, frame: None });
     }
 
     #[test]
     fn the_longest_unused_is_forgotten_first() {
-        let mut sent = Sent::default();
+        let mut sent = CacheIndex::default();
         let mut packing = Packing::new(&mut sent);
         let ids = [1, 2, 3].map(|digest| packing.content(digest, || body(10)).id);
         packing.content(1, || panic!("is there"));

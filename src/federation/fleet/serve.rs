@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use super::errand::{Answer, Answered, Asked, Order};
-use super::line::{Arrival, Line, Rank};
+use super::errand::{JobRequest, JobResponse, RequestHeader, ResponseHeader};
+use super::line::{Rank, RankChannel, TransportEvent};
 use super::parcel;
-use super::shelf::Shelf;
+use super::shelf::RankCache;
 use super::testing_errand::TestOrder;
 use super::training_errand::Pack;
-use crate::federation::devices::{Devices, Work};
+use crate::federation::devices::{Work, WorkerPool};
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::guard::guard;
 use crate::federation::setup::Setup;
 use crate::federation::sink::JobKind;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, Predictor, RunContext};
 use crate::wire::Body;
@@ -29,41 +29,46 @@ use crate::wire::Body;
 ///
 /// # Errors
 /// [`FederationError::Conductor`] when rank 0 is lost; workers that cannot be started.
-pub fn serve(setup: Setup, line: &Line) -> Result<(), FederationError> {
+pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let labs = setup.workers.labs(&setup.lab)?;
-    let mut devices = Devices::start(labs, setup.shaker, Box::new(()), None)?;
-    let world = World::first(&setup)?;
-    let hand = Arc::new(Hand { world, init, acquired: Mutex::default(), model: Mutex::default() });
-    let mut shelf = Shelf::default();
+    let mut devices = WorkerPool::start(labs, setup.shaker, Box::new(()), None)?;
+    let world = SimulationContext::first(&setup)?;
+    let hand =
+        Arc::new(RankWorker { world, init, acquired: Mutex::default(), model: Mutex::default() });
+    let mut shelf = RankCache::default();
     let lost = loop {
         let bytes = match line.incoming().recv() {
-            Ok(Arrival::Parcel { from: Rank::ZERO, bytes }) => bytes,
-            Ok(Arrival::Parcel { .. } | Arrival::Lost { rank: Rank(1..), .. }) => continue,
-            Ok(Arrival::Lost { why, .. }) => break Some(why),
+            Ok(TransportEvent::Parcel { from: Rank::ZERO, bytes }) => bytes,
+            Ok(TransportEvent::Parcel { .. } | TransportEvent::Lost { rank: Rank(1..), .. }) => {
+                continue;
+            }
+            Ok(TransportEvent::Lost { why, .. }) => break Some(why),
             Err(_) => break None,
         };
         let read = parcel::open(bytes).and_then(|(asked, frames)| Ok((asked, frames.read()?)));
-        let (asked, bodies): (Asked, _) = match read {
+        let (asked, bodies): (RequestHeader, _) = match read {
             Ok(read) => read,
             Err(why) => break Some(format!("it sent a parcel that is none: {why}")),
         };
         let reply = Reply { outgoing: line.outgoing(), ticket: asked.ticket };
         shelf.forget(&asked.forget);
         let task = match asked.order {
-            Order::Train(order) => order.unpack(&hand.world, &mut shelf, &bodies).map(Task::Train),
-            Order::Test(order) => {
-                shelf.body(order.server, &bodies).map(|server| Task::Test(order, server))
+            JobRequest::Train(order) => {
+                order.unpack(&hand.world, &mut shelf, &bodies).map(RankJob::Train)
+            }
+            JobRequest::Test(order) => {
+                shelf.body(order.server, &bodies).map(|server| RankJob::Test(order, server))
             }
         };
         match task {
             Ok(task) => {
                 let hand = Arc::clone(&hand);
-                devices.post(task.kind(), reply.after(move |lab| hand.work(task, lab)));
+                devices.submit(task.kind(), reply.after(move |lab| hand.work(task, lab)));
             }
-            Err(why) => reply.send(Answer::Refused(why), &[]),
+            Err(why) => reply.send(JobResponse::Refused(why), &[]),
         }
-        devices.hand_over();
+        devices.flush();
     };
     // What is still computed is wanted by nobody.
     devices.abandon();
@@ -71,17 +76,17 @@ pub fn serve(setup: Setup, line: &Line) -> Result<(), FederationError> {
 }
 
 /// What a worker is to do.
-enum Task {
+enum RankJob {
     Train(Pack),
     /// With the server's state.
     Test(TestOrder, Body),
 }
 
-impl Task {
+impl RankJob {
     fn kind(&self) -> JobKind {
         match self {
-            Task::Train(_) => JobKind::Train,
-            Task::Test(..) => JobKind::Evaluate,
+            RankJob::Train(_) => JobKind::Train,
+            RankJob::Test(..) => JobKind::Evaluate,
         }
     }
 }
@@ -92,21 +97,24 @@ struct Reply {
     ticket: u64,
 }
 
-type Done = Result<(Answer, Vec<Body>), String>;
+type Done = Result<(JobResponse, Vec<Body>), String>;
 
 impl Reply {
     /// A job whose result is sent; one that fails is refused.
     fn after(self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) -> Work {
-        Work::Here(Box::new(move |lab| match guard(|| job(lab)).and_then(|done| done) {
+        Work::Local(Box::new(move |lab| match guard(|| job(lab)).and_then(|done| done) {
             Ok((answer, bodies)) => self.send(answer, &bodies),
-            Err(why) => self.send(Answer::Refused(why), &[]),
+            Err(why) => self.send(JobResponse::Refused(why), &[]),
         }))
     }
 
-    fn send(self, answer: Answer, bodies: &[Body]) {
+    fn send(self, answer: JobResponse, bodies: &[Body]) {
         let ticket = self.ticket;
-        let sealed = parcel::seal(&Answered { ticket, answer }, bodies).or_else(|error| {
-            parcel::seal(&Answered { ticket, answer: Answer::Refused(error.to_string()) }, &[])
+        let sealed = parcel::seal(&ResponseHeader { ticket, answer }, bodies).or_else(|error| {
+            parcel::seal(
+                &ResponseHeader { ticket, answer: JobResponse::Refused(error.to_string()) },
+                &[],
+            )
         });
         if let Ok(bytes) = sealed {
             // Nobody listens any more where the line is gone.
@@ -116,8 +124,8 @@ impl Reply {
 }
 
 /// What the jobs of a rank share.
-struct Hand {
-    world: Arc<World>,
+struct RankWorker {
+    world: Arc<SimulationContext>,
     /// Where the server's initial draws are.
     init: StreamKey,
     /// What the method has taken in.
@@ -126,11 +134,11 @@ struct Hand {
     model: Mutex<Option<(u64, Arc<dyn Predictor>)>>,
 }
 
-impl Hand {
-    fn work(&self, task: Task, lab: &RunContext) -> Done {
+impl RankWorker {
+    fn work(&self, task: RankJob, lab: &RunContext) -> Done {
         match task {
-            Task::Train(pack) => self.train(pack, lab),
-            Task::Test(order, server) => self.test(&order, &server, lab),
+            RankJob::Train(pack) => self.train(pack, lab),
+            RankJob::Test(order, server) => self.test(&order, &server, lab),
         }
     }
 
@@ -144,7 +152,7 @@ impl Hand {
                 acquired.insert(*id);
             }
         }
-        Ok(pack.learn(&self.world, lab))
+        Ok(pack.client_update(&self.world, lab))
     }
 
     fn test(&self, order: &TestOrder, server: &Body, lab: &RunContext) -> Done {
@@ -153,7 +161,7 @@ impl Hand {
         let block = blocks.get(order.block).ok_or("there is no such block of test samples")?;
         let tally = evaluation::score(&self.world, lab, &*predictor, block, order.seen);
         let tally = tally.map_err(|error| error.to_string())?;
-        Ok((Answer::Tested(tally.into()), Vec::new()))
+        Ok((JobResponse::Tested(tally.into()), Vec::new()))
     }
 
     /// The model of a server's state, made once.

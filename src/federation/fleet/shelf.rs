@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::sent::Named;
+use super::sent::CachedRef;
 use crate::policy::{Asset, Message};
 use crate::wire::Body;
 
 /// The things of one rank.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct RankCache {
     bodies: BTreeMap<u64, Body>,
     /// Made once, because an asset digests its body.
     assets: BTreeMap<u64, Arc<Asset>>,
     messages: BTreeMap<u64, Arc<Message>>,
 }
 
-impl Shelf {
+impl RankCache {
     /// Throws away what rank 0 will not name again.
     pub fn forget(&mut self, ids: &[u64]) {
         for id in ids {
@@ -30,7 +30,7 @@ impl Shelf {
     ///
     /// # Errors
     /// In words, where it is in neither.
-    pub fn body(&mut self, named: Named, bodies: &[Body]) -> Result<Body, String> {
+    pub fn body(&mut self, named: CachedRef, bodies: &[Body]) -> Result<Body, String> {
         if let Some(frame) = named.frame {
             let body = bodies.get(frame).ok_or("a frame is missing")?;
             self.bodies.insert(named.id, body.clone());
@@ -45,7 +45,7 @@ impl Shelf {
     /// As [`body`](Shelf::body).
     pub fn asset(
         &mut self,
-        named: Named,
+        named: CachedRef,
         bodies: &[Body],
         make: impl FnOnce(Body) -> Asset,
     ) -> Result<Arc<Asset>, String> {
@@ -63,7 +63,7 @@ impl Shelf {
     /// As [`body`](Shelf::body), and where the body is of no message.
     pub fn message(
         &mut self,
-        named: Named,
+        named: CachedRef,
         bodies: &[Body],
         assets: &[Arc<Asset>],
     ) -> Result<Arc<Message>, String> {

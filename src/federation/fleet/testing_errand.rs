@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::errand::{Answer, Errand, Order};
-use super::sent::{Named, Packing};
+use super::errand::{JobRequest, JobResponse, RemoteJob};
+use super::sent::{CachedRef, Packing};
 use crate::federation::evaluation::{self, Block};
 use crate::federation::gather::Gather;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::learning::{Confusion, Tally};
 use crate::policy::{Predictor, RunContext};
 use crate::wire::Body;
 
 /// A block that waits to be tested.
-pub(crate) struct TestErrand {
+pub(crate) struct RemoteEvaluation {
     /// What all blocks of the test have in common.
     pub test: Arc<Test>,
     /// The number of this one.
@@ -23,7 +23,7 @@ pub(crate) struct TestErrand {
 
 /// A test of the global model.
 pub(crate) struct Test {
-    pub world: Arc<World>,
+    pub world: Arc<SimulationContext>,
     pub predictor: Arc<dyn Predictor>,
     pub blocks: Vec<Block>,
     /// Head rows that are tested.
@@ -38,7 +38,7 @@ pub(crate) struct Test {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct TestOrder {
     /// The server's state.
-    pub server: Named,
+    pub server: CachedRef,
     pub seen: usize,
     /// The number of the block.
     pub block: usize,
@@ -73,24 +73,28 @@ impl From<Counted> for Tally {
     }
 }
 
-impl Errand for TestErrand {
+impl RemoteJob for RemoteEvaluation {
     fn run(self: Box<Self>, lab: &RunContext) {
-        let TestErrand { test, number } = *self;
+        let RemoteEvaluation { test, number } = *self;
         let Test { world, predictor, blocks, seen, tallies, .. } = &*test;
         tallies.put(number, || evaluation::score(world, lab, &**predictor, &blocks[number], *seen));
     }
 
-    fn order(&self, packing: &mut Packing<'_>) -> Option<Order> {
+    fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest> {
         let Test { world, digest, server, seen, .. } = &*self.test;
         if world.next.is_some() {
             return None;
         }
         let server = packing.content(*digest, || server.clone());
-        Some(Order::Test(TestOrder { server, seen: *seen, block: self.number }))
+        Some(JobRequest::Test(TestOrder { server, seen: *seen, block: self.number }))
     }
 
-    fn land(self: Box<Self>, answer: Answer, _: Vec<Body>) -> Result<(), Box<dyn Errand>> {
-        let Answer::Tested(counted) = answer else { return Err(self) };
+    fn complete(
+        self: Box<Self>,
+        answer: JobResponse,
+        _: Vec<Body>,
+    ) -> Result<(), Box<dyn RemoteJob>> {
+        let JobResponse::Tested(counted) = answer else { return Err(self) };
         self.test.tallies.put(self.number, || Ok(counted.into()));
         Ok(())
     }

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::errand::{Answer, Errand, Order};
-use super::sent::{Named, Packing};
-use super::shelf::Shelf;
+use super::errand::{JobRequest, JobResponse, RemoteJob};
+use super::sent::{CachedRef, Packing};
+use super::shelf::RankCache;
 use crate::data::TaskView;
 use crate::federation::client::{
     Learning, TrainingJob, learn_together, members, saved_states, seal_all, train_together,
 };
 use crate::federation::figure::MetricValue;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::policy::{
     Asset, Failure, Member, Message, MissedTask, Participant, ParticipantKind, Role, RunContext,
 };
@@ -24,8 +24,8 @@ use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::{Body, Kind};
 
 /// A pack that waits to be trained.
-pub(crate) struct TrainErrand {
-    world: Arc<World>,
+pub(crate) struct RemoteTraining {
+    world: Arc<SimulationContext>,
     jobs: Vec<TrainingJob>,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct TrainOrder {
     round_in_phase: u32,
     rounds_in_phase: u32,
     run_seed: u64,
-    members: Vec<Seated>,
+    members: Vec<RemoteParticipant>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Seated {
+struct RemoteParticipant {
     seat: SeatId,
     client: ClientId,
     role: u8,
@@ -52,7 +52,7 @@ struct Seated {
     /// Where it is not the one that the curriculum gives this client.
     view: Option<View>,
     missed: Vec<TaskId>,
-    down: DownOf,
+    down: RemoteDownload,
     /// The frame of its state, where clients keep one.
     state: Option<usize>,
 }
@@ -64,11 +64,11 @@ struct View {
 }
 
 #[derive(Serialize, Deserialize)]
-struct DownOf {
-    body: Named,
-    assets: Vec<AssetOf<Named>>,
+struct RemoteDownload {
+    body: CachedRef,
+    assets: Vec<AssetOf<CachedRef>>,
     /// What the method needs beside it.
-    background: Option<Named>,
+    background: Option<CachedRef>,
 }
 
 /// An asset, and where its body is.
@@ -89,37 +89,37 @@ impl<B> AssetOf<B> {
 
 /// What a rank answers for one member.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Trained {
-    learnt: Result<Up, Failure>,
+pub(crate) struct RemoteTrainingResult {
+    learnt: Result<RemoteUpload, Failure>,
     /// The frame of its state after a success.
     state: Option<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Up {
+struct RemoteUpload {
     body: usize,
     assets: Vec<AssetOf<usize>>,
     metrics: BTreeMap<String, MetricValue>,
 }
 
-impl TrainErrand {
-    pub fn new(world: Arc<World>, jobs: Vec<TrainingJob>) -> TrainErrand {
-        TrainErrand { world, jobs }
+impl RemoteTraining {
+    pub fn new(world: Arc<SimulationContext>, jobs: Vec<TrainingJob>) -> RemoteTraining {
+        RemoteTraining { world, jobs }
     }
 }
 
-impl Errand for TrainErrand {
+impl RemoteJob for RemoteTraining {
     fn run(self: Box<Self>, lab: &RunContext) {
         train_together(&self.world, lab, self.jobs);
     }
 
-    fn order(&self, packing: &mut Packing<'_>) -> Option<Order> {
+    fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest> {
         // Ranks know the last world of a run only, not those that held before a fork.
         if self.world.next.is_some() {
             return None;
         }
         let context = &self.jobs.first()?.broadcast.context;
-        Some(Order::Train(TrainOrder {
+        Some(JobRequest::Train(TrainOrder {
             round: context.round,
             phase: context.phase,
             phase_name: context.phase_name.to_owned(),
@@ -130,8 +130,12 @@ impl Errand for TrainErrand {
         }))
     }
 
-    fn land(self: Box<Self>, answer: Answer, bodies: Vec<Body>) -> Result<(), Box<dyn Errand>> {
-        let Answer::Trained(trained) = answer else { return Err(self) };
+    fn complete(
+        self: Box<Self>,
+        answer: JobResponse,
+        bodies: Vec<Body>,
+    ) -> Result<(), Box<dyn RemoteJob>> {
+        let JobResponse::Trained(trained) = answer else { return Err(self) };
         let read = trained.into_iter().map(|trained| trained.read(&bodies));
         let Some(read) = read.collect::<Option<Vec<_>>>() else { return Err(self) };
         if read.len() != self.jobs.len() {
@@ -152,7 +156,11 @@ impl Errand for TrainErrand {
     }
 }
 
-fn seated(world: &World, job: &TrainingJob, packing: &mut Packing<'_>) -> Seated {
+fn seated(
+    world: &SimulationContext,
+    job: &TrainingJob,
+    packing: &mut Packing<'_>,
+) -> RemoteParticipant {
     let Participant { id, client, role: Role(role), unit, kind, ref view } = job.broadcast.seat;
     let down = &job.broadcast.down.message;
     let known = world.curriculum.view_of(view.task, client);
@@ -164,7 +172,7 @@ fn seated(world: &World, job: &TrainingJob, packing: &mut Packing<'_>) -> Seated
     let body = packing.shared(down, || down.body());
     let background = world.method.remote_state(down);
     let background = background.map(|known| packing.shared(&known, || (*known).clone()));
-    Seated {
+    RemoteParticipant {
         seat: id,
         client,
         role,
@@ -174,29 +182,29 @@ fn seated(world: &World, job: &TrainingJob, packing: &mut Packing<'_>) -> Seated
         view: (view != known)
             .then(|| View { rows: view.rows.clone(), classes: view.classes.clone() }),
         missed: job.missed.iter().map(|missed| missed.task).collect(),
-        down: DownOf { body, assets, background },
+        down: RemoteDownload { body, assets, background },
         state: (!world.stateless).then(|| packing.frame(job.state.clone())),
     }
 }
 
-impl Trained {
+impl RemoteTrainingResult {
     /// A member after it learnt, with the frames of what it sends and keeps.
     fn new(
         learnt: Result<Learning, Failure>,
         state: Option<&Body>,
         out: &mut Vec<Body>,
-    ) -> Trained {
+    ) -> RemoteTrainingResult {
         let mut frame = |body: Body| {
             out.push(body);
             out.len() - 1
         };
         let state = state.filter(|_| learnt.is_ok()).map(|state| frame(state.clone()));
-        let learnt = learnt.map(|Learning { up, metrics }| Up {
+        let learnt = learnt.map(|Learning { up, metrics }| RemoteUpload {
             body: frame(up.body()),
             assets: up.assets.iter().map(|a| AssetOf::new(a, frame((*a.body).clone()))).collect(),
             metrics,
         });
-        Trained { learnt, state }
+        RemoteTrainingResult { learnt, state }
     }
 
     /// The inverse; nothing where a frame is missing.
@@ -205,7 +213,7 @@ impl Trained {
             Some(frame) => Some(bodies.get(frame)?.clone()),
             None => None,
         };
-        let Up { body, assets, metrics } = match self.learnt {
+        let RemoteUpload { body, assets, metrics } = match self.learnt {
             Ok(up) => up,
             Err(failure) => return Some((Err(failure), state)),
         };
@@ -234,13 +242,13 @@ impl TrainOrder {
     /// In words, for what is not there.
     pub(super) fn unpack(
         self,
-        world: &World,
-        shelf: &mut Shelf,
+        world: &SimulationContext,
+        shelf: &mut RankCache,
         bodies: &[Body],
     ) -> Result<Pack, String> {
         let (mut members, mut background) = (Vec::new(), Vec::new());
         for seated in &self.members {
-            let asset = |asset: &AssetOf<Named>| {
+            let asset = |asset: &AssetOf<CachedRef>| {
                 let AssetOf { name, version, kind, body } = asset;
                 shelf.asset(*body, bodies, |body| Asset::new(name, *version, *kind, body))
             };
@@ -258,8 +266,8 @@ impl TrainOrder {
 
     fn member(
         &self,
-        world: &World,
-        seated: &Seated,
+        world: &SimulationContext,
+        seated: &RemoteParticipant,
         down: Arc<Message>,
         bodies: &[Body],
     ) -> Result<Member, String> {
@@ -309,16 +317,20 @@ impl Pack {
     }
 
     /// Learns; the answer and its frames.
-    pub fn learn(mut self, world: &World, lab: &RunContext) -> (Answer, Vec<Body>) {
+    pub fn client_update(
+        mut self,
+        world: &SimulationContext,
+        lab: &RunContext,
+    ) -> (JobResponse, Vec<Body>) {
         let lab = lab.at_round(self.round_in_phase, self.rounds_in_phase);
         let saved = saved_states(world, &self.members);
         let learnt = learn_together(world, &lab, &mut self.members, &saved);
         let mut bodies = Vec::new();
         let remembers = !world.stateless;
         let trained = learnt.into_iter().zip(&self.members).map(|(learnt, member)| {
-            Trained::new(learnt, remembers.then_some(&member.state), &mut bodies)
+            RemoteTrainingResult::new(learnt, remembers.then_some(&member.state), &mut bodies)
         });
-        (Answer::Trained(trained.collect()), bodies)
+        (JobResponse::Trained(trained.collect()), bodies)
     }
 }
 

@@ -22,7 +22,7 @@ const SEALED: usize = 2 * KEY + 16;
 
 /// A leg of the protocol; uploads are not among them, they travel as any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leg {
+pub enum ProtocolStep {
     /// Up: own public keys.
     Keys,
     /// Down: everybody's public keys.
@@ -37,12 +37,12 @@ pub enum Leg {
     Answer,
 }
 
-impl Leg {
+impl ProtocolStep {
     /// Which way its frames travel.
     pub fn direction(self) -> Direction {
         match self {
-            Leg::Keys | Leg::Shares | Leg::Answer => Direction::Up,
-            Leg::Roster | Leg::Inbox | Leg::Survivors => Direction::Down,
+            ProtocolStep::Keys | ProtocolStep::Shares | ProtocolStep::Answer => Direction::Up,
+            ProtocolStep::Roster | ProtocolStep::Inbox | ProtocolStep::Survivors => Direction::Down,
         }
     }
 
@@ -50,11 +50,13 @@ impl Leg {
     pub fn sketch(self, others: usize) -> BodyShape {
         let all = others + 1;
         let (name, shape, dtype): (&str, Vec<usize>, Dtype) = match self {
-            Leg::Keys => ("keys", vec![2, KEY], Dtype::U8),
-            Leg::Roster => ("keys", vec![all, 2, KEY], Dtype::U8),
-            Leg::Shares | Leg::Inbox => ("shares", vec![others, SEALED], Dtype::U8),
-            Leg::Survivors => ("arrived", vec![all], Dtype::Bits),
-            Leg::Answer => ("shares", vec![all, KEY], Dtype::U8),
+            ProtocolStep::Keys => ("keys", vec![2, KEY], Dtype::U8),
+            ProtocolStep::Roster => ("keys", vec![all, 2, KEY], Dtype::U8),
+            ProtocolStep::Shares | ProtocolStep::Inbox => {
+                ("shares", vec![others, SEALED], Dtype::U8)
+            }
+            ProtocolStep::Survivors => ("arrived", vec![all], Dtype::Bits),
+            ProtocolStep::Answer => ("shares", vec![all, KEY], Dtype::U8),
         };
         let tensor = TensorShape::new(name, shape, dtype);
         BodyShape::new(0, vec![SectionShape::new(Kind::SecureAggregation, vec![tensor])])
@@ -79,7 +81,7 @@ pub struct ProtocolFrame {
     pub latency: VirtualTime,
     /// Place of its seat in the round.
     pub seat: SeatId,
-    pub leg: Leg,
+    pub leg: ProtocolStep,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
     /// What becomes of it.
@@ -90,7 +92,7 @@ pub struct ProtocolFrame {
 
 /// Who takes part in a round, over which links.
 #[derive(Clone, Copy)]
-pub struct Room<'a> {
+pub struct ProtocolContext<'a> {
     pub links: &'a Links,
     pub round: Round,
     /// Its seats, in order.
@@ -100,7 +102,7 @@ pub struct Room<'a> {
 
 /// The legs before training.
 #[derive(Clone, Debug, Default)]
-pub struct Introduction {
+pub struct KeyExchange {
     /// All frames, in the order of their legs.
     pub frames: Vec<ProtocolFrame>,
     /// Seats whose shares arrived: uploads are masked among them.
@@ -113,7 +115,7 @@ pub struct Introduction {
     pub settled: VirtualTime,
 }
 
-impl Introduction {
+impl KeyExchange {
     /// Seats that lost no frame.
     pub fn alive(&self) -> &[SeatId] {
         if self.enough { &self.ready } else { &self.members }
@@ -134,36 +136,43 @@ pub struct Unmasking {
 }
 
 /// Keys, roster, shares, inbox. The server waits in every leg until each frame arrived or is lost.
-pub fn introduce(room: &Room<'_>, now: VirtualTime) -> Introduction {
-    let mut walk = Walk { room, frames: Vec::new() };
+pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchange {
+    let mut walk = ProtocolRun { room, frames: Vec::new() };
     let everybody = room.seats.iter().map(|seat| (seat.id, now)).collect();
-    let present = walk.leg(Leg::Keys, everybody, 0);
+    let present = walk.leg(ProtocolStep::Keys, everybody, 0);
     let informed = together(walk.settled(now), &present);
     let others = present.len().saturating_sub(1);
-    let informed = walk.leg(Leg::Roster, informed, others);
-    let shared = walk.leg(Leg::Shares, informed, others);
+    let informed = walk.leg(ProtocolStep::Roster, informed, others);
+    let shared = walk.leg(ProtocolStep::Shares, informed, others);
     let members: Vec<SeatId> = shared.iter().map(|(seat, _)| *seat).collect();
     let enough = members.len() >= room.rules.needed(room.seats.len());
     let ready = match enough {
-        true => walk.leg(Leg::Inbox, together(walk.settled(now), &shared), members.len() - 1),
+        true => {
+            walk.leg(ProtocolStep::Inbox, together(walk.settled(now), &shared), members.len() - 1)
+        }
         false => Vec::new(),
     };
     let ready = ready.into_iter().map(|(seat, _)| seat).collect();
     let settled = walk.settled(now);
-    Introduction { frames: walk.frames, members, enough, ready, settled }
+    KeyExchange { frames: walk.frames, members, enough, ready, settled }
 }
 
 /// Survivors and answers, when the uploads of `arrived` are there, of so many members.
-pub fn unmask(room: &Room<'_>, members: usize, arrived: &[SeatId], now: VirtualTime) -> Unmasking {
+pub fn unmask(
+    room: &ProtocolContext<'_>,
+    members: usize,
+    arrived: &[SeatId],
+    now: VirtualTime,
+) -> Unmasking {
     let needed = room.rules.needed(room.seats.len());
     if arrived.len() < needed {
         return Unmasking { settled: now, ..Unmasking::default() };
     }
-    let mut walk = Walk { room, frames: Vec::new() };
+    let mut walk = ProtocolRun { room, frames: Vec::new() };
     let others = members.saturating_sub(1);
     let asked = arrived.iter().map(|seat| (*seat, now)).collect();
-    let asked = walk.leg(Leg::Survivors, asked, others);
-    let answered = walk.leg(Leg::Answer, asked, others).len();
+    let asked = walk.leg(ProtocolStep::Survivors, asked, others);
+    let answered = walk.leg(ProtocolStep::Answer, asked, others).len();
     let settled = walk.settled(now);
     Unmasking { frames: walk.frames, answered, opened: answered >= needed, settled }
 }
@@ -173,22 +182,22 @@ fn together(at: VirtualTime, seats: &[(SeatId, VirtualTime)]) -> Vec<(SeatId, Vi
     seats.iter().map(|(seat, _)| (*seat, at)).collect()
 }
 
-struct Walk<'a, 'r> {
-    room: &'r Room<'a>,
+struct ProtocolRun<'a, 'r> {
+    room: &'r ProtocolContext<'a>,
     frames: Vec<ProtocolFrame>,
 }
 
-impl Walk<'_, '_> {
+impl ProtocolRun<'_, '_> {
     /// One frame for every seat, sent at its time; answers whose arrived, and when.
     fn leg(
         &mut self,
-        leg: Leg,
+        leg: ProtocolStep,
         senders: Vec<(SeatId, VirtualTime)>,
         others: usize,
     ) -> Vec<(SeatId, VirtualTime)> {
         let bytes = Arc::new(leg.bytes(others));
         // Rosters and lists of survivors are the same for all.
-        let shared = matches!(leg, Leg::Roster | Leg::Survivors);
+        let shared = matches!(leg, ProtocolStep::Roster | ProtocolStep::Survivors);
         let fate_of = |(seat, _): &(SeatId, VirtualTime)| {
             let sender = &self.room.seats[seat.index()];
             let transfer = Transfer {
@@ -248,23 +257,23 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_model() {
-        let payload = |leg: Leg, others| leg.bytes(others).payload;
-        assert_eq!(payload(Leg::Keys, 9), 64);
-        assert_eq!(payload(Leg::Roster, 9), 640);
-        assert_eq!(payload(Leg::Shares, 9), 720);
-        assert_eq!(payload(Leg::Inbox, 9), 720);
-        assert_eq!(payload(Leg::Survivors, 9), 2);
-        assert_eq!(payload(Leg::Answer, 9), 320);
-        let kinds = Leg::Roster.bytes(9).kinds;
+        let payload = |leg: ProtocolStep, others| leg.bytes(others).payload;
+        assert_eq!(payload(ProtocolStep::Keys, 9), 64);
+        assert_eq!(payload(ProtocolStep::Roster, 9), 640);
+        assert_eq!(payload(ProtocolStep::Shares, 9), 720);
+        assert_eq!(payload(ProtocolStep::Inbox, 9), 720);
+        assert_eq!(payload(ProtocolStep::Survivors, 9), 2);
+        assert_eq!(payload(ProtocolStep::Answer, 9), 320);
+        let kinds = ProtocolStep::Roster.bytes(9).kinds;
         assert_eq!(kinds.get("secure_aggregation"), Some(&640));
     }
 
     #[test]
     fn without_losses_everybody_takes_every_leg() {
         let (seats, links) = (seats(5), links(0.0, 1));
-        let room = Room { links: &links, round: Round(2), seats: &seats, rules: &RULES };
+        let room = ProtocolContext { links: &links, round: Round(2), seats: &seats, rules: &RULES };
         let start = VirtualTime(1_000);
-        let introduction = introduce(&room, start);
+        let introduction = exchange_keys(&room, start);
         assert_eq!((introduction.frames.len(), introduction.members.len()), (20, 5));
         assert_eq!(introduction.ready, introduction.members);
         assert_eq!(introduction.frames.iter().filter(|frame| frame.copy).count(), 4);
@@ -273,8 +282,8 @@ mod tests {
         assert_eq!((unmasking.frames.len(), unmasking.answered), (10, 5));
         // A leg begins when the one before has settled.
         let of = |leg| introduction.frames.iter().filter(move |frame| frame.leg == leg);
-        let keys = of(Leg::Keys).map(|frame| frame.at).max().unwrap();
-        assert!(of(Leg::Roster).all(|frame| frame.at > keys));
+        let keys = of(ProtocolStep::Keys).map(|frame| frame.at).max().unwrap();
+        assert!(of(ProtocolStep::Roster).all(|frame| frame.at > keys));
     }
 
     #[test]
@@ -283,13 +292,19 @@ mod tests {
         let mut refused = 0;
         for seed in 0..50 {
             let links = links(0.1, seed);
-            let room = Room { links: &links, round: Round(0), seats: &seats, rules: &RULES };
-            let introduction = introduce(&room, VirtualTime::ZERO);
+            let room =
+                ProtocolContext { links: &links, round: Round(0), seats: &seats, rules: &RULES };
+            let introduction = exchange_keys(&room, VirtualTime::ZERO);
             let mut alive: Vec<SeatId> = seats.iter().map(|seat| seat.id).collect();
-            for leg in [Leg::Keys, Leg::Roster, Leg::Shares, Leg::Inbox] {
+            for leg in [
+                ProtocolStep::Keys,
+                ProtocolStep::Roster,
+                ProtocolStep::Shares,
+                ProtocolStep::Inbox,
+            ] {
                 let frames: Vec<_> =
                     introduction.frames.iter().filter(|frame| frame.leg == leg).collect();
-                if leg == Leg::Inbox && !introduction.enough {
+                if leg == ProtocolStep::Inbox && !introduction.enough {
                     assert!(frames.is_empty() && introduction.members.len() < RULES.needed(8));
                     refused += 1;
                     break;
@@ -297,7 +312,7 @@ mod tests {
                 assert_eq!(frames.iter().map(|frame| frame.seat).collect::<Vec<_>>(), alive);
                 let arrived = frames.iter().filter(|frame| frame.fate.arrives);
                 alive = arrived.map(|frame| frame.seat).collect();
-                if leg == Leg::Shares {
+                if leg == ProtocolStep::Shares {
                     assert_eq!(introduction.members, alive);
                 }
             }
@@ -308,7 +323,7 @@ mod tests {
     #[test]
     fn too_few_uploads_are_never_asked_about() {
         let (seats, links) = (seats(5), links(0.0, 1));
-        let room = Room { links: &links, round: Round(0), seats: &seats, rules: &RULES };
+        let room = ProtocolContext { links: &links, round: Round(0), seats: &seats, rules: &RULES };
         let unmasking = unmask(&room, 5, &[SeatId(0), SeatId(3)], VirtualTime(7));
         assert!(!unmasking.opened && unmasking.frames.is_empty());
         assert_eq!(unmasking.settled, VirtualTime(7));

@@ -37,7 +37,9 @@ mod noise;
 mod ring;
 
 use crate::numerics::share::least_share_of;
-pub use legs::{Introduction, Leg, ProtocolFrame, Room, Unmasking, introduce, unmask};
+pub use legs::{
+    KeyExchange, ProtocolContext, ProtocolFrame, ProtocolStep, Unmasking, exchange_keys, unmask,
+};
 pub(crate) use masking::{MaskedSum, Masking};
 pub use masks::Masks;
 pub use noise::{Noise, NoiseTarget};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Frame, RecordedRun};
-use crate::federation::bias::Comparison;
+use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{
     ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining,
 };
@@ -15,7 +15,7 @@ use crate::federation::fold::RejectedUpload;
 use crate::federation::frames::{SentAsset, SentDownload, SentUpload};
 use crate::federation::privacy::Masking;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::{Failure, Message, Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
@@ -70,7 +70,7 @@ impl ResultSource for RecordedRun {
     /// With their tensors those only that somebody will learn from.
     fn downs(
         &self,
-        _: &World,
+        _: &SimulationContext,
         context: &RoundContext,
         seats: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
@@ -179,7 +179,7 @@ impl ResultSource for RecordedRun {
         self.tested_tasks.get(&task).cloned().ok_or_else(nothing)
     }
 
-    fn bias(&self, round: Round) -> Result<Comparison, FederationError> {
+    fn bias(&self, round: Round) -> Result<BiasMeasurement, FederationError> {
         let past = self.rounds.get(&round).and_then(|past| past.bias.clone());
         past.ok_or_else(|| missing(format!("client models of {round} were not compared")))
     }

@@ -15,7 +15,7 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use super::bias::Comparison;
+use super::bias::BiasMeasurement;
 use super::event::FrameBytes;
 use super::figure::{Digest, MetricValue};
 use super::fold::RejectedUpload;
@@ -47,7 +47,7 @@ pub struct RecordedRun {
 /// What is known of a seat.
 #[derive(Default)]
 struct RecordedParticipant {
-    trained: Option<Learnt>,
+    trained: Option<RecordedTraining>,
     /// What a malicious client made of its update.
     forged: Option<String>,
     /// Reason and detail, as in the journal.
@@ -59,7 +59,7 @@ struct RecordedParticipant {
     up: Option<Arc<FrameBytes>>,
 }
 
-struct Learnt {
+struct RecordedTraining {
     samples: u64,
     digest: u64,
     metrics: BTreeMap<String, MetricValue>,
@@ -78,7 +78,7 @@ struct RecordedRound {
     figures: BTreeMap<String, MetricValue>,
     /// Uploads refused until it closed.
     rejected: Vec<RejectedUpload>,
-    bias: Option<Comparison>,
+    bias: Option<BiasMeasurement>,
 }
 
 impl RecordedRun {

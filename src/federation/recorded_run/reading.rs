@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Frame, Learnt, RecordedParticipant, RecordedRound, RecordedRun};
-use crate::federation::bias::Comparison;
+use super::{Frame, RecordedParticipant, RecordedRound, RecordedRun, RecordedTraining};
+use crate::federation::bias::BiasMeasurement;
 use crate::federation::event::{
     ClassScore, Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers,
 };
@@ -36,7 +36,7 @@ impl RecordedRun {
             Event::Trained { round, seat, samples, kept, .. } => {
                 let digest = digest(&numbers);
                 let (samples, kept, metrics) = (*samples, *kept, numbers.metrics);
-                let learnt = Learnt { samples, digest, metrics, kept };
+                let learnt = RecordedTraining { samples, digest, metrics, kept };
                 self.seat(*round, *seat).trained = Some(learnt);
             }
             Event::UpdateForged { round, seat, how, .. } => {
@@ -53,7 +53,7 @@ impl RecordedRun {
             }
             Event::Bias { round, clients, .. } => {
                 let (clients, figures, responses) = (*clients, numbers.metrics, numbers.responses);
-                self.round(*round).bias = Some(Comparison { clients, figures, responses });
+                self.round(*round).bias = Some(BiasMeasurement { clients, figures, responses });
             }
             Event::RoundClosed { round, .. } => {
                 let rejected = std::mem::take(&mut self.reading.rejected);

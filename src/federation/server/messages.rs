@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::federation::assets::AssetCaches;
-use crate::federation::bias::Comparison;
-use crate::federation::compute::{PolicyStep, RoundOpening, ServerState};
+use crate::federation::bias::BiasMeasurement;
+use crate::federation::compute::{PolicyStep, PolicyStepResult, RoundOpening};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event};
 use crate::federation::fold::AggregationResult;
 use crate::federation::frames::{SentDownload, SentUpload};
-use crate::federation::privacy::Introduction;
+use crate::federation::privacy::KeyExchange;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
@@ -47,15 +47,15 @@ pub(crate) enum ToServer {
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
     /// The members of secure aggregation know each other, or there are too few.
-    Introduced(Round, Introduction),
+    Introduced(Round, KeyExchange),
     /// Everything that came back is merged.
     Folded(Result<AggregationResult, String>),
     /// Client models were compared.
-    Compared(Result<Comparison, FederationError>),
+    Compared(Result<BiasMeasurement, FederationError>),
     /// The policy closed the round.
-    Closed(PolicyStep<ServerState>),
+    Closed(PolicyStep<PolicyStepResult>),
     /// The policy ended the period.
-    PeriodEnded(PolicyStep<ServerState>),
+    PeriodEnded(PolicyStep<PolicyStepResult>),
     /// The model was tested.
     Tested(EvaluationPoint, Result<Vec<Tally>, FederationError>),
 }
@@ -93,7 +93,7 @@ pub(crate) struct Loss {
 }
 
 /// The server's part of a snapshot.
-pub(crate) struct ServerKept {
+pub(crate) struct ServerSnapshot {
     pub place: SnapshotPlace,
     pub round: Round,
     pub policy: Body,

@@ -3,15 +3,19 @@
 use std::collections::BTreeSet;
 
 use crate::federation::event::Event;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::quantity::{ClientId, VirtualTime};
 
 #[derive(Default)]
-pub(super) struct Met(BTreeSet<ClientId>);
+pub(super) struct KnownClients(BTreeSet<ClientId>);
 
-impl Met {
+impl KnownClients {
     /// What is drawn for those of `clients` that are new; nothing where all are alike.
-    pub fn meet(&mut self, world: &World, clients: impl Iterator<Item = ClientId>) -> Vec<Event> {
+    pub fn meet(
+        &mut self,
+        world: &SimulationContext,
+        clients: impl Iterator<Item = ClientId>,
+    ) -> Vec<Event> {
         let rules = &world.rules;
         let alike = rules.compute.is_ideal() && rules.links.is_ideal();
         if alike && rules.availability.everybody_stays() {
@@ -21,7 +25,7 @@ impl Met {
     }
 }
 
-fn drawn(world: &World, client: ClientId) -> Event {
+fn drawn(world: &SimulationContext, client: ClientId) -> Event {
     let link = world.links.link(client);
     let rate = |rate: f64| rate.is_finite().then(|| rate.round() as u64);
     Event::ClientDrawn {

@@ -11,7 +11,7 @@ mod schedule;
 use actix::{Actor, Context, Handler, MessageResult};
 
 pub(super) use machine::ServerMachine;
-pub(super) use messages::{Arrival, ServerKept, ToServer};
+pub(super) use messages::{Arrival, ServerSnapshot, ToServer};
 
 use super::effect::Effect;
 use crate::quantity::VirtualTime;

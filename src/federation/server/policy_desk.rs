@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::federation::assets::AssetCaches;
-use crate::federation::bias::Comparison;
+use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{
     ComparisonRequest, Computation, ModelTest, PolicyHolder, PolicyStep, Restart, StepRequest,
     Supplier,
@@ -15,7 +15,7 @@ use crate::federation::error::FederationError;
 use crate::federation::fold::{AggregationResult, AggregationTree, Upload};
 use crate::federation::sink::JobKind;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::{Predictor, Server, Stage};
 use crate::quantity::Round;
@@ -68,7 +68,7 @@ impl PolicyDesk {
     /// that has begun since.
     pub fn restart(
         &mut self,
-        world: &Arc<World>,
+        world: &Arc<SimulationContext>,
         round: Round,
         begun: Option<Stage>,
     ) -> Computation<PolicyStep<()>> {
@@ -90,22 +90,22 @@ impl PolicyDesk {
 
     /// Adds an upload to its round's fold.
     pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Effect> {
-        self.supplier.fold(fold, upload).map(|work| Effect::Post(JobKind::Fold, work))
+        self.supplier.fold(fold, upload).map(|work| Effect::Submit(JobKind::Fold, work))
     }
 
     /// Returns what a round folded to.
-    pub fn folded(
+    pub fn aggregate(
         &self,
         round: Round,
         folded: oneshot::Receiver<AggregationResult>,
     ) -> Computation<Result<AggregationResult, String>> {
-        self.supplier.folded(round, folded)
+        self.supplier.aggregate(round, folded)
     }
 
     /// Tests the model on these head rows.
     pub fn test(
         &self,
-        world: &Arc<World>,
+        world: &Arc<SimulationContext>,
         after: SnapshotPlace,
         seen: usize,
         predictor: Option<Arc<dyn Predictor>>,
@@ -118,7 +118,7 @@ impl PolicyDesk {
     pub fn compare(
         &self,
         request: ComparisonRequest,
-    ) -> Computation<Result<Comparison, FederationError>> {
+    ) -> Computation<Result<BiasMeasurement, FederationError>> {
         self.supplier.compare(request)
     }
 

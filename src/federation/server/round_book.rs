@@ -201,7 +201,7 @@ impl RoundBook {
     }
 
     /// Returns the uploads that could not be lifted.
-    pub fn unlifted(&self) -> &[RoundSeat] {
+    pub fn untransformed(&self) -> &[RoundSeat] {
         &self.unlifted
     }
 

@@ -1,7 +1,7 @@
 //! Position of a run in its tasks, phases and rounds.
 
 use crate::federation::arrivals::Moment;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::policy::{Phase, RoundContext, Stage};
 use crate::quantity::{ClientId, Round, VirtualTime};
 
@@ -75,7 +75,7 @@ impl Schedule {
     /// Opens the next round, with this cohort.
     pub fn open_round(
         &mut self,
-        world: &World,
+        world: &SimulationContext,
         now: VirtualTime,
         cohort: &[ClientId],
     ) -> RoundContext {
@@ -93,7 +93,12 @@ impl Schedule {
         }
     }
 
-    fn period_of_round(&self, world: &World, now: VirtualTime, cohort: &[ClientId]) -> Stage {
+    fn period_of_round(
+        &self,
+        world: &SimulationContext,
+        now: VirtualTime,
+        cohort: &[ClientId],
+    ) -> Stage {
         let rounds = |phases: &[Phase]| phases.iter().map(|phase| phase.rounds).sum::<u32>();
         let moment = Moment {
             began: &self.began,
@@ -139,7 +144,7 @@ mod tests {
 
     #[test]
     fn rounds_are_counted_over_phases_and_tasks() {
-        let world = World::new(&setup(Rules::default())).expect("possible");
+        let world = SimulationContext::new(&setup(Rules::default())).expect("possible");
         let mut schedule = Schedule::new();
         let mut walked = Vec::new();
         for _ in 0..2 {

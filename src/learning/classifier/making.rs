@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor};
 use super::{Classifier, Copies, head_rows, pairs};
 use crate::learning::prompting::{PromptPool, Prompting, is_prompt};
 use crate::model::{
-    Adaptation, Adjustment, Backbone, ByBatch, ClassHead, ModelError, Norms, Parameter,
+    Adaptation, Adjustment, Backbone, BatchNormMode, ByBatch, ClassHead, ModelError, Parameter,
     ParameterSet, Residual, Trains, Variables, adapters_of, is_adapter,
 };
 
@@ -103,7 +103,7 @@ impl Classifier {
         rows: Range<usize>,
         prompting: Option<Arc<dyn Prompting>>,
     ) -> Result<Self, ModelError> {
-        Classifier::pack_normed(backbone, received, rows, prompting, Norms::Batch)
+        Classifier::pack_normed(backbone, received, rows, prompting, BatchNormMode::Batch)
     }
 
     /// [`Classifier::pack_with`] where a module upon the backbone normalises by `norms`.
@@ -115,7 +115,7 @@ impl Classifier {
         received: Vec<ParameterSet>,
         rows: Range<usize>,
         prompting: Option<Arc<dyn Prompting>>,
-        norms: Norms,
+        norms: BatchNormMode,
     ) -> Result<Self, ModelError> {
         Classifier::pack_but(backbone, received, rows, prompting, norms, &|_| false)
     }
@@ -129,7 +129,7 @@ impl Classifier {
         received: Vec<ParameterSet>,
         rows: Range<usize>,
         prompting: Option<Arc<dyn Prompting>>,
-        norms: Norms,
+        norms: BatchNormMode,
         stays: &dyn Fn(&str) -> bool,
     ) -> Result<Self, ModelError> {
         let own = Backbone::trainable_here;

@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::{Classifier, drops};
 use crate::data::Batch;
 use crate::learning::{LearningError, PackBatch};
-use crate::model::{Adaptation, Dropout, FrozenPart, Tap, ops};
+use crate::model::{Adaptation, Dropout, FrozenPart, InputHook, ops};
 
 /// What a pass over the samples of a pack gives.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Classifier {
         &self,
         batch: &Batch,
         device: &Device,
-        tap: Arc<dyn Tap>,
+        tap: Arc<dyn InputHook>,
     ) -> Result<Tensor, LearningError> {
         let queries = self.queries_of(batch, device)?;
         let adaptation = self.adaptation_for(queries.as_ref(), None)?;

@@ -15,5 +15,5 @@ mod share;
 
 pub use by_class::{ByClass, Quota};
 pub use by_task::ByTask;
-pub use reservoir::{Remembered, Reservoir};
+pub use reservoir::{BufferedSample, Reservoir};
 pub use share::{exemplars, kept};

@@ -5,7 +5,7 @@ use crate::wire::{Kind, Loading, NamedTensor, SavedField, Saving, WireError};
 
 /// A sample, and what a model once said of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Remembered {
+pub struct BufferedSample {
     /// Its index in the data set.
     pub sample: u32,
     /// Logits, of the head rows from 0 on; none where nothing was noted.
@@ -15,14 +15,14 @@ pub struct Remembered {
 /// Of `n` samples ever offered each is kept with probability `capacity / n`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reservoir {
-    slots: Vec<Remembered>,
+    slots: Vec<BufferedSample>,
     offered: u64,
 }
 
 impl Reservoir {
     /// The next sample of the stream. It takes a free slot while there is one, later the slot that `draw` names, which is
     /// uniform below its argument, if there is such a slot.
-    pub fn offer(&mut self, capacity: usize, new: Remembered, draw: impl FnOnce(u64) -> u64) {
+    pub fn offer(&mut self, capacity: usize, new: BufferedSample, draw: impl FnOnce(u64) -> u64) {
         let before = self.offered;
         self.offered += 1;
         if self.slots.len() < capacity {
@@ -42,12 +42,12 @@ impl Reservoir {
     }
 
     /// What it holds, by slot.
-    pub fn slots(&self) -> &[Remembered] {
+    pub fn slots(&self) -> &[BufferedSample] {
         &self.slots
     }
 
     /// The same, to be noted again.
-    pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut Remembered> {
+    pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut BufferedSample> {
         self.slots.iter_mut()
     }
 
@@ -79,7 +79,7 @@ impl SavedField for Reservoir {
             let cut = || WireError::Malformed("remembered logits are cut short".to_owned());
             let (own, rest) = logits.split_at_checked(*width as usize).ok_or_else(cut)?;
             logits = rest;
-            Ok(Remembered { sample: *sample, logits: own.to_vec() })
+            Ok(BufferedSample { sample: *sample, logits: own.to_vec() })
         });
         Ok(Reservoir { slots: slots.collect::<Result<_, WireError>>()?, offered })
     }
@@ -93,8 +93,8 @@ mod tests {
     use crate::numerics::streams::{Domain, StreamKey};
     use crate::wire::MetaReader;
 
-    fn plain(sample: u32) -> Remembered {
-        Remembered { sample, logits: Vec::new() }
+    fn plain(sample: u32) -> BufferedSample {
+        BufferedSample { sample, logits: Vec::new() }
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         let mut memory = Reservoir::default();
         for sample in 0..5 {
             let logits = vec![sample as f32; sample as usize];
-            memory.offer(3, Remembered { sample, logits }, |n| n - 3);
+            memory.offer(3, BufferedSample { sample, logits }, |n| n - 3);
         }
         let mut into = Saving::default();
         into.meta.u64(77);

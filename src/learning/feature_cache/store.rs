@@ -49,7 +49,7 @@ impl Source {
 
 /// Where the values of a finished block are.
 #[derive(Debug)]
-enum Kept {
+enum StoreEntry {
     Memory(Box<[f32]>),
     File,
 }
@@ -63,7 +63,7 @@ pub struct FeatureStore {
     source: Source,
     shape: Vec<usize>,
     blocks: Blocks,
-    kept: Vec<OnceLock<Kept>>,
+    kept: Vec<OnceLock<StoreEntry>>,
     /// `None`: values stay in memory.
     file: Option<CacheFile>,
     /// Blocks that somebody computes at the moment.
@@ -172,13 +172,13 @@ impl FeatureStore {
         rows: &impl Fn(&Tensor) -> Result<Tensor, E>,
         device: &Device,
         block: usize,
-    ) -> Result<Kept, E> {
+    ) -> Result<StoreEntry, E> {
         let samples = self.blocks.samples(block);
         let count = samples.len() as u64;
         match self.file.as_ref().map(|file| file.holds(&self.blocks, block)) {
             Some(Held::Whole) => {
                 self.count(CacheFigures { loaded: count, ..CacheFigures::default() });
-                return Ok(Kept::File);
+                return Ok(StoreEntry::File);
             }
             Some(Held::Damaged) => {
                 self.count(CacheFigures { damaged: count, ..CacheFigures::default() });
@@ -190,10 +190,10 @@ impl FeatureStore {
         let compute_s = begun.elapsed().as_secs_f64();
         self.count(CacheFigures { computed: count, compute_s, ..CacheFigures::default() });
         Ok(match &self.file {
-            None => Kept::Memory(values),
+            None => StoreEntry::Memory(values),
             Some(file) => {
                 file.put(&self.blocks, block, &values).map_err(LearningError::from)?;
-                Kept::File
+                StoreEntry::File
             }
         })
     }
@@ -230,8 +230,10 @@ impl SampleRows for FeatureStore {
         let (block, row) = self.blocks.place(sample);
         let width: usize = self.shape.iter().product();
         match (self.kept[block].get(), &self.file) {
-            (Some(Kept::Memory(values)), _) => out.extend(&values[row * width..(row + 1) * width]),
-            (Some(Kept::File), Some(file)) => file.read(&self.blocks, block, row, out)?,
+            (Some(StoreEntry::Memory(values)), _) => {
+                out.extend(&values[row * width..(row + 1) * width])
+            }
+            (Some(StoreEntry::File), Some(file)) => file.read(&self.blocks, block, row, out)?,
             _ => {
                 return Err(DataError::unfit(
                     format!("the features of sample {sample} have not been computed"),

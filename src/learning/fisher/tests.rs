@@ -42,7 +42,7 @@ fn diagonal(
     form: FisherForm,
     (features, labels): (&[f64], &[u32]),
     batch: usize,
-) -> Diagonal {
+) -> FisherDiagonal {
     let dim = features.len() / labels.len();
     let mut pass = FisherPass::new(&backbone(dim), head, rows, form).unwrap();
     assert!(form == FisherForm::Batches || pass.batch(batch) >= batch);
@@ -52,7 +52,7 @@ fn diagonal(
     pass.finish()
 }
 
-fn both(sum: &Diagonal) -> [&[f64]; 2] {
+fn both(sum: &FisherDiagonal) -> [&[f64]; 2] {
     [LinearHead::WEIGHT, LinearHead::BIAS].map(|name| sum.of(name).unwrap())
 }
 

@@ -6,7 +6,7 @@ use crate::golden::Golden;
 use crate::learning::{InputMoments, MomentForm};
 use crate::model::vit::golden::lora::{adapted, filled};
 use crate::model::vit::golden::{flat, on_both_paths, small_vit, stored};
-use crate::model::{Adaptation, LinearLayer, ModelError, Tap};
+use crate::model::{Adaptation, InputHook, LinearLayer, ModelError};
 use crate::numerics::regression_mean::Moments;
 
 /// Second moments of what enters the layers of block 1 in the network with all pairs, whole and diagonal; also those of
@@ -24,7 +24,7 @@ fn golden_moments_of_inputs() -> Result<(), ModelError> {
         let x = stored(&images, "x");
         let tapped = |form| -> Result<_, ModelError> {
             let moments = Arc::new(InputMoments::new(form));
-            let tap: Arc<dyn Tap> = Arc::clone(&moments) as Arc<dyn Tap>;
+            let tap: Arc<dyn InputHook> = Arc::clone(&moments) as Arc<dyn InputHook>;
             let features = vit.features(&x, &Adaptation { tap: Some(tap), ..plain.clone() })?;
             let unlike = flat(&vit.features(&x, &plain)?);
             let near = flat(&features).iter().zip(&unlike).all(|(a, b)| (a - b).abs() < 1e-5);

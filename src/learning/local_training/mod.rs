@@ -51,7 +51,7 @@ pub use course::{MemberData, PackBatch};
 pub use pack::train_pack;
 pub use report::TrainingReport;
 
-use super::{LearningError, Optimiser, OptimiserConfig, Schedule};
+use super::{LearningError, OptimiserConfig, Optimizer, Schedule};
 use crate::data::{Batch, Loader};
 use crate::numerics::streams::StreamKey;
 
@@ -146,7 +146,7 @@ pub fn train(
 /// As [`train`].
 pub fn train_with(
     plan: &TrainingPlan,
-    optimiser: &mut Optimiser,
+    optimiser: &mut Optimizer,
     loader: &Loader,
     trainables: &[(Arc<str>, Var)],
     key: StreamKey,

@@ -15,7 +15,7 @@ use super::report::{Progress, Taken};
 use super::{TrainingPlan, TrainingReport};
 use crate::data::Batch;
 use crate::learning::optimiser::{Stride, clip_factor, clip_factors, member_norms, squares_there};
-use crate::learning::{LearningError, Optimiser};
+use crate::learning::{LearningError, Optimizer};
 use crate::model::ops::{self, Groups};
 
 /// Trains the members of a pack together: `trainables` hold the values of as many members as there
@@ -29,7 +29,7 @@ use crate::model::ops::{self, Groups};
 /// What concerns all members: a trainable without gradient, an op that refuses.
 pub fn train_pack(
     plan: &TrainingPlan,
-    optimiser: &mut Optimiser,
+    optimiser: &mut Optimizer,
     trainables: &[(Arc<str>, Var)],
     courses: &[MemberData<'_>],
     forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
@@ -50,7 +50,7 @@ pub fn train_pack(
 /// Losses and gradients are looked at before a step: a spoilt one is not taken.
 fn train_watched(
     pack: &mut Pack<'_>,
-    optimiser: &mut Optimiser,
+    optimiser: &mut Optimizer,
     mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<(), LearningError> {
     while let Some(Upcoming { batch, turns }) = pack.next_step()? {
@@ -73,7 +73,7 @@ fn train_watched(
 /// gone on until then with values that are not finite, and fails at the step where it began.
 fn train_unwatched(
     pack: &mut Pack<'_>,
-    optimiser: &mut Optimiser,
+    optimiser: &mut Optimizer,
     mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<(), LearningError> {
     let longest = pack.longest_epoch();

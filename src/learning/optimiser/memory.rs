@@ -8,7 +8,7 @@ use crate::learning::LearningError;
 
 /// What is remembered of each variable, and so where steps are computed.
 #[derive(Debug)]
-pub(super) enum Memory {
+pub(super) enum OptimizerMemory {
     /// In slices, where values are slices too.
     Host(Vec<Moments>),
     /// Beside the variables.

@@ -45,7 +45,7 @@ pub(crate) use storage::lend;
 use candle_core::backprop::GradStore;
 use candle_core::{Tensor, Var};
 
-use self::memory::{Memory, advance, rescaled, step_there};
+use self::memory::{OptimizerMemory, advance, rescaled, step_there};
 use self::on_device::Held;
 use self::rule::MomentsMut;
 use super::LearningError;
@@ -53,7 +53,7 @@ use crate::model::ops;
 
 impl OptimiserConfig {
     /// The optimiser of these variables, with fresh state.
-    pub fn over(self, vars: Vec<Var>) -> Optimiser {
+    pub fn over(self, vars: Vec<Var>) -> Optimizer {
         self.over_pack(vars, 1)
     }
 
@@ -62,15 +62,17 @@ impl OptimiserConfig {
     ///
     /// # Panics
     /// When a variable cannot be divided among them.
-    pub fn over_pack(self, vars: Vec<Var>, members: usize) -> Optimiser {
+    pub fn over_pack(self, vars: Vec<Var>, members: usize) -> Optimizer {
         let divides = |var: &Var| members > 0 && var.elem_count().is_multiple_of(members);
         assert!(vars.iter().all(divides), "a variable does not divide among {members} members");
         let memory = match vars.iter().all(|var| ops::served(&[var])) {
-            true => Memory::Host(vars.iter().map(|v| self.moments(v.elem_count())).collect()),
-            false => Memory::Device(vec![Held::default(); vars.len()]),
+            true => {
+                OptimizerMemory::Host(vars.iter().map(|v| self.moments(v.elem_count())).collect())
+            }
+            false => OptimizerMemory::Device(vec![Held::default(); vars.len()]),
         };
         let factors = vec![1.0; vars.len()];
-        Optimiser { rule: self, vars, factors, memory, steps: vec![0; members] }
+        Optimizer { rule: self, vars, factors, memory, steps: vec![0; members] }
     }
 }
 
@@ -85,17 +87,17 @@ pub struct OptimiserState {
 
 /// A rule, the variables it moves, and what it remembers of them.
 #[derive(Debug)]
-pub struct Optimiser {
+pub struct Optimizer {
     rule: OptimiserConfig,
     vars: Vec<Var>,
     /// Of the learning rate, per variable.
     factors: Vec<f64>,
-    memory: Memory,
+    memory: OptimizerMemory,
     /// Taken by each member.
     steps: Vec<u64>,
 }
 
-impl Optimiser {
+impl Optimizer {
     /// Different learning rates for different variables: a factor for each, in their order.
     ///
     /// # Panics
@@ -124,8 +126,8 @@ impl Optimiser {
         }
         let members = self.members();
         match &mut self.memory {
-            Memory::Host(moments) => *moments = state.moments,
-            Memory::Device(held) => {
+            OptimizerMemory::Host(moments) => *moments = state.moments,
+            OptimizerMemory::Device(held) => {
                 for ((held, moments), var) in held.iter_mut().zip(&state.moments).zip(&self.vars) {
                     *held = Held::new(moments, var, members)?;
                 }
@@ -142,8 +144,8 @@ impl Optimiser {
     pub fn into_state(self) -> Result<OptimiserState, LearningError> {
         let steps = self.steps();
         let moments = match self.memory {
-            Memory::Host(moments) => moments,
-            Memory::Device(held) => {
+            OptimizerMemory::Host(moments) => moments,
+            OptimizerMemory::Device(held) => {
                 let fresh = self.vars.iter().map(|var| self.rule.moments(var.elem_count()));
                 let fetched = held.iter().zip(fresh).map(|(held, fresh)| held.fetch(fresh));
                 fetched.collect::<Result<_, _>>()?
@@ -197,11 +199,11 @@ impl Optimiser {
         let gradients = found.collect::<Result<Vec<_>, _>>()?;
         let steps = self.count(strides)?;
         match &mut self.memory {
-            Memory::Device(held) => {
+            OptimizerMemory::Device(held) => {
                 let taken = (strides, &*steps);
                 step_there(&self.rule, (&self.vars, &self.factors), &gradients, held, taken, scales)
             }
-            Memory::Host(moments) => {
+            OptimizerMemory::Host(moments) => {
                 let scaled = scales.map(|scales| rescaled(strides, scales)).transpose()?;
                 let strides = scaled.as_deref().unwrap_or(strides);
                 let each = self.vars.iter().zip(moments).zip(&self.factors);
@@ -235,7 +237,7 @@ impl Optimiser {
         let strides = vec![Some(Stride { rate, scale }); self.members()];
         let steps = self.count(&strides)?;
         match &mut self.memory {
-            Memory::Device(held) => {
+            OptimizerMemory::Device(held) => {
                 let upload = |(gradient, var): (&G, &Var)| {
                     Tensor::from_slice(gradient.as_ref(), var.shape(), var.device())
                 };
@@ -244,7 +246,7 @@ impl Optimiser {
                 let (there, taken) = (there.iter().collect::<Vec<_>>(), (&*strides, &*steps));
                 step_there(&self.rule, (&self.vars, &self.factors), &there, held, taken, None)
             }
-            Memory::Host(moments) => {
+            OptimizerMemory::Host(moments) => {
                 let each = self.vars.iter().zip(moments).zip(&self.factors);
                 for (((var, moments), factor), gradient) in each.zip(gradients) {
                     let (rule, gradient) = (&self.rule, gradient.as_ref());

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::cut::Cut;
+use super::cut::RowSelection;
 use super::previous::previous_sketch;
-use super::server::BaseServer;
-use super::{Client, Direction, Parameters};
+use super::server::AveragingServer;
+use super::{PackClient, Parameters, RowPurpose};
 use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
@@ -24,7 +24,7 @@ const DIGEST_BYTES: usize = 8;
 
 /// A method that averages, for a model of certain dimensions.
 #[derive(Clone, Debug)]
-pub struct Base<C> {
+pub struct Averager<C> {
     /// Its configuration.
     pub method: C,
     /// The model's dimensions.
@@ -33,11 +33,11 @@ pub struct Base<C> {
     pub(super) parameters: Arc<Parameters>,
 }
 
-impl<C: AveragingMethod> Base<C> {
+impl<C: AveragingMethod> Averager<C> {
     /// The method for a model of these dimensions.
-    pub fn new(method: C, model: &ModelFacts) -> Base<C> {
+    pub fn new(method: C, model: &ModelFacts) -> Averager<C> {
         let parameters = Arc::new(method.parts().adaptation.parameters(model));
-        Base { method, model: Arc::new(model.clone()), parameters }
+        Averager { method, model: Arc::new(model.clone()), parameters }
     }
 
     /// The parts of the method.
@@ -46,7 +46,7 @@ impl<C: AveragingMethod> Base<C> {
     }
 
     /// What travels between the server and a client with this view.
-    pub(super) fn cut(&self, view: &TaskView, direction: Direction) -> Cut {
+    pub(super) fn cut(&self, view: &TaskView, direction: RowPurpose) -> RowSelection {
         self.parts().shared().cut(&self.model, view, direction)
     }
 
@@ -57,12 +57,17 @@ impl<C: AveragingMethod> Base<C> {
     }
 
     /// What answers after a task.
-    pub(super) fn inference_cut(&self, task: usize) -> Cut {
-        self.cut(&self.whole_view(task), Direction::Inference)
+    pub(super) fn inference_cut(&self, task: usize) -> RowSelection {
+        self.cut(&self.whole_view(task), RowPurpose::Inference)
     }
 
     /// Places of the parameters that a message of the first round holds.
-    fn places(&self, cut: &Cut, view: &TaskView, direction: Direction) -> Vec<TensorSpec> {
+    fn places(
+        &self,
+        cut: &RowSelection,
+        view: &TaskView,
+        direction: RowPurpose,
+    ) -> Vec<TensorSpec> {
         let shared = self.parts().shared();
         let query = shared.query(&self.model, view, direction);
         let takes_part = |name: &str| shared.adaptation.takes_part(&query, name);
@@ -70,10 +75,10 @@ impl<C: AveragingMethod> Base<C> {
     }
 
     /// Places of the parameters that an upload of a round holds, and what becomes of them.
-    fn averaged_places(&self, cut: &Cut, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn averaged_places(&self, cut: &RowSelection, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (parts, view, round) = (self.parts(), facts.view, facts.round_in_phase);
         let shared = parts.shared();
-        let query = RowQuery { round, ..shared.query(&self.model, view, Direction::Up) };
+        let query = RowQuery { round, ..shared.query(&self.model, view, RowPurpose::Up) };
         let takes_part = |name: &str| shared.adaptation.takes_part(&query, name);
         cut.places(&self.parameters, view, takes_part, |place, group, name| {
             let place = place.averaged(group, parts.weight_of(name));
@@ -88,7 +93,7 @@ impl<C: AveragingMethod> Base<C> {
             true => Vec::new(),
             false => self.previous(facts.view, facts.role).into_iter().collect(),
         };
-        assets.extend(self.parts().download.asset_sketches(facts));
+        assets.extend(self.parts().download.asset_specs(facts));
         assets
     }
 
@@ -96,11 +101,11 @@ impl<C: AveragingMethod> Base<C> {
         let previous = self.parts().previous_model;
         previous.filter(|previous| previous.is_sent_to(role))?;
         let before = view.task.0.checked_sub(1)?;
-        let mut cut = self.cut(view, Direction::Down);
+        let mut cut = self.cut(view, RowPurpose::Down);
         if self.parts().averaging.head == HeadForm::Growing {
             cut.head = 0..view.rows.start;
         }
-        let places = self.places(&cut, view, Direction::Down);
+        let places = self.places(&cut, view, RowPurpose::Down);
         let shapes: Vec<_> =
             places.into_iter().map(|place| (place.name.to_string(), place.shape)).collect();
         Some(previous_sketch(TaskId(before), &shapes))
@@ -109,8 +114,8 @@ impl<C: AveragingMethod> Base<C> {
     /// Returns the shape of what the first task leaves below the head.
     fn features(&self) -> BodyShape {
         let view = self.whole_view(0);
-        let cut = self.cut(&view, Direction::Inference);
-        let mut places = self.places(&cut, &view, Direction::Inference);
+        let cut = self.cut(&view, RowPurpose::Inference);
+        let mut places = self.places(&cut, &view, RowPurpose::Inference);
         places.retain(|place| kind_of(&place.name) != Kind::Head);
         MessageSpec::of(places).body()
     }
@@ -119,14 +124,14 @@ impl<C: AveragingMethod> Base<C> {
     fn download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let (mut layout, extras) = (self.model_download(facts), self.parts().download);
         layout.control.extend(extras.field_template(facts));
-        let (extra, at_most) = (extras.places(facts), extras.is_upper_bound(facts));
+        let (extra, at_most) = (extras.tensor_specs(facts), extras.is_upper_bound(facts));
         MessageSpec { extra, at_most, ..layout }
     }
 
     /// Returns the layout of a download of parameters and assets alone.
     fn model_download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
-        let cut = self.cut(facts.view, Direction::Down);
-        let parameters = self.places(&cut, facts.view, Direction::Down);
+        let cut = self.cut(facts.view, RowPurpose::Down);
+        let parameters = self.places(&cut, facts.view, RowPurpose::Down);
         let assets = self.assets(facts);
         let control = vec![0; DIGEST_BYTES * assets.len()];
         MessageSpec { control, assets, ..MessageSpec::of(parameters) }
@@ -134,10 +139,10 @@ impl<C: AveragingMethod> Base<C> {
 
     /// Returns the layout of an upload of training.
     fn upload_of_training(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
-        let (parts, cut) = (self.parts(), self.cut(facts.view, Direction::Up));
+        let (parts, cut) = (self.parts(), self.cut(facts.view, RowPurpose::Up));
         let parameters = self.averaged_places(&cut, facts);
         let weights = parameters.iter().filter_map(TensorSpec::weights);
-        let extra = parts.upload.places(facts).into_iter().chain(weights).collect();
+        let extra = parts.upload.tensor_specs(facts).into_iter().chain(weights).collect();
         MessageSpec {
             control: self.upload_fields(facts, cut.head.start),
             parameters,
@@ -161,14 +166,14 @@ impl<C: AveragingMethod> Base<C> {
     /// A message of a client whose training came to this.
     pub(super) fn upload(
         &self,
-        member: &Client<'_, C::State>,
-        trained: super::Trained,
+        member: &PackClient<'_, C::State>,
+        trained: super::LocalTrainingResult,
         lab: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
         let (parts, model, view) = (self.parts(), &*self.model, &member.seat.view);
-        let (context, cut) = (parts.context(model, lab), self.cut(view, Direction::Up));
+        let (context, cut) = (parts.context(model, lab), self.cut(view, RowPurpose::Up));
         let round = parts.download.round(member.down);
-        let query = RowQuery { round, ..context.shared.query(model, view, Direction::Up) };
+        let query = RowQuery { round, ..context.shared.query(model, view, RowPurpose::Up) };
         let travels = |name: &str| parts.adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
         let counts = lab.shard_label_counts(member.shard);
@@ -200,7 +205,7 @@ impl<C: AveragingMethod> Base<C> {
     /// A message of a client after the training of a task.
     fn report(
         &self,
-        member: &mut Client<'_, C::State>,
+        member: &mut PackClient<'_, C::State>,
         lab: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
         let parts = self.parts();
@@ -220,8 +225,8 @@ impl<C: AveragingMethod> Base<C> {
         let closes = members.first().is_some_and(|member| is_closing(member.phase));
         let mut pack = Vec::with_capacity(members.len());
         for member in &*members {
-            let cut = self.cut(&member.seat.view, Direction::Down);
-            pack.push(Client {
+            let cut = self.cut(&member.seat.view, RowPurpose::Down);
+            pack.push(PackClient {
                 seat: &member.seat,
                 down: &member.download,
                 received: cut.padded(&self.parameters, &member.download.parameters),
@@ -269,23 +274,23 @@ fn weight_tensors(
     found.map(tensor).collect()
 }
 
-impl<C: AveragingMethod> Method for Base<C> {
+impl<C: AveragingMethod> Method for Averager<C> {
     fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         for subject in self.parts().requirements().iter().filter_map(|one| one.in_blocks) {
             lab.backbone.config().blocks_for(subject)?;
         }
-        Ok(Box::new(BaseServer::new(self.clone(), lab, init)?))
+        Ok(Box::new(AveragingServer::new(self.clone(), lab, init)?))
     }
 
     fn profile(&self) -> MethodProfile {
         let parts = self.parts();
         MethodProfile {
             roles: parts.roles(),
-            vetoes: parts.vetoes(),
+            restrictions: parts.restrictions(),
             features: self.features(),
             uses_network: parts.uses_network,
             stateless: parts.stateless,
-            holdings: parts.server.holdings(&self.model),
+            memory_footprint: parts.server.memory_footprint(&self.model),
         }
     }
 
@@ -298,7 +303,7 @@ impl<C: AveragingMethod> Method for Base<C> {
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
-        self.parts().seats(round, cohort)
+        self.parts().participants(round, cohort)
     }
 
     fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
@@ -314,7 +319,7 @@ impl<C: AveragingMethod> Method for Base<C> {
                 }
             }
             (MessageKind::Upload | MessageKind::Contribution, true) => {
-                let places = self.parts().final_exchange.map(|last| last.places(facts));
+                let places = self.parts().final_exchange.map(|last| last.tensor_specs(facts));
                 MessageSpec { extra: places.unwrap_or_default(), ..MessageSpec::default() }
             }
         }
@@ -375,12 +380,12 @@ impl<C: AveragingMethod> Method for Base<C> {
         lab: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let (view, all) = (facts.view, &*self.parameters);
-        let down = self.cut(view, Direction::Down);
+        let down = self.cut(view, RowPurpose::Down);
         if is_closing(facts.phase) || down.only_trained {
             return Ok(None);
         }
         let received = down.padded(all, &sent.parameters);
-        let whole = self.cut(view, Direction::Up).put(all, &received, &own.parameters)?;
+        let whole = self.cut(view, RowPurpose::Up).put(all, &received, &own.parameters)?;
         let (parts, model, task) = (self.parts(), &*self.model, view.task.index());
         let own = match parts.answer {
             Some(answer) => answer.client_predictor(model, task, sent, &whole, lab)?,

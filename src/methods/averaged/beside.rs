@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use candle_core::Var;
 
-use super::cut::Cut;
-use super::{Direction, Parameters, Rows};
+use super::cut::RowSelection;
+use super::{Parameters, RowPurpose, Rows};
 use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::methods::parts::SharedModel;
@@ -15,26 +15,26 @@ use crate::model::{ModelError, Parameter, ParameterSet, is_buffer};
 use crate::policy::{Aggregate, ModelFacts, PolicyError, TensorSpec, vector_places};
 
 /// The vectors of one direction of an exchange. Whatever a gradient moves has one; running statistics have none.
-pub(in crate::methods) struct Beside {
+pub(in crate::methods) struct ParameterVectors {
     all: Parameters,
-    cut: Cut,
+    cut: RowSelection,
     places: Vec<TensorSpec>,
 }
 
-impl Beside {
+impl ParameterVectors {
     /// Of a client with this view.
     pub fn of(
         shared: &SharedModel<'_>,
         model: &ModelFacts,
         view: &TaskView,
-        direction: Direction,
-    ) -> Beside {
+        direction: RowPurpose,
+    ) -> ParameterVectors {
         let (adaptation, query) = (shared.adaptation, shared.query(model, view, direction));
         let takes_part = |name: &str| !is_buffer(name) && adaptation.takes_part(&query, name);
         let all = adaptation.parameters(model).filter(takes_part);
         let cut = shared.cut(model, view, direction);
         let places = cut.places(&all, view, |_| true, |place, _, _| place);
-        Beside { all, cut, places }
+        ParameterVectors { all, cut, places }
     }
 
     /// The places of a set of this name.

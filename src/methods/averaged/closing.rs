@@ -1,12 +1,12 @@
 //! What a server knows as a round closes.
 
-use super::{Beside, Direction};
+use super::{ParameterVectors, RowPurpose};
 use crate::methods::parts::SharedModel;
 use crate::model::ParameterSet;
 use crate::policy::{Aggregate, ModelFacts, RoundContext, RunContext};
 
 /// A round that closes, for the server's own step after the mean.
-pub struct Closing<'a> {
+pub struct ClosedRound<'a> {
     /// The model's dimensions.
     pub model: &'a ModelFacts,
     /// Parameters that clients train.
@@ -21,10 +21,10 @@ pub struct Closing<'a> {
     pub lab: &'a RunContext,
 }
 
-impl Closing<'_> {
+impl ClosedRound<'_> {
     /// The vectors that clients of the round send.
-    pub(in crate::methods) fn beside(&self) -> Beside {
-        Beside::of(&self.shared, self.model, &self.round.period.view, Direction::Up)
+    pub(in crate::methods) fn beside(&self) -> ParameterVectors {
+        ParameterVectors::of(&self.shared, self.model, &self.round.period.view, RowPurpose::Up)
     }
 
     /// Moves the mean to `before + step (mean - before)`.

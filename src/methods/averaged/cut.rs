@@ -10,7 +10,7 @@ use crate::policy::{AveragingGroup, TensorSpec};
 
 /// What rows are wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum RowPurpose {
     /// To a client.
     Down,
     /// To the server.
@@ -23,7 +23,7 @@ pub enum Direction {
 
 /// The rows of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct RowSelection {
     pub head: Range<usize>,
     /// Of parameters by task.
     pub pool: Range<usize>,
@@ -31,10 +31,10 @@ pub struct Cut {
     pub only_trained: bool,
 }
 
-impl Cut {
+impl RowSelection {
     /// Head rows, and rows of parameters by task.
-    pub fn new(head: Range<usize>, pool: Range<usize>) -> Cut {
-        Cut { head, pool, only_trained: false }
+    pub fn new(head: Range<usize>, pool: Range<usize>) -> RowSelection {
+        RowSelection { head, pool, only_trained: false }
     }
 
     fn rows(&self, rows: Rows) -> Option<Range<usize>> {
@@ -156,7 +156,7 @@ mod tests {
         let all = Parameters::shared([("prompt.shared".to_owned(), vec![2, 2])])
             .by_task([("prompt.keys".to_owned(), vec![5, 3])])
             .head(HeadKind::Linear, 4, 2);
-        let cut = Cut::new(1..3, 2..4);
+        let cut = RowSelection::new(1..3, 2..4);
         let part = cut.take(&all, &whole, |_| true)?;
         let values = |set: &ParameterSet, name: &str| set.get(name).unwrap().values.to_vec();
         assert_eq!(values(&part, LinearHead::BIAS), [11.0, 12.0]);
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(padded.get("prompt.keys").unwrap().shape, [4, 3]);
         assert_eq!(values(&padded, "prompt.keys")[..7], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 26.0]);
         assert_eq!(cut.take(&all, &padded, |_| true)?, part);
-        assert!(Cut::new(0..4, 3..6).take(&all, &whole, |_| true).is_err());
+        assert!(RowSelection::new(0..4, 3..6).take(&all, &whole, |_| true).is_err());
         Ok(())
     }
 }

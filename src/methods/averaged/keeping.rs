@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::{Beside, Direction, Trained, sample_count};
+use super::{LocalTrainingResult, ParameterVectors, RowPurpose, sample_count};
 use crate::methods::parts::SharedModel;
 use crate::model::is_buffer;
 use crate::policy::{
@@ -65,7 +65,7 @@ impl Keeper {
         let mut places = vec![sample_count()];
         match self {
             Keeper::Client => {
-                let up = Beside::of(shared, facts.model, facts.view, Direction::Up);
+                let up = ParameterVectors::of(shared, facts.model, facts.view, RowPurpose::Up);
                 let summed = |place: TensorSpec| place.summed(StalenessRule::Refuse);
                 places.extend(up.places(vector).into_iter().map(summed));
             }
@@ -82,7 +82,7 @@ impl Keeper {
     /// None that a caller could cause.
     pub(in crate::methods) fn section(
         self,
-        trained: &Trained,
+        trained: &LocalTrainingResult,
         vector: &str,
     ) -> Result<Section, WireError> {
         let mut said = trained.sample_count()?;
@@ -94,7 +94,7 @@ impl Keeper {
     }
 
     /// What is held where the server has so many vectors beside the parameters, and so many are known of every client.
-    pub(in crate::methods) fn holdings(
+    pub(in crate::methods) fn memory_footprint(
         self,
         shared: &SharedModel<'_>,
         model: &ModelFacts,

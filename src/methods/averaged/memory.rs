@@ -7,7 +7,7 @@ use crate::wire::{Body, Saved, WireError};
 
 /// Something that is saved with the parameters. The format is the method's own: its digest is in the journal. Of a method
 /// whose clients are sent the previous model it may not be in the meta, nor among weights, prompts and heads.
-pub trait Memory: Saved + Default + Send + 'static {
+pub trait ServerState: Saved + Default + Send + 'static {
     /// Returns the parameters of the server in a body that holds them and the memory.
     ///
     /// # Errors
@@ -17,7 +17,7 @@ pub trait Memory: Saved + Default + Send + 'static {
     }
 
     /// A task is at hand; whether the server prepares anything for it now.
-    fn begins(&mut self, task: usize) -> bool {
+    fn is_new_task(&mut self, task: usize) -> bool {
         let _ = task;
         true
     }
@@ -28,15 +28,15 @@ pub trait Memory: Saved + Default + Send + 'static {
     }
 }
 
-impl Memory for () {}
+impl ServerState for () {}
 
 /// The last task that was begun, for methods whose server prepares rows as a task starts: a server that was loaded within
 /// a task has begun it before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Saved)]
-pub struct Begun(Option<TaskId>);
+pub struct LatestTask(Option<TaskId>);
 
-impl Memory for Begun {
-    fn begins(&mut self, task: usize) -> bool {
+impl ServerState for LatestTask {
+    fn is_new_task(&mut self, task: usize) -> bool {
         let task = TaskId(task as u16);
         self.0.replace(task) != Some(task)
     }

@@ -8,7 +8,7 @@ use crate::learning::{Classifier, LearningError, PackBatch, PackLogits, PackOutp
 use crate::model::Dropout;
 
 /// One step of a pack.
-pub struct Pass<'a> {
+pub struct TrainingStep<'a> {
     /// The classifier that trains.
     pub model: &'a Classifier,
     /// The samples of the members.
@@ -19,7 +19,7 @@ pub struct Pass<'a> {
     pub dropout: Option<Dropout>,
 }
 
-impl Pass<'_> {
+impl TrainingStep<'_> {
     /// A forward pass: features, and the cross-entropy of each member over the rows that train.
     ///
     /// # Errors
@@ -68,14 +68,14 @@ pub trait Objective {
     ///
     /// # Errors
     /// What the network reports.
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError>;
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError>;
 }
 
 /// The cross-entropy alone.
 pub struct CrossEntropy;
 
 impl Objective for CrossEntropy {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         Ok(pass.outputs()?.losses)
     }
 }

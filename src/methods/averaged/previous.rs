@@ -4,10 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Client, first_of};
+use super::{PackClient, first_of};
 use crate::learning::Teacher;
 use crate::methods::parts::ClientContext;
-use crate::model::{ParameterSet, TeacherNorms};
+use crate::model::{ParameterSet, TeacherBatchNormMode};
 use crate::policy::{
     Asset, AssetSpec, Message, PolicyError, parameter_sections, parameter_sketches, parameters_of,
 };
@@ -45,8 +45,8 @@ pub(in crate::methods) fn of(down: &Message) -> Result<Option<ParameterSet>, Wir
 /// An asset that holds something else, or that does not fit the backbone.
 pub(in crate::methods) fn teacher<S>(
     ClientContext { shared, lab, .. }: &ClientContext<'_>,
-    pack: &[Client<'_, S>],
-    (rows, norms): (Range<usize>, TeacherNorms),
+    pack: &[PackClient<'_, S>],
+    (rows, norms): (Range<usize>, TeacherBatchNormMode),
 ) -> Result<Option<Teacher>, PolicyError> {
     let first = first_of(pack)?;
     let settings = shared.adaptation.settings(&first.seat.view);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
-use super::base::Base;
-use super::{Client, Direction, Pass, Trained};
+use super::base::Averager;
+use super::{LocalTrainingResult, PackClient, RowPurpose, TrainingStep};
 use crate::data::{Batch, ClassOrder, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
 use crate::learning::losses::Linear;
 use crate::learning::optimiser::{clip_factor, global_norm};
@@ -64,7 +64,7 @@ pub struct Walked {
 }
 
 pub struct World<C: AveragingMethod> {
-    pub base: Base<C>,
+    pub base: Averager<C>,
     pub lab: RunContext,
     pub clients: Vec<Quadratic>,
     pub states: Vec<Body>,
@@ -94,7 +94,7 @@ impl<C: AveragingMethod> World<C> {
         let backbone = Backbone::Pixels(PixelShape { channels: 5, image: 1 });
         let curriculum = TaskSequence::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
         let lab = RunContext::new(backbone, dataset, curriculum);
-        let base = Base::new(method, &lab.facts(clients.len() as u32));
+        let base = Averager::new(method, &lab.facts(clients.len() as u32));
         let mut server = base.server(&lab, StreamKey::new(1, Domain::Init)).unwrap();
         let view = Arc::clone(&lab.curriculum.tasks[0]);
         server.begin_stage(&Stage::of(view, 1), &lab).unwrap();
@@ -139,7 +139,7 @@ impl<C: AveragingMethod> World<C> {
         &mut self,
         present: &[usize],
         steps: impl Fn(usize) -> Vec<Step>,
-        after: impl Fn(&World<C>, &mut Client<'_, C::State>, &mut Trained),
+        after: impl Fn(&World<C>, &mut PackClient<'_, C::State>, &mut LocalTrainingResult),
     ) -> Vec<Walked> {
         let view = self.view();
         let context = RoundContext {
@@ -174,16 +174,16 @@ impl<C: AveragingMethod> World<C> {
         seat: &Participant,
         sent: &Arc<Message>,
         steps: Vec<Step>,
-        after: &impl Fn(&World<C>, &mut Client<'_, C::State>, &mut Trained),
+        after: &impl Fn(&World<C>, &mut PackClient<'_, C::State>, &mut LocalTrainingResult),
     ) -> (Aggregate, Walked) {
         let id = seat.client.index();
         let shard: Shard = (0..self.clients[id].samples as u32).collect();
-        let mut member = Client {
+        let mut member = PackClient {
             seat,
             down: sent,
             received: self
                 .base
-                .cut(&seat.view, Direction::Down)
+                .cut(&seat.view, RowPurpose::Down)
                 .padded(&self.base.parameters, &sent.parameters),
             state: self.state(id),
             shard: &shard,
@@ -210,7 +210,12 @@ impl<C: AveragingMethod> World<C> {
         (Aggregate::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)
     }
 
-    fn walk(&self, member: &Client<'_, C::State>, id: usize, steps: &[Step]) -> (Trained, Walked) {
+    fn walk(
+        &self,
+        member: &PackClient<'_, C::State>,
+        id: usize,
+        steps: &[Step],
+    ) -> (LocalTrainingResult, Walked) {
         let parts = self.base.parts();
         let context = parts.context(self.facts(), &self.lab);
         let network = Classifier::trainable(&self.lab.backbone, &member.received, 0..1).unwrap();
@@ -229,7 +234,8 @@ impl<C: AveragingMethod> World<C> {
             let w = flat(&network.parameters().unwrap());
             let mut slope = self.clients[id].gradient(&w);
             slope.iter_mut().zip(noise).for_each(|(slope, noise)| *slope += noise);
-            let pass = Pass { model: &network, step: &batch, device: &Device::Cpu, dropout: None };
+            let pass =
+                TrainingStep { model: &network, step: &batch, device: &Device::Cpu, dropout: None };
             let mut loss = objective.losses(&pass).unwrap();
             for (_, variable) in network.variables() {
                 let own: Vec<f64> = slope.drain(..variable.elem_count()).collect();
@@ -246,7 +252,8 @@ impl<C: AveragingMethod> World<C> {
         let parameters = network.parameters().unwrap();
         let end = flat(&parameters);
         let samples = member.shard.len();
-        let trained = Trained { parameters, samples, rates, ..Trained::default() };
+        let trained =
+            LocalTrainingResult { parameters, samples, rates, ..LocalTrainingResult::default() };
         (trained, Walked { client: id, end, norms })
     }
 }

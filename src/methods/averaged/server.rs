@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::base::is_closing;
-use super::cut::Cut;
+use super::cut::RowSelection;
 use super::previous::{self, previous};
-use super::{Base, Closing, Direction, Memory};
+use super::{Averager, ClosedRound, RowPurpose, ServerState};
 use crate::methods::parts::{AveragingMethod, Parts, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
@@ -16,8 +16,8 @@ use crate::policy::{
 use crate::wire::{Body, Saved, WireError};
 
 /// Parameters and what the method remembers beside them.
-pub(super) struct BaseServer<C: AveragingMethod> {
-    base: Base<C>,
+pub(super) struct AveragingServer<C: AveragingMethod> {
+    base: Averager<C>,
     init: StreamKey,
     /// Theta, with all rows.
     theta: ParameterSet,
@@ -27,15 +27,15 @@ pub(super) struct BaseServer<C: AveragingMethod> {
     figures: Vec<(&'static str, f64)>,
 }
 
-impl<C: AveragingMethod> BaseServer<C> {
+impl<C: AveragingMethod> AveragingServer<C> {
     pub fn new(
-        base: Base<C>,
+        base: Averager<C>,
         lab: &RunContext,
         init: StreamKey,
-    ) -> Result<BaseServer<C>, PolicyError> {
+    ) -> Result<AveragingServer<C>, PolicyError> {
         let theta = base.parts().adaptation.initial(&base.model, lab, init)?;
         let (memory, figures) = (C::Memory::default(), Vec::new());
-        Ok(BaseServer { base, init, theta, memory, previous: None, figures })
+        Ok(AveragingServer { base, init, theta, memory, previous: None, figures })
     }
 
     /// Whether nothing has moved since the previous task: a server that was loaded within a task has begun it before.
@@ -51,13 +51,13 @@ impl<C: AveragingMethod> BaseServer<C> {
 
     fn down(
         &self,
-        cut: &Cut,
+        cut: &RowSelection,
         (round, seat): (&RoundContext, &Participant),
         lab: &RunContext,
     ) -> Result<Message, PolicyError> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let Parts { adaptation, download, previous_model, .. } = parts;
-        let query = parts.shared().query(model, &seat.view, Direction::Down);
+        let query = parts.shared().query(model, &seat.view, RowPurpose::Down);
         let travels = |name: &str| adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
         let closes = is_closing(round.phase);
@@ -80,7 +80,7 @@ impl<C: AveragingMethod> BaseServer<C> {
     }
 }
 
-impl<C: AveragingMethod> Server for BaseServer<C> {
+impl<C: AveragingMethod> Server for AveragingServer<C> {
     fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         let (parts, model, init) = (self.base.parts(), &*self.base.model, self.init);
         let task = period.task.index();
@@ -89,7 +89,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
             let init = init.task(u32::from(period.task.0));
             self.theta = parts.adaptation.initial(model, lab, init)?;
         }
-        if self.memory.begins(task) {
+        if self.memory.is_new_task(task) {
             let theta = std::mem::take(&mut self.theta);
             self.theta = parts.adaptation.begin_task(model, task, theta, init);
             let start = TaskStart { model, task, init };
@@ -105,12 +105,13 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         seats: &[Participant],
         lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        let mut sent: Vec<(Cut, Role, Arc<Message>)> = Vec::new();
+        let mut sent: Vec<(RowSelection, Role, Arc<Message>)> = Vec::new();
         let mut downs = Vec::with_capacity(seats.len());
         let personal = self.base.parts().download.is_personal();
         for seat in seats {
-            let cut = self.base.cut(&seat.view, Direction::Down);
-            let alike = |known: &Cut, role: Role| !personal && *known == cut && role == seat.role;
+            let cut = self.base.cut(&seat.view, RowPurpose::Down);
+            let alike =
+                |known: &RowSelection, role: Role| !personal && *known == cut && role == seat.role;
             let known = sent.iter().find(|(known, role, _)| alike(known, *role));
             let down = match known {
                 Some((_, _, down)) => Arc::clone(down),
@@ -136,7 +137,7 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let shared = parts.shared();
         if is_closing(round.phase) {
-            let closing = Closing { model, shared, before: &self.theta, folded, round, lab };
+            let closing = ClosedRound { model, shared, before: &self.theta, folded, round, lab };
             if let Some(last) = parts.final_exchange {
                 self.figures = last.aggregate(&mut self.memory, closing)?;
             }
@@ -144,14 +145,14 @@ impl<C: AveragingMethod> Server for BaseServer<C> {
         }
         let moved = folded.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
-        let closing = Closing { model, shared, before: &before, folded, round, lab };
+        let closing = ClosedRound { model, shared, before: &before, folded, round, lab };
         self.figures = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
     }
 
     fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
         if self.base.parts().sends_previous_model() {
-            let cut = self.base.cut(&period.view, Direction::Down);
+            let cut = self.base.cut(&period.view, RowPurpose::Down);
             let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
             self.previous = Some(previous(period.task, &left));
         }

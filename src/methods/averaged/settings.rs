@@ -10,16 +10,16 @@ use crate::scenario::reader::Choice;
 
 /// Weights of uploads in the mean, and head rows in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Averaging {
+pub struct AveragingConfig {
     /// Weight of a client in the mean.
-    pub weights: Weights,
+    pub weights: ClientWeighting,
     /// Head rows in messages.
     pub head: HeadForm,
 }
 
 /// Weight of a client in the mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Weights {
+pub enum ClientWeighting {
     /// In proportion to its samples of the task.
     #[default]
     BySamples,

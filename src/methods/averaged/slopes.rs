@@ -5,19 +5,19 @@ use std::ops::Range;
 use candle_core::Tensor;
 
 use super::beside::upon_variables;
-use super::{Objective, Pass};
+use super::{Objective, TrainingStep};
 use crate::learning::losses::{Linear, proximals};
 use crate::learning::{Classifier, LearningError};
 use crate::model::{ModelError, ParameterSet, Variables};
 
 /// `<w, s_m>` of every member over all that trains.
-pub(in crate::methods) struct Slopes {
+pub(in crate::methods) struct LinearPenalty {
     /// Of every variable; none where all slopes are zero.
     terms: Vec<Option<Linear>>,
     members: usize,
 }
 
-impl Slopes {
+impl LinearPenalty {
     /// Of members with these vectors, of the head those of `rows`.
     ///
     /// # Errors
@@ -26,14 +26,14 @@ impl Slopes {
         network: &Classifier,
         sets: &[ParameterSet],
         rows: &Range<usize>,
-    ) -> Result<Slopes, ModelError> {
+    ) -> Result<LinearPenalty, ModelError> {
         let each = upon_variables(network, sets, rows)?.into_iter().zip(network.variables());
         let term = |(slope, (_, variable)): (Vec<f32>, &(_, candle_core::Var))| {
             let moves = slope.iter().any(|value| *value != 0.0);
             moves.then(|| Linear::new(slope, variable)).transpose()
         };
         let terms = each.map(term).collect::<Result<_, _>>()?;
-        Ok(Slopes { terms, members: sets.len() })
+        Ok(LinearPenalty { terms, members: sets.len() })
     }
 
     /// With the terms added, `(members)`. Where there is none the losses come back as they are, so that they train to
@@ -51,20 +51,20 @@ impl Slopes {
 }
 
 /// The cross-entropy with these terms.
-impl Objective for Slopes {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for LinearPenalty {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         self.added(pass.outputs()?.losses, pass.model.variables())
     }
 }
 
 /// `alpha_m / 2 |w - a_m|^2` of every member over all that trains.
-pub(in crate::methods) struct Proximal {
+pub(in crate::methods) struct ProximalPenalty {
     alphas: Vec<f64>,
     /// `a_m`, of every variable.
     anchors: Vec<Vec<f32>>,
 }
 
-impl Proximal {
+impl ProximalPenalty {
     /// Of members with these strengths and anchors, of the head those of `rows`.
     ///
     /// # Errors
@@ -73,8 +73,8 @@ impl Proximal {
         network: &Classifier,
         (alphas, anchors): (Vec<f64>, &[ParameterSet]),
         rows: &Range<usize>,
-    ) -> Result<Proximal, ModelError> {
-        Ok(Proximal { alphas, anchors: upon_variables(network, anchors, rows)? })
+    ) -> Result<ProximalPenalty, ModelError> {
+        Ok(ProximalPenalty { alphas, anchors: upon_variables(network, anchors, rows)? })
     }
 
     /// With the terms added, `(members)`; the losses as they are where nothing pulls.

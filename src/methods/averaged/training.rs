@@ -9,7 +9,7 @@ use crate::wire::{Kind, NamedTensor, Section, WireError};
 use super::SAMPLES;
 
 /// One seat of a pack.
-pub struct Client<'a, S> {
+pub struct PackClient<'a, S> {
     pub seat: &'a Participant,
     /// What the server sent.
     pub down: &'a Message,
@@ -25,21 +25,21 @@ pub struct Client<'a, S> {
     pub missed: &'a [MissedTask],
 }
 
-impl<'a, S> Client<'a, S> {
+impl<'a, S> PackClient<'a, S> {
     /// The same over other samples, with no state of its own.
-    pub fn upon<'b>(&'b self, shard: &'b Shard) -> Client<'b, S>
+    pub fn with_shard<'b>(&'b self, shard: &'b Shard) -> PackClient<'b, S>
     where
         S: Default,
     {
         let (received, state) = (self.received.clone(), S::default());
-        let Client { seat, down, key, missed, .. } = *self;
-        Client { seat, down, received, state, shard, key, missed }
+        let PackClient { seat, down, key, missed, .. } = *self;
+        PackClient { seat, down, received, state, shard, key, missed }
     }
 }
 
 /// What a member has after its training.
 #[derive(Clone, Debug, Default)]
-pub struct Trained {
+pub struct LocalTrainingResult {
     /// Everything it received, with what trained as it is now.
     pub parameters: ParameterSet,
     /// How many samples it counts for.
@@ -53,7 +53,7 @@ pub struct Trained {
     pub metrics: Vec<(&'static str, f64)>,
 }
 
-impl Trained {
+impl LocalTrainingResult {
     /// How many samples it counts for, as an upload says it.
     ///
     /// # Errors
@@ -65,15 +65,15 @@ impl Trained {
 }
 
 /// One answer per member, in order; each fails alone.
-pub type Learnt = Vec<Result<Trained, PolicyError>>;
+pub type PackResult = Vec<Result<LocalTrainingResult, PolicyError>>;
 
 /// The first member of a pack, for what all its members have in common.
 ///
 /// # Errors
 /// Where the pack is empty.
 pub(in crate::methods) fn first_of<'p, 'c, S>(
-    pack: &'p [Client<'c, S>],
-) -> Result<&'p Client<'c, S>, PolicyError> {
+    pack: &'p [PackClient<'c, S>],
+) -> Result<&'p PackClient<'c, S>, PolicyError> {
     let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
     pack.first().ok_or_else(none)
 }
@@ -82,15 +82,17 @@ pub(in crate::methods) fn first_of<'p, 'c, S>(
 ///
 /// # Errors
 /// An empty pack, and the failure of its member.
-pub(in crate::methods) fn take_single(learnt: Learnt) -> Result<Trained, PolicyError> {
+pub(in crate::methods) fn take_single(
+    learnt: PackResult,
+) -> Result<LocalTrainingResult, PolicyError> {
     let none = || PolicyError::Unsupported("nobody was trained".to_owned());
     learnt.into_iter().next().ok_or_else(none)?
 }
 
 /// Trains the members of a pack one after another.
-pub fn one_by_one<'m, S>(
-    pack: &mut [Client<'m, S>],
-    learn: impl FnMut(&mut Client<'m, S>) -> Result<Trained, PolicyError>,
-) -> Learnt {
+pub fn train_sequentially<'m, S>(
+    pack: &mut [PackClient<'m, S>],
+    learn: impl FnMut(&mut PackClient<'m, S>) -> Result<LocalTrainingResult, PolicyError>,
+) -> PackResult {
     pack.iter_mut().map(learn).collect()
 }

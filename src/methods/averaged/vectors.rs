@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Memory, Reset, zeros_like};
+use super::{Reset, ServerState, zeros_like};
 use crate::model::ParameterSet;
 use crate::policy::ClientState;
 use crate::quantity::{ClientId, TaskId};
@@ -10,12 +10,12 @@ use crate::wire::Saved;
 
 /// Sets of vectors by name, and the task in which they were last at hand. A set that is not there is zero.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
-pub struct Vectors {
+pub struct VectorStore {
     task: Option<TaskId>,
     sets: BTreeMap<String, ParameterSet>,
 }
 
-impl Vectors {
+impl VectorStore {
     /// The set of a name.
     pub fn get(&self, name: &str) -> Option<&ParameterSet> {
         self.sets.get(name)
@@ -68,26 +68,26 @@ impl Vectors {
     }
 
     /// Those of one client among sets of all, by these names.
-    pub fn all_of_client(&self, names: &[&str], client: ClientId) -> Vectors {
+    pub fn all_of_client(&self, names: &[&str], client: ClientId) -> VectorStore {
         let set = |name: &&str| {
-            Some((name.to_string(), self.get(&Vectors::of_client(name, client))?.clone()))
+            Some((name.to_string(), self.get(&VectorStore::of_client(name, client))?.clone()))
         };
-        Vectors { task: self.task, sets: names.iter().filter_map(set).collect() }
+        VectorStore { task: self.task, sets: names.iter().filter_map(set).collect() }
     }
 }
 
-impl<N: Into<String>> FromIterator<(N, ParameterSet)> for Vectors {
-    fn from_iter<I: IntoIterator<Item = (N, ParameterSet)>>(sets: I) -> Vectors {
+impl<N: Into<String>> FromIterator<(N, ParameterSet)> for VectorStore {
+    fn from_iter<I: IntoIterator<Item = (N, ParameterSet)>>(sets: I) -> VectorStore {
         let sets = sets.into_iter().map(|(name, set)| (name.into(), set)).collect();
-        Vectors { task: None, sets }
+        VectorStore { task: None, sets }
     }
 }
 
-impl ClientState for Vectors {}
+impl ClientState for VectorStore {}
 
 /// A server that was loaded within a task has entered it before.
-impl Memory for Vectors {
-    fn begins(&mut self, task: usize) -> bool {
+impl ServerState for VectorStore {
+    fn is_new_task(&mut self, task: usize) -> bool {
         self.enter(TaskId(task as u16))
     }
 
@@ -111,23 +111,23 @@ mod tests {
     /// Bit for bit, by whomever it is kept, and apart from the server's parameters.
     #[test]
     fn vectors_are_saved_and_loaded_whole() {
-        let mut kept = Vectors::default();
+        let mut kept = VectorStore::default();
         assert!(kept.enter(TaskId(2)) && !kept.enter(TaskId(2)));
         kept.set("control", set(0.1));
-        kept.set(Vectors::of_client("control", ClientId(12)), set(-0.0));
-        kept.set(Vectors::of_client("control", ClientId(1)), set(3.0));
+        kept.set(VectorStore::of_client("control", ClientId(12)), set(-0.0));
+        kept.set(VectorStore::of_client("control", ClientId(1)), set(3.0));
         let saved = kept.save();
-        assert_eq!(Vectors::load(&saved).unwrap().save().digest(), saved.digest());
-        assert_eq!(Vectors::load(&saved).unwrap(), kept);
+        assert_eq!(VectorStore::load(&saved).unwrap().save().digest(), saved.digest());
+        assert_eq!(VectorStore::load(&saved).unwrap(), kept);
         assert_eq!(kept.kept_bytes(), 3 * 4 * 4);
-        assert_eq!(Vectors::of(&Body::default()).unwrap(), Vectors::default());
+        assert_eq!(VectorStore::of(&Body::default()).unwrap(), VectorStore::default());
 
         let mut body = Body::new(Vec::new(), parameter_sections(&set(7.0)));
         body.meta.extend(saved.meta);
         body.sections.extend(saved.sections);
-        let mut loaded = Vectors::load(&body).unwrap();
+        let mut loaded = VectorStore::load(&body).unwrap();
         assert_eq!((&loaded, parameters_of(&body).unwrap()), (&kept, set(7.0)));
-        assert!(!loaded.begins(2) && loaded.begins(3));
+        assert!(!loaded.is_new_task(2) && loaded.is_new_task(3));
         loaded.clear();
         assert!(loaded.get("control").is_none());
     }

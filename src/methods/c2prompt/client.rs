@@ -7,7 +7,7 @@ use super::moments::Gaussians;
 use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
-use crate::methods::powder::{ClientTaskDownload, Companion, Learner, Step};
+use crate::methods::powder::{ClientTaskDownload, Learner, Step, TrainingExtension};
 use crate::numerics::affinity::ClassHistogram;
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -56,7 +56,7 @@ impl C2Prompt {
     ) -> Vec<Result<ClientResult, Failure>> {
         let (learners, states): (Vec<Learner<'_>>, Vec<&Compensation>) =
             pack.iter().copied().unzip();
-        let mut company = match Company::new(self, &learners, &states, &lab.device) {
+        let mut company = match CompensationTraining::new(self, &learners, &states, &lab.device) {
             Ok(company) => company,
             Err(error) => return Failure::of_all(learners.len(), error),
         };
@@ -105,41 +105,41 @@ impl C2Prompt {
 }
 
 /// What goes along with training: compensation prompts in some steps, and histograms.
-struct Company<'a> {
+struct CompensationTraining<'a> {
     config: &'a C2PromptConfig,
     /// Where the coins of each member are tossed.
-    coins: Vec<Coins>,
+    coins: Vec<CompensationSchedule>,
     /// Of each member; empty where there are none.
     prompts: Vec<Tensor>,
     histograms: Vec<ClassHistogram>,
     /// Steps with compensation prompts, of each member.
-    compensated: Vec<Heard>,
+    compensated: Vec<LossMean>,
     /// Steps as they are, of each member.
-    plain: Vec<Heard>,
+    plain: Vec<LossMean>,
     /// Whether the step under way has such prompts.
     compensates: bool,
 }
 
 /// Steps of one kind, and the sum of their cross-entropies.
 #[derive(Clone, Copy, Debug, Default)]
-struct Heard {
+struct LossMean {
     steps: u64,
     sum: f64,
 }
 
-impl Heard {
+impl LossMean {
     fn mean(self) -> Option<f64> {
         (self.steps > 0).then(|| self.sum / self.steps as f64)
     }
 }
 
-impl<'a> Company<'a> {
+impl<'a> CompensationTraining<'a> {
     fn new(
         method: &'a C2Prompt,
         learners: &[Learner<'_>],
         states: &[&Compensation],
         device: &Device,
-    ) -> Result<Company<'a>, PolicyError> {
+    ) -> Result<CompensationTraining<'a>, PolicyError> {
         let config = &method.config;
         let kept: Vec<&Prompts> = match config.compensates() {
             true => states.iter().filter_map(|state| state.prompts()).collect(),
@@ -154,13 +154,16 @@ impl<'a> Company<'a> {
                 (config.powder.components as usize, method.powder.shape.blocks.len());
             ClassHistogram::new(components, classes, blocks, config.cpa_scores.counting())
         };
-        Ok(Company {
+        Ok(CompensationTraining {
             config,
-            coins: learners.iter().map(|l| Coins::new(config.probability, l.key)).collect(),
+            coins: learners
+                .iter()
+                .map(|l| CompensationSchedule::new(config.probability, l.key))
+                .collect(),
             prompts: kept.iter().map(tensor).collect::<Result<_, _>>()?,
             histograms: learners.iter().filter(|_| config.cpa).map(sums).collect(),
-            compensated: vec![Heard::default(); learners.len()],
-            plain: vec![Heard::default(); learners.len()],
+            compensated: vec![LossMean::default(); learners.len()],
+            plain: vec![LossMean::default(); learners.len()],
             compensates: false,
         })
     }
@@ -188,15 +191,15 @@ impl<'a> Company<'a> {
 
 /// Says which steps of a client's round have compensation prompts: a coin for every batch.
 #[derive(Clone, Copy, Debug)]
-struct Coins {
+struct CompensationSchedule {
     probability: f64,
     key: StreamKey,
 }
 
-impl Coins {
+impl CompensationSchedule {
     /// For what a client draws in a round.
-    fn new(probability: f64, key: StreamKey) -> Coins {
-        Coins { probability, key: key.domain(Domain::Method) }
+    fn new(probability: f64, key: StreamKey) -> CompensationSchedule {
+        CompensationSchedule { probability, key: key.domain(Domain::Method) }
     }
 
     /// Whether a step of the client, from 0, has them.
@@ -205,7 +208,7 @@ impl Coins {
     }
 }
 
-impl Companion for Company<'_> {
+impl TrainingExtension for CompensationTraining<'_> {
     fn tokens(&mut self, step: &Step<'_>) -> Result<Option<Tensor>, LearningError> {
         // Members of a pack toss alike: it has one, or coins fall on one side only.
         let mut tossed = self.coins.iter().zip(&step.batch.steps);
@@ -261,7 +264,7 @@ mod tests {
     use super::*;
 
     fn tosses(key: StreamKey) -> Vec<bool> {
-        (0..200).map(|step| Coins::new(0.5, key).compensated(step)).collect()
+        (0..200).map(|step| CompensationSchedule::new(0.5, key).compensated(step)).collect()
     }
 
     #[test]
@@ -274,8 +277,8 @@ mod tests {
 
     #[test]
     fn what_is_heard_is_a_mean_over_steps() {
-        assert_eq!(Heard { steps: 4, sum: 6.0 }.mean(), Some(1.5));
-        assert_eq!(Heard::default().mean(), None);
+        assert_eq!(LossMean { steps: 4, sum: 6.0 }.mean(), Some(1.5));
+        assert_eq!(LossMean::default().mean(), None);
     }
 
     /// Every client, round and batch has a coin of its own, and it is fair.
@@ -291,7 +294,9 @@ mod tests {
             assert!((70..130).contains(&agree), "{agree}");
         }
         let rare = |probability| {
-            (0..1000).filter(|step| Coins::new(probability, key).compensated(*step)).count()
+            (0..1000)
+                .filter(|step| CompensationSchedule::new(probability, key).compensated(*step))
+                .count()
         };
         assert_eq!((rare(0.0), rare(1.0)), (0, 1000));
         assert!((60..140).contains(&rare(0.1)));

@@ -11,11 +11,11 @@ const PROMPTS: &str = "compensation";
 /// Compensation prompts of a slot. Nothing outlives the slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compensation {
-    kept: Option<Kept>,
+    kept: Option<CompensationPrompts>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Kept {
+struct CompensationPrompts {
     task: TaskId,
     prompts: Prompts,
 }
@@ -41,7 +41,7 @@ impl Compensation {
 
     /// Keeps the prompts of a slot.
     pub fn keep(&mut self, task: TaskId, prompts: Prompts) {
-        self.kept = Some(Kept { task, prompts });
+        self.kept = Some(CompensationPrompts { task, prompts });
     }
 }
 
@@ -50,7 +50,7 @@ impl ClientState for Compensation {}
 impl Saved for Compensation {
     fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
-        let Some(Kept { task, prompts }) = &self.kept else {
+        let Some(CompensationPrompts { task, prompts }) = &self.kept else {
             meta.bool(false);
             return Body::new(meta.finish(), Vec::new());
         };
@@ -73,7 +73,9 @@ impl Saved for Compensation {
             WireError::Malformed("compensation prompts are no tokens of classes".to_owned())
         })?;
         let values = Arc::clone(tensor.as_f32()?);
-        Ok(Compensation { kept: Some(Kept { task, prompts: Prompts { shape, values } }) })
+        Ok(Compensation {
+            kept: Some(CompensationPrompts { task, prompts: Prompts { shape, values } }),
+        })
     }
 }
 

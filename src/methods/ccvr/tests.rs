@@ -7,7 +7,7 @@ use crate::golden::Golden;
 use crate::methods::Registry;
 use crate::methods::class_statistics::{ClassGaussian, ClassStatistics, Mixture};
 use crate::model::VitConfig;
-use crate::numerics::gaussian::{Diagonal, Full};
+use crate::numerics::gaussian::{DiagonalGaussian, FullGaussian};
 use crate::policy::{ModelFacts, WireForm};
 use crate::quantity::ClientId;
 use crate::scenario::MethodSection;
@@ -33,12 +33,12 @@ fn merged(said: &Said) -> ClassGaussian {
 }
 
 /// Mean, covariance and count of a full Gaussian.
-fn full(gaussian: ClassGaussian) -> Full {
+fn full(gaussian: ClassGaussian) -> FullGaussian {
     let ClassGaussian::Full(full) = gaussian else { panic!("not full") };
     full
 }
 
-fn diagonal(gaussian: ClassGaussian) -> Diagonal {
+fn diagonal(gaussian: ClassGaussian) -> DiagonalGaussian {
     let ClassGaussian::Diagonal(diagonal) = gaussian else { panic!("not diagonal") };
     diagonal
 }
@@ -60,12 +60,12 @@ fn golden_merged_classes() {
                 if own.len() < least {
                     continue;
                 }
-                let gaussian = ClassGaussian::Full(Full::fit(dim, &own));
+                let gaussian = ClassGaussian::Full(FullGaussian::fit(dim, &own));
                 let class = Arc::new(ClassStatistics { row: class as u32, gaussian });
                 all.update(&[(ClientId(client as u32), vec![class])], false);
             }
             let (_, class) = all.merged().iter().next().map(|(c, k)| (c, Arc::clone(k))).unwrap();
-            let Full { mean, covariance, .. } = full(class.gaussian.clone());
+            let FullGaussian { mean, covariance, .. } = full(class.gaussian.clone());
             means.extend(mean);
             covariances.extend(covariance);
         }
@@ -124,7 +124,7 @@ fn one_client_merges_to_itself_and_two_alike_to_nearly_the_same() {
 #[test]
 fn both_class_models_have_the_same_moments() {
     let cell = |count, mean: f64, variance: f64| {
-        let gaussian = Diagonal { count, mean: vec![mean], variance: vec![variance] };
+        let gaussian = DiagonalGaussian { count, mean: vec![mean], variance: vec![variance] };
         Arc::new(ClassStatistics { row: 0, gaussian: ClassGaussian::Diagonal(gaussian) })
     };
     let mut all = Prototypes::default();

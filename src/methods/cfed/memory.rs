@@ -1,17 +1,17 @@
 //! What the server of CFed keeps beside parameters: how many of its samples have been asked about.
 
-use crate::methods::averaged::Memory;
+use crate::methods::averaged::ServerState;
 use crate::wire::{Body, Kind, Saved, Saving, WireError};
 
 const ASKED: &str = "asked";
 
 /// Samples whose targets were made in all rounds so far: the cycle of models goes on from there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked(pub u64);
+pub struct TeacherCycle(pub u64);
 
-impl Memory for Asked {}
+impl ServerState for TeacherCycle {}
 
-impl Saved for Asked {
+impl Saved for TeacherCycle {
     fn save(&self) -> Body {
         let mut into = Saving::default();
         if self.0 > 0 {
@@ -20,12 +20,12 @@ impl Saved for Asked {
         into.finish()
     }
 
-    fn load(saved: &Body) -> Result<Asked, WireError> {
+    fn load(saved: &Body) -> Result<TeacherCycle, WireError> {
         if saved.of_kind(Kind::Settings).next().is_none() {
-            return Ok(Asked(0));
+            return Ok(TeacherCycle(0));
         }
         let halves = saved.tensor(Kind::Settings, ASKED)?.shaped(&[2])?.as_u32()?;
-        Ok(Asked(u64::from(halves[0]) | u64::from(halves[1]) << 32))
+        Ok(TeacherCycle(u64::from(halves[0]) | u64::from(halves[1]) << 32))
     }
 }
 
@@ -35,8 +35,8 @@ mod tests {
 
     #[test]
     fn a_cycle_goes_on_after_loading() {
-        for asked in [Asked(0), Asked(7), Asked((3 << 32) + 5)] {
-            assert_eq!(Asked::load(&asked.save()).unwrap(), asked);
+        for asked in [TeacherCycle(0), TeacherCycle(7), TeacherCycle((3 << 32) + 5)] {
+            assert_eq!(TeacherCycle::load(&asked.save()).unwrap(), asked);
         }
     }
 }

@@ -30,10 +30,13 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use self::distillation::{Student, ask, ask_in_turn, samples_of_nobody};
-pub use self::memory::Asked;
+pub use self::memory::TeacherCycle;
 use self::roles::RELEASE;
-pub use self::roles::{Division, Drawn, REVIEWER, Rounding};
-use super::averaged::{Client, Closing, Learnt, Requirement, Trained, one_by_one, previous};
+pub use self::roles::{Division, REVIEWER, RoleAssignment, Rounding};
+use super::averaged::{
+    ClosedRound, LocalTrainingResult, PackClient, PackResult, Requirement, previous,
+    train_sequentially,
+};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
@@ -106,8 +109,8 @@ impl Cfed {
     fn review(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, ()>,
-    ) -> Result<Trained, PolicyError> {
+        member: &PackClient<'_, ()>,
+    ) -> Result<LocalTrainingResult, PolicyError> {
         let ClientContext { model, shared, lab } = *context;
         let untaught = || PolicyError::Unsupported("a reviewer was sent no old model".to_owned());
         let old = previous::of(member.down)?.ok_or_else(untaught)?;
@@ -126,17 +129,23 @@ impl Cfed {
         let mut metrics = report.metrics();
         metrics.push(("reviewed", samples.len() as f64));
         let beside = ParameterSet::new();
-        Ok(Trained { parameters, samples: samples.len(), rates: report.rates, beside, metrics })
+        Ok(LocalTrainingResult {
+            parameters,
+            samples: samples.len(),
+            rates: report.rates,
+            beside,
+            metrics,
+        })
     }
 
     /// Distils all models of a round on the server's shard, one per sample in turn.
     fn distil(
         &self,
-        asked: &mut Asked,
-        closing: &Closing<'_>,
+        asked: &mut TeacherCycle,
+        closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let Closing { model, shared, before, folded, round, lab } = closing;
+        let ClosedRound { model, shared, before, folded, round, lab } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
         let samples = samples_of_nobody(lab)?.of_server().ok_or_else(none)?;
         let view = &round.period.view;
@@ -162,9 +171,9 @@ impl Cfed {
 
 impl AveragingMethod for Cfed {
     type State = ();
-    type Memory = Asked;
+    type Memory = TeacherCycle;
 
-    fn parts(&self) -> Parts<'_, (), Asked> {
+    fn parts(&self) -> Parts<'_, (), TeacherCycle> {
         let of_reviewers = PreviousModel { role: Some(REVIEWER), ..PreviousModel::default() };
         Parts {
             trains: TrainedRows::Carried,
@@ -184,10 +193,10 @@ impl LocalUpdate<()> for Cfed {
     fn client_update(
         &self,
         training: &LocalTraining<'_, ()>,
-        pack: &mut [Client<'_, ()>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, ()>],
+    ) -> Result<PackResult, PolicyError> {
         match pack.first().is_some_and(|member| member.seat.role == REVIEWER) {
-            true => Ok(one_by_one(pack, |member| self.review(&training.context, member))),
+            true => Ok(train_sequentially(pack, |member| self.review(&training.context, member))),
             false => training.train(pack),
         }
     }
@@ -205,7 +214,7 @@ impl LocalUpdate<()> for Cfed {
         self.reviews().then(|| requirements::auxiliary(self.sends_shards())).into_iter().collect()
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         let why = "the old model that is reviewed is of one task";
         if self.reviews() {
             Restriction::against(&[Capability::MixedTasks], why)
@@ -216,12 +225,12 @@ impl LocalUpdate<()> for Cfed {
 }
 
 /// Shards of auxiliary samples, for reviewers that are sent theirs.
-impl DownloadExtras<Asked> for Cfed {
+impl DownloadExtras<TeacherCycle> for Cfed {
     fn is_personal(&self) -> bool {
         true
     }
 
-    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
+    fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let known = facts.model.auxiliary.filter(|_| facts.role == REVIEWER);
         let sketch = known.and_then(|known| Some((known.samples, known.image?)));
         let sketch = sketch.map(|(samples, [channels, rows, columns])| {
@@ -235,7 +244,7 @@ impl DownloadExtras<Asked> for Cfed {
 
     fn assets(
         &self,
-        _memory: &Asked,
+        _memory: &TeacherCycle,
         seat: &Participant,
         lab: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
@@ -254,11 +263,11 @@ impl DownloadExtras<Asked> for Cfed {
     }
 }
 
-impl ServerUpdate<Asked> for Cfed {
+impl ServerUpdate<TeacherCycle> for Cfed {
     fn server_update(
         &self,
-        memory: &mut Asked,
-        closing: Closing<'_>,
+        memory: &mut TeacherCycle,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         match self.server_distils {

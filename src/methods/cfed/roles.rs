@@ -36,7 +36,7 @@ impl Rounding {
 
 /// Draw of reviewers: independent of learners, or apart from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Drawn {
+pub enum RoleAssignment {
     /// Reviewers are drawn whoever learns: a client may do both, and then counts twice.
     Independently,
     /// Reviewers are drawn among those who do not learn.
@@ -54,8 +54,8 @@ pub struct Division {
     #[key(default = 0.4, at_least = 0.0, at_most = 1.0, source = RELEASE)]
     pub reviewers: f64,
     /// Draw of reviewers, independent of learners or apart from them.
-    #[key(default = Drawn::Independently, source = RELEASE)]
-    pub drawn: Drawn,
+    #[key(default = RoleAssignment::Independently, source = RELEASE)]
+    pub drawn: RoleAssignment,
     /// Rounding of these fractions to numbers of clients.
     #[key(default = Rounding::Down, source = RELEASE)]
     pub rounding: Rounding,
@@ -67,7 +67,7 @@ impl Roles for Division {
     }
 
     /// Learners, then reviewers, of a round's cohort. In the first task all learn; somebody always does something.
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let all = one_participant_per_client(&round.period, cohort);
         if round.period.task.0 == 0 {
             return all;
@@ -89,7 +89,7 @@ impl Roles for Division {
 
 impl Division {
     fn check(&self, table: &mut TableReader<'_>) {
-        if self.drawn == Drawn::Apart && self.learners + self.reviewers > 1.0 + 1e-9 {
+        if self.drawn == RoleAssignment::Apart && self.learners + self.reviewers > 1.0 + 1e-9 {
             let message = "more clients would learn and review than there are";
             let help = "let both shares add up to one, or set `drawn = \"independently\"`";
             table.reject("reviewers", message, "too many", help);
@@ -105,14 +105,14 @@ impl Division {
     ) -> (Vec<usize>, Vec<usize>) {
         let key = round.key(Domain::Method);
         match self.drawn {
-            Drawn::Independently => {
+            RoleAssignment::Independently => {
                 let draw = |step, count: usize| {
                     let drawn = choose(&mut key.step(step).rng(), clients as u64, count as u64);
                     drawn.into_iter().map(|place| place as usize).collect()
                 };
                 (draw(0, learners), draw(1, reviewers))
             }
-            Drawn::Apart => {
+            RoleAssignment::Apart => {
                 let mut order: Vec<usize> = (0..clients).collect();
                 shuffle(&mut key.step(2).rng(), &mut order);
                 let mut second = order.split_off(learners);
@@ -165,12 +165,12 @@ mod tests {
     #[test]
     fn roles_are_dealt_evenly() {
         let cohort: Vec<ClientId> = (10..20).map(ClientId).collect();
-        for drawn in [Drawn::Independently, Drawn::Apart] {
+        for drawn in [RoleAssignment::Independently, RoleAssignment::Apart] {
             let (learners, reviewers, rounding) = (0.6, 0.4, Rounding::Down);
             let division = Division { learners, reviewers, rounding, drawn };
             let (mut reviews, mut twice) = ([0; 10], 0);
             for round in 0..2_000 {
-                let seats = division.seats(&context(1, round), &cohort);
+                let seats = division.participants(&context(1, round), &cohort);
                 let (review, learn): (Vec<&Participant>, Vec<&Participant>) =
                     seats.iter().partition(|seat| seat.role == REVIEWER);
                 assert_eq!((learn.len(), review.len()), (6, 4));
@@ -184,11 +184,11 @@ mod tests {
             assert!(reviews.iter().all(|count| (690..910).contains(count)), "{reviews:?}");
             let both = twice as f64 / 2_000.0;
             match drawn {
-                Drawn::Independently => assert!((both - 2.4).abs() < 0.15, "{both}"),
-                Drawn::Apart => assert_eq!(twice, 0),
+                RoleAssignment::Independently => assert!((both - 2.4).abs() < 0.15, "{both}"),
+                RoleAssignment::Apart => assert_eq!(twice, 0),
             }
-            assert_eq!(division.seats(&context(0, 3), &cohort).len(), 10);
-            assert_eq!(division.seats(&context(1, 3), &cohort[..1]).len(), 1);
+            assert_eq!(division.participants(&context(0, 3), &cohort).len(), 10);
+            assert_eq!(division.participants(&context(1, 3), &cohort[..1]).len(), 1);
         }
     }
 }

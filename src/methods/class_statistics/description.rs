@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{ClassGaussian, ClassMean, ClassStatistics, CovarianceForm, messages};
 use crate::learning::Classifier;
-use crate::methods::averaged::{Client, Trained, sample_count};
+use crate::methods::averaged::{LocalTrainingResult, PackClient, sample_count};
 use crate::methods::parts::{ClientContext, UploadExtras};
-use crate::numerics::gaussian::Diagonal;
+use crate::numerics::gaussian::DiagonalGaussian;
 use crate::numerics::streams::Domain;
 use crate::policy::{
     ExchangeFacts, Message, ModelFacts, PolicyError, RunContext, TensorSpec, UploadSize,
@@ -33,7 +33,7 @@ pub trait DescribesClasses {
 }
 
 impl<M: DescribesClasses> UploadExtras<()> for M {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
         places.extend(self.descriptions().places(facts, self.feature_width(facts.model)));
         places
@@ -42,8 +42,8 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
     fn sections(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, ()>,
-        trained: &Trained,
+        member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let mut sections = vec![trained.sample_count()?];
         sections.extend(self.descriptions().section(member, trained, context.lab)?);
@@ -131,8 +131,8 @@ impl Descriptions {
     /// As [`features_by_class`].
     fn section<S>(
         self,
-        member: &Client<'_, S>,
-        trained: &Trained,
+        member: &PackClient<'_, S>,
+        trained: &LocalTrainingResult,
         lab: &RunContext,
     ) -> Result<Option<Section>, PolicyError> {
         if !self.used {
@@ -164,8 +164,8 @@ pub struct ClassFeatures {
 impl ClassFeatures {
     /// Of at least one feature.
     fn mean(&self) -> ClassMean {
-        let Diagonal { count, mean, .. } =
-            Diagonal::fit(self.features[0].len(), self.features.iter());
+        let DiagonalGaussian { count, mean, .. } =
+            DiagonalGaussian::fit(self.features[0].len(), self.features.iter());
         ClassMean { row: self.row, count, mean }
     }
 }
@@ -176,8 +176,8 @@ impl ClassFeatures {
 /// # Errors
 /// When the parameters do not fit the backbone, or a sample cannot be read.
 pub fn features_by_class<S>(
-    member: &Client<'_, S>,
-    trained: &Trained,
+    member: &PackClient<'_, S>,
+    trained: &LocalTrainingResult,
     lab: &RunContext,
 ) -> Result<Vec<ClassFeatures>, PolicyError> {
     let rows = &member.seat.view.rows;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{ClassMean, flagged, flags};
 use crate::data::TaskView;
 use crate::learning::losses::ClassPrototypes;
-use crate::methods::averaged::Memory;
+use crate::methods::averaged::ServerState;
 use crate::policy::{Aggregate, Message, TensorSpec};
 use crate::wire::{
     Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,
@@ -124,7 +124,7 @@ impl Saved for MeanPrototypes {
     }
 }
 
-impl Memory for MeanPrototypes {}
+impl ServerState for MeanPrototypes {}
 
 #[cfg(test)]
 mod tests;

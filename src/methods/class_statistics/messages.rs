@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ClassGaussian, ClassStatistics, CovarianceForm, mixture};
-use crate::numerics::gaussian::{Diagonal, Full};
+use crate::numerics::gaussian::{DiagonalGaussian, FullGaussian};
 use crate::policy::{ClassCounts, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
@@ -61,7 +61,7 @@ pub fn section(classes: &[Arc<ClassStatistics>]) -> Option<Section> {
     let narrow = |values: &[f64], to: &mut Vec<f32>| to.extend(values.iter().map(|v| *v as f32));
     for class in classes {
         match &class.gaussian {
-            ClassGaussian::Diagonal(Diagonal { count, mean, variance }) => {
+            ClassGaussian::Diagonal(DiagonalGaussian { count, mean, variance }) => {
                 counts.push(*count as u32);
                 narrow(mean, &mut means);
                 narrow(variance, &mut spreads);
@@ -127,12 +127,12 @@ pub fn read<'t>(
         let (count, mean) = (u64::from(counts[at]), widen(means, at, dim));
         let around = widen(spreads, at, spread);
         let gaussian = if full {
-            let full = Full::from_packed(count, mean, &around);
+            let full = FullGaussian::from_packed(count, mean, &around);
             ClassGaussian::Full(full.ok_or_else(|| {
                 WireError::Malformed("a packed covariance has another length".into())
             })?)
         } else {
-            ClassGaussian::Diagonal(Diagonal { count, mean, variance: around })
+            ClassGaussian::Diagonal(DiagonalGaussian { count, mean, variance: around })
         };
         Ok(Arc::new(ClassStatistics { row: *row, gaussian }))
     };

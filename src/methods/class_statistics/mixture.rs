@@ -103,14 +103,14 @@ mod tests {
     use super::*;
     use crate::golden::Golden;
     use crate::methods::class_statistics::{ClassGaussian, ClassStatistics};
-    use crate::numerics::gaussian::Diagonal;
+    use crate::numerics::gaussian::DiagonalGaussian;
     use crate::numerics::streams::{Domain, StreamKey};
 
     type Arrived = Vec<(ClientId, Vec<Arc<ClassStatistics>>)>;
 
     fn cell(row: u32, count: u64, mean: &[f64], variance: &[f64]) -> Arc<ClassStatistics> {
         let (mean, variance) = (mean.to_vec(), variance.to_vec());
-        let gaussian = ClassGaussian::Diagonal(Diagonal { count, mean, variance });
+        let gaussian = ClassGaussian::Diagonal(DiagonalGaussian { count, mean, variance });
         Arc::new(ClassStatistics { row, gaussian })
     }
 

@@ -23,7 +23,7 @@ pub use description::{DescribesClasses, Descriptions, Spread};
 pub use mean_prototypes::MeanPrototypes;
 pub use means::ClassMean;
 pub use mixture::Mixture;
-pub use prototypes::{Cells, KeptFor, Prototypes};
+pub use prototypes::{Cells, GaussianLifetime, Prototypes};
 pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
 
 pub(super) use flags::{flag_bytes, flagged, flags};
@@ -31,7 +31,7 @@ pub(super) use messages::{described, fields};
 
 use clap::ValueEnum;
 
-use crate::numerics::gaussian::{Diagonal, Full, GaussianError, Sampler};
+use crate::numerics::gaussian::{DiagonalGaussian, FullGaussian, GaussianError, Sampler};
 use crate::scenario::reader::Choice;
 
 /// What the Gaussian of a class remembers of its features.
@@ -56,9 +56,9 @@ pub struct ClassStatistics {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClassGaussian {
     /// Independent dimensions.
-    Diagonal(Diagonal),
+    Diagonal(DiagonalGaussian),
     /// Any covariance.
-    Full(Full),
+    Full(FullGaussian),
 }
 
 impl ClassGaussian {
@@ -66,9 +66,9 @@ impl ClassGaussian {
     pub fn fit(form: CovarianceForm, dim: usize, features: &[Vec<f32>]) -> ClassGaussian {
         match form {
             CovarianceForm::Diagonal => {
-                ClassGaussian::Diagonal(Diagonal::fit(dim, features.iter()))
+                ClassGaussian::Diagonal(DiagonalGaussian::fit(dim, features.iter()))
             }
-            CovarianceForm::Full => ClassGaussian::Full(Full::fit(dim, features)),
+            CovarianceForm::Full => ClassGaussian::Full(FullGaussian::fit(dim, features)),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::{ClassStatistics, messages};
-use crate::methods::averaged::Memory;
+use crate::methods::averaged::ServerState;
 use crate::policy::Aggregate;
 use crate::quantity::ClientId;
 use crate::scenario::reader::Choice;
@@ -19,7 +19,7 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, Saved, WireError};
 /// throws away all Gaussians of the task in every round and draws no such class. With full participation there is none, and
 /// `round` and `cohort` are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum KeptFor {
+pub enum GaussianLifetime {
     /// Until anybody describes the class anew.
     Round,
     /// Until the same client describes the class anew.
@@ -60,7 +60,7 @@ impl Prototypes {
     pub fn take(
         &mut self,
         folded: &Aggregate,
-        kept: KeptFor,
+        kept: GaussianLifetime,
         task: Range<usize>,
     ) -> Result<(), WireError> {
         let said = folded
@@ -68,10 +68,10 @@ impl Prototypes {
             .iter()
             .map(|upload| Ok((upload.meta.seat.client, messages::said(&upload.update)?)))
             .collect::<Result<Vec<_>, WireError>>()?;
-        if kept == KeptFor::Cohort {
+        if kept == GaussianLifetime::Cohort {
             self.cells.retain(|row, _| !task.contains(&(*row as usize)));
         }
-        self.update(&said, kept == KeptFor::Round);
+        self.update(&said, kept == GaussianLifetime::Round);
         Ok(())
     }
 
@@ -145,4 +145,4 @@ impl Saved for Prototypes {
     }
 }
 
-impl Memory for Prototypes {}
+impl ServerState for Prototypes {}

@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::methods::class_statistics::{ClassGaussian, ClassStatistics};
-    use crate::numerics::gaussian::Diagonal;
+    use crate::numerics::gaussian::DiagonalGaussian;
     use crate::numerics::streams::Domain;
     use crate::quantity::{ClientId, TaskId};
 
@@ -222,7 +222,8 @@ mod tests {
     /// A Gaussian of hardly any width per class, each on a client of its own.
     fn points() -> Prototypes {
         let cell = |(row, mean): (usize, &[f64; 3])| {
-            let gaussian = Diagonal { count: 2, mean: mean.to_vec(), variance: vec![0.0; 3] };
+            let gaussian =
+                DiagonalGaussian { count: 2, mean: mean.to_vec(), variance: vec![0.0; 3] };
             let gaussian = ClassGaussian::Diagonal(gaussian);
             let class = Arc::new(ClassStatistics { row: row as u32, gaussian });
             (ClientId(row as u32), vec![class])

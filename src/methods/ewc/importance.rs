@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::methods::HeadForm;
-use crate::methods::averaged::{Memory, Parameters, Rows};
+use crate::methods::averaged::{Parameters, Rows, ServerState};
 use crate::model::{HeadKind, Parameter, ParameterSet, is_buffer};
 use crate::policy::{
     Aggregate, Asset, AssetSpec, Message, PolicyError, Stage, StalenessRule, TensorSpec,
@@ -209,7 +209,7 @@ impl Saved for Importance {
     }
 }
 
-impl Memory for Importance {}
+impl ServerState for Importance {}
 
 #[cfg(test)]
 mod tests {

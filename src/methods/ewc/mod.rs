@@ -29,9 +29,9 @@ use clap::ValueEnum;
 pub use self::importance::Importance;
 use self::importance::{fisher_places, fisher_section, fisher_sketch};
 pub use self::own::OwnImportance;
-use self::penalty::Anchored;
+use self::penalty::EwcObjective;
 use super::averaged::{
-    Client, Closing, Learnt, Objective, Requirement, SAMPLES, previous, sample_count,
+    ClosedRound, Objective, PackClient, PackResult, Requirement, SAMPLES, previous, sample_count,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -105,7 +105,7 @@ impl Ewc {
     /// What holds a member in this task: an earlier model and its Fisher.
     fn anchor_of(
         &self,
-        member: &Client<'_, OwnImportance>,
+        member: &PackClient<'_, OwnImportance>,
     ) -> Result<Option<(ParameterSet, ParameterSet)>, PolicyError> {
         if member.seat.view.rows.start == 0 {
             return Ok(None);
@@ -138,7 +138,7 @@ impl AveragingMethod for Ewc {
 }
 
 impl DownloadExtras<Importance> for Ewc {
-    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
+    fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let parameters = self.fedavg.parameters(facts.model);
         fisher_sketch(&parameters, self.fedavg.head, facts.view).into_iter().collect()
     }
@@ -166,7 +166,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         }
     }
 
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let rows = self.fedavg.head.down_rows(facts.view, facts.model.classes);
         let count = sample_count().summed(StalenessRule::Refuse);
         [count]
@@ -178,7 +178,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
     fn report(
         &self,
         context: &ClientContext<'_>,
-        member: &mut Client<'_, OwnImportance>,
+        member: &mut PackClient<'_, OwnImportance>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError> {
         let ClientContext { model, shared, lab } = *context;
         let view = &member.seat.view;
@@ -195,7 +195,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
     fn aggregate(
         &self,
         memory: &mut Importance,
-        Closing { before, folded, .. }: Closing<'_>,
+        ClosedRound { before, folded, .. }: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
         let terms = folded.sum(SAMPLES)?.iter().sum();
         memory.add(&folded, before, (terms, self.decay, self.clip()))?;
@@ -220,8 +220,8 @@ impl LocalUpdate<OwnImportance> for Ewc {
     fn client_update(
         &self,
         training: &LocalTraining<'_, OwnImportance>,
-        pack: &mut [Client<'_, OwnImportance>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, OwnImportance>],
+    ) -> Result<PackResult, PolicyError> {
         let learnt = training.train(pack)?;
         if self.at_server() {
             return Ok(learnt);
@@ -240,14 +240,14 @@ impl LocalUpdate<OwnImportance> for Ewc {
     fn objective(
         &self,
         _context: &ClientContext<'_>,
-        pack: &[Client<'_, OwnImportance>],
+        pack: &[PackClient<'_, OwnImportance>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let anchors = match self.lambda > 0.0 {
             true => pack.iter().map(|member| self.anchor_of(member)).collect::<Result<_, _>>()?,
             false => Vec::new(),
         };
-        Ok(Box::new(Anchored::new(network, anchors, self.strength())))
+        Ok(Box::new(EwcObjective::new(network, anchors, self.strength())))
     }
 
     fn requirements(&self) -> Vec<Requirement> {

@@ -4,11 +4,11 @@ use candle_core::{Tensor, Var};
 
 use crate::learning::losses::anchored;
 use crate::learning::{Classifier, LearningError};
-use crate::methods::averaged::{Objective, Pass};
+use crate::methods::averaged::{Objective, TrainingStep};
 use crate::model::ParameterSet;
 
 /// Of every member, what holds each variable; nothing where nothing does.
-pub(super) struct Anchored {
+pub(super) struct EwcObjective {
     held: Vec<Option<Vec<Held>>>,
     strength: f64,
 }
@@ -19,13 +19,13 @@ struct Held {
     importance: Vec<f32>,
 }
 
-impl Anchored {
+impl EwcObjective {
     /// From earlier models of the members and their Fishers. Rows that an earlier model did not have matter to nobody.
     pub fn new(
         network: &Classifier,
         anchors: Vec<Option<(ParameterSet, ParameterSet)>>,
         strength: f64,
-    ) -> Anchored {
+    ) -> EwcObjective {
         let numbers = |set: &ParameterSet, name: &str| -> Vec<f32> {
             let known = set.get(name).map(|known| &known.values[..]).unwrap_or_default();
             let place = network.place_of(name).unwrap_or_default();
@@ -38,7 +38,7 @@ impl Anchored {
             });
             held.collect()
         };
-        Anchored { held: anchors.into_iter().map(|anchor| anchor.map(of)).collect(), strength }
+        EwcObjective { held: anchors.into_iter().map(|anchor| anchor.map(of)).collect(), strength }
     }
 
     /// The penalty of a member of so many.
@@ -63,8 +63,8 @@ impl Anchored {
     }
 }
 
-impl Objective for Anchored {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for EwcObjective {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let losses = pass.outputs()?.losses;
         if self.held.iter().all(Option::is_none) {
             return Ok(losses);

@@ -7,12 +7,12 @@ use candle_core::{Device, Tensor};
 use super::{C2l, C2lForm, FedCPrompt, contrast};
 use crate::learning::prompting::ComponentPart;
 use crate::learning::{Classifier, LearningError, Prompting};
-use crate::methods::averaged::{Client, Objective, Pass};
+use crate::methods::averaged::{Objective, PackClient, TrainingStep};
 use crate::model::ParameterSet;
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 
 /// Compares features.
-pub(super) struct OfFeatures {
+pub(super) struct FeatureContrast {
     /// What the members received.
     global: Classifier,
     /// The same without the components of the task; none in the first task.
@@ -20,13 +20,13 @@ pub(super) struct OfFeatures {
     c2l: C2l,
 }
 
-impl OfFeatures {
+impl FeatureContrast {
     pub fn new(
         method: &FedCPrompt,
         model: &ModelFacts,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         lab: &RunContext,
-    ) -> Result<OfFeatures, PolicyError> {
+    ) -> Result<FeatureContrast, PolicyError> {
         let task = task_of(pack);
         let own = method.coda.own_rows(model, task);
         // Frozen: no component trains.
@@ -36,12 +36,12 @@ impl OfFeatures {
             Classifier::pack_with(&lab.backbone, received, 0..1, Some(prompting))
         };
         let previous = (task > 0).then(|| frozen(own.start)).transpose()?;
-        Ok(OfFeatures { global: frozen(own.end)?, previous, c2l: method.c2l })
+        Ok(FeatureContrast { global: frozen(own.end)?, previous, c2l: method.c2l })
     }
 }
 
-impl Objective for OfFeatures {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for FeatureContrast {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (outputs, step) = (pass.outputs()?, pass.step);
         let features = &outputs.features;
         let frozen = |model: &Classifier| model.pack_features(step, pass.device);
@@ -69,7 +69,7 @@ impl Objective for OfFeatures {
 }
 
 /// Compares the components of the task with what was received and with those of earlier tasks.
-pub(super) struct OfPrompts {
+pub(super) struct PromptContrast {
     /// By member.
     global: Vec<Tensor>,
     /// By earlier task and member.
@@ -77,25 +77,25 @@ pub(super) struct OfPrompts {
     c2l: C2l,
 }
 
-impl OfPrompts {
+impl PromptContrast {
     pub fn new(
         method: &FedCPrompt,
         model: &ModelFacts,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         lab: &RunContext,
-    ) -> Result<OfPrompts, PolicyError> {
+    ) -> Result<PromptContrast, PolicyError> {
         let of = |task: usize| -> Result<Vec<Tensor>, PolicyError> {
             let sets = pack.iter().map(|member| &member.received);
             sets.map(|set| components(method, model, task, set, &lab.device)).collect()
         };
         let task = task_of(pack);
         let earlier = (0..task).map(of).collect::<Result<_, _>>()?;
-        Ok(OfPrompts { global: of(task)?, earlier, c2l: method.c2l })
+        Ok(PromptContrast { global: of(task)?, earlier, c2l: method.c2l })
     }
 }
 
-impl Objective for OfPrompts {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for PromptContrast {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let outputs = pass.outputs()?;
         let components: Vec<&Tensor> = (pass.model.variables().iter())
             .filter(|(name, _)| name.ends_with(".component"))
@@ -121,7 +121,7 @@ impl Objective for OfPrompts {
 }
 
 /// The task of a pack, from 0.
-fn task_of(pack: &[Client<'_, ()>]) -> usize {
+fn task_of(pack: &[PackClient<'_, ()>]) -> usize {
     pack.first().map_or(0, |member| member.seat.view.task.index())
 }
 

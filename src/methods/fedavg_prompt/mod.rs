@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 
 use super::HeadForm;
-use super::averaged::{Averaging, Memory, Parameters, Requirement, Weights};
+use super::averaged::{AveragingConfig, ClientWeighting, Parameters, Requirement, ServerState};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
@@ -51,8 +51,8 @@ pub struct FedAvgPrompt {
     #[key(default = QueryView::Clean, source = "augmented in HePCo's code, which pays for it")]
     pub query: QueryView,
     /// Weight of a client in the mean.
-    #[key(default = Weights::Uniform, source = "HePCo")]
-    pub weights: Weights,
+    #[key(default = ClientWeighting::Uniform, source = "HePCo")]
+    pub weights: ClientWeighting,
     /// Head rows in messages.
     #[key(default = HeadForm::Fixed, source = "HePCo")]
     pub head: HeadForm,
@@ -110,8 +110,8 @@ impl Adaptation for FedAvgPrompt {
 
 impl FedAvgPrompt {
     /// Returns the parts of FedAvg upon pools of prompts.
-    pub fn base<S: ClientState, M: Memory>(&self) -> Parts<'_, S, M> {
-        Parts::fedavg(self, Averaging { weights: self.weights, head: self.head })
+    pub fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
+        Parts::fedavg(self, AveragingConfig { weights: self.weights, head: self.head })
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::golden::Golden;
 use crate::learning::{OptimiserConfig, TrainingPlan};
 use crate::methods::averaged::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
-use crate::methods::averaged::{Client, Keeper, Reset, Trained, renew};
+use crate::methods::averaged::{Keeper, LocalTrainingResult, PackClient, Reset, renew};
 use crate::methods::fedavg::Train;
 use crate::methods::scaffold::tests::{golden_clients, golden_cohorts, golden_steps};
 use crate::quantity::ClientId;
@@ -15,7 +15,11 @@ fn feddc(change: impl Fn(&mut FedDc)) -> FedDc {
     method
 }
 
-fn after(world: &World<FedDc>, member: &mut Client<'_, Vectors>, trained: &mut Trained) {
+fn after(
+    world: &World<FedDc>,
+    member: &mut PackClient<'_, VectorStore>,
+    trained: &mut LocalTrainingResult,
+) {
     if world.base.method.keeping.keeper == Keeper::Client {
         let parts = world.base.parts();
         let context = parts.context(world.facts(), &world.lab);
@@ -28,7 +32,7 @@ fn known(world: &World<FedDc>, name: &str, client: usize) -> Vec<f64> {
     let set = match world.base.method.keeping.keeper {
         Keeper::Client => world.state(client).get(name).map(flat),
         Keeper::Server => {
-            let of_client = Vectors::of_client(name, ClientId(client as u32));
+            let of_client = VectorStore::of_client(name, ClientId(client as u32));
             world.memory().get(&of_client).map(flat)
         }
     };
@@ -184,7 +188,7 @@ fn a_drifted_model_is_pulled_back() {
         // It has drifted by 1, and nothing else is known of it.
         let like = world.memory();
         let like = like.get(DRIFT).unwrap();
-        let mut state = Vectors::default();
+        let mut state = VectorStore::default();
         state.begin(world.view().task, Reset::Task);
         state.set(DRIFT, like.zipped(like, |_, _| 1.0));
         world.states[client] = crate::wire::Saved::save(&state);

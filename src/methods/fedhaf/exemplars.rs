@@ -6,7 +6,7 @@ use super::FedHaf;
 use super::features::shard_features;
 use crate::data::Shard;
 use crate::learning::{exemplars, kept};
-use crate::methods::averaged::Client;
+use crate::methods::averaged::PackClient;
 use crate::methods::held::HeldSamples;
 use crate::policy::{PolicyError, RunContext};
 use crate::quantity::TaskId;
@@ -15,7 +15,7 @@ use crate::quantity::TaskId;
 /// the current one, whose choice does not depend on what will be trained on it.
 pub(super) fn herd(
     config: &FedHaf,
-    member: &mut Client<'_, HeldSamples>,
+    member: &mut PackClient<'_, HeldSamples>,
     lab: &RunContext,
 ) -> Result<(), PolicyError> {
     if config.retention <= 0.0 {

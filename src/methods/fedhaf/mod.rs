@@ -34,7 +34,7 @@ mod stages;
 
 use std::sync::Arc;
 
-pub use crate::model::{ModuleShape, NetworkShape, Norms, Residual, TeacherNorms};
+pub use crate::model::{BatchNormMode, ModuleShape, NetworkShape, Residual, TeacherBatchNormMode};
 pub use losses::{Squares, Supervision};
 pub use stages::Stages;
 
@@ -43,7 +43,8 @@ use self::features::Model;
 use self::stages::TrainingPart;
 use super::HeadForm;
 use super::averaged::{
-    Averaging, Client, Learnt, Parameters, Requirement, Trained, Weights, one_by_one, previous,
+    AveragingConfig, ClientWeighting, LocalTrainingResult, PackClient, PackResult, Parameters,
+    Requirement, previous, train_sequentially,
 };
 use super::entry::MethodEntry;
 use super::held::HeldSamples;
@@ -84,11 +85,11 @@ pub struct FedHaf {
     #[key(default = 0.1, source = "not in the paper", at_least = 0.0, below = 1.0)]
     pub dropout: f64,
     /// Moments of the module's batch norms after the first task.
-    #[key(default = Norms::Settled, source = "not in the paper")]
-    pub norms: Norms,
+    #[key(default = BatchNormMode::Settled, source = "not in the paper")]
+    pub norms: BatchNormMode,
     /// Moments of the previous model where it teaches.
-    #[key(default = TeacherNorms::Student, source = "not in the paper")]
-    pub teacher_norms: TeacherNorms,
+    #[key(default = TeacherBatchNormMode::Student, source = "not in the paper")]
+    pub teacher_norms: TeacherBatchNormMode,
     /// Mean or sum of the squares of a feature's entries, in the module's losses.
     #[key(
         default = Squares::Mean,
@@ -129,8 +130,8 @@ pub struct FedHaf {
     #[key(default = Herding::Nearest, source = "equation 6")]
     pub herding: Herding,
     /// Weight of a client in the mean.
-    #[key(default = Weights::BySamples, source = "section 3.3 and appendix C")]
-    pub weights: Weights,
+    #[key(default = ClientWeighting::BySamples, source = "section 3.3 and appendix C")]
+    pub weights: ClientWeighting,
     /// Head rows in messages.
     #[key(default = HeadForm::Fixed)]
     pub head: HeadForm,
@@ -138,7 +139,7 @@ pub struct FedHaf {
 
 impl FedHaf {
     fn refuse_settled_redraws(&self, table: &mut TableReader<'_>) {
-        if self.reinitialise && self.norms == Norms::Settled {
+        if self.reinitialise && self.norms == BatchNormMode::Settled {
             let message = "nothing has settled in a module that was just drawn";
             let help = "write `norms = \"batch\"` beside it";
             table.reject("reinitialise", message, "with settled norms", help);
@@ -164,9 +165,9 @@ impl FedHaf {
     fn train(
         &self,
         shape: &NetworkShape,
-        member: &mut Client<'_, HeldSamples>,
+        member: &mut PackClient<'_, HeldSamples>,
         lab: &RunContext,
-    ) -> Result<Trained, PolicyError> {
+    ) -> Result<LocalTrainingResult, PolicyError> {
         let view = Arc::clone(&member.seat.view);
         herd(self, member, lab)?;
         let old = member.state.before(view.task);
@@ -191,7 +192,12 @@ impl FedHaf {
             }
         }
         metrics.push(("exemplars", old.len() as f64));
-        Ok(Trained { parameters, samples: member.shard.len(), metrics, ..Trained::default() })
+        Ok(LocalTrainingResult {
+            parameters,
+            samples: member.shard.len(),
+            metrics,
+            ..LocalTrainingResult::default()
+        })
     }
 }
 
@@ -207,7 +213,7 @@ impl AveragingMethod for FedHaf {
     type Memory = ();
 
     fn parts(&self) -> Parts<'_, HeldSamples, ()> {
-        let averaging = Averaging { weights: self.weights, head: self.head };
+        let averaging = AveragingConfig { weights: self.weights, head: self.head };
         Parts {
             // Rows of old classes, too: exemplars move them.
             trains: TrainedRows::Seen,
@@ -249,10 +255,10 @@ impl LocalUpdate<HeldSamples> for FedHaf {
     fn client_update(
         &self,
         training: &LocalTraining<'_, HeldSamples>,
-        pack: &mut [Client<'_, HeldSamples>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, HeldSamples>],
+    ) -> Result<PackResult, PolicyError> {
         let shape = self.shape(training.context.model);
-        Ok(one_by_one(pack, |member| self.train(&shape, member, training.context.lab)))
+        Ok(train_sequentially(pack, |member| self.train(&shape, member, training.context.lab)))
     }
 
     fn max_pack(&self, _usual: usize) -> usize {
@@ -274,7 +280,7 @@ impl LocalUpdate<HeldSamples> for FedHaf {
         (self.retention > 0.0).then(returning).into_iter().collect()
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(
             &[Capability::MixedTasks],
             "the previous model that teaches is of one task",

@@ -5,10 +5,10 @@ use clap::ValueEnum;
 use super::features::frozen_features;
 use super::losses::{Objective, Seen};
 use super::network::Network;
-use super::{FedHaf, Norms};
+use super::{BatchNormMode, FedHaf};
 use crate::data::Loader;
 use crate::learning::{LearningError, MemberData, TrainingPlan, TrainingReport, train_pack};
-use crate::methods::averaged::Client;
+use crate::methods::averaged::PackClient;
 use crate::methods::held::HeldSamples;
 use crate::model::{ByBatch, Drops, MaskPlace, NetworkShape, ParameterSet, Trains};
 use crate::numerics::streams::Domain;
@@ -74,14 +74,14 @@ impl TrainingPart {
     pub fn train(
         &self,
         (config, shape): (&FedHaf, &NetworkShape),
-        member: &Client<'_, HeldSamples>,
+        member: &PackClient<'_, HeldSamples>,
         (loader, parameters): (&Loader, &ParameterSet),
         previous: Option<&ParameterSet>,
         lab: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let view = &member.seat.view;
         // In the first task there is nothing that could have settled.
-        let norms = if previous.is_some() { config.norms } else { Norms::Batch };
+        let norms = if previous.is_some() { config.norms } else { BatchNormMode::Batch };
         let rows = 0..view.seen();
         let by_batch = ByBatch::training(self.trains, norms);
         let network = Network::new(shape, parameters, self.trains, rows, by_batch, &lab.device)?;

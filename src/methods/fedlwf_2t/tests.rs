@@ -1,7 +1,7 @@
 //! What teachers ask for, and what reaches them.
 
 use super::*;
-use crate::model::{Backbone, LinearHead, Norms, Parameter, PixelShape};
+use crate::model::{Backbone, BatchNormMode, LinearHead, Parameter, PixelShape};
 use candle_core::Var;
 
 const WEIGHT: [f32; 6] = [0.5, -1.0, 2.0, 0.0, 0.3, 0.1];
@@ -29,9 +29,12 @@ fn logits(model: &Classifier, batch: &Batch) -> Tensor {
 }
 
 /// A teacher over variables, as those with batch norms are.
-fn lesson(share: f64, outputs: usize) -> Lesson {
-    let norms = Some(Norms::Batch);
-    Lesson { teacher: Teacher::new(&backbone(), &head(WEIGHT), 0..outputs, norms).unwrap(), share }
+fn lesson(share: f64, outputs: usize) -> WeightedTeacher {
+    let norms = Some(BatchNormMode::Batch);
+    WeightedTeacher {
+        teacher: Teacher::new(&backbone(), &head(WEIGHT), 0..outputs, norms).unwrap(),
+        share,
+    }
 }
 
 /// Invariant 5.

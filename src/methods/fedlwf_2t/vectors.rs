@@ -20,7 +20,7 @@ fn golden_own_loss_of_two_teachers() {
     let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: 2, image: 1 }));
     let lesson = |name, share, outputs| {
         let teacher = Teacher::new(&backbone, &head(&golden, name), 0..outputs, None).unwrap();
-        Lesson { teacher, share }
+        WeightedTeacher { teacher, share }
     };
     let lessons = vec![lesson("own.", 0.5, 3), lesson("server.", 0.3, 5)];
     let model = Classifier::trainable(&backbone, &head(&golden, ""), 0..5).unwrap();
@@ -29,8 +29,8 @@ fn golden_own_loss_of_two_teachers() {
     let values = golden.f32("lwf2t.x");
     let batch = Batch::Features { values, shape, labels, samples: vec![0; rows] };
     let step = PackBatch { groups: Groups::one(rows), batch, steps: vec![0] };
-    let pass = Pass { model: &model, step: &step, device: &Device::Cpu, dropout: None };
-    let loss = Taught { share: 0.2, columns: 3..5, lessons }.losses(&pass).unwrap();
+    let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
+    let loss = FedLwf2tObjective { share: 0.2, columns: 3..5, lessons }.losses(&pass).unwrap();
     let weight = model.variables().iter().find(|(name, _)| &**name == LinearHead::WEIGHT);
     golden.assert_loss("lwf2t", &loss, &weight.expect("it trains").1);
 }
@@ -52,7 +52,7 @@ fn golden_losses_of_two_teachers() {
     let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: samples, image: 1 }));
     let lesson = |name, share| {
         let teacher = Teacher::new(&backbone, &head(name), 0..classes, None).unwrap();
-        Lesson { teacher, share }
+        WeightedTeacher { teacher, share }
     };
     let lessons = vec![lesson("t", 0.33), lesson("t2", 0.34)];
     let model = Classifier::trainable(&backbone, &head("z"), 0..classes).unwrap();
@@ -64,8 +64,9 @@ fn golden_losses_of_two_teachers() {
         samples: vec![0; samples],
     };
     let step = PackBatch { groups: Groups::one(samples), batch, steps: vec![0] };
-    let pass = Pass { model: &model, step: &step, device: &Device::Cpu, dropout: None };
-    let loss = Taught { share: 0.33, columns: 0..classes, lessons }.losses(&pass).unwrap();
+    let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
+    let loss =
+        FedLwf2tObjective { share: 0.33, columns: 0..classes, lessons }.losses(&pass).unwrap();
     golden.assert_close_f32("flwf2t", &[loss.to_scalar::<f32>().unwrap()]);
     let weight = model.variables().iter().find(|(name, _)| &**name == LinearHead::WEIGHT);
     let gradients = loss.backward().unwrap();

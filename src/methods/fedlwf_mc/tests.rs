@@ -7,7 +7,7 @@ use crate::methods::lwf::tests::{Case, pair, stored};
 
 /// Value and gradient of what all rows learn; classes 4..8 are the task's.
 fn learn(case: &Case, classes: ClassReduction) -> (f64, Vec<f32>) {
-    case.learn_by(0..8, 0..4, |teacher| Taught { classes, teacher: Some(teacher) })
+    case.learn_by(0..8, 0..4, |teacher| FedLwfMcObjective { classes, teacher: Some(teacher) })
 }
 
 #[test]

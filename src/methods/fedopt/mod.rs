@@ -24,7 +24,7 @@ mod second_moment;
 
 pub use self::second_moment::{InitialMoment, MomentDecay, SecondMoment, ServerOptimizer};
 
-use super::averaged::{Closing, Reset};
+use super::averaged::{ClosedRound, Reset};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{Adaptation, AveragingMethod, Parts, ServerUpdate, TaskStart};
@@ -102,7 +102,7 @@ impl ServerUpdate<ServerMoments<2>> for FedOpt {
     fn server_update(
         &self,
         memory: &mut ServerMoments<2>,
-        closing: Closing<'_>,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         let FedOpt { beta_1, second, tau, .. } = *self;
@@ -121,7 +121,7 @@ impl ServerUpdate<ServerMoments<2>> for FedOpt {
         model.passes((self.second.multiplications() * numbers) as f64)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
+    fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         Some(holdings(&self.parts().shared(), model, 2))
     }
 }

@@ -48,8 +48,8 @@ fn golden_fedproto_client() {
     let proto = flagged(&golden, "proto", "known");
     let learn = |known: ClassPrototypes| {
         let model = Classifier::trainable(&backbone, &head, 3..8).unwrap();
-        let pass = Pass { model: &model, step: &step, device: &Device::Cpu, dropout: None };
-        let losses = Drawn { weight, distance, known }.losses(&pass).unwrap();
+        let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
+        let losses = FedProtoObjective { weight, distance, known }.losses(&pass).unwrap();
         let gradients = losses.sum_all().unwrap().backward().unwrap();
         let slope = |name: &str| {
             let variable = model.variables().iter().find(|(known, _)| &**known == name).unwrap();

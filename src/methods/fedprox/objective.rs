@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::FedProx;
 use crate::learning::losses::{closed_form, proximal};
 use crate::learning::{Classifier, LearningError};
-use crate::methods::averaged::{Client, Objective, Pass};
+use crate::methods::averaged::{Objective, PackClient, TrainingStep};
 use crate::methods::parts::{ClientContext, LocalUpdate};
 use crate::model::Parameter;
 use crate::policy::PolicyError;
@@ -29,12 +29,12 @@ impl LocalUpdate<()> for FedProx {
     fn objective(
         &self,
         _context: &ClientContext<'_>,
-        _pack: &[Client<'_, ()>],
+        _pack: &[PackClient<'_, ()>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let anchors = network.variables().iter().map(|(_, variable)| Parameter::of(variable));
         let anchors = anchors.collect::<Result<_, _>>()?;
-        Ok(Box::new(Pulled { mu: self.mu, prox: self.prox, anchors }))
+        Ok(Box::new(FedProxObjective { mu: self.mu, prox: self.prox, anchors }))
     }
 
     fn max_pack(&self, _usual: usize) -> usize {
@@ -43,15 +43,15 @@ impl LocalUpdate<()> for FedProx {
 }
 
 /// The cross-entropy with a pull towards what was received.
-struct Pulled {
+struct FedProxObjective {
     mu: f64,
     prox: Prox,
     /// Of every variable.
     anchors: Vec<Parameter>,
 }
 
-impl Objective for Pulled {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for FedProxObjective {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let losses = pass.outputs()?.losses;
         match self.mu > 0.0 {
             true => Ok(losses.broadcast_add(&self.pull(pass.model.variables())?)?),
@@ -60,7 +60,7 @@ impl Objective for Pulled {
     }
 }
 
-impl Pulled {
+impl FedProxObjective {
     /// The pull of all variables.
     fn pull(&self, variables: &[(Arc<str>, Var)]) -> Result<Tensor, LearningError> {
         let mut all: Option<Tensor> = None;
@@ -114,7 +114,7 @@ mod tests {
             (Prox::Norm, 0.5 * 0.1 * (3.0 + 4.0), [0.0, 0.05], -0.05),
         ] {
             let vars = variables(&here);
-            let pulled = Pulled { mu: 0.1, prox, anchors: anchors(&there) };
+            let pulled = FedProxObjective { mu: 0.1, prox, anchors: anchors(&there) };
             let pull = pulled.pull(&vars).unwrap();
             assert!((pull.to_scalar::<f32>().unwrap() - value).abs() < 1e-6);
             let gradients = pull.backward().unwrap();
@@ -142,7 +142,8 @@ mod tests {
                     .sum_all()
                     .unwrap();
                 let anchors = anchors(&[&[received]]);
-                let pull = Pulled { mu, prox: Prox::Squared, anchors }.pull(&vars).unwrap();
+                let pull =
+                    FedProxObjective { mu, prox: Prox::Squared, anchors }.pull(&vars).unwrap();
                 let gradients = (own + pull).unwrap().backward().unwrap();
                 let step = (gradients.get(&vars[0].1).unwrap() * 0.1).unwrap();
                 vars[0].1.set(&(vars[0].1.as_tensor() - step).unwrap()).unwrap();

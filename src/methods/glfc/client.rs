@@ -8,10 +8,10 @@ use super::objective::Compensated;
 use super::outputs::{Outputs, Own};
 use super::proxy::{GRADIENTS, OLD, gradients, old_in, with_rows};
 use super::signal::Signal;
-use super::state::Learned;
+use super::state::GlfcClientState;
 use crate::data::{Shard, TaskView};
 use crate::learning::{Classifier, Teacher};
-use crate::methods::averaged::{Client, Trained, previous, take_single};
+use crate::methods::averaged::{LocalTrainingResult, PackClient, previous, take_single};
 use crate::methods::parts::{ClientContext, LocalTraining};
 use crate::model::ParameterSet;
 use crate::policy::{Message, PolicyError, RunContext};
@@ -31,7 +31,7 @@ impl Glfc {
     fn old_of(
         &self,
         down: &Message,
-        state: &Learned,
+        state: &GlfcClientState,
         before: usize,
     ) -> Result<Option<(ParameterSet, usize)>, PolicyError> {
         match self.old_model {
@@ -47,9 +47,9 @@ impl Glfc {
     /// What the network or the samples report.
     pub(super) fn train(
         &self,
-        training: &LocalTraining<'_, Learned>,
-        member: &mut Client<'_, Learned>,
-    ) -> Result<Trained, PolicyError> {
+        training: &LocalTraining<'_, GlfcClientState>,
+        member: &mut PackClient<'_, GlfcClientState>,
+    ) -> Result<LocalTrainingResult, PolicyError> {
         let ClientContext { model, lab, .. } = training.context;
         let view = Arc::clone(&member.seat.view);
         let mut state = std::mem::take(&mut member.state);
@@ -79,7 +79,7 @@ impl Glfc {
             .then(|| Own::new(&learned, view.rows.clone(), model.classes));
         let lab = RunContext { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
         let training = training.in_lab(&lab);
-        let trained = training.train_with_objective(&[member.upon(&all)], |_| {
+        let trained = training.train_with_objective(&[member.with_shard(&all)], |_| {
             Ok(Box::new(Compensated { terms, learned, task, own, old: teacher }))
         })?;
         let mut trained = take_single(trained)?;

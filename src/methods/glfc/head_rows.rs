@@ -12,7 +12,7 @@
 
 use clap::ValueEnum;
 
-use crate::methods::averaged::{Closing, SAMPLES};
+use crate::methods::averaged::{ClosedRound, SAMPLES};
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -38,7 +38,7 @@ pub enum HeadRows {
 /// # Errors
 /// Rows that do not fit the head.
 pub(super) fn take_last(
-    closing: &Closing<'_>,
+    closing: &ClosedRound<'_>,
     theta: &mut ParameterSet,
 ) -> Result<(), PolicyError> {
     let holds = |kept: &&KeptUpload| {

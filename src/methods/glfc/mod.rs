@@ -73,10 +73,11 @@ pub use self::proxy::{Augment, BestScore, Proxy, Scale, Seen};
 use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, trace};
 pub use self::schedule::RateSchedule;
 pub use self::signal::Signal;
-pub use self::state::Learned;
+pub use self::state::GlfcClientState;
 pub use self::terms::Terms;
 use super::averaged::{
-    self, Client, Closing, Learnt, Requirement, Trained, one_by_one, sample_count,
+    self, ClosedRound, LocalTrainingResult, PackClient, PackResult, Requirement, sample_count,
+    train_sequentially,
 };
 use super::entry::MethodEntry;
 use super::head_form::HeadForm;
@@ -94,10 +95,10 @@ use crate::policy::{
 use crate::wire::{BodyShape, Dtype, Kind, NamedTensor, Section};
 
 impl AveragingMethod for Glfc {
-    type State = Learned;
+    type State = GlfcClientState;
     type Memory = Seen;
 
-    fn parts(&self) -> Parts<'_, Learned, Seen> {
+    fn parts(&self) -> Parts<'_, GlfcClientState, Seen> {
         let task_end = self.old_model == OldModel::TaskEnd;
         Parts {
             trains: TrainedRows::Seen,
@@ -112,13 +113,13 @@ impl AveragingMethod for Glfc {
     }
 }
 
-impl LocalUpdate<Learned> for Glfc {
+impl LocalUpdate<GlfcClientState> for Glfc {
     fn client_update(
         &self,
-        training: &LocalTraining<'_, Learned>,
-        pack: &mut [Client<'_, Learned>],
-    ) -> Result<Learnt, PolicyError> {
-        Ok(one_by_one(pack, |member| self.train(training, member)))
+        training: &LocalTraining<'_, GlfcClientState>,
+        pack: &mut [PackClient<'_, GlfcClientState>],
+    ) -> Result<PackResult, PolicyError> {
+        Ok(train_sequentially(pack, |member| self.train(training, member)))
     }
 
     fn max_pack(&self, _usual: usize) -> usize {
@@ -178,7 +179,7 @@ impl LocalUpdate<Learned> for Glfc {
     }
 
     /// An old model of the server's is of one task, and so is what a jump of the entropy would mean.
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         let why = match (self.old_model, self.signal) {
             (OldModel::TaskEnd, _) => {
                 "the old model that teaches is of one task (with `old_model = \"received\"` every \
@@ -198,10 +199,10 @@ impl LocalUpdate<Learned> for Glfc {
     }
 }
 
-impl UploadExtras<Learned> for Glfc {
+impl UploadExtras<GlfcClientState> for Glfc {
     /// A sample count; with a proxy server, on a signal, a gradient of every class, and what LGA's clients say of their
     /// features.
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
         let place = |name, shape: &[usize], dtype| {
             TensorSpec::new(Kind::Statistics, name, shape, dtype).kept()
@@ -226,8 +227,8 @@ impl UploadExtras<Learned> for Glfc {
     fn sections(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, Learned>,
-        trained: &Trained,
+        member: &PackClient<'_, GlfcClientState>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let mut said = trained.sample_count()?;
         if let Some(sent) = trained.beside.get(GRADIENTS) {
@@ -249,7 +250,7 @@ impl UploadExtras<Learned> for Glfc {
 
 /// The model that the proxy server picked.
 impl DownloadExtras<Seen> for Glfc {
-    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
+    fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let Some(before) = facts.view.task.0.checked_sub(1) else {
             return Vec::new();
         };
@@ -281,7 +282,7 @@ impl ServerUpdate<Seen> for Glfc {
     fn server_update(
         &self,
         memory: &mut Seen,
-        closing: Closing<'_>,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         if self.rows == HeadRows::Last {

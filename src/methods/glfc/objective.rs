@@ -17,7 +17,7 @@ use super::outputs::Own;
 use super::terms::Terms;
 use crate::learning::losses::{sigmoid, weighted_sigmoid_cross_entropy};
 use crate::learning::{LearningError, Teacher};
-use crate::methods::averaged::{Objective, Pass};
+use crate::methods::averaged::{Objective, TrainingStep};
 
 /// The loss of a client in a task.
 pub(super) struct Compensated {
@@ -84,7 +84,7 @@ impl Compensated {
 }
 
 impl Objective for Compensated {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let told = match &self.old {
             Some(old) => Some((old.answers(batch, pass.device)?, old.rows().len())),

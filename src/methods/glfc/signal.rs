@@ -3,10 +3,10 @@
 use clap::ValueEnum;
 
 use super::config::Glfc;
-use super::state::Learned;
+use super::state::GlfcClientState;
 use crate::data::Shard;
 use crate::learning::Classifier;
-use crate::methods::averaged::Client;
+use crate::methods::averaged::PackClient;
 use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Choice;
 
@@ -25,8 +25,8 @@ impl Glfc {
     /// Whether the received model, or the task, says that a new one has begun.
     pub(super) fn is_signalled(
         &self,
-        state: &mut Learned,
-        member: &Client<'_, Learned>,
+        state: &mut GlfcClientState,
+        member: &PackClient<'_, GlfcClientState>,
         received: &Classifier,
         lab: &RunContext,
     ) -> Result<bool, PolicyError> {

@@ -19,7 +19,7 @@ use crate::wire::Saved;
 /// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model. Those
 /// it has still to choose from are its own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
-pub struct Learned {
+pub struct GlfcClientState {
     /// Of one sample.
     pub(super) sample_bytes: u64,
     /// The task that the last signal began.
@@ -36,7 +36,7 @@ pub struct Learned {
     pub old: Option<ParameterSet>,
 }
 
-impl Learned {
+impl GlfcClientState {
     /// The client holds this shard of a task.
     pub(super) fn meet(&mut self, task: TaskId, shard: &Shard) {
         let known = self.met.keys().next_back().copied().or(self.task);
@@ -76,7 +76,7 @@ impl Learned {
     }
 }
 
-impl ClientState for Learned {
+impl ClientState for GlfcClientState {
     fn kept_bytes(&self) -> u64 {
         let old = self.old.iter().flat_map(ParameterSet::iter);
         let numbers: u64 = old.map(|(_, parameter)| parameter.values.len() as u64).sum();
@@ -91,8 +91,12 @@ mod tests {
 
     #[test]
     fn a_memory_is_read_back() {
-        assert_eq!(Learned::load(&Learned::default().save()).unwrap(), Learned::default());
-        let mut memory = Learned { sample_bytes: 64, entropy: 1.5, ..Learned::default() };
+        assert_eq!(
+            GlfcClientState::load(&GlfcClientState::default().save()).unwrap(),
+            GlfcClientState::default()
+        );
+        let mut memory =
+            GlfcClientState { sample_bytes: 64, entropy: 1.5, ..GlfcClientState::default() };
         memory.by_class.insert(3, vec![9, 2, 9]);
         memory.rows.extend([3, 1]);
         memory.task = Some(TaskId(1));
@@ -103,11 +107,11 @@ mod tests {
         memory.meet(TaskId(4), &[].into());
         let met = BTreeMap::from([(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
         assert_eq!(memory.met, met);
-        assert_eq!(Learned::load(&memory.save()).unwrap(), memory);
+        assert_eq!(GlfcClientState::load(&memory.save()).unwrap(), memory);
         assert_eq!(memory.kept_bytes(), 3 * 64);
         let head = Parameter { shape: vec![2, 3], values: [0.5; 6].into() };
         memory.old = Some([(LinearHead::WEIGHT, head)].into_iter().collect());
-        assert_eq!(Learned::load(&memory.save()).unwrap(), memory);
+        assert_eq!(GlfcClientState::load(&memory.save()).unwrap(), memory);
         assert_eq!(memory.kept_bytes(), 3 * 64 + 6 * 4);
     }
 
@@ -116,7 +120,7 @@ mod tests {
     fn learned_rows_are_of_the_task_that_brought_them() {
         use crate::data::{ClassOrder, TaskSizes};
         let curriculum = TaskSequence::new(6, &ClassOrder::Native, &TaskSizes::Even(3)).unwrap();
-        let mut memory = Learned::default();
+        let mut memory = GlfcClientState::default();
         memory.rows.extend([0, 1, 2, 3, 5]);
         let wanted = LearnedRows::from([(0, 0), (1, 0), (2, 1), (3, 1), (5, 2)]);
         assert_eq!(memory.of_tasks(&curriculum), wanted);

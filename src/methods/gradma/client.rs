@@ -7,7 +7,7 @@ use super::GradMa;
 use crate::learning::losses::Linear;
 use crate::learning::optimiser::lend;
 use crate::learning::{Classifier, LearningError, PackBatch};
-use crate::methods::averaged::{Client, Objective, Pass};
+use crate::methods::averaged::{Objective, PackClient, TrainingStep};
 use crate::methods::parts::ClientContext;
 use crate::model::{Dropout, ModelError, Parameter, Variables};
 use crate::numerics::cone::{Program, moved};
@@ -22,29 +22,29 @@ pub(super) fn turned<T: Copy + Into<f64>>(g: &[T], rows: &[&[T]], rho: f64) -> V
 }
 
 /// A loss whose gradient is the direction of the next step.
-pub(super) struct Turned {
+pub(super) struct GradMaObjective {
     rho: f64,
     decay: f64,
     /// Where clients turn their steps.
-    elsewhere: Option<Elsewhere>,
+    elsewhere: Option<ReferenceModels>,
     step: u64,
 }
 
 /// The two other places where gradients are taken.
-struct Elsewhere {
+struct ReferenceModels {
     /// At the model received.
     start: Classifier,
     /// Before the last step.
     previous: Classifier,
 }
 
-impl Turned {
+impl GradMaObjective {
     pub fn new(
         method: &GradMa,
         ClientContext { model, shared, lab }: &ClientContext<'_>,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         network: &Classifier,
-    ) -> Result<Turned, PolicyError> {
+    ) -> Result<GradMaObjective, PolicyError> {
         let mut elsewhere = None;
         if let (true, Some(member)) = (method.at_clients(), pack.first()) {
             let view = &member.seat.view;
@@ -55,13 +55,17 @@ impl Turned {
                 let (rows, prompting) = (network.rows(), prompting.clone());
                 Classifier::pack_normed(&lab.backbone, received, rows, prompting, norms)
             };
-            elsewhere = Some(Elsewhere { start: copy()?, previous: copy()? });
+            elsewhere = Some(ReferenceModels { start: copy()?, previous: copy()? });
         }
-        Ok(Turned { rho: method.client_margin, decay: method.decay, elsewhere, step: 0 })
+        Ok(GradMaObjective { rho: method.client_margin, decay: method.decay, elsewhere, step: 0 })
     }
 
     /// The loss at a place, and the gradient of each variable.
-    fn gradients(&self, at: &Classifier, pass: &Pass<'_>) -> Result<Sloped, LearningError> {
+    fn gradients(
+        &self,
+        at: &Classifier,
+        pass: &TrainingStep<'_>,
+    ) -> Result<LossWithGradient, LearningError> {
         let (step, dropout): (&PackBatch, Option<Dropout>) = (pass.step, pass.dropout.clone());
         let losses = at.pack_losses(step, pass.device, dropout)?;
         let gradients = losses.backward()?;
@@ -83,19 +87,19 @@ impl Turned {
             Ok(decayed?)
         };
         let slopes = at.variables().iter().map(one).collect::<Result<_, LearningError>>()?;
-        Ok(Sloped { losses: losses.detach(), slopes })
+        Ok(LossWithGradient { losses: losses.detach(), slopes })
     }
 }
 
 /// Losses `(members)`, and the gradient of each variable.
-struct Sloped {
+struct LossWithGradient {
     losses: Tensor,
     slopes: Vec<Vec<f32>>,
 }
 
-impl Objective for Turned {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
-        let Sloped { losses, mut slopes } = self.gradients(pass.model, pass)?;
+impl Objective for GradMaObjective {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
+        let LossWithGradient { losses, mut slopes } = self.gradients(pass.model, pass)?;
         // At the first step all three places are one, and the gradient is in its own cone.
         if let (Some(places), true) = (&self.elsewhere, self.step > 0) {
             let start = self.gradients(&places.start, pass)?.slopes;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::GradMa;
-use crate::methods::averaged::{Memory, Vectors, fitted, way_of};
+use crate::methods::averaged::{ServerState, VectorStore, fitted, local_trajectory};
 use crate::methods::parts::SharedModel;
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::cone::{Program, moved};
@@ -13,8 +13,8 @@ use crate::wire::{Kind, Loading, Saved, SavedField, Saving, WireError};
 
 /// `m~`, the accumulated updates `G_m` of some clients, and how often each of them answered.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
-pub struct Remembered {
-    vectors: Vectors,
+pub struct UpdateMemory {
+    vectors: VectorStore,
     answers: BTreeMap<ClientId, u32>,
 }
 
@@ -24,26 +24,26 @@ const CLIENTS: &str = "clients";
 const ANSWERS: &str = "answers";
 
 /// What a client has answered: `d_m`, against what it was sent.
-pub(super) struct Answered {
+pub(super) struct ClientDelta {
     pub client: ClientId,
     pub update: ParameterSet,
 }
 
-impl Answered {
+impl ClientDelta {
     pub fn of(
         shared: &SharedModel<'_>,
         model: &ModelFacts,
         kept: &KeptUpload,
-    ) -> Result<Answered, PolicyError> {
-        let (from, to) = way_of(shared, model, kept)?;
+    ) -> Result<ClientDelta, PolicyError> {
+        let (from, to) = local_trajectory(shared, model, kept)?;
         // Buffers have no update.
         let update = from.filter(|name| !is_buffer(name)).zipped(&to, |from, to| from - to);
-        Ok(Answered { client: kept.meta.seat.client, update })
+        Ok(ClientDelta { client: kept.meta.seat.client, update })
     }
 }
 
 /// The server's step.
-pub(super) struct Stepped {
+pub(super) struct ServerStep {
     /// What it moves.
     pub theta: ParameterSet,
     /// Tensors whose step was turned.
@@ -52,7 +52,7 @@ pub(super) struct Stepped {
     pub unsolved: u32,
 }
 
-impl Remembered {
+impl UpdateMemory {
     /// How many clients are remembered.
     pub(super) fn len(&self) -> usize {
         self.answers.len()
@@ -91,18 +91,18 @@ impl Remembered {
                 };
                 let least = *least;
                 self.answers.remove(&least);
-                self.vectors.take(&Vectors::of_client(UPDATE, least));
+                self.vectors.take(&VectorStore::of_client(UPDATE, least));
             }
             self.answers.insert(*client, 1);
         }
     }
 
     /// `G_m <- G_m + d_m` of a client that is remembered.
-    pub(super) fn add(&mut self, answer: &Answered) {
+    pub(super) fn add(&mut self, answer: &ClientDelta) {
         if !self.answers.contains_key(&answer.client) {
             return;
         }
-        let name = Vectors::of_client(UPDATE, answer.client);
+        let name = VectorStore::of_client(UPDATE, answer.client);
         let old = fitted(self.vectors.get(&name), &answer.update);
         self.vectors.set(name, old.zipped(&answer.update, |old, new| old + new));
     }
@@ -115,10 +115,10 @@ impl Remembered {
         before: &ParameterSet,
         sum: impl Fn(&str) -> Option<&'s [f64]>,
         weight: f64,
-    ) -> Stepped {
-        let mut stepped = Stepped { theta: ParameterSet::new(), turned: 0, unsolved: 0 };
+    ) -> ServerStep {
+        let mut stepped = ServerStep { theta: ParameterSet::new(), turned: 0, unsolved: 0 };
         let remembered: Vec<String> =
-            self.answers.keys().map(|client| Vectors::of_client(UPDATE, *client)).collect();
+            self.answers.keys().map(|client| VectorStore::of_client(UPDATE, *client)).collect();
         let updates: Vec<&ParameterSet> =
             remembered.iter().filter_map(|name| self.vectors.get(name)).collect();
         let last = fitted(self.vectors.get(MOMENTUM), before);
@@ -173,9 +173,9 @@ impl SavedField for BTreeMap<ClientId, u32> {
     }
 }
 
-impl Memory for Remembered {
-    fn begins(&mut self, task: usize) -> bool {
-        self.vectors.begins(task)
+impl ServerState for UpdateMemory {
+    fn is_new_task(&mut self, task: usize) -> bool {
+        self.vectors.is_new_task(task)
     }
 
     fn task(&self) -> usize {

@@ -23,9 +23,9 @@ mod memory;
 
 use std::collections::BTreeSet;
 
-use self::client::Turned;
-use self::memory::{Answered, Remembered};
-use super::averaged::{Client, Closing, Keeper, Learnt, Objective, Requirement, Reset};
+use self::client::GradMaObjective;
+use self::memory::{ClientDelta, UpdateMemory};
+use super::averaged::{ClosedRound, Keeper, Objective, PackClient, PackResult, Requirement, Reset};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
@@ -112,9 +112,9 @@ impl GradMa {
 
 impl AveragingMethod for GradMa {
     type State = ();
-    type Memory = Remembered;
+    type Memory = UpdateMemory;
 
-    fn parts(&self) -> Parts<'_, (), Remembered> {
+    fn parts(&self) -> Parts<'_, (), UpdateMemory> {
         Parts { local: self, server: self, keeps_uploads: self.at_server(), ..self.fedavg.base() }
     }
 }
@@ -123,17 +123,17 @@ impl LocalUpdate<()> for GradMa {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        Ok(Box::new(Turned::new(self, context, pack, network)?))
+        Ok(Box::new(GradMaObjective::new(self, context, pack, network)?))
     }
 
     fn client_update(
         &self,
         training: &LocalTraining<'_, ()>,
-        pack: &mut [Client<'_, ()>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, ()>],
+    ) -> Result<PackResult, PolicyError> {
         let (lab, steps) = (training.context.lab, self.steps.map(u64::from));
         let plan = TrainingPlan { steps, ..lab.training.clone() };
         training.in_lab(&RunContext { training: plan, ..lab.clone() }).train(pack)
@@ -166,8 +166,8 @@ impl LocalUpdate<()> for GradMa {
     }
 }
 
-impl ServerUpdate<Remembered> for GradMa {
-    fn begin_task(&self, _: TaskStart<'_>, memory: &mut Remembered, _: &mut ParameterSet) {
+impl ServerUpdate<UpdateMemory> for GradMa {
+    fn begin_task(&self, _: TaskStart<'_>, memory: &mut UpdateMemory, _: &mut ParameterSet) {
         if self.reset == Reset::Task {
             memory.forget();
         }
@@ -175,16 +175,16 @@ impl ServerUpdate<Remembered> for GradMa {
 
     fn server_update(
         &self,
-        memory: &mut Remembered,
-        closing: Closing<'_>,
+        memory: &mut UpdateMemory,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let Closing { model, shared, before, folded, .. } = closing;
+        let ClosedRound { model, shared, before, folded, .. } = closing;
         let weight: f64 = folded.means.values().map(|mean| mean.weight()).sum();
         if !self.at_server() || weight <= 0.0 {
             return Ok(Vec::new());
         }
-        let answers = folded.kept.iter().map(|kept| Answered::of(&shared, model, kept));
+        let answers = folded.kept.iter().map(|kept| ClientDelta::of(&shared, model, kept));
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         let present: BTreeSet<_> = answers.iter().map(|answer| answer.client).collect();
         memory.admit(&present, self.memory as usize);
@@ -214,13 +214,13 @@ impl ServerUpdate<Remembered> for GradMa {
         model.passes(each as f64 * self.numbers(model) as f64)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
+    fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let remembered = u64::from(self.memory).min(model.clients as u64);
         let vectors = if self.at_server() { 1 + remembered } else { 0 };
-        Some(Keeper::Client.holdings(&self.parts().shared(), model, (vectors, 0)))
+        Some(Keeper::Client.memory_footprint(&self.parts().shared(), model, (vectors, 0)))
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.at_server() {
             true => Restriction::against(
                 &[Capability::MixedTasks],

@@ -117,7 +117,7 @@ fn golden_server_of_gradma() {
     let (n, chosen) = (golden.i64("n"), golden.i64("chosen"));
     for rho in [0.0, 0.05] {
         let method = GradMa { server_margin: rho, memory: 3, ..GradMa::default() };
-        let mut memory = Remembered::default();
+        let mut memory = UpdateMemory::default();
         let mut w = golden.f64("w0");
         let (mut path, mut momentum, mut raw) = (w.clone(), Vec::new(), Vec::new());
         let [mut kept, mut counts, mut updates, mut ends] = [(); 4].map(|()| Vec::new());
@@ -136,7 +136,7 @@ fn golden_server_of_gradma() {
                 let share = n[*m] as f64;
                 sum.iter_mut().zip(&update).for_each(|(sum, update)| *sum -= share * update);
                 weight += share;
-                memory.add(&Answered { client: ClientId(*m as u32), update: set(&update) });
+                memory.add(&ClientDelta { client: ClientId(*m as u32), update: set(&update) });
                 theta[m * SIZE..][..SIZE].copy_from_slice(&end);
             }
             let step = |(last, sum): (&f64, &f64)| method.momentum * last - sum / weight;
@@ -175,11 +175,11 @@ fn ids(all: &[u32]) -> BTreeSet<ClientId> {
 /// Card, invariant 4: never more than `M`; who answered least makes room, unless it answers now, and is forgotten whole.
 #[test]
 fn a_full_memory_forgets_who_answered_least() {
-    let mut memory = Remembered::default();
+    let mut memory = UpdateMemory::default();
     let mut round = |present: &[u32]| {
         memory.admit(&ids(present), 2);
         for client in ids(present) {
-            memory.add(&Answered { client, update: set(&[1.0; SIZE]) });
+            memory.add(&ClientDelta { client, update: set(&[1.0; SIZE]) });
         }
         assert!(memory.len() <= 2);
         (0..5).map(|id| memory.answers_of(ClientId(id)).unwrap_or(0)).collect::<Vec<_>>()
@@ -197,14 +197,14 @@ fn a_full_memory_forgets_who_answered_least() {
 #[test]
 fn updates_fade_with_their_age() {
     let method = GradMa { memory_decay: 0.5, momentum: 0.0, ..GradMa::default() };
-    let mut memory = Remembered::default();
+    let mut memory = UpdateMemory::default();
     let before = set(&[0.0; SIZE]);
     for (round, present) in [true, false, true].into_iter().enumerate() {
         let sum = vec![-1.0; SIZE];
         if present {
             memory.admit(&ids(&[7]), 3);
             let update = set(&[(round + 1) as f64; SIZE]);
-            memory.add(&Answered { client: ClientId(7), update });
+            memory.add(&ClientDelta { client: ClientId(7), update });
         }
         memory.step(&method, &before, |_| Some(&sum), 1.0);
     }
@@ -217,27 +217,27 @@ fn updates_fade_with_their_age() {
 #[test]
 fn a_step_goes_against_nobody_remembered() {
     let method = GradMa { momentum: 0.0, memory_decay: 1.0, ..GradMa::default() };
-    let mut memory = Remembered::default();
+    let mut memory = UpdateMemory::default();
     let before = set(&[0.0; SIZE]);
     let own: Vec<f64> = (0..SIZE).map(|at| at as f64 - 4.0).collect();
     let sum: Vec<f64> = own.iter().map(|value| -value).collect();
     let part = |name: &str| Some(if name == "weight" { &sum[..6] } else { &sum[6..] });
     memory.admit(&ids(&[1]), 2);
-    memory.add(&Answered { client: ClientId(1), update: set(&own) });
+    memory.add(&ClientDelta { client: ClientId(1), update: set(&own) });
     let stepped = memory.step(&method, &before, part, 1.0);
     assert_eq!((stepped.turned, flat(memory.vector("momentum"))), (0, own.clone()));
     assert_eq!(flat(Some(&stepped.theta)), sum);
 
     // Somebody else has gone the other way; its answer is remembered, and not against.
-    let mut against = Remembered::default();
+    let mut against = UpdateMemory::default();
     against.admit(&ids(&[2]), 2);
-    against.add(&Answered { client: ClientId(2), update: set(&sum) });
+    against.add(&ClientDelta { client: ClientId(2), update: set(&sum) });
     let stepped = against.step(&method, &before, part, 1.0);
     assert_eq!(stepped.turned, 2);
     for value in flat(against.vector("momentum")) {
         assert!(value.abs() < 1e-6, "nothing is left of a step straight against: {value}");
     }
-    assert_eq!(Remembered::load(&against.save()).unwrap(), against);
+    assert_eq!(UpdateMemory::load(&against.save()).unwrap(), against);
 }
 
 /// Card, invariant 6: it does not matter which client is which.
@@ -245,7 +245,7 @@ fn a_step_goes_against_nobody_remembered() {
 fn the_order_of_clients_does_not_matter() {
     let method = GradMa::default();
     let ends = [[0, 1, 2], [2, 0, 1], [1, 2, 0]].map(|ids: [u32; 3]| {
-        let mut memory = Remembered::default();
+        let mut memory = UpdateMemory::default();
         let (mut w, mut turned) = (vec![0.0; SIZE], 0);
         for round in 0..4 {
             let mut sum = [0.0; SIZE];
@@ -254,7 +254,7 @@ fn the_order_of_clients_does_not_matter() {
                 let entry = |at: usize| ((5 * at + 3 * client + 7 * round) % 11) as f64 - 5.0;
                 let update: Vec<f64> = (0..SIZE).map(entry).collect();
                 sum.iter_mut().zip(&update).for_each(|(sum, update)| *sum -= update);
-                answers.push(Answered { client: ClientId(ids[client]), update: set(&update) });
+                answers.push(ClientDelta { client: ClientId(ids[client]), update: set(&update) });
             }
             memory.admit(&answers.iter().map(|answer| answer.client).collect(), 3);
             answers.iter().for_each(|answer| memory.add(answer));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::consolidation::Local;
 use crate::learning::with_head_rows;
-use crate::methods::averaged::{Client, Trained};
+use crate::methods::averaged::{LocalTrainingResult, PackClient};
 use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::policy::{ExchangeFacts, KeptUpload, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
@@ -16,7 +16,7 @@ const COUNTS: &str = "label_counts";
 pub(super) struct LabelCounts;
 
 impl<S> UploadExtras<S> for LabelCounts {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let classes = [facts.view.rows.len()];
         vec![TensorSpec::new(Kind::Statistics, COUNTS, &classes, Dtype::U32).kept()]
     }
@@ -24,8 +24,8 @@ impl<S> UploadExtras<S> for LabelCounts {
     fn sections(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, S>,
-        _trained: &Trained,
+        member: &PackClient<'_, S>,
+        _trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let counts = context.lab.reported_label_counts(member.seat, member.shard);
         let of = |row: usize| counts.get(&(row as u32)).copied().unwrap_or(0);

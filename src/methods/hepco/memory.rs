@@ -14,14 +14,14 @@ const PREVIOUS: &str = "previous.";
 
 /// Label counts and the previous server.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct HepcoMemory {
     /// Samples reported in all rounds so far, by head row.
     pub counts: Vec<u64>,
     /// From the second task on.
     pub previous: Option<Previous>,
 }
 
-impl Memory {
+impl HepcoMemory {
     /// Adds the label counts of a round.
     pub(super) fn count(&mut self, teachers: &[Local]) {
         for teacher in teachers {
@@ -31,14 +31,14 @@ impl Memory {
     }
 }
 
-impl averaged::Memory for Memory {
+impl averaged::ServerState for HepcoMemory {
     /// The previous server's parameters stand beside its own.
     fn server_parameters(saved: &Body) -> Result<ParameterSet, WireError> {
         Ok(parameters_of(saved)?.filter(|name| !name.starts_with(PREVIOUS)))
     }
 }
 
-impl Saved for Memory {
+impl Saved for HepcoMemory {
     fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         put(&mut meta, &self.counts);
@@ -51,7 +51,7 @@ impl Saved for Memory {
         Body::new(meta.finish(), parameter_sections(&renamed))
     }
 
-    fn load(saved: &Body) -> Result<Memory, WireError> {
+    fn load(saved: &Body) -> Result<HepcoMemory, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let (counts, before) = (counts_in(&mut meta)?, counts_in(&mut meta)?);
         meta.finish()?;
@@ -61,7 +61,7 @@ impl Saved for Memory {
         };
         let previous = (!before.is_empty())
             .then(|| Previous { parameters: all.iter().filter_map(own).collect(), counts: before });
-        Ok(Memory { counts, previous })
+        Ok(HepcoMemory { counts, previous })
     }
 }
 

@@ -23,11 +23,11 @@ pub mod consolidation;
 mod label_counts;
 mod memory;
 
-pub use memory::Memory;
+pub use memory::HepcoMemory;
 
 use self::consolidation::{Consolidation, Previous, Settings};
 use self::label_counts::{LabelCounts, teacher};
-use super::averaged::Closing;
+use super::averaged::ClosedRound;
 use super::entry::MethodEntry;
 use super::fedavg_prompt::FedAvgPrompt;
 use super::parts::{AveragingMethod, Parts, ServerUpdate, TaskStart};
@@ -51,23 +51,23 @@ pub struct Hepco {
 
 impl AveragingMethod for Hepco {
     type State = ();
-    type Memory = Memory;
+    type Memory = HepcoMemory;
 
     /// Every client teaches the server.
-    fn parts(&self) -> Parts<'_, (), Memory> {
+    fn parts(&self) -> Parts<'_, (), HepcoMemory> {
         Parts { upload: &LabelCounts, server: self, keeps_uploads: true, ..self.client.base() }
     }
 }
 
-impl ServerUpdate<Memory> for Hepco {
-    fn begin_task(&self, start: TaskStart<'_>, memory: &mut Memory, _: &mut ParameterSet) {
+impl ServerUpdate<HepcoMemory> for Hepco {
+    fn begin_task(&self, start: TaskStart<'_>, memory: &mut HepcoMemory, _: &mut ParameterSet) {
         memory.counts.resize(start.model.classes, 0);
     }
 
     fn server_update(
         &self,
-        memory: &mut Memory,
-        Closing { model, folded, round, .. }: Closing<'_>,
+        memory: &mut HepcoMemory,
+        ClosedRound { model, folded, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         let teachers = folded.kept.iter().map(|kept| teacher(kept, model.classes));
@@ -88,7 +88,7 @@ impl ServerUpdate<Memory> for Hepco {
 
     fn end_task(
         &self,
-        memory: &mut Memory,
+        memory: &mut HepcoMemory,
         theta: &ParameterSet,
         _period: &Stage,
         _lab: &RunContext,
@@ -103,7 +103,7 @@ impl ServerUpdate<Memory> for Hepco {
         model.passes(self.server.multiplications(&shape, model.classes, task, updates))
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(&[Capability::MixedTasks], "its server compares clients of one task")
     }
 }

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use crate::learning::PromptShape;
 use crate::methods::HeadForm;
-use crate::methods::class_statistics::{CovarianceForm, KeptFor, Rebalancing};
+use crate::methods::class_statistics::{CovarianceForm, GaussianLifetime, Rebalancing};
 use crate::methods::prompted::prompt_has_halves;
 use crate::model::HeadStart;
 use crate::policy::ModelFacts;
@@ -66,8 +66,8 @@ pub struct Hgp {
     #[key(default = inflation(covariance), source = "paper", above = 0.0)]
     pub cov_scale: f64,
     /// Time for which Gaussians of the current task are kept.
-    #[key(default = KeptFor::Round, source = "public code")]
-    pub memory: KeptFor,
+    #[key(default = GaussianLifetime::Round, source = "public code")]
+    pub memory: GaussianLifetime,
     /// Rebalancing of the head after a round.
     #[key(flatten)]
     pub rebalancing: Rebalancing,

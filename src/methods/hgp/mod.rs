@@ -22,7 +22,7 @@ mod config;
 
 pub use config::{Hgp, Learns, PromptInit};
 
-use super::averaged::{Averaging, Closing, Parameters, Requirement, Weights};
+use super::averaged::{AveragingConfig, ClientWeighting, ClosedRound, Parameters, Requirement};
 use super::class_statistics::{DescribesClasses, Descriptions, Prototypes, Spread};
 use super::entry::MethodEntry;
 use super::parts::{
@@ -40,7 +40,7 @@ impl AveragingMethod for Hgp {
     type Memory = Prototypes;
 
     fn parts(&self) -> Parts<'_, (), Prototypes> {
-        let averaging = Averaging { weights: Weights::BySamples, head: self.head };
+        let averaging = AveragingConfig { weights: ClientWeighting::BySamples, head: self.head };
         Parts { local: self, upload: self, server: self, ..Parts::fedavg(self, averaging) }
     }
 }
@@ -126,7 +126,7 @@ impl ServerUpdate<Prototypes> for Hgp {
     fn server_update(
         &self,
         memory: &mut Prototypes,
-        Closing { folded, round, .. }: Closing<'_>,
+        ClosedRound { folded, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         memory.take(&folded, self.memory, round.period.view.rows.clone())?;
@@ -138,7 +138,7 @@ impl ServerUpdate<Prototypes> for Hgp {
         self.rebalancing.work(model, &round.period.view)
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.rebalancing.is_on() {
             true => {
                 let why = "its server balances old classes against those of one task";

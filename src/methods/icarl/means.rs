@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::data::{Batch, Shard};
 use crate::learning::Classifier;
-use crate::methods::averaged::Memory;
+use crate::methods::averaged::ServerState;
 use crate::model::FrozenPart;
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 use crate::scenario::reader::Choice;
@@ -125,7 +125,7 @@ impl Saved for Means {
     }
 }
 
-impl Memory for Means {}
+impl ServerState for Means {}
 
 /// Answers with the nearest mean; scores are cosines.
 pub(super) struct NearestMean {

@@ -33,7 +33,8 @@ use self::objective::Distilled;
 pub use self::objective::{IcarlLoss, Reduction};
 pub use self::state::Exemplars;
 use super::averaged::{
-    Client, Closing, Learnt, Objective, Requirement, Trained, first_of, one_by_one, previous,
+    ClosedRound, LocalTrainingResult, Objective, PackClient, PackResult, Requirement, first_of,
+    previous, train_sequentially,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -140,7 +141,7 @@ impl Icarl {
     }
 
     /// Exemplars of earlier classes that take part in a round.
-    fn replayed(&self, member: &Client<'_, Exemplars>) -> Vec<u32> {
+    fn replayed(&self, member: &PackClient<'_, Exemplars>) -> Vec<u32> {
         let old = member.state.by_class.below(member.seat.view.rows.start as u32);
         let budget = self.budget as usize;
         if self.keep == Keeps::Herding || old.len() <= budget {
@@ -154,8 +155,8 @@ impl Icarl {
     fn train(
         &self,
         training: &LocalTraining<'_, Exemplars>,
-        member: &mut Client<'_, Exemplars>,
-    ) -> Result<Trained, PolicyError> {
+        member: &mut PackClient<'_, Exemplars>,
+    ) -> Result<LocalTrainingResult, PolicyError> {
         let lab = training.context.lab;
         let task = member.seat.view.task;
         let mut state = std::mem::take(&mut member.state);
@@ -173,7 +174,7 @@ impl Icarl {
         let mut all = [member.shard, old.as_slice()].concat();
         all.sort_unstable();
         let all: Shard = all.into();
-        let mut trained = training.train_single(&member.upon(&all))?;
+        let mut trained = training.train_single(&member.with_shard(&all))?;
         trained.samples = member.shard.len();
         trained.metrics.push(("exemplars", old.len() as f64));
         Ok(trained)
@@ -204,15 +205,15 @@ impl LocalUpdate<Exemplars> for Icarl {
     fn client_update(
         &self,
         training: &LocalTraining<'_, Exemplars>,
-        pack: &mut [Client<'_, Exemplars>],
-    ) -> Result<Learnt, PolicyError> {
-        Ok(one_by_one(pack, |member| self.train(training, member)))
+        pack: &mut [PackClient<'_, Exemplars>],
+    ) -> Result<PackResult, PolicyError> {
+        Ok(train_sequentially(pack, |member| self.train(training, member)))
     }
 
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, Exemplars>],
+        pack: &[PackClient<'_, Exemplars>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let lab = context.lab;
@@ -245,7 +246,7 @@ impl LocalUpdate<Exemplars> for Icarl {
         }
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(
             &[Capability::MixedTasks],
             "the previous network that teaches is of one task",
@@ -258,7 +259,7 @@ impl FinalExchange<Exemplars, Means> for Icarl {
         "means"
     }
 
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (rows, dim) = (facts.view.seen(), facts.model.backbone.dim());
         let place = |name, shape: &[usize], dtype| {
             TensorSpec::new(Kind::Prototypes, name, shape, dtype).summed(StalenessRule::Refuse)
@@ -284,7 +285,7 @@ impl FinalExchange<Exemplars, Means> for Icarl {
     fn report(
         &self,
         context: &ClientContext<'_>,
-        member: &mut Client<'_, Exemplars>,
+        member: &mut PackClient<'_, Exemplars>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError> {
         let lab = context.lab;
         let mut state = std::mem::take(&mut member.state);
@@ -307,7 +308,7 @@ impl FinalExchange<Exemplars, Means> for Icarl {
     fn aggregate(
         &self,
         memory: &mut Means,
-        Closing { folded, .. }: Closing<'_>,
+        ClosedRound { folded, .. }: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
         *memory = Means::of(folded.sum(SUMS)?, folded.sum(COUNTS)?);
         Ok(vec![("classes_with_exemplars", memory.classes() as f64)])

@@ -7,7 +7,7 @@ use crate::learning::losses::{
     ClassReduction, Distillation, distillation, sigmoid_cross_entropy, sigmoid_targets,
 };
 use crate::learning::{Classifier, LearningError};
-use crate::methods::averaged::{Objective, Pass};
+use crate::methods::averaged::{Objective, TrainingStep};
 use crate::model::ops::cross_entropy;
 use crate::scenario::reader::Choice;
 
@@ -72,7 +72,7 @@ impl Distilled {
 }
 
 impl Objective for Distilled {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let old = match &self.previous {
             Some(previous) => {

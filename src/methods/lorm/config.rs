@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use crate::methods::HeadForm;
-use crate::methods::averaged::Weights;
+use crate::methods::averaged::ClientWeighting;
 use crate::methods::low_rank::{ALL_BLOCKS, LowRank};
 use crate::methods::regression::{InputStatistics, Layer};
 use crate::model::{Factor, HeadStart, LinearLayer, LoraPlace, LoraShape};
@@ -48,8 +48,8 @@ pub struct Lorm {
     #[key(default = HeadForm::Fixed)]
     pub head: HeadForm,
     /// Weight of a client in the mean of biases.
-    #[key(default = Weights::BySamples, source = "the public code of LoRM")]
-    pub weights: Weights,
+    #[key(default = ClientWeighting::BySamples, source = "the public code of LoRM")]
+    pub weights: ClientWeighting,
 }
 
 impl Lorm {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::methods::averaged::Memory;
+use crate::methods::averaged::ServerState;
 use crate::methods::regression::{Layer, PRECISION};
 use crate::model::{Factor, LoraPlace, ModelError, Parameter, ParameterSet, lora_name};
 use crate::numerics::regression_mean::{Moments, NotFinite, regression_mean};
@@ -233,8 +233,8 @@ impl Saved for Tasks {
     }
 }
 
-impl Memory for Tasks {
-    fn begins(&mut self, task: usize) -> bool {
+impl ServerState for Tasks {
+    fn is_new_task(&mut self, task: usize) -> bool {
         let new = self.begun.replace(task) != Some(task);
         if new {
             self.make_asset();
@@ -288,7 +288,7 @@ mod tests {
                     let values = values.into_iter().map(|value| value as f32).collect();
                     pair.insert(name.as_str(), Parameter { shape, values });
                 }
-                tasks.begins(task);
+                tasks.is_new_task(task);
                 let product = moments.after(&part("lorm.A", task));
                 tasks.report([("w".to_owned(), product, moments)]);
                 tasks.finish(pair);
@@ -318,10 +318,10 @@ mod tests {
         };
         for moments in [full, Moments::Diagonal(vec![1.0, 4.0, 9.0])] {
             let mut tasks = Tasks::default();
-            tasks.begins(0);
+            tasks.is_new_task(0);
             tasks.report([("w".to_owned(), vec![0.5, 0.25], moments)]);
             tasks.finish(pair(2.0));
-            tasks.begins(1);
+            tasks.is_new_task(1);
             tasks.report(Vec::new());
             tasks.finish(pair(3.0));
             let body = tasks.save();

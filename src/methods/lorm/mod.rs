@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub use self::config::{Factors, Lorm};
 use self::memory::{EARLIER, Tasks, by_task, stacked};
-use super::averaged::{Averaging, Direction, Parameters, Requirement};
+use super::averaged::{AveragingConfig, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
 use super::parts::{
     Adaptation, Answer, AveragingMethod, DownloadExtras, LocalUpdate, Parts, RowQuery, Workload,
@@ -82,7 +82,7 @@ impl AveragingMethod for Lorm {
             server: self,
             final_exchange: Some(self),
             answer: Some(self),
-            ..Parts::fedavg(self, Averaging { weights: self.weights, head: self.head })
+            ..Parts::fedavg(self, AveragingConfig { weights: self.weights, head: self.head })
         }
     }
 }
@@ -106,7 +106,7 @@ impl Adaptation for Lorm {
     /// A round trains and uploads one factor.
     fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
         let of_round = || Factor::of(name).is_none_or(|one| one == self.trained(query.round));
-        !matches!(query.direction, Direction::Up | Direction::Training) || of_round()
+        !matches!(query.direction, RowPurpose::Up | RowPurpose::Training) || of_round()
     }
 
     fn rate_factor(&self, name: &str) -> f64 {
@@ -136,7 +136,7 @@ impl Adaptation for Lorm {
         vec![Requirement::blocks("a LoRA", instead)]
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         let why = "a round trains the factor that the one before held fixed";
         Restriction::against(&[Capability::LateUpdates, Capability::MixedTasks], why)
     }
@@ -163,7 +163,7 @@ impl DownloadExtras<Tasks> for Lorm {
         download.control.last().map_or(0, |parity| u32::from(*parity))
     }
 
-    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
+    fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let (model, tasks) = (facts.model, facts.view.task.index());
         let body = || BodyShape::new(0, parameter_sketches(&self.asset_shapes(model, tasks)));
         let earlier =

@@ -6,7 +6,7 @@ use super::memory::Tasks;
 use super::{Lorm, earlier_in};
 use crate::data::TaskView;
 use crate::learning::Classifier;
-use crate::methods::averaged::{Client, Closing, Trained, sample_count};
+use crate::methods::averaged::{ClosedRound, LocalTrainingResult, PackClient, sample_count};
 use crate::methods::parts::{ClientContext, FinalExchange, UploadExtras};
 use crate::methods::regression::{Layer, values_of};
 use crate::model::{Factor, ParameterSet, lora_name};
@@ -23,7 +23,7 @@ impl Lorm {
     /// Moments of what a client's samples are in the network of all tasks, with these parameters for the current one.
     fn measure(
         &self,
-        member: &Client<'_, ()>,
+        member: &PackClient<'_, ()>,
         now: &ParameterSet,
         lab: &RunContext,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
@@ -34,7 +34,7 @@ impl Lorm {
 }
 
 impl UploadExtras<()> for Lorm {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let layers = self.measured(facts.model);
         let moments = layers.iter().map(|layer| self.statistics.place(layer));
         [sample_count()].into_iter().chain(moments).collect()
@@ -43,8 +43,8 @@ impl UploadExtras<()> for Lorm {
     fn sections(
         &self,
         &ClientContext { lab, .. }: &ClientContext<'_>,
-        member: &Client<'_, ()>,
-        trained: &Trained,
+        member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let moments = self.measure(member, &trained.parameters, lab)?;
         let mut said = trained.sample_count()?;
@@ -69,7 +69,7 @@ impl FinalExchange<(), Tasks> for Lorm {
         true
     }
 
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let layers = self.layers(facts.model).into_iter();
         layers.map(|(_, _, layer)| self.statistics.place(&layer)).collect()
     }
@@ -77,7 +77,7 @@ impl FinalExchange<(), Tasks> for Lorm {
     fn report(
         &self,
         &ClientContext { model, lab, .. }: &ClientContext<'_>,
-        member: &mut Client<'_, ()>,
+        member: &mut PackClient<'_, ()>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError> {
         let moments = self.measure(member, &member.received, lab)?;
         let layers = self.layers(model).into_iter().map(|(_, _, layer)| layer);
@@ -85,8 +85,12 @@ impl FinalExchange<(), Tasks> for Lorm {
         Ok((vec![Section::new(Kind::Statistics, tensors)], Vec::new()))
     }
 
-    fn aggregate(&self, tasks: &mut Tasks, closing: Closing<'_>) -> Result<Metrics, PolicyError> {
-        let Closing { model, before, folded, .. } = closing;
+    fn aggregate(
+        &self,
+        tasks: &mut Tasks,
+        closing: ClosedRound<'_>,
+    ) -> Result<Metrics, PolicyError> {
+        let ClosedRound { model, before, folded, .. } = closing;
         let mut reported = Vec::new();
         for (block, place, layer) in self.layers(model) {
             let moments = self.statistics.total(&layer, &folded)?;

@@ -2,7 +2,7 @@
 
 use super::Lorm;
 use super::memory::Tasks;
-use crate::methods::averaged::{Closing, Direction, is_closing};
+use crate::methods::averaged::{ClosedRound, RowPurpose, is_closing};
 use crate::methods::parts::{ServerUpdate, TransformUpload};
 use crate::methods::regression::{
     Layer, PRECISION, Unseen, answer_in_place_of, answers, inverse, values_of,
@@ -57,7 +57,7 @@ impl TransformUpload for Lorm {
         Ok(upload)
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         let why = "its server multiplies the factors of each client by that client's own moments";
         Restriction::against(&[Capability::SecureAggregation], why)
     }
@@ -67,10 +67,10 @@ impl ServerUpdate<Tasks> for Lorm {
     fn server_update(
         &self,
         _tasks: &mut Tasks,
-        closing: Closing<'_>,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let Closing { model, shared, before, folded, round, .. } = closing;
+        let ClosedRound { model, shared, before, folded, round, .. } = closing;
         let factor = self.trained(round.round_in_phase);
         for (block, place, layer) in self.layers(model) {
             let name = lora_name(block, place, factor);
@@ -90,7 +90,7 @@ impl ServerUpdate<Tasks> for Lorm {
             let values = merged.into_iter().map(|value| value as f32).collect();
             theta.insert(name, Parameter { shape, values });
         }
-        let rows = shared.cut(model, &round.period.view, Direction::Up).head;
+        let rows = shared.cut(model, &round.period.view, RowPurpose::Up).head;
         let head = (&Layer::head(model), rows);
         self.statistics.merge(head, Unseen::Zero, (before, &folded), theta)?;
         Ok(Vec::new())
@@ -137,7 +137,7 @@ impl ServerUpdate<Tasks> for Lorm {
     }
 
     /// Parameters and the pairs of all tasks in f32; products and moments of tasks, and the sums of a round, in f64.
-    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
+    fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let count = |shapes: Vec<(String, Vec<usize>)>| -> usize {
             shapes.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
         };

@@ -57,7 +57,7 @@ impl Case {
             samples: vec![0; *samples],
         };
         let step = PackBatch { groups: Groups::one(*samples), batch, steps: vec![0] };
-        let pass = Pass { model: &model, step: &step, device: &Device::Cpu, dropout: None };
+        let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
         let losses = objective(teacher).losses(&pass).unwrap();
         assert_eq!(losses.dims(), [1]);
         let weight = model.variables().iter().find(|(name, _)| &**name == LinearHead::WEIGHT);
@@ -76,7 +76,7 @@ impl Case {
         let view =
             TaskView { task: crate::quantity::TaskId(1), rows: 4..8, classes: (4..8).collect() };
         let distils = (lwf.weight, lwf.temperature, lwf.form);
-        self.learn_by(rows.clone(), lwf.taught(&view), |teacher| Taught {
+        self.learn_by(rows.clone(), lwf.taught(&view), |teacher| LwfObjective {
             distils,
             rows,
             compete,

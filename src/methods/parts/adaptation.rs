@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView};
-use crate::methods::averaged::{Cut, Direction, Parameters, Requirement};
+use crate::methods::averaged::{Parameters, Requirement, RowPurpose, RowSelection};
 use crate::methods::head_form::HeadForm;
-use crate::model::{Norms, ParameterSet};
+use crate::model::{BatchNormMode, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RunContext, WireForm,
@@ -30,7 +30,7 @@ pub trait Adaptation {
     ) -> Result<ParameterSet, PolicyError>;
 
     /// Returns the rows that travel, train or answer.
-    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+    fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         query.rows(query.view.rows.clone())
     }
 
@@ -111,7 +111,7 @@ pub trait Adaptation {
     }
 
     /// Returns services that such parameters cannot bear.
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }
@@ -122,7 +122,7 @@ pub struct TrainingSettings {
     /// Fraction of hidden entries dropped inside adapters, or in a module.
     pub dropout: f64,
     /// Moments by which a network that trains normalizes.
-    pub norms: Norms,
+    pub norms: BatchNormMode,
     /// Whether batch norms may be among what trains.
     pub has_batch_norms: bool,
     /// Image that a query is of, if prompts depend on queries.
@@ -133,7 +133,7 @@ pub struct TrainingSettings {
 
 impl TrainingSettings {
     /// Returns the moments by which a network that trains normalizes; none where no batch norm trains.
-    pub fn batch_norms(&self) -> Option<Norms> {
+    pub fn batch_norms(&self) -> Option<BatchNormMode> {
         self.has_batch_norms.then_some(self.norms)
     }
 }
@@ -142,7 +142,7 @@ impl Default for TrainingSettings {
     fn default() -> Self {
         TrainingSettings {
             dropout: 0.0,
-            norms: Norms::Batch,
+            norms: BatchNormMode::Batch,
             has_batch_norms: false,
             query: None,
             max_pack: usize::MAX,
@@ -158,7 +158,7 @@ pub struct RowQuery<'a> {
     /// A client's view of the task.
     pub view: &'a TaskView,
     /// Purpose of the rows.
-    pub direction: Direction,
+    pub direction: RowPurpose,
     /// Round of the phase, from 0, where rounds differ.
     pub round: u32,
     /// Head rows in messages.
@@ -167,15 +167,15 @@ pub struct RowQuery<'a> {
 
 impl RowQuery<'_> {
     /// Returns the rows of parameters without rows by task, of which these head rows train.
-    pub fn rows(&self, trained: Range<usize>) -> Cut {
+    pub fn rows(&self, trained: Range<usize>) -> RowSelection {
         let head = match (self.direction, self.model.form) {
-            (Direction::Inference, _) => 0..self.model.classes,
-            (Direction::Training, _) | (Direction::Up, WireForm::Lean) => trained,
-            (Direction::Up | Direction::Down, _) => {
+            (RowPurpose::Inference, _) => 0..self.model.classes,
+            (RowPurpose::Training, _) | (RowPurpose::Up, WireForm::Lean) => trained,
+            (RowPurpose::Up | RowPurpose::Down, _) => {
                 self.head.down_rows(self.view, self.model.classes)
             }
         };
-        Cut::new(head, 0..0)
+        RowSelection::new(head, 0..0)
     }
 
     /// Index of the task.

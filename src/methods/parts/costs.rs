@@ -2,10 +2,10 @@
 
 use super::{Parts, Workload};
 use crate::data::TaskView;
-use crate::methods::averaged::Memory;
+use crate::methods::averaged::ServerState;
 use crate::policy::{ClientState, ModelFacts};
 
-impl<S: ClientState, M: Memory> Parts<'_, S, M> {
+impl<S: ClientState, M: ServerState> Parts<'_, S, M> {
     /// Returns sample passes of a client's training, for virtual time.
     pub fn work(&self, load: &Workload<'_>) -> f64 {
         let (upload, samples) = (self.upload, load.samples);

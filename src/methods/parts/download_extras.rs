@@ -11,7 +11,7 @@ use crate::wire::Section;
 /// Tensors, control fields and assets of a download beside parameters.
 pub trait DownloadExtras<M> {
     /// Returns the places of the tensors of every download.
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let _ = facts;
         Vec::new()
     }
@@ -70,7 +70,7 @@ pub trait DownloadExtras<M> {
     }
 
     /// Returns assets that the downloads of a task's training name, behind the previous model.
-    fn asset_sketches(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
+    fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let _ = facts;
         Vec::new()
     }

@@ -1,7 +1,7 @@
 //! Messages, phases and participants that the parts of a method make.
 
 use super::{ClientContext, LocalTraining, Parts, SharedModel};
-use crate::methods::averaged::{Client, Memory, Weights};
+use crate::methods::averaged::{ClientWeighting, PackClient, ServerState};
 use crate::model::is_buffer;
 use crate::policy::{
     ClientState, ModelFacts, Participant, Role, RoundContext, RunContext, Weight,
@@ -9,7 +9,7 @@ use crate::policy::{
 };
 use crate::quantity::ClientId;
 
-impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
+impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
     /// Returns the surroundings of a client's part of a round.
     pub fn context<'a>(&'a self, model: &'a ModelFacts, lab: &'a RunContext) -> ClientContext<'a>
     where
@@ -23,7 +23,7 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     pub fn training<'a>(
         &'a self,
         model: &'a ModelFacts,
-        pack: &[Client<'_, S>],
+        pack: &[PackClient<'_, S>],
         lab: &'a RunContext,
     ) -> LocalTraining<'a, S>
     where
@@ -38,8 +38,8 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
         let tensor = self.upload.weight_tensor();
         match (self.upload.elementwise_weight_prefix(), self.averaging.weights) {
             (Some(prefix), _) if !is_buffer(name) => Weight::Elementwise(prefix),
-            (_, Weights::BySamples) => Weight::Sum(tensor),
-            (_, Weights::Uniform) => Weight::Presence(tensor),
+            (_, ClientWeighting::BySamples) => Weight::Sum(tensor),
+            (_, ClientWeighting::Uniform) => Weight::Presence(tensor),
         }
     }
 
@@ -64,9 +64,9 @@ impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
     }
 
     /// Returns the seats of a round.
-    pub fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+    pub fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         match self.roles {
-            Some(roles) => roles.seats(round, cohort),
+            Some(roles) => roles.participants(round, cohort),
             None => one_participant_per_client(&round.period, cohort),
         }
     }

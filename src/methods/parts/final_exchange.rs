@@ -2,7 +2,7 @@
 
 use super::ClientContext;
 use crate::data::TaskView;
-use crate::methods::averaged::{Client, Closing};
+use crate::methods::averaged::{ClosedRound, PackClient};
 use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, TensorSpec};
 use crate::wire::Section;
 
@@ -23,7 +23,7 @@ pub trait FinalExchange<S, M> {
     }
 
     /// Returns the places of a report.
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec>;
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec>;
 
     /// Returns the tensors of a report, and what the journal says of them.
     ///
@@ -32,14 +32,14 @@ pub trait FinalExchange<S, M> {
     fn report(
         &self,
         context: &ClientContext<'_>,
-        member: &mut Client<'_, S>,
+        member: &mut PackClient<'_, S>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError>;
 
     /// Takes in the aggregate of the reports; returns metrics of the round.
     ///
     /// # Errors
     /// What ends the run.
-    fn aggregate(&self, memory: &mut M, closing: Closing<'_>) -> Result<Metrics, PolicyError>;
+    fn aggregate(&self, memory: &mut M, closing: ClosedRound<'_>) -> Result<Metrics, PolicyError>;
 
     /// Returns sample passes of a report, for virtual time.
     fn work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {

@@ -2,7 +2,9 @@
 
 use super::{ClientContext, LocalUpdate, RowQuery, SharedModel};
 use crate::learning::{Classifier, MemberData, TrainingReport, train_pack};
-use crate::methods::averaged::{Client, Direction, Learnt, Objective, Pass, Trained, take_single};
+use crate::methods::averaged::{
+    LocalTrainingResult, Objective, PackClient, PackResult, RowPurpose, TrainingStep, take_single,
+};
 use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::{PolicyError, RunContext};
@@ -35,7 +37,7 @@ impl<'a, S> LocalTraining<'a, S> {
     ///
     /// # Errors
     /// What stops all of them: parameters that do not fit, samples that cannot be read.
-    pub fn train(&self, pack: &[Client<'_, S>]) -> Result<Learnt, PolicyError> {
+    pub fn train(&self, pack: &[PackClient<'_, S>]) -> Result<PackResult, PolicyError> {
         let objective = |network: &Classifier| self.local.objective(&self.context, pack, network);
         self.train_with_objective(pack, objective)
     }
@@ -44,7 +46,10 @@ impl<'a, S> LocalTraining<'a, S> {
     ///
     /// # Errors
     /// As [`train`](LocalTraining::train), and why the member fails.
-    pub fn train_single(&self, member: &Client<'_, S>) -> Result<Trained, PolicyError> {
+    pub fn train_single(
+        &self,
+        member: &PackClient<'_, S>,
+    ) -> Result<LocalTrainingResult, PolicyError> {
         take_single(self.train(std::slice::from_ref(member))?)
     }
 
@@ -54,9 +59,9 @@ impl<'a, S> LocalTraining<'a, S> {
     /// As [`train`](LocalTraining::train).
     pub fn train_with_objective<'o>(
         &self,
-        pack: &[Client<'_, S>],
+        pack: &[PackClient<'_, S>],
         objective: impl FnOnce(&Classifier) -> Result<Box<dyn Objective + 'o>, PolicyError>,
-    ) -> Result<Learnt, PolicyError> {
+    ) -> Result<PackResult, PolicyError> {
         let ClientContext { model, shared, lab } = self.context;
         let SharedModel { adaptation, .. } = shared;
         let Some(first) = pack.first() else { return Ok(Vec::new()) };
@@ -67,12 +72,12 @@ impl<'a, S> LocalTraining<'a, S> {
         let settings = adaptation.settings(view);
         // A pack is of one round, in which the same stays for all.
         let query =
-            RowQuery { round: self.round, ..shared.query(model, view, Direction::Training) };
+            RowQuery { round: self.round, ..shared.query(model, view, RowPurpose::Training) };
         let stays = |name: &str| !adaptation.takes_part(&query, name);
         let backbone = &lab.backbone;
         let network =
             Classifier::pack_but(backbone, received, rows, prompting, settings.norms, &stays)?;
-        let loader = |member: &Client<'_, S>| {
+        let loader = |member: &PackClient<'_, S>| {
             let loader =
                 lab.with_frozen_features(lab.train_loader(member.shard), network.frozen_part())?;
             match settings.query {
@@ -99,15 +104,15 @@ impl<'a, S> LocalTraining<'a, S> {
                 step: *step,
             });
             let dropout = (rate > 0.0).then(|| Dropout { rate, places: places.collect() });
-            objective.losses(&Pass { model: &network, step, device: &lab.device, dropout })
+            objective.losses(&TrainingStep { model: &network, step, device: &lab.device, dropout })
         })?;
         let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
-        let trained = |(member, ((parameters, report), loader)): (&Client<'_, S>, _)| {
+        let trained = |(member, ((parameters, report), loader)): (&PackClient<'_, S>, _)| {
             let report: TrainingReport = report?;
             let (rates, mut metrics) = (report.rates, report.metrics());
             metrics.extend(adaptation.metrics(model, member.seat, &parameters, loader)?);
             let (samples, beside) = (member.shard.len(), ParameterSet::new());
-            Ok(Trained { parameters, samples, rates, beside, metrics })
+            Ok(LocalTrainingResult { parameters, samples, rates, beside, metrics })
         };
         Ok(pack.iter().zip(learnt).map(trained).collect())
     }

@@ -2,7 +2,7 @@
 
 use super::{ClientContext, LocalTraining, Workload};
 use crate::learning::Classifier;
-use crate::methods::averaged::{Client, CrossEntropy, Learnt, Objective, Requirement};
+use crate::methods::averaged::{CrossEntropy, Objective, PackClient, PackResult, Requirement};
 use crate::policy::{PolicyError, Restriction};
 
 /// Training of a pack of clients (ClientUpdate of McMahan et al. 2017).
@@ -14,7 +14,7 @@ pub trait LocalUpdate<S> {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, S>],
+        pack: &[PackClient<'_, S>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let _ = (context, pack, network);
@@ -28,8 +28,8 @@ pub trait LocalUpdate<S> {
     fn client_update(
         &self,
         training: &LocalTraining<'_, S>,
-        pack: &mut [Client<'_, S>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, S>],
+    ) -> Result<PackResult, PolicyError> {
         training.train(pack)
     }
 
@@ -49,7 +49,7 @@ pub trait LocalUpdate<S> {
     }
 
     /// Returns services that such training cannot bear.
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

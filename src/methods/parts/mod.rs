@@ -45,7 +45,7 @@ pub use transform_upload::TransformUpload;
 pub use upload_extras::{SampleCount, UploadExtras};
 pub use workload::Workload;
 
-use super::averaged::{Averaging, Memory};
+use super::averaged::{AveragingConfig, ServerState};
 use crate::policy::ClientState;
 
 /// A method that averages parameters. `self` is its `[method]` table.
@@ -53,7 +53,7 @@ pub trait AveragingMethod: Clone + Send + Sync + 'static {
     /// State of a client between rounds; `()` for stateless methods.
     type State: ClientState;
     /// State of the server beside the parameters.
-    type Memory: Memory;
+    type Memory: ServerState;
 
     /// Returns the parts of the method.
     fn parts(&self) -> Parts<'_, Self::State, Self::Memory>;
@@ -64,7 +64,7 @@ pub struct Parts<'m, S, M> {
     /// Parameters that train, and how a network is made of them.
     pub adaptation: &'m dyn Adaptation,
     /// Weights of clients in the mean, and head rows in messages.
-    pub averaging: Averaging,
+    pub averaging: AveragingConfig,
     /// Head rows that a client trains.
     pub trains: TrainedRows,
     /// Training of a pack of clients.
@@ -101,9 +101,9 @@ impl<S, M> Clone for Parts<'_, S, M> {
 
 impl<S, M> Copy for Parts<'_, S, M> {}
 
-impl<'m, S: ClientState, M: Memory> Parts<'m, S, M> {
+impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
     /// Returns the parts of FedAvg, with these parameters.
-    pub fn fedavg(adaptation: &'m dyn Adaptation, averaging: Averaging) -> Parts<'m, S, M> {
+    pub fn fedavg(adaptation: &'m dyn Adaptation, averaging: AveragingConfig) -> Parts<'m, S, M> {
         Parts {
             adaptation,
             averaging,

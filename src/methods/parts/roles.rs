@@ -9,5 +9,5 @@ pub trait Roles {
     fn roles(&self) -> Vec<(Role, &'static str)>;
 
     /// Returns the seats of a round. A pure function.
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant>;
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant>;
 }

@@ -1,6 +1,6 @@
 //! Step of the server after the mean.
 
-use crate::methods::averaged::{Closing, Requirement};
+use crate::methods::averaged::{ClosedRound, Requirement};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -32,7 +32,7 @@ pub trait ServerUpdate<M> {
     fn server_update(
         &self,
         memory: &mut M,
-        closing: Closing<'_>,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         let _ = (memory, closing, theta);
@@ -61,7 +61,7 @@ pub trait ServerUpdate<M> {
     }
 
     /// Returns bytes that server and clients hold between rounds, if the method knows them beforehand.
-    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
+    fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let _ = model;
         None
     }
@@ -72,7 +72,7 @@ pub trait ServerUpdate<M> {
     }
 
     /// Returns services that the step cannot bear.
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

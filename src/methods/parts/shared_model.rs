@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Adaptation, RowQuery};
 use crate::data::TaskView;
-use crate::methods::averaged::{Averaging, Cut, Direction};
+use crate::methods::averaged::{AveragingConfig, RowPurpose, RowSelection};
 use crate::policy::{ModelFacts, WireForm};
 
 /// Head rows that a client trains.
@@ -25,7 +25,7 @@ pub struct SharedModel<'m> {
     /// Parameters that train.
     pub adaptation: &'m dyn Adaptation,
     /// Weights of clients and head rows in messages.
-    pub averaging: Averaging,
+    pub averaging: AveragingConfig,
     /// Head rows that a client trains.
     pub trains: TrainedRows,
 }
@@ -36,16 +36,16 @@ impl SharedModel<'_> {
         &self,
         model: &'a ModelFacts,
         view: &'a TaskView,
-        direction: Direction,
+        direction: RowPurpose,
     ) -> RowQuery<'a> {
         RowQuery { model, view, direction, round: 0, head: self.averaging.head }
     }
 
     /// Returns the rows that travel, train or answer, for a client with this view.
-    pub fn cut(&self, model: &ModelFacts, view: &TaskView, direction: Direction) -> Cut {
+    pub fn cut(&self, model: &ModelFacts, view: &TaskView, direction: RowPurpose) -> RowSelection {
         let mut cut = self.adaptation.rows(&self.query(model, view, direction));
-        let sends_trained = direction == Direction::Up && model.form == WireForm::Lean;
-        if sends_trained || direction == Direction::Training {
+        let sends_trained = direction == RowPurpose::Up && model.form == WireForm::Lean;
+        if sends_trained || direction == RowPurpose::Training {
             match self.trains {
                 TrainedRows::Usual => {}
                 TrainedRows::Seen => cut.head = 0..view.seen(),
@@ -59,6 +59,6 @@ impl SharedModel<'_> {
 
     /// Returns the head rows that a client with this view trains.
     pub fn trained_rows(&self, model: &ModelFacts, view: &TaskView) -> Range<usize> {
-        self.cut(model, view, Direction::Training).head
+        self.cut(model, view, RowPurpose::Training).head
     }
 }

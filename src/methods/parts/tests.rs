@@ -6,9 +6,9 @@ use super::*;
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
-use crate::methods::averaged::{Client, Direction, Requirement, Trained};
+use crate::methods::averaged::{LocalTrainingResult, PackClient, Requirement, RowPurpose};
 use crate::methods::trainable::{Train, Trainable};
-use crate::model::{BackboneConfig, Norms, PixelShape};
+use crate::model::{BackboneConfig, BatchNormMode, PixelShape};
 use crate::policy::{
     Capability, ExchangeFacts, ModelFacts, PolicyError, Restriction, Role, RoundContext, Stage,
     TensorSpec, WireForm, one_participant_per_client,
@@ -41,21 +41,21 @@ impl LocalUpdate<()> for Demanding {
         vec![Requirement::new(|_| None).summarized("for training")]
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(&[Capability::MixedTasks], "for a reason of training")
     }
 }
 
 impl UploadExtras<()> for Demanding {
-    fn places(&self, _facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, _facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         Vec::new()
     }
 
     fn sections(
         &self,
         _context: &ClientContext<'_>,
-        _member: &Client<'_, ()>,
-        _trained: &Trained,
+        _member: &PackClient<'_, ()>,
+        _trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         Ok(Vec::new())
     }
@@ -64,7 +64,7 @@ impl UploadExtras<()> for Demanding {
         samples as f64 / 2.0
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(&[Capability::SecureAggregation], "for a reason of uploads")
     }
 }
@@ -79,17 +79,17 @@ fn trained_rows_are_sent_in_lean_uploads_only() {
     let kinds =
         [(TrainedRows::Usual, 2..4), (TrainedRows::Seen, 0..4), (TrainedRows::Carried, 0..6)];
     for (trains, rows) in kinds {
-        assert_eq!(head(trains, WireForm::Full, Direction::Training), rows, "{trains:?}");
-        assert_eq!(head(trains, WireForm::Lean, Direction::Up), rows, "{trains:?}");
-        assert_eq!(head(trains, WireForm::Full, Direction::Up), 0..6, "{trains:?}");
-        assert_eq!(head(trains, WireForm::Lean, Direction::Down), 0..6, "{trains:?}");
+        assert_eq!(head(trains, WireForm::Full, RowPurpose::Training), rows, "{trains:?}");
+        assert_eq!(head(trains, WireForm::Lean, RowPurpose::Up), rows, "{trains:?}");
+        assert_eq!(head(trains, WireForm::Full, RowPurpose::Up), 0..6, "{trains:?}");
+        assert_eq!(head(trains, WireForm::Lean, RowPurpose::Down), 0..6, "{trains:?}");
     }
 }
 
 #[test]
 fn demands_and_costs_of_all_parts_count() {
     let trainable =
-        Trainable { train: Train::Module, norms: Norms::Settled, ..Trainable::default() };
+        Trainable { train: Train::Module, norms: BatchNormMode::Settled, ..Trainable::default() };
     let plain: Parts<'_, (), ()> = trainable.base();
     let parts = Parts { local: &Demanding, upload: &Demanding, ..plain };
     let plan = &TrainingPlan { epochs: 3, ..TrainingPlan::default() };
@@ -99,12 +99,13 @@ fn demands_and_costs_of_all_parts_count() {
     assert_eq!((plain.work(&load), parts.work(&load)), (12.0, 42.0));
     let required: Vec<_> = parts.requirements().into_iter().map(|one| one.summary).collect();
     assert_eq!(required, [Some("for training".to_owned())]);
-    let reasons: Vec<_> = parts.vetoes().iter().map(|veto| (veto.service, veto.why)).collect();
+    let reasons: Vec<_> =
+        parts.restrictions().iter().map(|veto| (veto.service, veto.why)).collect();
     let training = (Capability::MixedTasks, "for a reason of training");
     assert_eq!(reasons, [training, (Capability::SecureAggregation, "for a reason of uploads")]);
     // The adaptation's own reason counts where no other part has one.
-    assert_eq!(plain.vetoes().len(), 1);
-    assert_eq!(plain.vetoes()[0].service, Capability::MixedTasks);
+    assert_eq!(plain.restrictions().len(), 1);
+    assert_eq!(plain.restrictions()[0].service, Capability::MixedTasks);
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub trait TransformUpload {
     ) -> Result<Message, PolicyError>;
 
     /// Returns services that cannot bear it.
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

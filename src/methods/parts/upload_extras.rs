@@ -1,7 +1,7 @@
 //! Tensors of an upload beside parameters.
 
 use super::ClientContext;
-use crate::methods::averaged::{Client, SAMPLES, Trained, sample_count};
+use crate::methods::averaged::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
 use crate::model::ParameterSet;
 use crate::policy::{
     ExchangeFacts, Message, ModelFacts, PolicyError, Restriction, TensorSpec, UploadSize,
@@ -12,7 +12,7 @@ use crate::wire::Section;
 /// among them, if it sends it.
 pub trait UploadExtras<S> {
     /// Returns the places of the tensors, in the order in which they travel.
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let _ = facts;
         vec![sample_count()]
     }
@@ -24,8 +24,8 @@ pub trait UploadExtras<S> {
     fn sections(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, S>,
-        trained: &Trained,
+        member: &PackClient<'_, S>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let _ = (context, member);
         Ok(vec![trained.sample_count()?])
@@ -49,8 +49,8 @@ pub trait UploadExtras<S> {
     fn elementwise_weights(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, S>,
-        trained: &Trained,
+        member: &PackClient<'_, S>,
+        trained: &LocalTrainingResult,
     ) -> Result<ParameterSet, PolicyError> {
         let _ = (context, member, trained);
         Ok(ParameterSet::new())
@@ -89,7 +89,7 @@ pub trait UploadExtras<S> {
     }
 
     /// Returns services that the tensors cannot bear.
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Vec::new()
     }
 }

@@ -28,11 +28,11 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use self::objective::{Met, OfPrototypes};
+use self::objective::{ClassFeatureSums, PiLoraObjective};
 use super::HeadForm;
 use super::averaged::{
-    Averaging, Begun, Client, Cut, Direction, Learnt, Parameters, Requirement, Trained, Weights,
-    sample_count,
+    AveragingConfig, ClientWeighting, LatestTask, LocalTrainingResult, PackClient, PackResult,
+    Parameters, Requirement, RowPurpose, RowSelection, sample_count,
 };
 use super::class_statistics::{ClassMean, described, fields};
 use super::entry::MethodEntry;
@@ -134,8 +134,8 @@ pub struct PiLora {
     #[key(default = Unreported::Keep, source = "the port; the authors' code has mean")]
     pub unreported: Unreported,
     /// Weight of a client in the mean of pairs.
-    #[key(default = Weights::BySamples, source = "the port in HGP's benchmark")]
-    pub weights: Weights,
+    #[key(default = ClientWeighting::BySamples, source = "the port in HGP's benchmark")]
+    pub weights: ClientWeighting,
 }
 
 impl PiLora {
@@ -167,10 +167,10 @@ impl PiLora {
 
 impl AveragingMethod for PiLora {
     type State = ();
-    type Memory = Begun;
+    type Memory = LatestTask;
 
     /// The server reads the prototypes of every client.
-    fn parts(&self) -> Parts<'_, (), Begun> {
+    fn parts(&self) -> Parts<'_, (), LatestTask> {
         let head = match self.compete {
             Compete::All => HeadForm::Fixed,
             Compete::Seen | Compete::Current => HeadForm::Growing,
@@ -180,7 +180,7 @@ impl AveragingMethod for PiLora {
             upload: self,
             server: self,
             keeps_uploads: true,
-            ..Parts::fedavg(self, Averaging { weights: self.weights, head })
+            ..Parts::fedavg(self, AveragingConfig { weights: self.weights, head })
         }
     }
 }
@@ -203,10 +203,10 @@ impl Adaptation for PiLora {
         Ok(self.shape(model).initial_parameters(init).merge(&head))
     }
 
-    fn rows(&self, query: &RowQuery<'_>) -> Cut {
+    fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         let task = query.task().min(query.model.tasks.max(1) - 1);
-        let first = if query.direction == Direction::Up { task } else { 0 };
-        Cut { pool: first..task + 1, ..query.rows(query.view.rows.clone()) }
+        let first = if query.direction == RowPurpose::Up { task } else { 0 };
+        RowSelection { pool: first..task + 1, ..query.rows(query.view.rows.clone()) }
     }
 
     fn rate_factor(&self, name: &str) -> f64 {
@@ -236,28 +236,28 @@ impl LocalUpdate<()> for PiLora {
     fn client_update(
         &self,
         training: &LocalTraining<'_, ()>,
-        pack: &mut [Client<'_, ()>],
-    ) -> Result<Learnt, PolicyError> {
+        pack: &mut [PackClient<'_, ()>],
+    ) -> Result<PackResult, PolicyError> {
         let ClientContext { model, lab, .. } = training.context;
         for member in pack.iter_mut() {
             member.received = self.passing(&member.received, member.seat.view.task.index());
         }
         let Some(first) = pack.first() else { return Ok(Vec::new()) };
-        let mut met = vec![Met::default(); pack.len()];
+        let mut met = vec![ClassFeatureSums::default(); pack.len()];
         let learnt = training.train_with_objective(pack, |_| {
-            Ok(Box::new(OfPrototypes::new(self, first, &mut met, &lab.device)?))
+            Ok(Box::new(PiLoraObjective::new(self, first, &mut met, &lab.device)?))
         })?;
         let dim = model.backbone.dim();
         let told = pack.iter().zip(met).zip(learnt).map(|((member, met), trained)| {
             let rows = described(&lab.shard_label_counts(member.shard), 1);
-            Ok(Trained { beside: met.beside(&rows, dim), ..trained? })
+            Ok(LocalTrainingResult { beside: met.beside(&rows, dim), ..trained? })
         });
         Ok(told.collect())
     }
 }
 
 impl UploadExtras<()> for PiLora {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (n, dim) = (described(facts.counts, 1).len(), facts.model.backbone.dim());
         [sample_count()].into_iter().chain(ClassMean::places(n, dim)).collect()
     }
@@ -265,11 +265,11 @@ impl UploadExtras<()> for PiLora {
     fn sections(
         &self,
         context: &ClientContext<'_>,
-        member: &Client<'_, ()>,
-        trained: &Trained,
+        member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let rows = described(&context.lab.shard_label_counts(member.shard), 1);
-        let means = Met::told(&rows, &trained.beside);
+        let means = ClassFeatureSums::told(&rows, &trained.beside);
         Ok([trained.sample_count()?].into_iter().chain(ClassMean::section(&means)).collect())
     }
 

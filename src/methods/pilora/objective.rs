@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor};
 use super::PiLora;
 use crate::data::TaskView;
 use crate::learning::{Classifier, LearningError, head_rows};
-use crate::methods::averaged::{Client, Objective, Pass};
+use crate::methods::averaged::{Objective, PackClient, TrainingStep};
 use crate::methods::class_statistics::ClassMean;
 use crate::model::ops::{self, Groups};
 use crate::model::{Factor, ModelError, Parameter, ParameterSet, PrototypeHead, lora_pairs};
@@ -16,9 +16,9 @@ use crate::policy::PolicyError;
 
 /// Sums of the features of every class that a client trained on.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Met(BTreeMap<u32, (u64, Vec<f64>)>);
+pub(super) struct ClassFeatureSums(BTreeMap<u32, (u64, Vec<f64>)>);
 
-impl Met {
+impl ClassFeatureSums {
     fn add(&mut self, row: u32, feature: &[f32]) {
         let (count, sum) = self.0.entry(row).or_insert_with(|| (0, vec![0.0; feature.len()]));
         *count += 1;
@@ -60,7 +60,7 @@ const MEANS: &str = "means";
 
 /// The cross-entropy over distances, the pull towards the own prototype, and what keeps `A` apart from earlier ones and
 /// sparse.
-pub(super) struct OfPrototypes<'o> {
+pub(super) struct PiLoraObjective<'o> {
     method: PiLora,
     view: TaskView,
     /// Prototypes of other classes that compete: of those before the task's, and of those behind them.
@@ -69,17 +69,17 @@ pub(super) struct OfPrototypes<'o> {
     before: u32,
     /// Of every name of an `A`, those of earlier tasks.
     earlier: BTreeMap<String, Vec<Tensor>>,
-    met: &'o mut [Met],
+    met: &'o mut [ClassFeatureSums],
 }
 
-impl<'o> OfPrototypes<'o> {
+impl<'o> PiLoraObjective<'o> {
     /// All members of a pack were sent the same.
     pub fn new(
         method: &PiLora,
-        first: &Client<'_, ()>,
-        met: &'o mut [Met],
+        first: &PackClient<'_, ()>,
+        met: &'o mut [ClassFeatureSums],
         device: &Device,
-    ) -> Result<OfPrototypes<'o>, PolicyError> {
+    ) -> Result<PiLoraObjective<'o>, PolicyError> {
         let view = TaskView::clone(&first.seat.view);
         let received = &first.received;
         let compete = method.compete.rows(&view, rows_of(received));
@@ -99,7 +99,7 @@ impl<'o> OfPrototypes<'o> {
             pairs.pop();
             earlier.insert(name.to_string(), pairs);
         }
-        Ok(OfPrototypes {
+        Ok(PiLoraObjective {
             method: method.clone(),
             others: [part(before.clone())?, part(behind)?],
             before: before.len() as u32,
@@ -165,8 +165,8 @@ fn rows_of(set: &ParameterSet) -> usize {
     set.get(PrototypeHead::PROTOTYPES).map_or(0, |prototypes| prototypes.rows())
 }
 
-impl Objective for OfPrototypes<'_> {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+impl Objective for PiLoraObjective<'_> {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let outputs = pass.pack_logits()?;
         let (batch, groups) = (&pass.step.batch, &pass.step.groups);
         let features = outputs.features.detach().to_vec2::<f32>()?;
@@ -200,11 +200,11 @@ mod tests {
 
     #[test]
     fn a_class_is_told_by_the_mean_of_what_was_met() {
-        let mut met = Met::default();
+        let mut met = ClassFeatureSums::default();
         for (row, feature) in [(4, [1.0, 2.0]), (7, [9.0, 9.0]), (4, [2.0, 6.0]), (4, [3.0, 1.0])] {
             met.add(row, &feature);
         }
-        let told = Met::told(&[4, 5, 7], &met.beside(&[4, 5, 7], 2));
+        let told = ClassFeatureSums::told(&[4, 5, 7], &met.beside(&[4, 5, 7], 2));
         let told: Vec<_> =
             told.into_iter().map(|class| (class.row, class.count, class.mean)).collect();
         let wanted = [(4, 3, vec![2.0, 3.0]), (5, 0, vec![0.0; 2]), (7, 1, vec![9.0; 2])];

@@ -3,18 +3,18 @@
 use super::weights::{heuristic_weights, weighted};
 use super::{PiLora, Unreported};
 use crate::data::TaskView;
-use crate::methods::averaged::{Begun, Closing};
+use crate::methods::averaged::{ClosedRound, LatestTask};
 use crate::methods::class_statistics::ClassMean;
 use crate::methods::parts::ServerUpdate;
 use crate::model::{Parameter, ParameterSet, PrototypeHead};
 use crate::policy::{Capability, KeptUpload, Message, Metrics, PolicyError, Restriction};
 use crate::wire::{MetaReader, WireError};
 
-impl ServerUpdate<Begun> for PiLora {
+impl ServerUpdate<LatestTask> for PiLora {
     fn server_update(
         &self,
-        _memory: &mut Begun,
-        closing: Closing<'_>,
+        _memory: &mut LatestTask,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         // The mean of prototypes is none of PILoRA's.
@@ -23,7 +23,7 @@ impl ServerUpdate<Begun> for PiLora {
         self.merge(&closing.folded.kept, &closing.round.period.view, theta)
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(
             &[Capability::MixedTasks],
             "its server weighs prototypes of one task's classes",

@@ -6,7 +6,7 @@ use super::*;
 use crate::data::Batch;
 use crate::golden::Golden;
 use crate::learning::PackBatch;
-use crate::methods::averaged::{Objective, Pass};
+use crate::methods::averaged::{Objective, TrainingStep};
 use crate::model::ops::Groups;
 use crate::model::testing;
 use crate::model::vit::golden::small_vit;
@@ -42,7 +42,7 @@ fn step(
     method: &PiLora,
     rows: Range<usize>,
     look: impl FnOnce(&Golden, &Classifier, &Tensor, &Tensor),
-) -> Option<Vec<Met>> {
+) -> Option<Vec<ClassFeatureSums>> {
     let (golden, images) = (Golden::open("lora")?, Golden::open("vit_tokens")?);
     let backbone = Arc::new(Backbone::from(small_vit(&images)));
     let received = received(&golden);
@@ -53,10 +53,11 @@ fn step(
     let (down, shard) = (Message::default(), Vec::new().into());
     let key = StreamKey::new(1, Domain::Method);
     let (state, missed) = ((), &[][..]);
-    let member = Client { seat: &seat, down: &down, received, state, shard: &shard, key, missed };
-    let mut met = vec![Met::default()];
+    let member =
+        PackClient { seat: &seat, down: &down, received, state, shard: &shard, key, missed };
+    let mut met = vec![ClassFeatureSums::default()];
     let device = testing::device();
-    let mut objective = OfPrototypes::new(method, &member, &mut met, &device).unwrap();
+    let mut objective = PiLoraObjective::new(method, &member, &mut met, &device).unwrap();
     let model = Classifier::pack(&backbone, vec![member.received.clone()], rows).unwrap();
     let labels = images.labels("labels");
     let samples = (0..labels.len() as u32).collect();
@@ -64,7 +65,7 @@ fn step(
     let batch = Batch::Images { pixels: images.f32("x"), shape, labels, samples };
     let groups = Groups::one(batch.len());
     let step = PackBatch { batch, groups, steps: vec![0] };
-    let pass = Pass { model: &model, step: &step, device: &device, dropout: None };
+    let pass = TrainingStep { model: &model, step: &step, device: &device, dropout: None };
     let loss = objective.losses(&pass).unwrap();
     let outputs = pass.pack_logits().unwrap();
     golden.assert_close("pilora.feature", &flat(&outputs.features));
@@ -157,7 +158,7 @@ fn who_competes_is_a_matter_of_the_key() {
 fn mean_features_are_those_met() {
     let Some(met) = step(&method(|_| ()), 4..8, |_, _, _, _| ()) else { return };
     let rows: Vec<u32> = (4..8).collect();
-    let told = Met::told(&rows, &met[0].beside(&rows, DIM));
+    let told = ClassFeatureSums::told(&rows, &met[0].beside(&rows, DIM));
     assert_eq!(told.iter().map(|class| class.count).sum::<u64>(), 4);
     let (golden, images) = (Golden::open("lora").unwrap(), Golden::open("vit_tokens").unwrap());
     let (features, labels) = (golden.f32("pilora.feature"), images.labels("labels"));

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 use super::prototypes::Gaussian;
 use crate::learning::{LearningError, PackLogits};
-use crate::methods::averaged::{Objective, Pass};
+use crate::methods::averaged::{Objective, TrainingStep};
 use crate::model::ops::{Groups, grouped_cross_entropy};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -138,15 +138,15 @@ impl Source {
 }
 
 /// The loss of a pack of members that were told prototypes.
-pub(super) struct Injecting {
+pub(super) struct PipObjective {
     pub injection: Injection,
     pub copies: usize,
     pub sources: Vec<Source>,
 }
 
-impl Objective for Injecting {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
-        let Injecting { injection, copies, sources } = self;
+impl Objective for PipObjective {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
+        let PipObjective { injection, copies, sources } = self;
         let PackLogits { features, pull, .. } = pass.pack_logits()?;
         let each = sources.iter_mut().zip(&pass.step.steps);
         let injected: Vec<&Injected> =

@@ -28,10 +28,10 @@ mod upload;
 use clap::ValueEnum;
 
 pub use self::injection::Injection;
-use self::injection::{Injecting, Source};
+use self::injection::{PipObjective, Source};
 use self::prototypes::heard;
 pub use self::prototypes::{Gaussian, Merge, Prototypes, Weighing};
-use super::averaged::{Client, CrossEntropy, Objective, Requirement};
+use super::averaged::{CrossEntropy, Objective, PackClient, Requirement};
 use super::dualprompt::DualPrompt;
 use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};
@@ -105,10 +105,10 @@ impl LocalUpdate<()> for Pip {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, ()>],
+        pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let source = |member: &Client<'_, ()>| {
+        let source = |member: &PackClient<'_, ()>| {
             let prototypes = heard(member.down, &member.seat.view)?;
             let steps = member.shard.len().div_ceil(context.lab.training.batch.max(1));
             Ok(Source::new(prototypes, member.key, steps))
@@ -118,7 +118,7 @@ impl LocalUpdate<()> for Pip {
             return Ok(Box::new(CrossEntropy));
         }
         let (injection, copies) = (self.inject, self.copies as usize);
-        Ok(Box::new(Injecting { injection, copies, sources }))
+        Ok(Box::new(PipObjective { injection, copies, sources }))
     }
 
     fn work(&self, load: &Workload<'_>) -> f64 {

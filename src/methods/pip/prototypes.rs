@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 
 use crate::data::TaskView;
-use crate::methods::averaged::Memory;
+use crate::methods::averaged::ServerState;
 use crate::methods::class_statistics::{flagged, flags};
 use crate::policy::Message;
 use crate::quantity::{ClientId, TaskId};
@@ -182,8 +182,8 @@ impl Saved for Prototypes {
     }
 }
 
-impl Memory for Prototypes {
-    fn begins(&mut self, task: usize) -> bool {
+impl ServerState for Prototypes {
+    fn is_new_task(&mut self, task: usize) -> bool {
         let new = self.task.replace(TaskId(task as u16)) != Some(TaskId(task as u16));
         if new {
             self.known.clear();
@@ -270,12 +270,12 @@ mod tests {
     #[test]
     fn prototypes_are_read_back_and_last_for_a_task() {
         let mut all = Prototypes { dim: 2, ..Prototypes::default() };
-        assert!(all.begins(1) && !all.begins(1));
+        assert!(all.is_new_task(1) && !all.is_new_task(1));
         assert_eq!((all.visit(ClientId(4)), all.visit(ClientId(4))), (1, 2));
         let one = Gaussian { mean: vec![0.1, -2.0], variance: vec![0.3, -0.5] };
         all.known.insert(5, one);
         assert_eq!(Prototypes::load(&all.save()).unwrap(), all);
-        assert!(all.begins(2) && all.known.is_empty());
+        assert!(all.is_new_task(2) && all.known.is_empty());
         assert_eq!(all.visit(ClientId(4)), 1);
         assert_eq!(Prototypes::load(&all.save()).unwrap(), all);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::prototypes::{COUNTS, MEANS, VARIANCES, merged, said};
 use super::upload::described_in;
 use super::{Gaussian, Pip, Prototypes, Weighing};
-use crate::methods::averaged::{Closing, SAMPLES};
+use crate::methods::averaged::{ClosedRound, SAMPLES};
 use crate::methods::class_statistics::flag_bytes;
 use crate::methods::parts::{DownloadExtras, ServerUpdate, TaskStart};
 use crate::model::ParameterSet;
@@ -20,7 +20,7 @@ fn is_sent(round_in_phase: u32) -> bool {
 }
 
 impl DownloadExtras<Prototypes> for Pip {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let shape = [facts.view.rows.len(), facts.model.backbone.dim()];
         let table = |name| TensorSpec::new(Kind::Prototypes, name, &shape, Dtype::F32);
         let sent = is_sent(facts.round_in_phase);
@@ -63,7 +63,7 @@ impl ServerUpdate<Prototypes> for Pip {
     fn server_update(
         &self,
         known: &mut Prototypes,
-        Closing { folded, round, .. }: Closing<'_>,
+        ClosedRound { folded, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         if !self.injects() {
@@ -96,7 +96,7 @@ impl ServerUpdate<Prototypes> for Pip {
         Ok(vec![("prototypes", known.known.len() as f64)])
     }
 
-    fn vetoes(&self) -> Vec<Restriction> {
+    fn restrictions(&self) -> Vec<Restriction> {
         match self.injects() {
             true => Restriction::against(
                 &[Capability::MixedTasks],

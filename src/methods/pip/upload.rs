@@ -3,10 +3,10 @@
 use super::prototypes::{COUNTS, MEANS, VARIANCES};
 use super::{Features, Pip, Weighing};
 use crate::learning::Classifier;
-use crate::methods::averaged::{Client, Trained, sample_count};
+use crate::methods::averaged::{LocalTrainingResult, PackClient, sample_count};
 use crate::methods::class_statistics::described;
 use crate::methods::parts::{Adaptation, ClientContext, UploadExtras};
-use crate::numerics::gaussian::Diagonal;
+use crate::numerics::gaussian::DiagonalGaussian;
 use crate::policy::{ExchangeFacts, Message, PolicyError, RunContext, TensorSpec, UploadSize};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
@@ -17,10 +17,10 @@ impl Pip {
     /// Gaussians of the features of every class with enough samples, by the model as it was just trained.
     fn gaussians(
         &self,
-        member: &Client<'_, ()>,
-        trained: &Trained,
+        member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
         lab: &RunContext,
-    ) -> Result<Vec<Diagonal>, PolicyError> {
+    ) -> Result<Vec<DiagonalGaussian>, PolicyError> {
         let (view, model) = (&member.seat.view, &lab.facts(0));
         let prompting =
             self.base.prompting(model, view.task.index(), self.features == Features::Trained);
@@ -37,12 +37,12 @@ impl Pip {
             }
         }
         let enough = classes.iter().filter(|class| class.len() >= LEAST as usize);
-        Ok(enough.map(|class| Diagonal::fit(lab.backbone.dim(), class.iter())).collect())
+        Ok(enough.map(|class| DiagonalGaussian::fit(lab.backbone.dim(), class.iter())).collect())
     }
 }
 
 impl UploadExtras<()> for Pip {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (n, dim) = (described(facts.counts, LEAST).len(), facts.model.backbone.dim());
         let place = |name, shape: &[usize], dtype| {
             TensorSpec::new(Kind::Prototypes, name, shape, dtype).kept()
@@ -61,15 +61,15 @@ impl UploadExtras<()> for Pip {
     fn sections(
         &self,
         &ClientContext { lab, .. }: &ClientContext<'_>,
-        member: &Client<'_, ()>,
-        trained: &Trained,
+        member: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let mut said = vec![trained.sample_count()?];
         let gaussians = self.gaussians(member, trained, lab)?;
         if gaussians.is_empty() {
             return Ok(said);
         }
-        let narrow = |of: fn(&Diagonal) -> &Vec<f64>| {
+        let narrow = |of: fn(&DiagonalGaussian) -> &Vec<f64>| {
             gaussians.iter().flat_map(|one| of(one).iter().map(|v| *v as f32)).collect::<Vec<_>>()
         };
         let (n, dim) = (gaussians.len(), lab.backbone.dim());

@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 
 use super::Powder;
 use super::distillation::{NotTrue, batch_shares};
-use super::messages::{ClientTaskDownload, Looks, learnt};
+use super::messages::{ClientTaskDownload, SimilarityKeys, learnt};
 use super::prompts::{ClientTaskPrompts, is_own};
 use super::similarity::Attention;
 use crate::data::{Batch, Loader, Shard};
@@ -58,7 +58,7 @@ pub struct Step<'a> {
 
 /// Whoever goes along with training without being trained: it may add tokens to the input of a step, and sees how
 /// well components match.
-pub trait Companion {
+pub trait TrainingExtension {
     /// Tokens `(b, n, d)` behind the patches of the samples of a step, or none for a step as it is.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ pub trait Companion {
 }
 
 /// Nobody.
-impl Companion for () {}
+impl TrainingExtension for () {}
 
 impl Powder {
     /// Trains the slots of learners that are [alike](Learner::alike), together; each may fail alone.
@@ -97,7 +97,7 @@ impl Powder {
         &self,
         learners: &[Learner<'_>],
         lab: &RunContext,
-        companion: &mut dyn Companion,
+        companion: &mut dyn TrainingExtension,
     ) -> Vec<Result<ClientResult, Failure>> {
         match self.train_slots(learners, lab, companion) {
             Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
@@ -109,7 +109,7 @@ impl Powder {
         &self,
         learners: &[Learner<'_>],
         lab: &RunContext,
-        companion: &mut dyn Companion,
+        companion: &mut dyn TrainingExtension,
     ) -> Result<Vec<Result<ClientResult, PolicyError>>, PolicyError> {
         let Some(first) = learners.first() else { return Ok(Vec::new()) };
         let classes = first.slot_down.class_shares.len();
@@ -164,7 +164,7 @@ impl Powder {
         down: &Message,
         lab: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
-        let (rows, looks) = (&member.seat.view.rows, Looks::read(down)?);
+        let (rows, looks) = (&member.seat.view.rows, SimilarityKeys::read(down)?);
         let found = self.attention(rows, &member.shard, &looks, lab)?;
         Ok(ClientResult { upload: found.write(&self.shape)?, metrics: Vec::new() })
     }
@@ -174,7 +174,7 @@ impl Powder {
         &self,
         rows: &Range<usize>,
         shard: &Shard,
-        looks: &Looks,
+        looks: &SimilarityKeys,
         lab: &RunContext,
     ) -> Result<Attention, PolicyError> {
         let (classes, shape) = (rows.len(), &self.shape);
@@ -236,7 +236,7 @@ impl ClientTaskDownloads<'_> {
         &self,
         batch: &PackBatch,
         loader: &Loader,
-        companion: &mut dyn Companion,
+        companion: &mut dyn TrainingExtension,
     ) -> Result<Tensor, LearningError> {
         let (device, groups) = (&self.lab.device, &batch.groups);
         let classes = self.classes(batch);
@@ -307,7 +307,11 @@ impl ClientTaskDownloads<'_> {
     }
 
     /// Shows a companion how well the components match now.
-    fn show(&self, step: &Step<'_>, companion: &mut dyn Companion) -> Result<(), LearningError> {
+    fn show(
+        &self,
+        step: &Step<'_>,
+        companion: &mut dyn TrainingExtension,
+    ) -> Result<(), LearningError> {
         let (batch, variables) = (&step.batch.batch, self.student.variables());
         let queries =
             queries_of(batch, self.lab).map_err(|error| LearningError::Shape(error.to_string()))?;

@@ -148,14 +148,14 @@ pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
 
 /// Keys and attention of slots, each as it mixed them when it was last worked on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Looks {
+pub struct SimilarityKeys {
     /// The slots, by number, rising.
     pub slots: Vec<u32>,
     /// Their rows one behind the other.
     pub parameters: ParameterSet,
 }
 
-impl Looks {
+impl SimilarityKeys {
     /// Components of these slots.
     pub fn layout(shape: &ClientTaskShape, slots: &[u32]) -> MessageSpec {
         let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
@@ -168,7 +168,7 @@ impl Looks {
     /// # Errors
     /// Where they are not components of this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
-        let layout = Looks::layout(shape, &self.slots);
+        let layout = SimilarityKeys::layout(shape, &self.slots);
         let values = layout.extra.iter().map(|place| {
             let found = self.parameters.get(&place.name);
             F32(found.map(|parameter| Arc::clone(&parameter.values)).unwrap_or_default())
@@ -181,7 +181,7 @@ impl Looks {
     ///
     /// # Errors
     /// Where a message is something else.
-    pub fn read(message: &Message) -> Result<Looks, WireError> {
+    pub fn read(message: &Message) -> Result<SimilarityKeys, WireError> {
         let mut fields = fields_of(message, true)?;
         let slots = fields.u32s()?;
         fields.finish()?;
@@ -191,7 +191,7 @@ impl Looks {
             Ok((Arc::clone(tensor.name()), Parameter { shape, values }))
         };
         let parameters = all.flat_map(|section| &section.tensors).map(parameter);
-        Ok(Looks { slots, parameters: parameters.collect::<Result<_, _>>()? })
+        Ok(SimilarityKeys { slots, parameters: parameters.collect::<Result<_, _>>()? })
     }
 }
 

@@ -57,8 +57,8 @@ use std::sync::Arc;
 
 pub use config::{Downlink, Lend, PowderConfig, Similarity};
 pub use distillation::{NotTrue, batch_shares};
-pub use learner::{Companion, Learner, Step};
-pub use messages::{ClientTaskDownload, Looks, SharedTable, learnt};
+pub use learner::{Learner, Step, TrainingExtension};
+pub use messages::{ClientTaskDownload, SharedTable, SimilarityKeys, learnt};
 pub use predictor::{ClientTaskModel, ClientTaskModels};
 pub use prompts::{ClientTaskPrompts, OWN_SHARE, OWN_TOKENS, is_own, others_name};
 pub use server::PowderServer;
@@ -182,7 +182,7 @@ impl Method for Powder {
     fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match (message, Powder::trains(facts.phase)) {
-            (MessageKind::Download, false) => Looks::layout(&self.shape, &begun(facts)),
+            (MessageKind::Download, false) => SimilarityKeys::layout(&self.shape, &begun(facts)),
             (MessageKind::Download, true) => {
                 let table = (self.config.downlink == Downlink::Table).then(|| self.slots(classes));
                 ClientTaskDownload::layout(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::messages::{ClientTaskDownload, Looks};
+use super::messages::{ClientTaskDownload, SimilarityKeys};
 use super::predictor::{ClientTaskModel, ClientTaskModels};
 use super::table::{ClientTaskKey, ClientTaskTable};
 use super::{Attention, Downlink, OPENING, Powder};
@@ -94,10 +94,10 @@ impl PowderServer {
     }
 
     /// Slots to be scored against, but for those that are `known`.
-    fn looks(&self, known: &[u32]) -> Looks {
+    fn looks(&self, known: &[u32]) -> SimilarityKeys {
         let Powder { shape, config, .. } = &*self.method;
         let (slots, parameters) = self.table.looks(shape, config.lend, known);
-        Looks { slots, parameters }
+        SimilarityKeys { slots, parameters }
     }
 
     /// What clients that work on these slots are to score: who was asked a moment ago, as a period ended, is asked about

@@ -156,7 +156,7 @@ impl ClientTaskShape {
     }
 
     /// Keys and attention of mixtures of slots, one behind the other: each the sum over `slots` by a row of weights.
-    pub fn looks_of(&self, mixtures: &[Vec<f64>], slots: &[&ParameterSet]) -> ParameterSet {
+    pub fn similarity_keys(&self, mixtures: &[Vec<f64>], slots: &[&ParameterSet]) -> ParameterSet {
         let joined = |(name, shape): (String, Vec<usize>)| {
             let width = shape.iter().product::<usize>() / mixtures.len().max(1);
             let rows = rows_of(&name, slots);

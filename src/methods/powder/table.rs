@@ -157,7 +157,7 @@ impl ClientTaskTable {
             row
         };
         let rows: Vec<Vec<f64>> = numbers.iter().map(row).collect();
-        (numbers, shape.looks_of(&rows, &all))
+        (numbers, shape.similarity_keys(&rows, &all))
     }
 
     /// A period begins: computes `W`, and for the slots of `asked`, on which somebody works now, how alone their classes

@@ -30,13 +30,13 @@ fn key(slot: u32) -> ClientTaskKey {
 }
 
 /// Every slot of the release, by its number there.
-struct Slots {
+struct ClientTaskVectors {
     golden: Golden,
     table: ClientTaskTable,
     known: Vec<u32>,
 }
 
-impl Slots {
+impl ClientTaskVectors {
     fn place(&self, slot: u32) -> usize {
         self.known.iter().position(|known| *known == slot).expect("a slot that began")
     }
@@ -96,7 +96,8 @@ impl Slots {
 #[test]
 fn golden_released_comparison_of_slots() {
     let golden = Golden::own("released_powder");
-    let mut slots = Slots { golden, table: ClientTaskTable::default(), known: Vec::new() };
+    let mut slots =
+        ClientTaskVectors { golden, table: ClientTaskTable::default(), known: Vec::new() };
     for period in 0..3 {
         let name = |what: &str| format!("period{period}.{what}");
         let asked = slots.golden.labels(&name("asked"));

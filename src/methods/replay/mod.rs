@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use candle_core::Tensor;
 
-pub use self::state::Memory;
-pub(super) use self::terms::{Batch2, Noted, Terms};
-use super::averaged::{Client, Objective, Pass, Trained, take_single};
+pub use self::state::ReplayMemory;
+pub(super) use self::terms::{Batch2, StoredLogits, Terms};
+use super::averaged::{LocalTrainingResult, Objective, PackClient, TrainingStep, take_single};
 use super::parts::LocalTraining;
 use crate::data::{Batch, Shard};
-use crate::learning::exemplars::Remembered;
+use crate::learning::exemplars::BufferedSample;
 use crate::learning::{Classifier, LearningError};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -55,10 +55,10 @@ pub(super) struct Replay {
 
 /// Trains a member with replay and fills its memory in its first epoch of a task.
 pub(super) fn learn(
-    training: &LocalTraining<'_, Memory>,
+    training: &LocalTraining<'_, ReplayMemory>,
     replay: &Replay,
-    member: &mut Client<'_, Memory>,
-) -> Result<Trained, PolicyError> {
+    member: &mut PackClient<'_, ReplayMemory>,
+) -> Result<LocalTrainingResult, PolicyError> {
     let lab = training.context.lab;
     let mut memory = std::mem::take(&mut member.state);
     let capacity = replay.buffer.size as usize;
@@ -66,7 +66,7 @@ pub(super) fn learn(
     for missed in member.missed {
         if memory.begin(missed.task) {
             for sample in missed.shard.iter() {
-                let new = Remembered { sample: *sample, logits: Vec::new() };
+                let new = BufferedSample { sample: *sample, logits: Vec::new() };
                 memory.offer(capacity, new, member.key);
             }
         }
@@ -94,7 +94,7 @@ struct Replaying<'a> {
     replay: &'a Replay,
     lab: &'a RunContext,
     key: StreamKey,
-    memory: &'a mut Memory,
+    memory: &'a mut ReplayMemory,
     /// Steps whose batches are offered.
     offering: u64,
 }
@@ -141,7 +141,7 @@ impl Replaying<'_> {
         };
         for (sample, mut logits) in batch.samples().iter().zip(logits) {
             logits.truncate(notes);
-            let new = Remembered { sample: *sample, logits };
+            let new = BufferedSample { sample: *sample, logits };
             self.memory.offer(self.replay.buffer.size as usize, new, self.key);
         }
         Ok(())
@@ -149,7 +149,7 @@ impl Replaying<'_> {
 }
 
 impl Objective for Replaying<'_> {
-    fn losses(&mut self, pass: &Pass<'_>) -> Result<Tensor, LearningError> {
+    fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (batch, step, terms) = (&pass.step.batch, pass.step.steps[0], &self.replay.terms);
         let all: Vec<usize> = (0..self.memory.reservoir.slots().len()).collect();
         let second = self.draw(&all, (step, 0), batch.len());
@@ -183,7 +183,7 @@ impl Objective for Replaying<'_> {
             Some((drawn, noted)) => Some((of(drawn)?, noted)),
             None => None,
         };
-        let noted = first.as_ref().map(|(logits, noted)| Noted { logits, noted });
+        let noted = first.as_ref().map(|(logits, noted)| StoredLogits { logits, noted });
         let own = Batch2 { logits: &logits, labels: batch.labels() };
         let loss = terms.loss(own, replayed, noted)?;
         if step < self.offering {
@@ -200,14 +200,14 @@ impl Replaying<'_> {
 }
 
 /// Logits of a batch by the model that trains.
-fn logits_of(pass: &Pass<'_>, batch: &Batch) -> Result<Tensor, LearningError> {
+fn logits_of(pass: &TrainingStep<'_>, batch: &Batch) -> Result<Tensor, LearningError> {
     pass.model.training_logits(batch, pass.device, pass.dropout.clone())
 }
 
 /// What this model says of the samples of a task in a memory, in evaluation mode, of so many head rows: noted in place of
 /// what was noted before.
 pub(super) fn note_again(
-    memory: &mut Memory,
+    memory: &mut ReplayMemory,
     rows: Range<usize>,
     (parameters, notes): (&crate::model::ParameterSet, usize),
     lab: &RunContext,
@@ -218,7 +218,7 @@ pub(super) fn note_again(
         rows.contains(&(row as usize))
     };
     let own = memory.reservoir.slots_mut().filter(|slot| of_task(slot.sample));
-    let mut own: Vec<&mut Remembered> = own.collect();
+    let mut own: Vec<&mut BufferedSample> = own.collect();
     let shard: Shard = own.iter().map(|slot| slot.sample).collect();
     let loader = lab.with_frozen_features(lab.statistics_loader(&shard), model.frozen_part())?;
     let mut said = Vec::with_capacity(own.len());

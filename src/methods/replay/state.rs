@@ -1,6 +1,6 @@
 //! A client's memory between rounds.
 
-use crate::learning::exemplars::{Remembered, Reservoir};
+use crate::learning::exemplars::{BufferedSample, Reservoir};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::ClientState;
@@ -11,7 +11,7 @@ use crate::wire::Saved;
 /// their index in the data set; what a client would keep are the samples themselves, and these and their logits are what
 /// [`kept_bytes`](ClientState::kept_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
-pub struct Memory {
+pub struct ReplayMemory {
     /// Of one sample.
     pub(super) sample_bytes: u64,
     /// Tasks before this one have been offered.
@@ -20,7 +20,7 @@ pub struct Memory {
     pub reservoir: Reservoir,
 }
 
-impl Memory {
+impl ReplayMemory {
     /// A task is at hand; whether its samples are still to be offered.
     pub(super) fn begin(&mut self, task: TaskId) -> bool {
         let new = u64::from(task.0) >= self.next;
@@ -29,15 +29,15 @@ impl Memory {
     }
 
     /// The next sample of the stream; the slot is drawn at the place of the client and the number of the sample.
-    pub(super) fn offer(&mut self, capacity: usize, new: Remembered, key: StreamKey) {
+    pub(super) fn offer(&mut self, capacity: usize, new: BufferedSample, key: StreamKey) {
         let key = key.domain(Domain::Method).step(self.reservoir.offered());
         self.reservoir.offer(capacity, new, |n| below(&mut key.rng(), n));
     }
 }
 
-impl ClientState for Memory {
+impl ClientState for ReplayMemory {
     fn kept_bytes(&self) -> u64 {
-        let of = |slot: &Remembered| self.sample_bytes + 4 * slot.logits.len() as u64;
+        let of = |slot: &BufferedSample| self.sample_bytes + 4 * slot.logits.len() as u64;
         self.reservoir.slots().iter().map(of).sum()
     }
 }
@@ -49,14 +49,17 @@ mod tests {
     /// Rehearsal card, section 3 (M = 200, K = 100: 614,400 + 80,000 bytes) and invariant 9.
     #[test]
     fn a_memory_counts_its_bytes_and_is_read_back() {
-        let mut memory = Memory { sample_bytes: 3_072, ..Memory::default() };
+        let mut memory = ReplayMemory { sample_bytes: 3_072, ..ReplayMemory::default() };
         assert!(memory.begin(TaskId(1)) && !memory.begin(TaskId(1)) && !memory.begin(TaskId(0)));
         let key = StreamKey::new(1, Domain::Method);
         for sample in 0..300 {
-            memory.offer(200, Remembered { sample, logits: vec![0.5; 100] }, key);
+            memory.offer(200, BufferedSample { sample, logits: vec![0.5; 100] }, key);
         }
         assert_eq!(memory.kept_bytes(), 614_400 + 80_000);
-        assert_eq!(Memory::load(&memory.save()).unwrap(), memory);
-        assert_eq!(Memory::of(&Memory::default().save()).unwrap(), Memory::default());
+        assert_eq!(ReplayMemory::load(&memory.save()).unwrap(), memory);
+        assert_eq!(
+            ReplayMemory::of(&ReplayMemory::default().save()).unwrap(),
+            ReplayMemory::default()
+        );
     }
 }

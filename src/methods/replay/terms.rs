@@ -21,7 +21,7 @@ pub(in crate::methods) struct Batch2<'a> {
 
 /// Logits `(b, rows)` of samples and what was noted of each.
 #[derive(Clone, Copy)]
-pub(in crate::methods) struct Noted<'a> {
+pub(in crate::methods) struct StoredLogits<'a> {
     pub logits: &'a Tensor,
     pub noted: &'a [Vec<f32>],
 }
@@ -58,7 +58,7 @@ impl Terms {
         &self,
         batch: Batch2<'_>,
         draw: Option<Batch2<'_>>,
-        noted: Option<Noted<'_>>,
+        noted: Option<StoredLogits<'_>>,
     ) -> Result<Tensor> {
         let mut loss = cross_entropy(batch.logits, batch.labels, self.new.clone())?;
         if let Some(draw) = draw {
@@ -72,7 +72,7 @@ impl Terms {
                 false => (loss + (old * self.beta)?)?,
             };
         }
-        if let Some(Noted { logits, noted }) = noted {
+        if let Some(StoredLogits { logits, noted }) = noted {
             let noted: Vec<&[f32]> = noted.iter().map(Vec::as_slice).collect();
             loss = (loss + (stored_logits(logits, &noted, self.compared)? * self.alpha)?)?;
         }
@@ -109,7 +109,7 @@ mod tests {
                 .collect();
             let batch = Batch2 { logits: &z, labels: &self.labels[0] };
             let draw = Batch2 { logits: &z2, labels: &self.labels[1] };
-            let noted = Noted { logits: &z1, noted: &noted };
+            let noted = StoredLogits { logits: &z1, noted: &noted };
             let noted = terms.remembers().then_some(noted);
             let loss = terms.loss(batch, Some(draw), noted).unwrap();
             golden.assert_close_f32(names[0], &[loss.to_scalar::<f32>().unwrap()]);

@@ -4,20 +4,25 @@ use crate::learning::OptimiserConfig;
 use crate::methods::averaged::quadratics::{
     Quadratic, SIZE, Step, World, flat, slope_of_all, uneven,
 };
-use crate::methods::averaged::{Client, Keeper, Trained, Weights, renew};
+use crate::methods::averaged::{ClientWeighting, Keeper, LocalTrainingResult, PackClient, renew};
 use crate::methods::fedavg::{FedAvg, Train};
 use crate::methods::parts::AveragingMethod;
 use crate::model::Parameter;
 
 fn scaffold(change: impl Fn(&mut Scaffold)) -> Scaffold {
-    let fedavg = FedAvg { train: Train::Head, weights: Weights::Uniform, ..FedAvg::default() };
+    let fedavg =
+        FedAvg { train: Train::Head, weights: ClientWeighting::Uniform, ..FedAvg::default() };
     let mut method = Scaffold { fedavg, ..Scaffold::default() };
     change(&mut method);
     method
 }
 
 /// What the method does with a client that has walked.
-fn after(world: &World<Scaffold>, member: &mut Client<'_, Vectors>, trained: &mut Trained) {
+fn after(
+    world: &World<Scaffold>,
+    member: &mut PackClient<'_, VectorStore>,
+    trained: &mut LocalTrainingResult,
+) {
     let method = &world.base.method;
     // The loss is not that of samples.
     let gradient = (method.option == Renewal::Gradient).then(|| {
@@ -73,10 +78,10 @@ fn golden_control_variates_of_scaffold() {
     let Some(golden) = Golden::open("control") else { return };
     let eta = golden.f64("eta");
     for (run, option, weights, server_lr) in [
-        ("II", Renewal::Way, Weights::Uniform, 1.0),
-        ("I", Renewal::Gradient, Weights::Uniform, 1.0),
-        ("II_samples", Renewal::Way, Weights::BySamples, 1.0),
-        ("II_half", Renewal::Way, Weights::Uniform, 0.5),
+        ("II", Renewal::Way, ClientWeighting::Uniform, 1.0),
+        ("I", Renewal::Gradient, ClientWeighting::Uniform, 1.0),
+        ("II_samples", Renewal::Way, ClientWeighting::BySamples, 1.0),
+        ("II_half", Renewal::Way, ClientWeighting::Uniform, 0.5),
     ] {
         for variates in [Keeper::Client, Keeper::Server] {
             if (option, variates) == (Renewal::Gradient, Keeper::Server) {
@@ -100,8 +105,10 @@ fn golden_control_variates_of_scaffold() {
                     let kept = match variates {
                         Keeper::Client => world.state(m).get(CONTROL).map(flat),
                         Keeper::Server => {
-                            let name =
-                                Vectors::of_client(CONTROL, crate::quantity::ClientId(m as u32));
+                            let name = VectorStore::of_client(
+                                CONTROL,
+                                crate::quantity::ClientId(m as u32),
+                            );
                             world.memory().get(&name).map(flat)
                         }
                     };
@@ -138,7 +145,7 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
             let own = (0..3).map(|m| match variates {
                 Keeper::Client => world.state(m).get(CONTROL).map(flat),
                 Keeper::Server => all
-                    .get(&Vectors::of_client(CONTROL, crate::quantity::ClientId(m as u32)))
+                    .get(&VectorStore::of_client(CONTROL, crate::quantity::ClientId(m as u32)))
                     .map(flat),
             });
             let mut mean = [0.0; SIZE];

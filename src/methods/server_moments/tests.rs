@@ -50,17 +50,17 @@ fn moments_are_saved_and_loaded_whole() {
         [("head.bias", bias)].into_iter().collect::<ParameterSet>()
     };
     let mut kept = ServerMoments { task: None, rounds: 7, moments: [of(0.1), of(3.0)] };
-    assert!(kept.begins(2) && !kept.begins(2));
+    assert!(kept.is_new_task(2) && !kept.is_new_task(2));
     let mut body = Body::new(Vec::new(), crate::policy::parameter_sections(&of(9.0)));
     let saved = kept.save();
     body.meta.extend(saved.meta);
     body.sections.extend(saved.sections);
     let mut loaded = ServerMoments::load(&body).unwrap();
     assert_eq!((&loaded, parameters_of(&body).unwrap()), (&kept, of(9.0)));
-    assert!(!loaded.begins(2), "it was begun before");
+    assert!(!loaded.is_new_task(2), "it was begun before");
     loaded.clear();
     assert_eq!((loaded.rounds(), loaded.of_order(1).is_empty()), (0, true));
-    assert!(!loaded.begins(2) && loaded.begins(3));
+    assert!(!loaded.is_new_task(2) && loaded.is_new_task(3));
     let none = ServerMoments::<1>::default();
     assert_eq!(ServerMoments::load(&none.save()).unwrap(), none);
 }

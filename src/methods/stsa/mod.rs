@@ -145,7 +145,11 @@ impl Method for Stsa {
         let lies = "sums of features are not forged: nobody but a first method would be attacked";
         let mut vetoes = Restriction::against(&[Capability::MixedTasks], task);
         vetoes.extend(Restriction::against(&[Capability::MaliciousClients], lies));
-        MethodProfile { vetoes, holdings: Some(self.holdings()), ..MethodProfile::default() }
+        MethodProfile {
+            restrictions: vetoes,
+            memory_footprint: Some(self.holdings()),
+            ..MethodProfile::default()
+        }
     }
 
     fn phases(&self, _period: &Stage, _rounds: u32) -> Vec<Phase> {

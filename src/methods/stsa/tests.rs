@@ -332,7 +332,7 @@ fn a_server_holds_what_it_saves() {
         let saved = StsaServer::new(method.clone(), 7).save();
         let tensors = saved.sections.iter().flat_map(|section| &section.tensors);
         let bytes: u64 = tensors.map(|tensor| 8 * tensor.elements()).sum();
-        assert_eq!(method.profile().holdings.map(|held| held.server), Some(bytes));
+        assert_eq!(method.profile().memory_footprint.map(|held| held.server), Some(bytes));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys of [`Trainable`](super::Trainable) that a method has, and defaults that follow its source.
 
 use crate::methods::HeadForm;
-use crate::methods::averaged::{OldLogits, Weights};
+use crate::methods::averaged::{ClientWeighting, OldLogits};
 use crate::scenario::reader::{Param, Readable, TableReader};
 
 /// Setting that a scenario may choose, or that the method fixes.
@@ -36,7 +36,7 @@ impl<T: Readable + Clone> Setting<T> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrainableKeys {
     /// `weights`.
-    pub weights: Setting<Weights>,
+    pub weights: Setting<ClientWeighting>,
     /// `old_logits`.
     pub old_logits: Setting<OldLogits>,
     /// `head`.
@@ -49,7 +49,7 @@ impl TrainableKeys {
     /// FedAvg's: all of them.
     pub const FEDAVG: TrainableKeys = TrainableKeys {
         weights: Setting::Key {
-            default: Weights::BySamples,
+            default: ClientWeighting::BySamples,
             source: Some("McMahan et al., algorithm 1"),
         },
         old_logits: Setting::Key {
@@ -62,7 +62,7 @@ impl TrainableKeys {
 
     /// Keys of a site that trains alone: nothing is averaged or sent.
     pub const ALONE: TrainableKeys = TrainableKeys {
-        weights: Setting::Fixed(Weights::BySamples),
+        weights: Setting::Fixed(ClientWeighting::BySamples),
         old_logits: Setting::Fixed(OldLogits::Mask),
         head: Setting::Fixed(HeadForm::Fixed),
         module: false,
@@ -70,13 +70,13 @@ impl TrainableKeys {
 
     /// With plain means of clients by default, as this source has it.
     pub const fn uniform(self, source: &'static str) -> TrainableKeys {
-        let weights = Setting::Key { default: Weights::Uniform, source: Some(source) };
+        let weights = Setting::Key { default: ClientWeighting::Uniform, source: Some(source) };
         TrainableKeys { weights, ..self }
     }
 
     /// With plain means of clients, always.
     pub const fn always_uniform(self) -> TrainableKeys {
-        TrainableKeys { weights: Setting::Fixed(Weights::Uniform), ..self }
+        TrainableKeys { weights: Setting::Fixed(ClientWeighting::Uniform), ..self }
     }
 
     /// With head rows of the classes seen so far in messages by default, as this source has it.

@@ -37,7 +37,7 @@ struct Content {
 
 impl Content {
     fn add(&mut self, layout: &MessageSpec) {
-        for place in layout.places() {
+        for place in layout.tensor_specs() {
             let kinds = match place.dtype {
                 Dtype::F32 if place.kind.is_learnable() => &mut self.coded,
                 Dtype::F32 | Dtype::F64 => &mut self.plain,

@@ -5,6 +5,6 @@ mod network;
 mod shape;
 
 pub(crate) use network::{Adjustment, ByBatch, Drops, Trains};
-pub use network::{Norms, TeacherNorms};
+pub use network::{BatchNormMode, TeacherBatchNormMode};
 pub(crate) use shape::of_module;
 pub use shape::{ModuleShape, NetworkShape, Residual};

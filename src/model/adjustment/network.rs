@@ -39,7 +39,7 @@ impl Trains {
 
 /// By which moments the batch norms of a module that trains normalise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Norms {
+pub enum BatchNormMode {
     /// The running ones, as the first task left them.
     ///
     /// Scales and shifts train.
@@ -50,7 +50,7 @@ pub enum Norms {
 
 /// By which moments a frozen model that teaches normalises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum TeacherNorms {
+pub enum TeacherBatchNormMode {
     /// By those its student normalises by, layer by layer.
     ///
     /// A model learns nothing from itself.
@@ -59,12 +59,12 @@ pub enum TeacherNorms {
     Running,
 }
 
-impl TeacherNorms {
+impl TeacherBatchNormMode {
     /// The moments of a teacher whose student normalises by `student`; nothing for running ones.
-    pub fn of(self, student: Option<Norms>) -> Option<Norms> {
+    pub fn of(self, student: Option<BatchNormMode>) -> Option<BatchNormMode> {
         match self {
-            TeacherNorms::Student => student,
-            TeacherNorms::Running => None,
+            TeacherBatchNormMode::Student => student,
+            TeacherBatchNormMode::Running => None,
         }
     }
 }
@@ -80,15 +80,15 @@ impl ByBatch {
     pub const NOTHING: ByBatch = ByBatch { module: false, head: false };
 
     /// In training: a module as it is told to, the norm of a head always.
-    pub fn training(trains: Trains, norms: Norms) -> ByBatch {
-        ByBatch { module: trains.module && norms == Norms::Batch, head: trains.head }
+    pub fn training(trains: Trains, norms: BatchNormMode) -> ByBatch {
+        ByBatch { module: trains.module && norms == BatchNormMode::Batch, head: trains.head }
     }
 
     /// Of a teacher of somebody who normalises so.
-    pub fn taught_by(self, teacher: TeacherNorms) -> ByBatch {
+    pub fn taught_by(self, teacher: TeacherBatchNormMode) -> ByBatch {
         match teacher {
-            TeacherNorms::Student => self,
-            TeacherNorms::Running => ByBatch::NOTHING,
+            TeacherBatchNormMode::Student => self,
+            TeacherBatchNormMode::Running => ByBatch::NOTHING,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rand::RngCore;
 
-use super::{Diagonal, GaussianError};
+use super::{DiagonalGaussian, GaussianError};
 use crate::numerics::distributions::normal_pair;
 
 /// A Gaussian prepared for many draws.
@@ -20,7 +20,7 @@ enum Spread {
     Factor(Vec<f64>),
 }
 
-impl Diagonal {
+impl DiagonalGaussian {
     /// Draws from `N(mean, inflation * variance + added)`. HGP uses inflation 3 and adds 1e-8.
     pub fn sampler(&self, inflation: f64, added: f64) -> Result<Sampler, GaussianError> {
         let variance = self.variance.iter().map(|v| inflation * v + added).collect();

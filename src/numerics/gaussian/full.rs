@@ -1,13 +1,13 @@
 //! A Gaussian with a full covariance.
 
-use super::{Diagonal, GaussianError, Sampler};
+use super::{DiagonalGaussian, GaussianError, Sampler};
 use crate::numerics::dense::Cholesky;
 use crate::numerics::products::{Matrix, Target};
 use crate::numerics::symmetric::Symmetric;
 
 /// A Gaussian with a full covariance. For 768 dimensions it takes 4.7 MB.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Full {
+pub struct FullGaussian {
     /// Samples it was estimated from.
     pub count: u64,
     /// Mean, `(dim,)`.
@@ -16,11 +16,12 @@ pub struct Full {
     pub covariance: Vec<f64>,
 }
 
-impl Full {
+impl FullGaussian {
     /// Mean and unbiased covariance of rows of length `dim`: one pass for the mean, one product of the
     /// centred rows on this thread.
-    pub fn fit<T: Copy + Into<f64>>(dim: usize, rows: &[impl AsRef<[T]>]) -> Full {
-        let Diagonal { count, mean, .. } = Diagonal::fit(dim, rows.iter().map(AsRef::as_ref));
+    pub fn fit<T: Copy + Into<f64>>(dim: usize, rows: &[impl AsRef<[T]>]) -> FullGaussian {
+        let DiagonalGaussian { count, mean, .. } =
+            DiagonalGaussian::fit(dim, rows.iter().map(AsRef::as_ref));
         let mut centered = Vec::with_capacity(rows.len() * dim);
         for row in rows.iter().map(AsRef::as_ref) {
             centered.extend(row.iter().zip(&mean).map(|(x, mean)| Into::<f64>::into(*x) - mean));
@@ -35,7 +36,7 @@ impl Full {
                 covariance[j * dim + i] = covariance[i * dim + j];
             }
         }
-        Full { count, mean, covariance }
+        FullGaussian { count, mean, covariance }
     }
 
     /// Dimensions.
@@ -45,7 +46,7 @@ impl Full {
 
     /// The Gaussian of both sets of samples together; see [`Diagonal::merge`]. A part of one sample moves the
     /// mean and adds its distance, so nothing is lost by its missing covariance.
-    pub fn merge(&self, other: &Full) -> Full {
+    pub fn merge(&self, other: &FullGaussian) -> FullGaussian {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };
         }
@@ -61,7 +62,7 @@ impl Full {
                 (within + between) / (a + b - 1.0)
             })
             .collect();
-        Full { count: self.count + other.count, mean, covariance }
+        FullGaussian { count: self.count + other.count, mean, covariance }
     }
 
     /// The lower triangle row by row, `dim (dim + 1) / 2` numbers: what travels.
@@ -71,7 +72,7 @@ impl Full {
     }
 
     /// The inverse of [`Full::packed`]; `None` when the lengths do not fit together.
-    pub fn from_packed(count: u64, mean: Vec<f64>, packed: &[f64]) -> Option<Full> {
+    pub fn from_packed(count: u64, mean: Vec<f64>, packed: &[f64]) -> Option<FullGaussian> {
         let dim = mean.len();
         if packed.len() != dim * (dim + 1) / 2 {
             return None;
@@ -79,7 +80,7 @@ impl Full {
         let at = |i: usize, j: usize| packed[i * (i + 1) / 2 + j];
         let covariance =
             (0..dim * dim).map(|k| at((k / dim).max(k % dim), (k / dim).min(k % dim))).collect();
-        Some(Full { count, mean, covariance })
+        Some(FullGaussian { count, mean, covariance })
     }
 
     /// Draws from `N(mean, inflation * covariance)`.

@@ -18,7 +18,7 @@ mod full;
 mod pooled;
 
 pub use draw::Sampler;
-pub use full::Full;
+pub use full::FullGaussian;
 pub use pooled::ClassMoments;
 
 /// Why a Gaussian cannot be used.
@@ -44,7 +44,7 @@ pub enum GaussianError {
 
 /// A Gaussian with a diagonal covariance.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Diagonal {
+pub struct DiagonalGaussian {
     /// Samples it was estimated from.
     pub count: u64,
     /// Mean, `(dim,)`.
@@ -53,12 +53,12 @@ pub struct Diagonal {
     pub variance: Vec<f64>,
 }
 
-impl Diagonal {
+impl DiagonalGaussian {
     /// Mean and unbiased variance of rows of length `dim`, in one pass (Welford 1962).
     pub fn fit<T: Copy + Into<f64>>(
         dim: usize,
         rows: impl IntoIterator<Item = impl AsRef<[T]>>,
-    ) -> Diagonal {
+    ) -> DiagonalGaussian {
         let mut count = 0u64;
         let mut mean = vec![0.0; dim];
         let mut squares = vec![0.0; dim];
@@ -74,7 +74,7 @@ impl Diagonal {
         }
         let divisor = count.saturating_sub(1).max(1) as f64;
         squares.iter_mut().for_each(|s| *s /= divisor);
-        Diagonal { count, mean, variance: squares }
+        DiagonalGaussian { count, mean, variance: squares }
     }
 
     /// Dimensions.
@@ -90,7 +90,7 @@ impl Diagonal {
     }
 
     /// The Gaussian of both sets of samples together (Chan, Golub and LeVeque 1979).
-    pub fn merge(&self, other: &Diagonal) -> Diagonal {
+    pub fn merge(&self, other: &DiagonalGaussian) -> DiagonalGaussian {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };
         }
@@ -102,7 +102,7 @@ impl Diagonal {
         let variance = variances
             .map(|((u, v), g)| ((a - 1.0) * u + (b - 1.0) * v + g * g * a * share) / (a + b - 1.0))
             .collect();
-        Diagonal { count: self.count + other.count, mean, variance }
+        DiagonalGaussian { count: self.count + other.count, mean, variance }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Gaussians of classes from the moments of clients: the law of total variance (C²Prompt, round 0).
 
-use super::{Diagonal, mixture_moments};
+use super::{DiagonalGaussian, mixture_moments};
 
 /// What a client sends of the samples of a class: how many, their mean and their variance divided by `n`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ impl ClassMoments {
         dim: usize,
         rows: impl IntoIterator<Item = impl AsRef<[T]>>,
     ) -> ClassMoments {
-        let fitted = Diagonal::fit(dim, rows);
+        let fitted = DiagonalGaussian::fit(dim, rows);
         let variance = fitted.biased_variance();
         ClassMoments { count: fitted.count, mean: fitted.mean, variance }
     }

@@ -28,8 +28,8 @@ impl Samples {
         self.rows.iter().filter(mine).map(|r| &r.2[..]).collect()
     }
 
-    fn diagonal(&self, client: usize, class: usize) -> Diagonal {
-        Diagonal::fit(self.dim, self.of(client, class))
+    fn diagonal(&self, client: usize, class: usize) -> DiagonalGaussian {
+        DiagonalGaussian::fit(self.dim, self.of(client, class))
     }
 }
 
@@ -97,15 +97,15 @@ fn golden_merged_covariance() {
     for (suffix, least) in [("", 1), ("_min2", 2)] {
         let (mut means, mut covariances, mut diagonals) = (vec![], vec![], vec![]);
         for class in 0..samples.classes {
-            let empty = Full::fit::<f64>(samples.dim, &[[]; 0]);
+            let empty = FullGaussian::fit::<f64>(samples.dim, &[[]; 0]);
             let merged = (0..samples.clients)
-                .map(|m| Full::fit(samples.dim, &samples.of(m, class)))
+                .map(|m| FullGaussian::fit(samples.dim, &samples.of(m, class)))
                 .filter(|g| g.count >= least)
                 .fold(empty, |all, one| all.merge(&one));
             let diagonal = (0..samples.clients)
                 .map(|m| samples.diagonal(m, class))
                 .filter(|g| g.count >= least)
-                .fold(Diagonal::default(), |all, one| all.merge(&one));
+                .fold(DiagonalGaussian::default(), |all, one| all.merge(&one));
             let dim = samples.dim;
             diagonals.extend(diagonal.variance.clone());
             let on_diagonal: Vec<f64> = (0..dim).map(|i| merged.covariance[i * dim + i]).collect();
@@ -121,8 +121,11 @@ fn golden_merged_covariance() {
 #[test]
 fn golden_inflated_features() {
     let Some(golden) = Golden::open("statistics") else { return };
-    let gaussian =
-        Diagonal { count: 9, mean: golden.f64("gauss.mean"), variance: golden.f64("gauss.var") };
+    let gaussian = DiagonalGaussian {
+        count: 9,
+        mean: golden.f64("gauss.mean"),
+        variance: golden.f64("gauss.var"),
+    };
     let dim = gaussian.dim();
     let sampler = gaussian.sampler(3.0, 0.0).unwrap();
     let noise = golden.f64("gauss.eps");
@@ -142,8 +145,8 @@ fn draws_have_the_inflated_moments() {
             [x + 10.0, 0.5 * x + y, 3.0 * y - x]
         })
         .collect();
-    let full = Full::fit(3, &rows);
-    let diagonal = Diagonal::fit(3, &rows);
+    let full = FullGaussian::fit(3, &rows);
+    let diagonal = DiagonalGaussian::fit(3, &rows);
     let samplers = [full.sampler(2.0, 1e-12).unwrap(), diagonal.sampler(2.0, 0.0).unwrap()];
     for (sampler, correlated) in samplers.iter().zip([true, false]) {
         let mut rng = StreamKey::new(1, Domain::Rebalance).rng();
@@ -155,7 +158,7 @@ fn draws_have_the_inflated_moments() {
                 out
             })
             .collect();
-        let got = Full::fit(3, &drawn);
+        let got = FullGaussian::fit(3, &drawn);
         assert_close("mean", &got.mean, &full.mean, 0.1);
         for (i, (got, one)) in got.covariance.iter().zip(&full.covariance).enumerate() {
             let want = if correlated || i % 4 == 0 { 2.0 * one } else { 0.0 };
@@ -167,12 +170,12 @@ fn draws_have_the_inflated_moments() {
 #[test]
 fn a_singular_covariance_gets_jitter_and_a_broken_one_an_error() {
     let rows = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]];
-    let singular = Full::fit(3, &rows);
+    let singular = FullGaussian::fit(3, &rows);
     let sampler = singular.sampler(1.0, 1e-8).unwrap();
     let mut out = [0f32; 3];
     sampler.place(&[0.0; 3], &mut out);
     assert_eq!(out, [1.5, 3.0, 4.5]);
-    let same = Full::fit(3, &[[1.0, 2.0, 3.0]; 4]).sampler(3.0, 1e-8).unwrap();
+    let same = FullGaussian::fit(3, &[[1.0, 2.0, 3.0]; 4]).sampler(3.0, 1e-8).unwrap();
     same.place(&[5.0; 3], &mut out);
     assert_eq!(out, [1.0, 2.0, 3.0]);
     let mut broken = singular.clone();
@@ -180,7 +183,7 @@ fn a_singular_covariance_gets_jitter_and_a_broken_one_an_error() {
     assert!(matches!(broken.sampler(1.0, 1e-8), Err(GaussianError::NotPositiveDefinite { .. })));
     broken.covariance[0] = f64::NAN;
     assert!(matches!(broken.sampler(1.0, 1e-8), Err(GaussianError::Invalid(_))));
-    let negative = Diagonal { count: 2, mean: vec![0.0], variance: vec![-1.0] };
+    let negative = DiagonalGaussian { count: 2, mean: vec![0.0], variance: vec![-1.0] };
     assert!(negative.sampler(1.0, 0.0).is_err());
 }
 
@@ -188,11 +191,11 @@ fn a_singular_covariance_gets_jitter_and_a_broken_one_an_error() {
 fn a_duplicated_data_set_shrinks_the_variance_as_the_card_says() {
     // var_dup = var (n - 1) 2 / (2 n - 1)
     let rows = [[0.5f32, -1.0], [2.5, 4.0], [-3.0, 0.25]];
-    let once = Diagonal::fit(2, rows);
-    let twice = Diagonal::fit(2, rows.iter().chain(&rows));
+    let once = DiagonalGaussian::fit(2, rows);
+    let twice = DiagonalGaussian::fit(2, rows.iter().chain(&rows));
     let want: Vec<f64> = once.variance.iter().map(|v| v * 2.0 * 2.0 / 5.0).collect();
     assert_close("variance", &twice.variance, &want, 1e-12);
-    assert_eq!(Diagonal::fit(2, &rows[..1]).variance, [0.0, 0.0]);
+    assert_eq!(DiagonalGaussian::fit(2, &rows[..1]).variance, [0.0, 0.0]);
 }
 
 proptest! {
@@ -205,15 +208,15 @@ proptest! {
         let close = |got: &[f64], want: &[f64]| {
             got.iter().zip(want).all(|(g, w)| (g - w).abs() <= 1e-7 * (1.0 + w.abs()))
         };
-        let pooled = Full::fit(2, &rows);
-        let merged = Full::fit(2, &rows[..cut]).merge(&Full::fit(2, &rows[cut..]));
+        let pooled = FullGaussian::fit(2, &rows);
+        let merged = FullGaussian::fit(2, &rows[..cut]).merge(&FullGaussian::fit(2, &rows[cut..]));
         prop_assert_eq!(merged.count, pooled.count);
         prop_assert!(close(&merged.mean, &pooled.mean));
         prop_assert!(close(&merged.covariance, &pooled.covariance));
-        let packed = Full::from_packed(pooled.count, pooled.mean.clone(), &pooled.packed());
+        let packed = FullGaussian::from_packed(pooled.count, pooled.mean.clone(), &pooled.packed());
         prop_assert_eq!(packed.unwrap(), pooled.clone());
-        let pooled_diagonal = Diagonal::fit(2, &rows);
-        let merged = Diagonal::fit(2, &rows[..cut]).merge(&Diagonal::fit(2, &rows[cut..]));
+        let pooled_diagonal = DiagonalGaussian::fit(2, &rows);
+        let merged = DiagonalGaussian::fit(2, &rows[..cut]).merge(&DiagonalGaussian::fit(2, &rows[cut..]));
         prop_assert!(close(&merged.variance, &pooled_diagonal.variance));
         let on_diagonal = [pooled.covariance[0], pooled.covariance[3]];
         prop_assert!(close(&pooled_diagonal.variance, &on_diagonal));
@@ -258,12 +261,12 @@ fn golden_own_gaussians_of_two_clients() {
     let rows =
         |name: &str| -> Vec<Vec<f64>> { golden.f64(name).chunks(3).map(<[f64]>::to_vec).collect() };
     let (one, other) = (rows("gauss.one"), rows("gauss.other"));
-    let parts = [Diagonal::fit(3, &one), Diagonal::fit(3, &other)];
+    let parts = [DiagonalGaussian::fit(3, &one), DiagonalGaussian::fit(3, &other)];
     let both = parts[0].merge(&parts[1]);
     golden.assert_close("gauss.mean", &both.mean);
     golden.assert_close("gauss.variance", &both.variance);
     golden.assert_close("gauss.biased", &both.biased_variance());
-    let full = Full::fit(3, &one).merge(&Full::fit(3, &other));
+    let full = FullGaussian::fit(3, &one).merge(&FullGaussian::fit(3, &other));
     golden.assert_close("gauss.covariance", &full.covariance);
     let weighted = parts
         .each_ref()
@@ -276,7 +279,7 @@ fn golden_own_gaussians_of_two_clients() {
 /// A class whose samples are all alike is drawn around its mean, as far as what is added to its variance allows.
 #[test]
 fn what_is_added_to_a_variance_widens_it() {
-    let point = Diagonal { count: 4, mean: vec![1.0], variance: vec![0.0] };
+    let point = DiagonalGaussian { count: 4, mean: vec![1.0], variance: vec![0.0] };
     let mut out = [0f32];
     point.sampler(3.0, 0.25).unwrap().place(&[2.0], &mut out);
     assert_eq!(out, [2.0]);
@@ -285,7 +288,7 @@ fn what_is_added_to_a_variance_widens_it() {
 /// `mean + L noise`, where `L` is the factor of the covariance with what is added to its diagonal.
 #[test]
 fn a_feature_is_placed_by_the_lower_factor() {
-    let place = |full: &Full, inflation: f64, jitter: f64, noise: [f64; 2]| {
+    let place = |full: &FullGaussian, inflation: f64, jitter: f64, noise: [f64; 2]| {
         let mut out = [0f32; 2];
         full.sampler(inflation, jitter).unwrap().place(&noise, &mut out);
         out.map(f64::from)
@@ -294,18 +297,19 @@ fn a_feature_is_placed_by_the_lower_factor() {
         assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?} is not {b:?}");
     };
     // The factor of ((4, 2), (2, 5)) is ((2, 0), (1, 2)); three times the covariance has sqrt(3) times the factor.
-    let full = Full { count: 9, mean: vec![10.0, 20.0], covariance: vec![4.0, 2.0, 2.0, 5.0] };
+    let full =
+        FullGaussian { count: 9, mean: vec![10.0, 20.0], covariance: vec![4.0, 2.0, 2.0, 5.0] };
     near(place(&full, 1.0, 0.0, [1.0, 0.0]), [12.0, 21.0]);
     near(place(&full, 1.0, 0.0, [0.5, -1.0]), [11.0, 18.5]);
     near(place(&full, 3.0, 0.0, [1.0, 0.0]), [10.0 + 12f64.sqrt(), 20.0 + 3f64.sqrt()]);
     // Jitter counts in mean variances: a tenth of 4 is 0.4.
-    let singular = Full { covariance: vec![4.0; 4], ..full.clone() };
+    let singular = FullGaussian { covariance: vec![4.0; 4], ..full.clone() };
     near(
         place(&singular, 1.0, 0.1, [1.0, 0.0]),
         [10.0 + 4.4f64.sqrt(), 20.0 + 4.0 / 4.4f64.sqrt()],
     );
     // Not positive: a hundredth is too little, the tenth that is tried next is enough.
-    let odd = Full { covariance: vec![1.0, 1.05, 1.05, 1.0], ..full };
+    let odd = FullGaussian { covariance: vec![1.0, 1.05, 1.05, 1.0], ..full };
     near(place(&odd, 1.0, 0.01, [1.0, 0.0]), [10.0 + 1.1f64.sqrt(), 20.0 + 1.05 / 1.1f64.sqrt()]);
 }
 
@@ -313,9 +317,9 @@ fn a_feature_is_placed_by_the_lower_factor() {
 fn a_packed_covariance_of_three_dimensions_comes_back_and_no_other_length_does() {
     let rows =
         [vec![1.0f32, 2.0, 3.0], vec![2.0, 0.0, 5.0], vec![4.0, 1.0, 1.0], vec![0.5, 3.0, 2.0]];
-    let fitted = Full::fit(3, &rows);
+    let fitted = FullGaussian::fit(3, &rows);
     let packed = fitted.packed();
-    let of = |packed: &[f64]| Full::from_packed(fitted.count, fitted.mean.clone(), packed);
+    let of = |packed: &[f64]| FullGaussian::from_packed(fitted.count, fitted.mean.clone(), packed);
     assert_eq!(of(&packed), Some(fitted.clone()));
     assert_eq!(of(&packed[..5]), None);
     assert_eq!(of(&[&packed[..], &[0.0]].concat()), None);
@@ -323,9 +327,9 @@ fn a_packed_covariance_of_three_dimensions_comes_back_and_no_other_length_does()
 
 #[test]
 fn nobody_s_gaussian_changes_nothing() {
-    let nobody = || Full { count: 0, mean: vec![0.0; 2], covariance: vec![0.0; 4] };
+    let nobody = || FullGaussian { count: 0, mean: vec![0.0; 2], covariance: vec![0.0; 4] };
     assert_eq!(nobody().merge(&nobody()), nobody());
-    let one = Full { count: 1, mean: vec![0.1, 0.7], covariance: vec![0.0; 4] };
+    let one = FullGaussian { count: 1, mean: vec![0.1, 0.7], covariance: vec![0.0; 4] };
     assert_eq!(nobody().merge(&one), one);
     assert_eq!(one.merge(&nobody()), one);
 }

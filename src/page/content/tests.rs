@@ -31,7 +31,7 @@ fn of_a_study_only_its_cells_are_shown_and_the_rest_is_one_remark() {
     let root = folder.path().to_owned();
     fs::write(root.join("study.effective.toml"), STUDY).unwrap();
     let cells: Vec<PathBuf> =
-        Wishes::of(&root).unwrap().cells.into_iter().map(|cell| cell.path).collect();
+        ReportOptions::of(&root).unwrap().cells.into_iter().map(|cell| cell.path).collect();
     assert_eq!(cells.len(), 2);
     for (cell, seed) in cells.iter().zip([1, 2]) {
         run(&root.join(cell), seed);
@@ -84,7 +84,7 @@ fn figures(content: &Content) -> Vec<(String, Vec<(usize, String)>)> {
 fn study(root: &Path, axes: &str, of: impl Fn(&str) -> (String, u32)) -> Vec<PathBuf> {
     let text = format!("schema = 1\nstudy = \"s\"\nbase = \"base.toml\"\n{axes}");
     fs::write(root.join("study.effective.toml"), text).unwrap();
-    let cells = Wishes::of(root).unwrap().cells;
+    let cells = ReportOptions::of(root).unwrap().cells;
     let paths: Vec<PathBuf> = cells.iter().map(|cell| root.join(&cell.path)).collect();
     for path in &paths {
         let (method, clients) = of(&path.display().to_string());

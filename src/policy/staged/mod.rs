@@ -168,25 +168,25 @@ fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
             roles.push((role, word));
         }
     }
-    let mut vetoes = first.vetoes;
-    vetoes.extend(then.vetoes);
+    let mut vetoes = first.restrictions;
+    vetoes.extend(then.restrictions);
     vetoes.retain(|veto| veto.service != Capability::MixedTasks);
     let why = "the task of a round says which of two methods learns";
     vetoes.push(Restriction { service: Capability::MixedTasks, why });
     // Of the first method at least its features are held.
     let features = MemoryFootprint { server: tensor_bytes(&first.features), client: 0 };
-    let of_first = first.holdings.unwrap_or(features);
+    let of_first = first.memory_footprint.unwrap_or(features);
     let both = |then: MemoryFootprint| MemoryFootprint {
         server: of_first.server + then.server,
         client: of_first.client + then.client,
     };
     MethodProfile {
         roles,
-        vetoes,
+        restrictions: vetoes,
         features: first.features,
         uses_network: first.uses_network || then.uses_network,
         stateless: first.stateless && then.stateless,
-        holdings: then.holdings.map(both),
+        memory_footprint: then.memory_footprint.map(both),
     }
 }
 

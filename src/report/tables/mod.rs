@@ -34,7 +34,7 @@ use super::column::Columns;
 use super::dictionary::RunFile;
 use super::tensorboard::Tensorboard;
 use crate::experiment::{ClassNames, DirectoryError, names};
-use crate::federation::{Entry, EventSink, RoundClosing, SinkError};
+use crate::federation::{ClosingPolicy, Entry, EventSink, SinkError};
 use crate::files::Disk;
 use crate::scenario::RecordSection;
 
@@ -99,7 +99,7 @@ impl TableFiles {
     pub fn create(
         folder: &Path,
         record: &RecordSection,
-        closing: RoundClosing,
+        closing: ClosingPolicy,
         class_names: &ClassNames,
     ) -> Result<TableFiles, DirectoryError> {
         TableFiles::create_on(&Disk::default(), folder, record, closing, class_names)
@@ -110,7 +110,7 @@ impl TableFiles {
         disk: &Disk,
         folder: &Path,
         record: &RecordSection,
-        closing: RoundClosing,
+        closing: ClosingPolicy,
         class_names: &ClassNames,
     ) -> Result<TableFiles, DirectoryError> {
         let named = || class_names.clone();

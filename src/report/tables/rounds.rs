@@ -14,8 +14,8 @@ use super::json_lines::JsonLines;
 use super::phases::Phases;
 use crate::federation::ledger::Sums;
 use crate::federation::{
-    Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers, PROTOTYPE_DISTANCE,
-    RESPONSE_ENTROPY, RoundClosing, SinkError,
+    ClosingPolicy, Direction, Entry, EvaluationPoint, Event, EventSink, FrameOutcome, Numbers,
+    PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, SinkError,
 };
 use crate::learning::evaluation::accuracy;
 use crate::quantity::{Round, SeatId, VirtualTime};
@@ -201,7 +201,7 @@ pub struct RoundsTable<W: Write> {
 
 impl<W: Write> RoundsTable<W> {
     /// Writes the head of a table of rounds that close by this rule.
-    pub fn new(csv: W, json: W, closing: RoundClosing) -> io::Result<Self> {
+    pub fn new(csv: W, json: W, closing: ClosingPolicy) -> io::Result<Self> {
         let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, Row::COLUMNS, "round"));
         let (phases, watch) = (Phases::default(), Stopwatch::new(closing));
         Ok(RoundsTable { csv, json, phases, watch, open: VecDeque::new() })

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::*;
 use crate::experiment::ClassNames;
 use crate::federation::{
-    ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameBytes,
-    FrameOutcome, MetricValue, Numbers, RoundClosing, TaskScore,
+    ClassScore, ClosingPolicy, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink,
+    FrameBytes, FrameOutcome, MetricValue, Numbers, TaskScore,
 };
 use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
@@ -142,7 +142,7 @@ fn feed(sink: &mut dyn EventSink) {
 fn a_round_with_a_straggler_waits_for_its_late_frame() {
     let buffer = Buffer::default();
     feed(
-        &mut RoundsTable::new(buffer.clone(), Buffer::default(), RoundClosing::default()).unwrap(),
+        &mut RoundsTable::new(buffer.clone(), Buffer::default(), ClosingPolicy::default()).unwrap(),
     );
     insta::assert_snapshot!(buffer.text());
 }
@@ -172,7 +172,7 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
     let (rounds, bytes) = (Buffer::default(), Buffer::default());
     let mut tables: [Box<dyn EventSink>; 2] = [
         Box::new(
-            RoundsTable::new(rounds.clone(), Buffer::default(), RoundClosing::default()).unwrap(),
+            RoundsTable::new(rounds.clone(), Buffer::default(), ClosingPolicy::default()).unwrap(),
         ),
         Box::new(BytesTable::new(bytes.clone()).unwrap()),
     ];
@@ -228,7 +228,7 @@ fn a_task_without_test_samples_has_an_empty_cell() {
 #[test]
 fn lines_of_json_say_what_the_table_says() {
     let (table, json) = (Buffer::default(), Buffer::default());
-    feed(&mut RoundsTable::new(table.clone(), json.clone(), RoundClosing::default()).unwrap());
+    feed(&mut RoundsTable::new(table.clone(), json.clone(), ClosingPolicy::default()).unwrap());
     let table = table.text();
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();

@@ -1,6 +1,6 @@
 //! Settings that change nothing of a run whatever its method: they are no mistake, and are said.
 
-use crate::scenario::law::LawSection;
+use crate::scenario::law::DistributionSection;
 use crate::scenario::{
     ArrivalChoice, AvailabilityPattern, ClassOrder, CohortSize, Compared, FaultKind, Forgery,
     Ignored, Metric, Modulus, Population, Scenario, StatisticsTransform, Unit, UnitRule,
@@ -143,7 +143,7 @@ impl Scenario {
         if !is_constant(&links.jitter, 1.0) && self.is_unlimited() {
             say(idle, "links.jitter", "bytes take no time on lines without a limit");
         }
-        let fixed = |law: &LawSection| law.is_fixed();
+        let fixed = |law: &DistributionSection| law.is_fixed();
         if links.correlation != 0.0 && (fixed(&links.down_mb_per_s) || fixed(&links.up_mb_per_s)) {
             say(idle, "links.correlation", "a bandwidth that is the same for all follows nothing");
         }
@@ -182,8 +182,8 @@ impl Scenario {
 }
 
 /// Whether a distribution is this number.
-fn is_constant(law: &LawSection, value: f64) -> bool {
-    *law == LawSection::constant(value)
+fn is_constant(law: &DistributionSection, value: f64) -> bool {
+    *law == DistributionSection::constant(value)
 }
 
 fn say(idle: &mut Vec<Ignored>, key: &'static str, why: &str) {

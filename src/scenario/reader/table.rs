@@ -343,7 +343,7 @@ impl<'a> TableReader<'a> {
     }
 
     /// A key of which it was told already why it cannot be: it is not called unknown as well, nor looked into.
-    pub fn told(&mut self, name: &'static str) {
+    pub fn reported(&mut self, name: &'static str) {
         self.known.push(name);
     }
 

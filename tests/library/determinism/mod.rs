@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::softmax::{self, Mischief, Ran, Visits, rules, run, run_with, setup};
-use fedcast::data::{FreshClients, FreshLaw};
+use fedcast::data::{FreshClients, FreshPartition};
 use fedcast::federation::availability::{Availability, AvailabilityPattern, AvailabilityRules};
 use fedcast::federation::{
-    AssetCache, ClosingRules, Coding, CohortSize, Compared, ComputeRules, Direction, EndReason,
-    Enough, Entry, EvaluationPoint, Event, EventSink, FaultRules, FederationError, FrameOutcome,
-    Interrupt, JobKind, LinkRules, Memory, OnBadUpdate, ParticipationSection, Population,
+    AssetCache, ClosingGoal, ClosingRules, Coding, CohortSize, Compared, ComputeRules, Direction,
+    EndReason, Entry, EvaluationPoint, Event, EventSink, FaultRules, FederationError, FrameOutcome,
+    Interrupt, JobKind, LinkRules, MemorySink, OnBadUpdate, ParticipationSection, Population,
     ProfileSink, Rules, Setup, ShardSource, SinkError, Span, Workforce, simulate,
 };
-use fedcast::numerics::law::Law;
+use fedcast::numerics::law::ScalarDistribution;
 use fedcast::quantity::VirtualTime;
 use fedcast::wire::{Codec, CodecPlan};
 
@@ -194,7 +194,7 @@ fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
         ..ParticipationSection::default()
     };
     let rules = Rules { clients: 1_000_000, participation, ..rules() };
-    let law = FreshLaw::Dirichlet { beta: 0.5, samples: 20 };
+    let law = FreshPartition::Dirichlet { beta: 0.5, samples: 20 };
     let fresh = FreshClients { law, seed: 5 };
     let small = setup::<()>(softmax::rules(), Mischief::None);
     let ran = run(Setup { rules, shards: ShardSource::Fresh(fresh), ..small });
@@ -219,7 +219,7 @@ fn the_profile_sees_every_kind_of_work() {
         }
     }
     let spans = Spans::default();
-    let (sink, profile) = (Box::new(Memory::default()), Box::new(spans.clone()));
+    let (sink, profile) = (Box::new(MemorySink::default()), Box::new(spans.clone()));
     simulate(
         stateful(Rules { bias: Some(Compared::Round), ..rules() }),
         sink,

@@ -98,7 +98,7 @@ fn a_round_closes_with_the_first_of_those_who_were_over_selected() {
         over_selection: Some(1.6),
         ..ParticipationSection::default()
     };
-    let closing = ClosingRules { enough: Enough::Target, ..ClosingRules::default() };
+    let closing = ClosingRules { enough: ClosingGoal::Target, ..ClosingRules::default() };
     let rules = Rules { participation, closing, compute: ComputeRules::MOBILE, ..rules() };
     let of = |workers| run(Setup { workers: Workforce::Cpu(workers), ..stateful(rules.clone()) });
     let one = of(1);
@@ -110,7 +110,7 @@ fn a_round_closes_with_the_first_of_those_who_were_over_selected() {
 
 #[test]
 fn a_quorum_is_enough_and_failures_do_not_hang_it() {
-    let closing = ClosingRules { enough: Enough::Share(0.5), ..ClosingRules::default() };
+    let closing = ClosingRules { enough: ClosingGoal::Share(0.5), ..ClosingRules::default() };
     let patient = Rules { closing, compute: ComputeRules::MOBILE, ..rules() };
     let ran = run(stateful(patient.clone()));
     done(&ran);
@@ -161,7 +161,7 @@ fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
         AvailabilityPattern::Trace { file: "trace.csv".into(), repeat_s: 0.0, transitions };
     let availability = AvailabilityRules { pattern, ..AvailabilityRules::default() };
     let compute = ComputeRules { sample_ms: 1.0, ..ComputeRules::IDEAL };
-    let compute = ComputeRules { setup_ms: Law::constant(600.0), ..compute };
+    let compute = ComputeRules { setup_ms: ScalarDistribution::constant(600.0), ..compute };
     let waiting = Rules { availability: availability.clone(), compute, ..rules() };
     let ran = run(stateful(waiting.clone()));
     done(&ran);
@@ -177,7 +177,10 @@ fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
     assert_eq!(opened[0], (false, 6));
     assert!(opened.contains(&(true, 1)), "{opened:?}");
 
-    let stay = AvailabilityRules { stay: Law::constant(5.0), ..AvailabilityRules::default() };
+    let stay = AvailabilityRules {
+        stay: ScalarDistribution::constant(5.0),
+        ..AvailabilityRules::default()
+    };
     let gone = run(stateful(Rules { availability: stay, ..waiting }));
     let told = gone.end.expect_err("everybody leaves after 5 s").to_string();
     assert!(told.contains("no client that could be asked"), "{told}");

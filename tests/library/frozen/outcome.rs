@@ -6,8 +6,8 @@ use std::path::Path;
 use fedcast::experiment::RunError;
 use fedcast::experiment::assemble::{assemble_by, blueprint};
 use fedcast::experiment::plan::{Faults, Total, plan};
-use fedcast::experiment::ranks::{Crew, Ranks};
-use fedcast::federation::{Direction, Entry, Event, EventSink, Interrupt, Memory, simulate};
+use fedcast::experiment::ranks::{ComputeResources, Ranks};
+use fedcast::federation::{Direction, Entry, Event, EventSink, Interrupt, MemorySink, simulate};
 use fedcast::methods::Registry;
 use fedcast::policy::UploadSize;
 use fedcast::report::Summary;
@@ -59,11 +59,11 @@ fn asked_workers() -> Option<u32> {
 /// # Errors
 /// What ended a run that had begun.
 pub fn by(case: &Case, ranks: Option<Ranks>) -> Result<Outcome, String> {
-    let run = AssertUnwindSafe(|| run(case, &Crew { workers: asked_workers(), ranks }));
+    let run = AssertUnwindSafe(|| run(case, &ComputeResources { workers: asked_workers(), ranks }));
     catch_unwind(run).unwrap_or_else(|_| Err("it panicked".into()))
 }
 
-fn run(case: &Case, crew: &Crew) -> Result<Outcome, String> {
+fn run(case: &Case, crew: &ComputeResources) -> Result<Outcome, String> {
     let overrides: Vec<Override> = case.overrides.iter().map(|set| Override::new(*set)).collect();
     let methods = Registry::builtin();
     let read = Scenario::from_toml(BASE, "frozen", Path::new("."), &overrides, &methods);
@@ -71,7 +71,7 @@ fn run(case: &Case, crew: &Crew) -> Result<Outcome, String> {
     let Ok(assembly) = assemble_by(&loaded.scenario, &methods, crew) else {
         return Ok(Outcome::Refused);
     };
-    let memory = Memory::default();
+    let memory = MemorySink::default();
     let end =
         simulate(assembly.setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
     end.map_err(|error| error.to_string())?;

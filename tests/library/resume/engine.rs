@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use fedcast::federation::{
-    AssetCache, Cadence, ClosingRules, CohortSize, Compared, ComputeRules, Digests, Enough, Entry,
-    EventSink, Fault, FaultKind, FaultRules, Interrupt, Journal, Late, LinkRules,
+    AssetCache, Cadence, ClosingGoal, ClosingRules, CohortSize, Compared, ComputeRules, Digests,
+    Entry, EventSink, Fault, FaultKind, FaultRules, Interrupt, Journal, LatePolicy, LinkRules,
     ParticipationSection, RecordedRun, Rules, Setup, SinkError, Snapshot, Spoilage, Staleness,
     simulate,
 };
@@ -125,11 +125,11 @@ fn deadlines_leave_seats_out_whose_state_and_frames_still_count() {
 
 #[test]
 fn late_updates_and_buffers() {
-    let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let late = LatePolicy::Fold(Staleness { power: 1.0, most: u32::MAX });
     let deadline = Some(VirtualTime::from_seconds(1.5));
     let semi = ClosingRules { deadline, late, train_stragglers: true, ..ClosingRules::default() };
     assert!(both("semi-asynchronous", &Rules { closing: semi, rounds: 4, ..slow() }) > 0);
-    let buffer = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
+    let buffer = ClosingRules { enough: ClosingGoal::Buffer(2), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
         participants: CohortSize::Count { count: 4 },
         ..ParticipationSection::default()
@@ -143,7 +143,7 @@ fn late_updates_and_buffers() {
 fn over_selection_and_a_shared_line() {
     let participation =
         ParticipationSection { over_selection: Some(2.0), ..mobile().participation };
-    let closing = ClosingRules { enough: Enough::Target, ..ClosingRules::default() };
+    let closing = ClosingRules { enough: ClosingGoal::Target, ..ClosingRules::default() };
     let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
     both("first", &Rules { participation, closing, links, ..mobile() });
 }
@@ -178,8 +178,8 @@ fn servers_that_restart() {
     let entries = vec![Fault { rate: 0.4, ..restart }];
     let faults = FaultRules { entries, lose_up: 0.05, ..FaultRules::default() };
     assert!(both("restart", &Rules { faults: faults.clone(), ..slow() }) > 0);
-    let late = Late::Fold(Staleness { power: 1.0, most: u32::MAX });
-    let closing = ClosingRules { enough: Enough::Buffer(2), late, ..ClosingRules::default() };
+    let late = LatePolicy::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let closing = ClosingRules { enough: ClosingGoal::Buffer(2), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
         participants: CohortSize::Count { count: 4 },
         ..ParticipationSection::default()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fedcast::methods::powder::{
-    Attention, ClientTaskKey, ClientTaskTable, Lend, Likeness, Looks, OWN_SHARE, OWN_TOKENS,
-    Powder, Similarity,
+    Attention, ClientTaskKey, ClientTaskTable, Lend, Likeness, OWN_SHARE, OWN_TOKENS, Powder,
+    Similarity, SimilarityKeys,
 };
 use fedcast::model::{FrozenPart, ParameterSet};
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -61,7 +61,8 @@ fn samples_are_scored_on_mixed_components() {
     let mut run = engine(powder_with(|_| ()), 3);
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     run.task(0, &[Arc::clone(&shard), shard], 1);
-    let looks: Vec<Looks> = downs(&run, "look").map(|down| Looks::read(&down).unwrap()).collect();
+    let looks: Vec<SimilarityKeys> =
+        downs(&run, "look").map(|down| SimilarityKeys::read(&down).unwrap()).collect();
     assert_eq!(looks.len(), 4); // as the period begins, and as it ends
     let sent = uploads(&run);
     let keys = [0, 1].map(|client| values(&sent[client], "prompt.00.key"));
@@ -83,7 +84,7 @@ fn answered(run: &Engine, mut slots: ClientTaskTable, task: usize) -> Attention 
     (0..slots.slots().len()).for_each(|slot| slots.slot_mut(slot).row.clear());
     let shape = Powder::new(small(), &facts()).shape;
     let (numbers, parameters) = slots.looks(&shape, Lend::Begun, &[]);
-    let down = Looks { slots: numbers, parameters }.write(&shape).unwrap();
+    let down = SimilarityKeys { slots: numbers, parameters }.write(&shape).unwrap();
     let view = run.view(task);
     let seats = run.method.participants(&context(run, task, 3), &[ClientId(0)]);
     let mut member = Member {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, TaskView};
 use fedcast::methods::powder::{
-    Attention, ClientTaskDownload, Downlink, Looks, Powder, PowderConfig, SharedTable, Similarity,
+    Attention, ClientTaskDownload, Downlink, Powder, PowderConfig, SharedTable, Similarity,
+    SimilarityKeys,
 };
 use fedcast::model::VitConfig;
 use fedcast::policy::{
@@ -118,7 +119,7 @@ fn messages_that_are_something_else_are_refused() {
     task(&mut run, 0, 1, 1);
     let slot_down = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
     let sent = Message::from_body(&slot_down.down, &[]).unwrap();
-    assert!(ClientTaskDownload::read(&sent).is_ok() && Looks::read(&sent).is_err());
+    assert!(ClientTaskDownload::read(&sent).is_ok() && SimilarityKeys::read(&sent).is_err());
     let mut longer = sent.clone();
     longer.control.push(7);
     assert!(ClientTaskDownload::read(&longer).is_err());

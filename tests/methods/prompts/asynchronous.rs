@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use fedcast::data::Shard;
 use fedcast::federation::arrivals::ArrivalRules;
 use fedcast::federation::{
-    ClosingRules, CohortSize, ComputeRules, Enough, Event, Interrupt, Late, LinkRules, Memory,
-    ParticipationSection, Rules, Setup, Staleness, simulate,
+    ClosingGoal, ClosingRules, CohortSize, ComputeRules, Event, Interrupt, LatePolicy, LinkRules,
+    MemorySink, ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::{
@@ -139,7 +139,7 @@ fn ran(form: C2lForm, rules: Rules) -> (Seen, Vec<fedcast::federation::Entry>) {
         workers: 1.into(),
         ..Setup::new("asynchronous", Arc::new(Wrapped(watched)), lab, held, rules)
     };
-    let journal = Memory::default();
+    let journal = MemorySink::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).unwrap();
     let seen = std::mem::take(&mut *seen.lock().unwrap());
     (seen, journal.entries())
@@ -267,8 +267,8 @@ fn late_updates_fold_into_the_rows_of_their_task() {
     let halving = Staleness { power: 1.0, most: u32::MAX };
     let rules = Rules {
         closing: ClosingRules {
-            enough: Enough::Buffer(2),
-            late: Late::Fold(halving),
+            enough: ClosingGoal::Buffer(2),
+            late: LatePolicy::Fold(halving),
             ..ClosingRules::default()
         },
         participation: ParticipationSection {

@@ -221,17 +221,17 @@ fn an_expert_may_start_as_a_copy_and_be_kept_from_tasks_to_come() {
     let set = saved(&run);
     assert_eq!(rows(&set, &expert_name(1), 0..1), rows(&set, &expert_name(1), 1..2));
     assert_eq!(set.get(&general_name(0)).unwrap().shape, [4, 16]);
-    let rows = |seen: bool, form: WireForm, task: usize, direction: Direction| {
+    let rows = |seen: bool, form: WireForm, task: usize, direction: RowPurpose| {
         let method = DualPrompt { match_seen_only: seen, ..small_dual() };
         let (parts, model) = (method.parts(), &ModelFacts { form, ..facts() });
         let view = &TaskView { task: TaskId(task as u16), rows: 0..2, classes: vec![0, 1] };
         let head = parts.averaging.head;
         parts.adaptation.rows(&RowQuery { model, view, direction, round: 0, head }).pool
     };
-    let answers = |seen| rows(seen, WireForm::Full, 0, Direction::Inference);
+    let answers = |seen| rows(seen, WireForm::Full, 0, RowPurpose::Inference);
     assert_eq!((answers(false), answers(true)), (0..3, 0..1));
     // Tasks beyond the pool share its last expert.
-    let own = |task| rows(true, WireForm::Lean, task, Direction::Up);
+    let own = |task| rows(true, WireForm::Lean, task, RowPurpose::Up);
     assert_eq!((own(2), own(7)), (2..3, 2..3));
 }
 

@@ -178,7 +178,7 @@ fn tasks_weigh_clients_by_samples_or_alike() {
         run.task(0, &shards, 1);
         saved(&run).digest()
     };
-    assert_ne!(of(Weights::Uniform), of(Weights::BySamples));
+    assert_ne!(of(ClientWeighting::Uniform), of(ClientWeighting::BySamples));
 }
 
 /// Who was sent the expert that it trains, and not the others, cannot answer for all classes.

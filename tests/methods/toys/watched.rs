@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fedcast::data::{Loader, Shard, TaskView};
 use fedcast::federation::{
-    Coding, Curve, Event, Interrupt, Memory, OnBadUpdate, Rules, Setup, simulate,
+    Coding, Curve, Event, Interrupt, MemorySink, OnBadUpdate, Rules, Setup, simulate,
 };
 use fedcast::learning::Tally;
 use fedcast::learning::evaluation::evaluate;
@@ -118,7 +118,7 @@ impl Engine {
                 rules,
             )
         };
-        let journal = Memory::default();
+        let journal = MemorySink::default();
         simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())
             .expect("the run comes to its end");
         let mut seen = watched.seen();
@@ -278,7 +278,7 @@ impl MethodWrapper for Watched {
         }
     }
 
-    fn seats(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
+    fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         match self.is_here(&round.period) {
             true => self.method.participants(round, cohort),
             false => Vec::new(),

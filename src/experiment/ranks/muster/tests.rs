@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::assemble::assemble_by;
-use crate::experiment::ranks::Crew;
+use crate::experiment::ranks::ComputeResources;
 
 const TEXT: &str = r#"
     schema = 1
@@ -18,28 +18,32 @@ const TEXT: &str = r#"
 /// What rank 0 finds where the second of two other ranks hears another text, or says something else of itself.
 fn found(
     hears: fn(String) -> String,
-    says: fn(&mut Credentials),
+    says: fn(&mut RankFingerprint),
 ) -> Result<Assembly, AssembleError> {
     let methods = Registry::builtin();
-    let line = loopback(2, Mischief::Nothing, move |rank, line| {
+    let line = loopback(2, InjectedFault::Nothing, move |rank, line| {
         let methods = Registry::builtin();
         if rank == Rank(1) {
             return work(rank, &line, &methods, None).expect("rank 0 lives");
         }
-        let Ok(Some(Call::Muster { scenario })) = hear(&line) else { return };
+        let Ok(Some(HandshakeRequest::Prepare { scenario })) = hear(&line) else { return };
         let reply = match put_together(rank, &hears(scenario), &methods, None) {
             Ok((mut credentials, _)) => {
                 says(&mut credentials);
-                Reply::Present(Box::new(credentials))
+                HandshakeReply::Present(Box::new(credentials))
             }
-            Err(error) => Reply::Unable(error.to_string()),
+            Err(error) => HandshakeReply::Unable(error.to_string()),
         };
         line.send(Rank::ZERO, say(&reply));
         while let Ok(Some(_)) = hear(&line) {}
     });
     let ranks = Some(Ranks::new(line.expect("threads start"), 2));
     let read = Scenario::from_toml(TEXT, "text", Path::new("."), &[], &methods);
-    assemble_by(&read.expect("is valid").scenario, &methods, &Crew { workers: None, ranks })
+    assemble_by(
+        &read.expect("is valid").scenario,
+        &methods,
+        &ComputeResources { workers: None, ranks },
+    )
 }
 
 fn refused(ended: Result<Assembly, AssembleError>) -> String {
@@ -71,7 +75,7 @@ fn a_rank_with_another_arithmetic_is_refused() {
 
 #[test]
 fn a_rank_on_another_kind_of_machine_takes_part() {
-    let says = |c: &mut Credentials| {
+    let says = |c: &mut RankFingerprint| {
         c.machine.cpu = "another".into();
         c.machine.vectors = "portable".into();
     };

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::errand::Asked;
+use super::super::errand::RequestHeader;
 use super::super::parcel;
-use super::super::sent::Sent;
+use super::super::sent::CacheIndex;
 use super::*;
 use crate::federation::client::Broadcast;
 use crate::federation::frames::SentDownload;
@@ -20,13 +20,13 @@ fn body(kind: Kind, meta: &[u8], bits: &[u32]) -> Body {
     Body::new(meta.to_vec(), vec![Section::new(kind, vec![tensor])])
 }
 
-fn world() -> World {
+fn world() -> SimulationContext {
     let setup = setup(Rules { clients: 4, ..Rules::default() });
     let setup = crate::federation::Setup { method: Arc::new(Remembering), ..setup };
-    World::new(&setup).expect("possible")
+    SimulationContext::new(&setup).expect("possible")
 }
 
-fn context(world: &World) -> RoundContext {
+fn context(world: &SimulationContext) -> RoundContext {
     RoundContext {
         round: Round(9),
         period: Stage::of(Arc::clone(&world.curriculum.tasks[1]), 2),
@@ -63,7 +63,7 @@ proptest! {
         (role, unit, own) in (0u8..3, prop::option::of(0u32..9), any::<bool>()),
         missed in any::<bool>(),
     ) {
-        let (world, mut sent, mut shelf) = (world(), Sent::default(), Shelf::default());
+        let (world, mut sent, mut shelf) = (world(), CacheIndex::default(), RankCache::default());
         let context = Arc::new(context(&world));
         let asset = asset.map(|bits| {
             Arc::new(Asset::new("teacher", 2, Kind::Generator, body(Kind::Weights, &[], &bits)))
@@ -92,16 +92,16 @@ proptest! {
                 TrainingJob::new(broadcast, state, missed.into_iter().collect(), VirtualTime(5)).0
             };
             let jobs: Vec<TrainingJob> = states.iter().enumerate().map(job).collect();
-            let errand = TrainErrand::new(Arc::new(self::world()), jobs);
+            let errand = RemoteTraining::new(Arc::new(self::world()), jobs);
             let mut packing = Packing::new(&mut sent);
             let order = errand.order(&mut packing).expect("travels");
-            let asked = |forget| Asked { ticket: 1, forget, order };
+            let asked = |forget| RequestHeader { ticket: 1, forget, order };
             let bytes = packing.seal(asked).expect("is small");
-            let (asked, frames): (Asked, _) = parcel::open(bytes).expect("is one");
+            let (asked, frames): (RequestHeader, _) = parcel::open(bytes).expect("is one");
             let bodies = frames.read().expect("are frames");
             let brought = if again { 0 } else { 1 + assets.len() };
             prop_assert_eq!(bodies.len(), states.len() + brought);
-            let Order::Train(order) = asked.order else { panic!("another order") };
+            let JobRequest::Train(order) = asked.order else { panic!("another order") };
             prop_assert_eq!((order.round_in_phase, order.rounds_in_phase), (4, 6));
             let there = order.unpack(&world, &mut shelf, &bodies).expect("is whole").members;
             let (_, here) = members(&world, errand.jobs);
@@ -123,9 +123,9 @@ proptest! {
         };
         let mut frames = Vec::new();
         let state = body(Kind::Statistics, &[], &state);
-        let trained = Trained::new(learnt.clone(), Some(&state), &mut frames);
+        let trained = RemoteTrainingResult::new(learnt.clone(), Some(&state), &mut frames);
         let bytes = parcel::seal(&[trained], &frames).expect("is small");
-        let (mut trained, frames): (Vec<Trained>, _) = parcel::open(bytes).expect("is one");
+        let (mut trained, frames): (Vec<RemoteTrainingResult>, _) = parcel::open(bytes).expect("is one");
         let bodies = frames.read().expect("are frames");
         let (read, kept) = trained.remove(0).read(&bodies).expect("is whole");
         prop_assert_eq!(kept.map(|kept| kept.digest()), (!fails).then(|| state.digest()));
@@ -141,7 +141,7 @@ proptest! {
             count.fill(0);
             count[0] = frames;
         }
-        if let Ok((_, frames)) = parcel::open::<Asked>(bytes) {
+        if let Ok((_, frames)) = parcel::open::<RequestHeader>(bytes) {
             let _ = frames.read();
         }
     }

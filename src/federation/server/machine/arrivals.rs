@@ -1,7 +1,7 @@
 //! Uploads and losses of the seats of a round, until the round can close; those of closed rounds as well.
 
-use super::{ServerMachine, ToServer, tell_result};
-use crate::federation::closing::Late;
+use super::{ServerMachine, ToServer, deliver_result};
+use crate::federation::closing::LatePolicy;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
@@ -130,7 +130,7 @@ impl ServerMachine {
 
     /// Closes the open round if its rule says that it is over.
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let late_counts = matches!(self.world.rules.closing.late, Late::Fold(_));
+        let late_counts = matches!(self.world.rules.closing.late, LatePolicy::Fold(_));
         let Some(round) = self.book.close_complete(late_counts) else { return };
         let Some(folded) = round.take_folded() else { return };
         let at = match &self.world.rules.privacy.secure {
@@ -138,8 +138,8 @@ impl ServerMachine {
             None => now,
         };
         self.doing = "waits for uploads to be merged";
-        let folded = self.desk.folded(round.context.round, folded);
-        effects.extend(tell_result(at, folded, ToServer::Folded));
+        let folded = self.desk.aggregate(round.context.round, folded);
+        effects.extend(deliver_result(at, folded, ToServer::Folded));
     }
 
     /// Folds an upload of a closed round into the open one, or holds it for the next.
@@ -149,7 +149,7 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let open = self.book.current_mut().filter(|round| !round.is_closed());
-        let (Some(round), Late::Fold(rule)) = (open, self.world.rules.closing.late) else {
+        let (Some(round), LatePolicy::Fold(rule)) = (open, self.world.rules.closing.late) else {
             self.book.hold(upload);
             return Ok(());
         };

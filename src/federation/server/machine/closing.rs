@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{ServerMachine, ToServer, tell_result};
-use crate::federation::bias::Comparison;
-use crate::federation::compute::{ClosingRequest, ComparisonRequest, RoundAggregate, ServerState};
+use super::{ServerMachine, ToServer, deliver_result};
+use crate::federation::bias::BiasMeasurement;
+use crate::federation::compute::{
+    ClosingRequest, ComparisonRequest, PolicyStepResult, RoundAggregate,
+};
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
@@ -19,7 +21,7 @@ use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
     /// Takes what the round folded to; client models are compared first where the rules ask for it.
-    pub(super) fn folded(
+    pub(super) fn aggregate(
         &mut self,
         now: VirtualTime,
         folded: Result<AggregationResult, String>,
@@ -55,13 +57,13 @@ impl ServerMachine {
         let models = round.take_models();
         self.doing = "waits for client models to be compared";
         let comparison = self.desk.compare(ComparisonRequest { world, context, models });
-        effects.extend(tell_result(now, comparison, ToServer::Compared));
+        effects.extend(deliver_result(now, comparison, ToServer::Compared));
     }
 
     /// Records how far client models are apart.
-    pub(super) fn compared(&mut self, comparison: Comparison, effects: &mut Vec<Effect>) {
+    pub(super) fn compared(&mut self, comparison: BiasMeasurement, effects: &mut Vec<Effect>) {
         let Some(round) = self.book.current() else { return };
-        let Comparison { clients, figures, responses } = comparison;
+        let BiasMeasurement { clients, figures, responses } = comparison;
         let (round, task) = (round.context.round, round.context.period.task);
         let event = Event::Bias { round, task, clients };
         let numbers = Numbers { metrics: figures, responses, ..Numbers::default() };
@@ -85,14 +87,14 @@ impl ServerMachine {
         self.doing = "waits for its policy to close a round";
         let test = rules.curve == Curve::Round;
         let state = self.desk.step(ClosingRequest { context, aggregate, test });
-        effects.extend(tell_result(done, state, ToServer::Closed));
+        effects.extend(deliver_result(done, state, ToServer::Closed));
     }
 
     /// The policy has closed the round: its model is tested where the rules ask for it.
     pub(super) fn closed(
         &mut self,
         now: VirtualTime,
-        state: ServerState,
+        state: PolicyStepResult,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let Some(round) = self.book.take_closed() else { return Ok(()) };
@@ -130,7 +132,7 @@ impl ServerMachine {
         };
         self.doing = "waits for the evaluation";
         let tallies = self.desk.test(&self.world, after, self.task().seen(), predictor);
-        effects.extend(tell_result(now, tallies, move |all| ToServer::Tested(point, all)));
+        effects.extend(deliver_result(now, tallies, move |all| ToServer::Tested(point, all)));
     }
 
     /// Records the result of a test, and goes on behind it.
@@ -146,7 +148,7 @@ impl ServerMachine {
         let numbers = evaluation::numbers(&self.world, &tally, point);
         effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
         if let (Some(confused), EvaluationPoint::Task) = (&tally.confused, point) {
-            effects.push(Effect::Confused(task, confused.clone()));
+            effects.push(Effect::RecordConfusion(task, confused.clone()));
         }
         self.desk.note_tested(seen, tally);
         match point {

@@ -22,7 +22,7 @@ mod tasks;
 use std::sync::Arc;
 
 use super::messages::ToServer;
-use super::met::Met;
+use super::met::KnownClients;
 use super::policy_desk::PolicyDesk;
 use super::round::OpenRound;
 use super::round_book::RoundBook;
@@ -35,19 +35,19 @@ use crate::federation::envelope::Message;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, JOURNAL_FORMAT};
 use crate::federation::queue::{ActorId, EventClass};
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::Server;
 use crate::quantity::VirtualTime;
 
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
-    world: Arc<World>,
+    world: Arc<SimulationContext>,
     schedule: Schedule,
     book: RoundBook,
     desk: PolicyDesk,
     caches: AssetCaches,
-    met: Met,
+    met: KnownClients,
     /// True while it is lost and not back yet.
     down: bool,
     /// Its state in words, for the report of a deadlock.
@@ -57,7 +57,7 @@ pub(crate) struct ServerMachine {
 impl ServerMachine {
     /// The server of a run; without a policy where results are supplied all along.
     pub fn new(
-        world: Arc<World>,
+        world: Arc<SimulationContext>,
         supplier: Supplier,
         policy: Option<Box<dyn Server>>,
     ) -> ServerMachine {
@@ -67,7 +67,7 @@ impl ServerMachine {
             desk: PolicyDesk::new(supplier, policy),
             caches: AssetCaches::new(world.rules.cache),
             world,
-            met: Met::default(),
+            met: KnownClients::default(),
             down: false,
             doing: "has not begun",
         }
@@ -171,7 +171,7 @@ impl ServerMachine {
                 self.restarted(now, effects);
                 Ok(())
             }
-            ToServer::Folded(folded) => self.folded(now, folded, effects),
+            ToServer::Folded(folded) => self.aggregate(now, folded, effects),
             ToServer::Compared(comparison) => {
                 self.compared(comparison?, effects);
                 self.close(now, effects);
@@ -212,20 +212,20 @@ impl ServerMachine {
 }
 
 /// The effects that tell the server a result at `at`, whenever it is ready.
-pub(super) fn tell_result<T: Send + 'static>(
+pub(super) fn deliver_result<T: Send + 'static>(
     at: VirtualTime,
     computation: Computation<T>,
     message: impl FnOnce(T) -> ToServer + Send + 'static,
 ) -> Vec<Effect> {
     match computation {
         Computation::Known(result) => {
-            vec![Effect::tell_server(at, EventClass::Timer, message(result))]
+            vec![Effect::deliver_to_server(at, EventClass::Timer, message(result))]
         }
         Computation::Posted { jobs, result } => {
             let pending = Box::pin(async move { Message::Server(message(result.await)) });
-            let jobs = jobs.into_iter().map(|(kind, work)| Effect::Post(kind, work));
+            let jobs = jobs.into_iter().map(|(kind, work)| Effect::Submit(kind, work));
             let (class, to) = (EventClass::Timer, ActorId::Server);
-            jobs.chain([Effect::Await { at, class, to, pending }]).collect()
+            jobs.chain([Effect::DeliverResult { at, class, to, pending }]).collect()
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{ServerMachine, ToServer, tell_result};
+use super::{ServerMachine, ToServer, deliver_result};
 use crate::federation::availability::Cohort;
 use crate::federation::compute::{OpeningRequest, RoundOpening};
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::Event;
-use crate::federation::privacy::Introduction;
+use crate::federation::privacy::KeyExchange;
 use crate::federation::queue::EventClass;
 use crate::federation::server::round::OpenRound;
 use crate::quantity::{ClientId, Round, VirtualTime};
@@ -30,7 +30,7 @@ impl ServerMachine {
                 let event = Event::RoundWaits { round, task: self.task().task, until: until.0 };
                 effects.push(Effect::Record(event, None));
                 self.doing = "waits for clients that can be reached";
-                effects.push(Effect::tell_server(until, EventClass::Timer, ToServer::Reopen));
+                effects.push(Effect::deliver_to_server(until, EventClass::Timer, ToServer::Reopen));
                 return Ok(());
             }
             Cohort::Never => {
@@ -45,7 +45,7 @@ impl ServerMachine {
         self.doing = "waits for its policy to open a round";
         let world = Arc::clone(&self.world);
         let opening = self.desk.step(OpeningRequest { world, context, cohort });
-        effects.extend(tell_result(now, opening, ToServer::Opened));
+        effects.extend(deliver_result(now, opening, ToServer::Opened));
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl ServerMachine {
         }
         if let Some(at) = round.deadline(now) {
             let message = ToServer::Deadline(round.context.round);
-            effects.push(Effect::tell_server(at, EventClass::Deadline, message));
+            effects.push(Effect::deliver_to_server(at, EventClass::Deadline, message));
         }
         self.book.open(round);
         self.doing = "waits for seats";
@@ -95,7 +95,7 @@ impl ServerMachine {
     pub(super) fn introduced(
         &mut self,
         round: Round,
-        introduction: Introduction,
+        introduction: KeyExchange,
         effects: &mut Vec<Effect>,
     ) {
         if !self.book.waits_for(round) {

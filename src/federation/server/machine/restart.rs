@@ -5,7 +5,7 @@
 //! round before had closed. After the downtime the round closes without an update, and the next one
 //! opens. What arrives while nobody is there is lost; what arrives afterwards is late.
 
-use super::{ServerMachine, tell_result};
+use super::{ServerMachine, deliver_result};
 use crate::federation::effect::Effect;
 use crate::federation::event::Event;
 use crate::federation::faults::Restart;
@@ -23,7 +23,7 @@ impl ServerMachine {
         let loss = Loss { round, downtime, caches: self.caches.clone() };
         // As the arrival of a frame: also a round in which nothing takes time is still open then.
         let message = ToServer::Lose(Box::new(loss));
-        Some(Effect::tell_server(now + after, EventClass::Delivery, message))
+        Some(Effect::deliver_to_server(now + after, EventClass::Delivery, message))
     }
 
     /// Loses the server if the round is still open, and has a new policy made.
@@ -42,7 +42,7 @@ impl ServerMachine {
         let begun = self.schedule.is_first_of_task();
         let begun = begun.then(|| self.world.period(self.schedule.task()));
         let restart = self.desk.restart(&self.world, round, begun);
-        effects.extend(tell_result(back, restart, ToServer::Restarted));
+        effects.extend(deliver_result(back, restart, ToServer::Restarted));
     }
 
     /// The server is back: the round closes without an update.

@@ -6,7 +6,7 @@ use super::ServerMachine;
 use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
-use crate::federation::server::messages::ServerKept;
+use crate::federation::server::messages::ServerSnapshot;
 use crate::federation::snapshot::SnapshotPlace;
 
 impl ServerMachine {
@@ -21,10 +21,10 @@ impl ServerMachine {
             return self.turn(place, effects);
         }
         if let (SnapshotPlace::Task(task), true) = (place, self.world.rules.models) {
-            effects.push(Effect::Learnt(task, self.desk.saved().clone()));
+            effects.push(Effect::RecordModel(task, self.desk.saved().clone()));
         }
         if self.world.rules.snapshots.is_due(place) {
-            effects.push(Effect::Keep(Box::new(self.kept(place))));
+            effects.push(Effect::TakeSnapshot(Box::new(self.kept(place))));
         }
         Ok(())
     }
@@ -49,17 +49,17 @@ impl ServerMachine {
         caches.restore(&self.caches.held());
         self.caches = caches;
         self.world = Arc::clone(&world);
-        effects.push(Effect::Turn(world));
+        effects.push(Effect::SwitchContext(world));
         Ok(())
     }
 
-    fn kept(&self, place: SnapshotPlace) -> ServerKept {
-        ServerKept {
+    fn kept(&self, place: SnapshotPlace) -> ServerSnapshot {
+        ServerSnapshot {
             place,
             round: self.schedule.last_round(),
             policy: self.desk.saved().clone(),
             caches: self.caches.held(),
-            unlifted: self.book.unlifted().to_vec(),
+            unlifted: self.book.untransformed().to_vec(),
             out: self.book.seats_out(),
         }
     }

@@ -1,7 +1,7 @@
 //! Tasks: one arrives, its phases follow each other, it ends and is tested.
 
-use super::{ServerMachine, ToServer, tell_result};
-use crate::federation::compute::{BeginRequest, EndRequest, ServerState};
+use super::{ServerMachine, ToServer, deliver_result};
+use crate::federation::compute::{BeginRequest, EndRequest, PolicyStepResult};
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
@@ -29,7 +29,7 @@ impl ServerMachine {
         if now < due {
             effects.push(Effect::Record(Event::TaskWaits { task, until: due.0 }, None));
             self.doing = "waits for a task to reach a client";
-            effects.push(Effect::tell_server(due, EventClass::Timer, ToServer::TaskDue));
+            effects.push(Effect::deliver_to_server(due, EventClass::Timer, ToServer::TaskDue));
             return Ok(());
         }
         let slots = self.world.curriculum.slots.as_ref();
@@ -45,7 +45,11 @@ impl ServerMachine {
         self.book.begin_task();
         self.caches.begin_task();
         self.doing = "waits for its policy to begin a task";
-        effects.extend(tell_result(now, self.desk.step(BeginRequest { period }), ToServer::Begun));
+        effects.extend(deliver_result(
+            now,
+            self.desk.step(BeginRequest { period }),
+            ToServer::Begun,
+        ));
         Ok(())
     }
 
@@ -76,14 +80,14 @@ impl ServerMachine {
         let test = self.world.rules.curve != Curve::Never;
         self.doing = "waits for its policy to end a task";
         let ended = self.desk.step(EndRequest { period, test });
-        effects.extend(tell_result(now, ended, ToServer::PeriodEnded));
+        effects.extend(deliver_result(now, ended, ToServer::PeriodEnded));
     }
 
     /// The policy has ended the task: its model is tested, unless that of the last test is the same.
     pub(super) fn phases_ended(
         &mut self,
         now: VirtualTime,
-        state: ServerState,
+        state: PolicyStepResult,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         self.desk.keep(state.digest, state.saved);

@@ -11,7 +11,7 @@ use super::messages::ToServer;
 use super::policy_desk::PolicyDesk;
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{AssetArrived, Broadcast, ToClient};
-use crate::federation::closing::Closing;
+use crate::federation::closing::RoundClosing;
 use crate::federation::compute::{OwnModel, RoundOpening};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
@@ -20,12 +20,12 @@ use crate::federation::exchange::Exchange;
 use crate::federation::fold::{self, AggregationMode, AggregationTree, RejectedUpload, Upload};
 use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::links::{Fate, Transfer};
-use crate::federation::network::{Journey, Parcel};
+use crate::federation::network::{PendingFrame, Transmission};
 use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
 use crate::federation::queue::EventClass;
 use crate::federation::robust::FoldRule;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
 
@@ -50,7 +50,7 @@ pub(super) struct OpenRound {
     here: usize,
     /// Seats that a worker trains together at most: as many as the phase and the rules allow.
     max_pack_size: usize,
-    closing: Closing,
+    closing: RoundClosing,
     /// When it is certainly over, where stragglers are skipped.
     certain: Option<VirtualTime>,
     /// Whether what comes now is late.
@@ -80,7 +80,7 @@ struct Sent {
 
 impl OpenRound {
     pub fn new(
-        world: &World,
+        world: &SimulationContext,
         context: Arc<RoundContext>,
         phase: &Phase,
         opening: RoundOpening,
@@ -165,7 +165,7 @@ impl OpenRound {
     /// Sends every seat its Down, after the assets it lacks.
     pub fn broadcast(
         &self,
-        world: &World,
+        world: &SimulationContext,
         caches: &mut AssetCaches,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
@@ -177,7 +177,7 @@ impl OpenRound {
                 let message = ToClient::Broadcast(Box::new(self.down(seat, down)));
                 let client = seat.client;
                 let envelope = Envelope::for_client(now, EventClass::Delivery, client, message);
-                effects.push(Effect::Tell(envelope));
+                effects.push(Effect::Deliver(envelope));
                 reached.push(seat);
                 continue;
             }
@@ -189,7 +189,7 @@ impl OpenRound {
     }
 
     /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
-    fn plan_packs(&self, world: &World, reached: &[&Participant]) -> Option<Effect> {
+    fn plan_packs(&self, world: &SimulationContext, reached: &[&Participant]) -> Option<Effect> {
         if self.max_pack_size <= 1 {
             return None;
         }
@@ -201,13 +201,13 @@ impl OpenRound {
         };
         let train = reached.iter().filter(|seat| seat.trains());
         let candidates = train.map(candidate).collect();
-        Some(Effect::Plan(self.context.round, packs::plan(candidates, self.max_pack_size)))
+        Some(Effect::GroupPacks(self.context.round, packs::plan(candidates, self.max_pack_size)))
     }
 
     /// Says whether the Down arrives.
     fn send(
         &self,
-        world: &World,
+        world: &SimulationContext,
         (caches, sent): (&mut AssetCaches, &mut Sent),
         (seat, down): (&Participant, &Arc<SentDownload>),
         effects: &mut Vec<Effect>,
@@ -239,13 +239,13 @@ impl OpenRound {
             let copy = !sent.assets.insert(asset.digest);
             let charge = self.charge(seat, &asset.bytes, fate, copy, Some(asset.label.clone()));
             if !fate.arrives {
-                parcels.push_back(Parcel { fate, message: lost(charge) });
-                effects.push(Effect::Send(Journey { direction, parcels }));
+                parcels.push_back(PendingFrame { fate, message: lost(charge) });
+                effects.push(Effect::Send(Transmission { direction, parcels }));
                 return false;
             }
             caches.keep(seat.client, asset.digest);
             let message = to_client(ToClient::Asset(AssetArrived { charge }));
-            parcels.push_back(Parcel { fate, message });
+            parcels.push_back(PendingFrame { fate, message });
         }
         let fate = fate_of(&down.bytes);
         let copy = !sent.downs.insert(down.alike);
@@ -257,8 +257,8 @@ impl OpenRound {
             }
             false => lost(charge),
         };
-        parcels.push_back(Parcel { fate, message });
-        effects.push(Effect::Send(Journey { direction, parcels }));
+        parcels.push_back(PendingFrame { fate, message });
+        effects.push(Effect::Send(Transmission { direction, parcels }));
         fate.arrives
     }
 

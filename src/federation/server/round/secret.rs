@@ -8,11 +8,12 @@ use crate::federation::assets::AssetCaches;
 use crate::federation::effect::Effect;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::privacy::{
-    Introduction, Masking, Masks, ProtocolFrame, Room, SecureAggregation, introduce, unmask,
+    KeyExchange, Masking, Masks, ProtocolContext, ProtocolFrame, SecureAggregation, exchange_keys,
+    unmask,
 };
 use crate::federation::queue::EventClass;
 use crate::federation::server::messages::ToServer;
-use crate::federation::world::World;
+use crate::federation::world::SimulationContext;
 use crate::quantity::{SeatId, VirtualTime};
 
 /// End of the masked sum of a round.
@@ -28,25 +29,25 @@ impl OpenRound {
     /// Sends keys and shares around, before any Down.
     pub fn introduce(
         &self,
-        world: &World,
+        world: &SimulationContext,
         rules: &SecureAggregation,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) {
-        let mut introduction = introduce(&self.room(world, rules), now);
+        let mut introduction = exchange_keys(&self.room(world, rules), now);
         let frames = std::mem::take(&mut introduction.frames);
         effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsTheSeat)));
         let (at, round) = (introduction.settled, self.context.round);
         let message = ToServer::Introduced(round, introduction);
-        effects.push(Effect::tell_server(at, EventClass::Delivery, message));
+        effects.push(Effect::deliver_to_server(at, EventClass::Delivery, message));
     }
 
     /// Sends the Downs to members that are ready for them.
     pub fn invite(
         &mut self,
-        world: &World,
+        world: &SimulationContext,
         rules: &SecureAggregation,
-        Introduction { members, ready, .. }: Introduction,
+        KeyExchange { members, ready, .. }: KeyExchange,
         caches: &mut AssetCaches,
         effects: &mut Vec<Effect>,
     ) {
@@ -68,7 +69,7 @@ impl OpenRound {
     /// Asks whose uploads arrived for their shares; answers when the sum can be read, or not.
     pub fn unmask(
         &mut self,
-        world: &World,
+        world: &SimulationContext,
         rules: &SecureAggregation,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
@@ -111,9 +112,13 @@ impl OpenRound {
         Some(opened)
     }
 
-    fn room<'a>(&'a self, world: &'a World, rules: &'a SecureAggregation) -> Room<'a> {
+    fn room<'a>(
+        &'a self,
+        world: &'a SimulationContext,
+        rules: &'a SecureAggregation,
+    ) -> ProtocolContext<'a> {
         let round = self.context.round;
-        Room { links: &world.links, round, seats: &self.seats, rules }
+        ProtocolContext { links: &world.links, round, seats: &self.seats, rules }
     }
 
     /// The end of a frame's journey, as the server learns of it.
@@ -138,7 +143,7 @@ impl OpenRound {
             true => ToServer::Lost { round: self.context.round, seat: *seat, charge: Some(charge) },
             false => ToServer::Charged(charge),
         };
-        Effect::tell_server(*at, EventClass::Delivery, message)
+        Effect::deliver_to_server(*at, EventClass::Delivery, message)
     }
 }
 

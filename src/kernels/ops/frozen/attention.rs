@@ -76,12 +76,12 @@ struct Attention {
     pieces: Pieces,
     /// Whether a backward pass may follow.
     tracked: bool,
-    kept: Mutex<Kept>,
+    kept: Mutex<AttentionBuffers>,
 }
 
 /// What a backward pass needs.
 #[derive(Default)]
-struct Kept {
+struct AttentionBuffers {
     packed: Vec<f32>,
     probabilities: Vec<f32>,
 }
@@ -99,7 +99,7 @@ impl Attention {
         }
         let (mixed, probabilities) = self.geometry.forward(&packed, prefix, self.tracked);
         if self.tracked {
-            let kept = Kept { packed, probabilities };
+            let kept = AttentionBuffers { packed, probabilities };
             *self.kept.lock() = kept;
         }
         let mut y = Vec::with_capacity(batch * queries * width);
@@ -130,7 +130,7 @@ impl Attention {
         for rows in self.pieces.rows(queries) {
             through.append(&mut by_mixed, part(g, &rows, width));
         }
-        let Kept { packed, probabilities } = &*self.kept.lock();
+        let AttentionBuffers { packed, probabilities } = &*self.kept.lock();
         let found =
             self.geometry.backward(packed, prefix, probabilities, &by_mixed, want_x, want_prefix);
         let Some(by_packed) = found.packed else { return Ok(found) };

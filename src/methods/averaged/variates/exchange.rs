@@ -5,8 +5,8 @@ use super::renewal::{renew, renew_clients, sent_names};
 use super::{CONTROL, ControlVariates, Variates};
 use crate::learning::Classifier;
 use crate::methods::averaged::{
-    Beside, Client, Closing, Direction, Keeper, Learnt, Objective, Requirement, Reset, Trained,
-    VectorKeeping, Vectors, zeros_like,
+    ClosedRound, Keeper, LocalTrainingResult, Objective, PackClient, PackResult, ParameterVectors,
+    Requirement, Reset, RowPurpose, VectorKeeping, VectorStore, zeros_like,
 };
 use crate::methods::parts::{
     ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts, ServerUpdate, SharedModel,
@@ -22,8 +22,8 @@ use crate::wire::{Kind, Section};
 /// Returns the parts of a method with control variates upon others.
 pub(in crate::methods) fn with_variates<'m, M: ControlVariates>(
     method: &'m M,
-    base: Parts<'m, Vectors, Vectors>,
-) -> Parts<'m, Vectors, Vectors> {
+    base: Parts<'m, VectorStore, VectorStore>,
+) -> Parts<'m, VectorStore, VectorStore> {
     let at_server = method.keeping().keeper == Keeper::Server;
     Parts {
         local: method,
@@ -40,11 +40,11 @@ fn shared<M: ControlVariates>(method: &M) -> SharedModel<'_> {
     method.parts().shared()
 }
 
-impl<M: ControlVariates> LocalUpdate<Vectors> for M {
+impl<M: ControlVariates> LocalUpdate<VectorStore> for M {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[Client<'_, Vectors>],
+        pack: &[PackClient<'_, VectorStore>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let known = pack.iter().map(|member| Variates::of_member(self, context, member));
@@ -53,9 +53,9 @@ impl<M: ControlVariates> LocalUpdate<Vectors> for M {
 
     fn client_update(
         &self,
-        training: &LocalTraining<'_, Vectors>,
-        pack: &mut [Client<'_, Vectors>],
-    ) -> Result<Learnt, PolicyError> {
+        training: &LocalTraining<'_, VectorStore>,
+        pack: &mut [PackClient<'_, VectorStore>],
+    ) -> Result<PackResult, PolicyError> {
         let VectorKeeping { reset, keeper } = self.keeping();
         let context = &training.context;
         pack.iter_mut().for_each(|member| member.state.begin(member.seat.view.task, reset));
@@ -81,24 +81,24 @@ impl<M: ControlVariates> LocalUpdate<Vectors> for M {
     }
 }
 
-impl<M: ControlVariates> UploadExtras<Vectors> for M {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+impl<M: ControlVariates> UploadExtras<VectorStore> for M {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         self.keeping().keeper.places(&shared(self), facts, CONTROL)
     }
 
     fn sections(
         &self,
         _context: &ClientContext<'_>,
-        _member: &Client<'_, Vectors>,
-        trained: &Trained,
+        _member: &PackClient<'_, VectorStore>,
+        trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         Ok(vec![self.keeping().keeper.section(trained, CONTROL)?])
     }
 }
 
-impl<M: ControlVariates> DownloadExtras<Vectors> for M {
-    fn places(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
-        let down = Beside::of(&shared(self), facts.model, facts.view, Direction::Down);
+impl<M: ControlVariates> DownloadExtras<VectorStore> for M {
+    fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+        let down = ParameterVectors::of(&shared(self), facts.model, facts.view, RowPurpose::Down);
         sent_names(self).iter().flat_map(|name| down.places(name)).collect()
     }
 
@@ -109,10 +109,10 @@ impl<M: ControlVariates> DownloadExtras<Vectors> for M {
     fn personal_sections(
         &self,
         model: &ModelFacts,
-        memory: &Vectors,
+        memory: &VectorStore,
         seat: &Participant,
     ) -> Result<Vec<Section>, PolicyError> {
-        let down = Beside::of(&shared(self), model, &seat.view, Direction::Down);
+        let down = ParameterVectors::of(&shared(self), model, &seat.view, RowPurpose::Down);
         let control = memory.get(CONTROL).cloned().unwrap_or_default();
         let sets = match self.keeping().keeper {
             Keeper::Client => vec![control],
@@ -126,8 +126,8 @@ impl<M: ControlVariates> DownloadExtras<Vectors> for M {
     }
 }
 
-impl<M: ControlVariates> ServerUpdate<Vectors> for M {
-    fn begin_task(&self, _: TaskStart<'_>, memory: &mut Vectors, theta: &mut ParameterSet) {
+impl<M: ControlVariates> ServerUpdate<VectorStore> for M {
+    fn begin_task(&self, _: TaskStart<'_>, memory: &mut VectorStore, theta: &mut ParameterSet) {
         if self.keeping().reset == Reset::Task || memory.get(CONTROL).is_none() {
             memory.clear();
             M::VECTORS.iter().for_each(|name| memory.set(*name, zeros_like(theta)));
@@ -137,8 +137,8 @@ impl<M: ControlVariates> ServerUpdate<Vectors> for M {
     /// The method's own step, and `c <- c + (1 / N) sum dc`.
     fn server_update(
         &self,
-        memory: &mut Vectors,
-        closing: Closing<'_>,
+        memory: &mut VectorStore,
+        closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         let up = closing.beside();
@@ -155,8 +155,8 @@ impl<M: ControlVariates> ServerUpdate<Vectors> for M {
         Ok(figures)
     }
 
-    fn holdings(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
+    fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let vectors = M::VECTORS.len() as u64;
-        Some(self.keeping().keeper.holdings(&shared(self), model, (vectors, vectors)))
+        Some(self.keeping().keeper.memory_footprint(&shared(self), model, (vectors, vectors)))
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::learning::{Classifier, whole_gradient};
-use crate::methods::averaged::Client;
+use crate::methods::averaged::PackClient;
 use crate::methods::parts::ClientContext;
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::Domain;
@@ -12,7 +12,7 @@ use crate::policy::PolicyError;
 /// The gradient of a member's whole loss at the model that it received, in the shapes of its parameters.
 pub(super) fn received_gradient<S>(
     ClientContext { model, shared, lab }: &ClientContext<'_>,
-    member: &Client<'_, S>,
+    member: &PackClient<'_, S>,
 ) -> Result<ParameterSet, PolicyError> {
     let (view, received) = (&member.seat.view, vec![member.received.clone()]);
     let (rows, norms) = (shared.trained_rows(model, view), shared.adaptation.settings(view).norms);

@@ -16,13 +16,13 @@ mod gradient;
 mod renewal;
 
 pub(in crate::methods) use exchange::with_variates;
+pub(in crate::methods) use renewal::local_trajectory;
 #[cfg(test)]
 pub(in crate::methods) use renewal::renew;
-pub(in crate::methods) use renewal::way_of;
 
 use super::{
-    Beside, Client, Closing, Direction, Keeper, Objective, Requirement, VectorKeeping, Vectors,
-    fitted,
+    ClosedRound, Keeper, Objective, PackClient, ParameterVectors, Requirement, RowPurpose,
+    VectorKeeping, VectorStore, fitted,
 };
 use crate::data::TaskView;
 use crate::learning::Classifier;
@@ -35,7 +35,7 @@ pub const CONTROL: &str = "control";
 
 /// A method that is FedAvg but for control variates. `self` is its configuration, and four of its parts:
 /// `with_variates` names them.
-pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
+pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorStore> {
     /// Names of the vectors of every client, of each of which the server has one, too.
     const VECTORS: &'static [&'static str];
     /// Names of the vectors that a client is sent by a server that keeps its own.
@@ -48,12 +48,12 @@ pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     fn requirements(&self) -> Vec<Requirement>;
 
     /// Those [vectors](ControlVariates::SENT), in their order, from the server's variate and the client's own.
-    fn sent(&self, control: &ParameterSet, own: &Vectors) -> Vec<ParameterSet>;
+    fn sent(&self, control: &ParameterSet, own: &VectorStore) -> Vec<ParameterSet>;
 
     /// Which of its own vectors a client finds among them.
-    fn own_among(&self, sent: &Vectors) -> Vectors {
+    fn own_among(&self, sent: &VectorStore) -> VectorStore {
         let _ = sent;
-        Vectors::default()
+        VectorStore::default()
     }
 
     /// The loss of the members of a pack.
@@ -72,7 +72,11 @@ pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     }
 
     /// A client's own vectors after a round, and the change of its variate that the server adds up.
-    fn renewed(&self, known: &Variates<'_>, way: &Way<'_>) -> (Vectors, ParameterSet);
+    fn renewed(
+        &self,
+        known: &Variates<'_>,
+        way: &LocalTrajectory<'_>,
+    ) -> (VectorStore, ParameterSet);
 
     /// Returns the server's step along the mean change: `x <- x + eta_g mean (y - x)`.
     fn server_lr(&self) -> f64 {
@@ -82,8 +86,8 @@ pub trait ControlVariates: AveragingMethod<State = Vectors, Memory = Vectors> {
     /// Changes the parameters after that step. Returns figures of the round.
     fn server_step(
         &self,
-        memory: &mut Vectors,
-        closing: &Closing<'_>,
+        memory: &mut VectorStore,
+        closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Vec<(&'static str, f64)> {
         let _ = (memory, closing, theta);
@@ -108,13 +112,13 @@ pub struct Variates<'a> {
     /// The server's variate.
     pub control: ParameterSet,
     /// All vectors that it received.
-    pub sent: Vectors,
+    pub sent: VectorStore,
     /// Its own vectors; one that is not there is zero.
-    pub own: Vectors,
+    pub own: VectorStore,
 }
 
 /// A client's way through a round.
-pub struct Way<'a> {
+pub struct LocalTrajectory<'a> {
     /// Where it ended.
     pub to: &'a ParameterSet,
     /// The sum of its learning rates, before factors of parameters.
@@ -127,7 +131,7 @@ impl<'a> Variates<'a> {
     fn of_member<M: ControlVariates>(
         method: &M,
         &ClientContext { model, shared, lab }: &ClientContext<'a>,
-        member: &Client<'a, Vectors>,
+        member: &PackClient<'a, VectorStore>,
     ) -> Result<Variates<'a>, PolicyError> {
         let (view, from) = (&*member.seat.view, member.received.clone());
         let sent = renewal::sent_vectors(method, (&shared, model), view, member.down)?;
@@ -165,7 +169,7 @@ impl<'a> Variates<'a> {
         sets: [&ParameterSet; N],
         step: impl Fn(&str) -> F,
     ) -> ParameterSet {
-        let up = Beside::of(&self.shared, self.model, self.view, Direction::Up);
+        let up = ParameterVectors::of(&self.shared, self.model, self.view, RowPurpose::Up);
         up.renewed(old, &self.shared.trained_rows(self.model, self.view), sets, step)
     }
 

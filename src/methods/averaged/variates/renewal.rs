@@ -1,9 +1,10 @@
 //! How vectors of clients are renewed, by themselves or by a server that keeps them.
 
-use super::{CONTROL, ControlVariates, Variates, Way};
+use super::{CONTROL, ControlVariates, LocalTrajectory, Variates};
 use crate::data::TaskView;
 use crate::methods::averaged::{
-    Beside, Client, Closing, Direction, Keeper, RATES, SAMPLES, Sums, Trained, Vectors,
+    ClosedRound, Keeper, LocalTrainingResult, PackClient, ParameterVectors, RATES, RowPurpose,
+    SAMPLES, Sums, VectorStore,
 };
 use crate::methods::parts::{ClientContext, SharedModel};
 use crate::model::ParameterSet;
@@ -16,8 +17,8 @@ pub(super) fn sent_vectors<M: ControlVariates>(
     (shared, model): (&SharedModel<'_>, &ModelFacts),
     view: &TaskView,
     down: &Message,
-) -> Result<Vectors, WireError> {
-    let beside = Beside::of(shared, model, view, Direction::Down);
+) -> Result<VectorStore, WireError> {
+    let beside = ParameterVectors::of(shared, model, view, RowPurpose::Down);
     let set = |name: &&'static str| Ok((*name, beside.padded(&vectors_of(&down.extra, name)?)));
     sent_names(method).iter().map(set).collect()
 }
@@ -37,13 +38,14 @@ pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static s
 pub(in crate::methods) fn renew<M: ControlVariates>(
     method: &M,
     context: &ClientContext<'_>,
-    member: &mut Client<'_, Vectors>,
-    (trained, gradient): (&mut Trained, Option<ParameterSet>),
+    member: &mut PackClient<'_, VectorStore>,
+    (trained, gradient): (&mut LocalTrainingResult, Option<ParameterSet>),
 ) -> Result<(), PolicyError> {
-    let way = Way { to: &trained.parameters, rates: trained.rates, gradient };
+    let way = LocalTrajectory { to: &trained.parameters, rates: trained.rates, gradient };
     let known = Variates::of_member(method, context, member)?;
     let (own, change) = method.renewed(&known, &way);
-    let up = Beside::of(&context.shared, context.model, &member.seat.view, Direction::Up);
+    let up =
+        ParameterVectors::of(&context.shared, context.model, &member.seat.view, RowPurpose::Up);
     trained.beside = up.take(&change)?;
     own.iter().for_each(|(name, set)| member.state.set(name, set.clone()));
     Ok(())
@@ -52,15 +54,15 @@ pub(in crate::methods) fn renew<M: ControlVariates>(
 /// Renews what the server keeps of the clients that answered; the sum of the changes of their variates.
 pub(super) fn renew_clients<M: ControlVariates>(
     method: &M,
-    memory: &mut Vectors,
+    memory: &mut VectorStore,
     control: &ParameterSet,
-    closing: &Closing<'_>,
+    closing: &ClosedRound<'_>,
 ) -> Result<Sums, PolicyError> {
-    let Closing { model, shared, lab, .. } = *closing;
+    let ClosedRound { model, shared, lab, .. } = *closing;
     let mut changes = Sums::default();
     for kept in &closing.folded.kept {
         let (client, view) = (kept.meta.seat.client, &*kept.meta.seat.view);
-        let (from, to) = way_of(&shared, model, kept)?;
+        let (from, to) = local_trajectory(&shared, model, kept)?;
         let said = |name: &str| -> Result<f64, PolicyError> {
             Ok(kept.update.tensor(Kind::Statistics, name)?.numbers().iter().sum())
         };
@@ -68,11 +70,11 @@ pub(super) fn renew_clients<M: ControlVariates>(
         let (control, own) = (control.clone(), memory.all_of_client(M::VECTORS, client));
         let sent = sent_vectors(method, (&shared, model), view, &kept.sent)?;
         let known = Variates { model, shared, view, lab, samples, from, control, sent, own };
-        let way = Way { to: &to, rates, gradient: None };
+        let way = LocalTrajectory { to: &to, rates, gradient: None };
         let (own, change) = method.renewed(&known, &way);
-        changes.add(&Beside::of(&shared, model, view, Direction::Up).take(&change)?);
+        changes.add(&ParameterVectors::of(&shared, model, view, RowPurpose::Up).take(&change)?);
         own.iter()
-            .for_each(|(name, set)| memory.set(Vectors::of_client(name, client), set.clone()));
+            .for_each(|(name, set)| memory.set(VectorStore::of_client(name, client), set.clone()));
     }
     Ok(changes)
 }
@@ -81,15 +83,15 @@ pub(super) fn renew_clients<M: ControlVariates>(
 ///
 /// # Errors
 /// When it does not fit what was sent.
-pub(in crate::methods) fn way_of(
+pub(in crate::methods) fn local_trajectory(
     shared: &SharedModel<'_>,
     model: &ModelFacts,
     kept: &KeptUpload,
 ) -> Result<(ParameterSet, ParameterSet), PolicyError> {
     let view = &kept.meta.seat.view;
-    let down = Beside::of(shared, model, view, Direction::Down);
+    let down = ParameterVectors::of(shared, model, view, RowPurpose::Down);
     let from = down.padded(&kept.sent.parameters);
-    let up = Beside::of(shared, model, view, Direction::Up);
+    let up = ParameterVectors::of(shared, model, view, RowPurpose::Up);
     let to = up.put(&from, &kept.update.parameters)?;
     Ok((from, to))
 }

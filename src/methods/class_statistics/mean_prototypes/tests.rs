@@ -3,7 +3,7 @@
 use super::*;
 use crate::golden::Golden;
 use crate::learning::losses::ClassPrototypes;
-use crate::numerics::gaussian::Diagonal;
+use crate::numerics::gaussian::DiagonalGaussian;
 use crate::quantity::TaskId;
 
 fn narrow(values: Vec<f64>) -> Vec<f32> {
@@ -40,7 +40,7 @@ fn golden_fedproto_server() {
 }
 
 fn report(row: u32, rows: &[[f64; 2]]) -> ClassMean {
-    let Diagonal { count, mean, .. } = Diagonal::fit(2, rows.iter());
+    let DiagonalGaussian { count, mean, .. } = DiagonalGaussian::fit(2, rows.iter());
     ClassMean { row, count, mean }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor, Var};
 
 use super::super::network::Network;
-use super::super::{ModuleShape, NetworkShape, Norms, Residual, TeacherNorms};
+use super::super::{BatchNormMode, ModuleShape, NetworkShape, Residual, TeacherBatchNormMode};
 use super::*;
 use crate::model::{ByBatch, Drops, MaskPlace, ParameterSet, Trains, of_module as is_of_module};
 use crate::numerics::streams::{Domain, StreamKey};
@@ -25,7 +25,7 @@ fn parameters() -> ParameterSet {
 }
 
 fn network(trains: Trains) -> Network {
-    let by_batch = ByBatch::training(trains, Norms::Batch);
+    let by_batch = ByBatch::training(trains, BatchNormMode::Batch);
     Network::new(&SHAPE, &parameters(), trains, 0..4, by_batch, &Device::Cpu).unwrap()
 }
 
@@ -170,7 +170,12 @@ fn balance_compares_norms() {
 }
 
 /// The loss of a stage's first step from the model that teaches, and its largest slope. Dropout is off.
-fn first_step(trains: Trains, norms: Norms, teacher: TeacherNorms, config: &FedHaf) -> [f32; 2] {
+fn first_step(
+    trains: Trains,
+    norms: BatchNormMode,
+    teacher: TeacherBatchNormMode,
+    config: &FedHaf,
+) -> [f32; 2] {
     let by_batch = ByBatch::training(trains, norms);
     let set = parameters();
     let of = |trains, by_batch| Network::new(&SHAPE, &set, trains, 0..4, by_batch, &Device::Cpu);
@@ -196,18 +201,30 @@ fn a_model_that_trains_learns_nothing_from_itself() {
     for squares in [Squares::Sum, Squares::Mean] {
         let fd = only(|c| (c.lambda_fd, c.squares) = (2.0, squares));
         let step = |norms, teacher| first_step(Trains::MODULE, norms, teacher, &fd);
-        assert_eq!(step(Norms::Batch, TeacherNorms::Student), [0.0, 0.0], "{squares:?}");
-        assert_eq!(step(Norms::Settled, TeacherNorms::Student), [0.0, 0.0], "{squares:?}");
-        assert_eq!(step(Norms::Settled, TeacherNorms::Running), [0.0, 0.0], "{squares:?}");
-        let [loss, slope] = step(Norms::Batch, TeacherNorms::Running);
+        assert_eq!(
+            step(BatchNormMode::Batch, TeacherBatchNormMode::Student),
+            [0.0, 0.0],
+            "{squares:?}"
+        );
+        assert_eq!(
+            step(BatchNormMode::Settled, TeacherBatchNormMode::Student),
+            [0.0, 0.0],
+            "{squares:?}"
+        );
+        assert_eq!(
+            step(BatchNormMode::Settled, TeacherBatchNormMode::Running),
+            [0.0, 0.0],
+            "{squares:?}"
+        );
+        let [loss, slope] = step(BatchNormMode::Batch, TeacherBatchNormMode::Running);
         assert!(loss > 0.1 && slope > 0.1, "{loss} {slope}");
     }
     let kd = only(|c| c.lambda_kd = 1.0);
-    for norms in [Norms::Batch, Norms::Settled] {
+    for norms in [BatchNormMode::Batch, BatchNormMode::Settled] {
         let step = |teacher| first_step(Trains::HEAD, norms, teacher, &kd);
-        let [loss, slope] = step(TeacherNorms::Student);
+        let [loss, slope] = step(TeacherBatchNormMode::Student);
         assert!(loss.abs() < 1e-7 && slope < 1e-7, "{loss} {slope}");
-        let [loss, slope] = step(TeacherNorms::Running);
+        let [loss, slope] = step(TeacherBatchNormMode::Running);
         assert!(loss > 1e-3 && slope > 1e-3, "{loss} {slope}");
     }
 }

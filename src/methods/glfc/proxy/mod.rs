@@ -29,7 +29,7 @@ pub use self::score::{Augment, Scale};
 pub(super) use self::score::{TRACED, TRACES, trace};
 use crate::data::{DataError, Split};
 use crate::learning::gradient_matching::{LeNet, Matching, Search};
-use crate::methods::averaged::{Closing, Memory};
+use crate::methods::averaged::{ClosedRound, ServerState};
 use crate::methods::herded::choosing_work;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
@@ -114,10 +114,10 @@ impl Proxy {
     pub(super) fn close(
         &self,
         seen: &mut Seen,
-        closing: &Closing<'_>,
+        closing: &ClosedRound<'_>,
         theta: &ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let Closing { model, folded, round, lab, .. } = closing;
+        let ClosedRound { model, folded, round, lab, .. } = closing;
         let mut sent = Vec::new();
         for kept in &folded.kept {
             seen.take_traces(kept.meta.seat.client, &kept.update)?;
@@ -347,7 +347,7 @@ impl Saved for Seen {
     }
 }
 
-impl Memory for Seen {}
+impl ServerState for Seen {}
 
 /// What is scored, as the network reads it.
 pub(super) fn pixels_of(

@@ -3,7 +3,7 @@
 use candle_core::{Tensor, Var};
 
 use super::Proxy;
-use crate::data::{Normalisation, Shard, Transform};
+use crate::data::{Normalization, Shard, Transform};
 use crate::learning::losses::{ClassReduction, sigmoid_cross_entropy};
 use crate::learning::{Classifier, Herding};
 use crate::methods::herded::features_by_row;
@@ -26,7 +26,7 @@ pub fn gradients(
     lab: &RunContext,
 ) -> Result<Parameter, PolicyError> {
     let (net, model) = (proxy.net(facts), Classifier::frozen(&lab.backbone, parameters)?);
-    let raw = Transform { normalise: Normalisation::None, ..(*lab.statistics_transform).clone() };
+    let raw = Transform { normalise: Normalization::None, ..(*lab.statistics_transform).clone() };
     let (mut all, mut classes) = (Vec::new(), 0);
     for (row, class) in features_by_row(shard, &model, lab)? {
         let first = Herding::GreedyUnit.order(&class.features, class.dim(), 1);

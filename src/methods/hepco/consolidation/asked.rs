@@ -5,20 +5,20 @@ use candle_core::Tensor;
 use super::conditions::Conditions;
 use super::generator::Generator;
 use super::models::Teacher;
-use super::prompt_distillation::Lesson;
+use super::prompt_distillation::DistillationBatch;
 use crate::learning::LearningError;
 use crate::numerics::streams::StreamKey;
 
 /// Pseudo-queries and the labels they were made for.
 #[derive(Clone)]
-pub struct Asked {
+pub struct PseudoQueries {
     /// `(b, d)`.
     pub queries: Tensor,
     /// Head rows.
     pub labels: Vec<u32>,
 }
 
-impl Asked {
+impl PseudoQueries {
     /// So many of a generator, whose conditions are drawn at this place.
     ///
     /// # Errors
@@ -28,24 +28,24 @@ impl Asked {
         conditions: &Conditions,
         size: usize,
         key: StreamKey,
-    ) -> Result<Asked, LearningError> {
+    ) -> Result<PseudoQueries, LearningError> {
         let batch = conditions.draw(size, key)?;
         let queries = generator.generate(&batch.labels, &batch.noise)?;
-        Ok(Asked { queries, labels: batch.labels })
+        Ok(PseudoQueries { queries, labels: batch.labels })
     }
 
     /// With others behind them.
     ///
     /// # Errors
     /// When widths differ.
-    pub fn and(self, old: Option<Asked>) -> Result<Asked, LearningError> {
+    pub fn and(self, old: Option<PseudoQueries>) -> Result<PseudoQueries, LearningError> {
         let Some(old) = old else { return Ok(self) };
         let queries = Tensor::cat(&[&self.queries, &old.queries], 0)?;
-        Ok(Asked { queries, labels: [self.labels, old.labels].concat() })
+        Ok(PseudoQueries { queries, labels: [self.labels, old.labels].concat() })
     }
 
     /// As a lesson of these teachers.
-    pub fn taught_by(self, teachers: &[Teacher]) -> Lesson<'_> {
-        Lesson { queries: self.queries, labels: self.labels, teachers }
+    pub fn taught_by(self, teachers: &[Teacher]) -> DistillationBatch<'_> {
+        DistillationBatch { queries: self.queries, labels: self.labels, teachers }
     }
 }

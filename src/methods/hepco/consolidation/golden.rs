@@ -6,7 +6,7 @@ use super::generation::{GenerationLoss, Objective, Value, adam};
 use super::generator::{Generator, Layer, Norm};
 use super::head_distillation::HeadStudent;
 use super::models::{Model, Teacher, omega};
-use super::prompt_distillation::{Lesson, Student};
+use super::prompt_distillation::{DistillationBatch, Student};
 use crate::golden::Golden;
 use crate::methods::hepco::consolidation::{KlForm, MseGradient, OmegaForm};
 use crate::model::ops::ChannelMoments;
@@ -202,8 +202,12 @@ fn golden_hepco_distillation() {
         let (queries, labels) =
             if plain { (all.clone(), all_labels.clone()) } else { (z, i.labels.clone()) };
         let lessons = [
-            Lesson { queries, labels, teachers: &i.clients },
-            Lesson { queries: z_old, labels: i.labels_old.clone(), teachers: &i.previous },
+            DistillationBatch { queries, labels, teachers: &i.clients },
+            DistillationBatch {
+                queries: z_old,
+                labels: i.labels_old.clone(),
+                teachers: &i.previous,
+            },
         ];
         let mut student = Student::new(&i.server).unwrap();
         let (loss, by_keys) = student.gradients(&lessons).unwrap();

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor, Var};
 
 use super::generation::adam;
 use super::models::Model;
-use crate::learning::{LearningError, Optimiser};
+use crate::learning::{LearningError, Optimizer};
 use crate::model::ops;
 
 /// The seen rows of the server's head in training.
@@ -26,7 +26,7 @@ impl HeadStudent {
     }
 
     /// The optimiser of weight and bias.
-    pub fn optimiser(&self, rate: f64) -> Optimiser {
+    pub fn optimiser(&self, rate: f64) -> Optimizer {
         adam(rate).over(vec![self.weight.clone(), self.bias.clone()])
     }
 
@@ -46,7 +46,7 @@ impl HeadStudent {
     pub fn step(
         &mut self,
         (queries, labels): (&Tensor, &[u32]),
-        optimiser: &mut Optimiser,
+        optimiser: &mut Optimizer,
         rate: f64,
     ) -> std::result::Result<f64, LearningError> {
         let loss = self.loss(queries, labels)?;

@@ -38,11 +38,11 @@ pub use generator::{Generator, GeneratorShape};
 pub use models::omega;
 pub use settings::{KlForm, MseGradient, OmegaForm, Settings, Weighting};
 
-use self::asked::Asked;
+use self::asked::PseudoQueries;
 use self::generation::{Objective, train_generator};
 use self::head_distillation::HeadStudent;
 use self::models::{Model, Teacher};
-use self::prompt_distillation::{Lesson, Student};
+use self::prompt_distillation::{DistillationBatch, Student};
 use crate::data::TaskView;
 use crate::learning::{LearningError, with_head_rows};
 use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};
@@ -287,9 +287,9 @@ impl<'a> Consolidation<'a> {
         generators: &Generators,
         draws: Draws,
         step: u32,
-    ) -> Result<Asked, LearningError> {
+    ) -> Result<PseudoQueries, LearningError> {
         let key = self.key.unit(draws as u32).step(u64::from(step));
-        Asked::of(&generators.new, &self.new, self.config.server_batch as usize, key)
+        PseudoQueries::of(&generators.new, &self.new, self.config.server_batch as usize, key)
     }
 
     fn queries_of_old(
@@ -297,17 +297,21 @@ impl<'a> Consolidation<'a> {
         generators: &Generators,
         draws: Draws,
         step: u32,
-    ) -> Result<Option<Asked>, LearningError> {
+    ) -> Result<Option<PseudoQueries>, LearningError> {
         let (Some((generator, _)), Some(old)) = (&generators.old, &self.old) else {
             return Ok(None);
         };
         let key = self.key.unit(draws as u32).step(u64::from(step));
-        Asked::of(generator, &old.conditions, old.batch, key).map(Some)
+        PseudoQueries::of(generator, &old.conditions, old.batch, key).map(Some)
     }
 
     /// Clients teach about new classes, by the paper's sums about old ones, too; the previous server about
     /// old ones.
-    fn lessons(&self, new: Asked, old: Option<Asked>) -> Result<Vec<Lesson<'_>>, LearningError> {
+    fn lessons(
+        &self,
+        new: PseudoQueries,
+        old: Option<PseudoQueries>,
+    ) -> Result<Vec<DistillationBatch<'_>>, LearningError> {
         let past = match (&self.old, &old) {
             (Some(known), Some(asked)) => Some(asked.clone().taught_by(&known.teachers)),
             _ => None,

@@ -10,13 +10,13 @@ use super::generation::adam;
 use super::models::{Model, Teacher};
 use crate::learning::losses::closed_form;
 use crate::learning::optimiser::lend;
-use crate::learning::{LearningError, Optimiser};
+use crate::learning::{LearningError, Optimizer};
 use crate::model::ops;
 use crate::model::ops::matrix::{Matrix, MatrixMut};
 use crate::model::prompts::cosines;
 
 /// Pseudo-queries and those who teach about them.
-pub struct Lesson<'a> {
+pub struct DistillationBatch<'a> {
     /// `(b, d)`.
     pub queries: Tensor,
     /// Head rows they were made for.
@@ -47,7 +47,7 @@ impl Student {
     }
 
     /// The optimiser of keys, then prompts.
-    pub fn optimiser(&self, rate: f64) -> Optimiser {
+    pub fn optimiser(&self, rate: f64) -> Optimizer {
         adam(rate).over(self.keys.iter().chain(&self.prompts).cloned().collect())
     }
 
@@ -57,8 +57,8 @@ impl Student {
     /// What the tensor library reports.
     pub fn step(
         &mut self,
-        lessons: &[Lesson<'_>],
-        optimiser: &mut Optimiser,
+        lessons: &[DistillationBatch<'_>],
+        optimiser: &mut Optimizer,
         rate: f64,
     ) -> std::result::Result<f64, LearningError> {
         let (loss, by_keys) = self.gradients(lessons)?;
@@ -68,7 +68,10 @@ impl Student {
     }
 
     /// The loss and its gradients, in the keys and (kept here) in the prompts.
-    pub(super) fn gradients(&mut self, lessons: &[Lesson<'_>]) -> Result<(f64, Vec<Vec<f32>>)> {
+    pub(super) fn gradients(
+        &mut self,
+        lessons: &[DistillationBatch<'_>],
+    ) -> Result<(f64, Vec<Vec<f32>>)> {
         self.by_prompts.iter_mut().for_each(|gradient| gradient.fill(0.0));
         let (mut total, mut by_keys) = (0.0, Vec::with_capacity(self.keys.len()));
         for block in 0..self.keys.len() {
@@ -87,8 +90,8 @@ impl Student {
     }
 
     /// One block's part of a lesson: its value, and a loss that knows its gradient in the keys.
-    fn block(&mut self, block: usize, lesson: &Lesson<'_>) -> Result<(f64, Tensor)> {
-        let Lesson { queries, labels, teachers } = lesson;
+    fn block(&mut self, block: usize, lesson: &DistillationBatch<'_>) -> Result<(f64, Tensor)> {
+        let DistillationBatch { queries, labels, teachers } = lesson;
         let own = cosines(queries, &self.keys[block])?;
         let (rows, pool) = own.dims2()?;
         let width = self.prompts[block].dim(1)?;

@@ -345,7 +345,7 @@ fn by_plain_sums_clients_teach_old_classes_too() {
 fn lessons_are_of_who_teaches_them() {
     let (averaged, past) = (parameters(0), previous());
     let clients = [client(1, [3, 4]), client(2, [6, 1])];
-    let asked = |rows: usize, from: f32, label: u32| Asked {
+    let asked = |rows: usize, from: f32, label: u32| PseudoQueries {
         queries: Tensor::full(from, (rows, SHAPE.dim), &candle_core::Device::Cpu).unwrap(),
         labels: vec![label; rows],
     };
@@ -360,7 +360,8 @@ fn lessons_are_of_who_teaches_them() {
         assert_eq!((new.labels.len(), &old.labels[..]), (of_clients, &[0; 3][..]));
         assert_eq!(new.labels[..5], [3; 5]);
         assert!(new.labels[5..].iter().all(|label| *label == 0));
-        let first = |lesson: &Lesson| lesson.queries.get_on_dim(1, 0).unwrap().to_vec1::<f32>();
+        let first =
+            |lesson: &DistillationBatch| lesson.queries.get_on_dim(1, 0).unwrap().to_vec1::<f32>();
         let values = [vec![2.0; 5], vec![1.0; 3]].concat();
         assert_eq!(first(new).unwrap(), values[..of_clients]);
         assert_eq!(first(old).unwrap(), [1.0; 3]);
@@ -436,7 +437,7 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
         let queries = Tensor::from_vec(noise(16), (2, 8), &candle_core::Device::Cpu).unwrap();
         let objective = Objective::new(&server, &teachers, config().generation_loss()).unwrap();
         let value = objective.value(&queries, &[2, 3]).unwrap().1;
-        let lesson = Lesson { queries, labels: vec![2, 3], teachers: &teachers };
+        let lesson = DistillationBatch { queries, labels: vec![2, 3], teachers: &teachers };
         let mut student = Student::new(&server).unwrap();
         let (loss, by_keys) = student.gradients(&[lesson]).unwrap();
         let gradients = [by_keys.concat(), student.by_prompts.concat()].concat();

@@ -6,7 +6,7 @@ use candle_core::{Tensor, Var};
 use super::generation::{GenerationLoss, Objective};
 use super::head_distillation::HeadStudent;
 use super::models::{Model, Teacher, omega};
-use super::prompt_distillation::{Lesson, Student};
+use super::prompt_distillation::{DistillationBatch, Student};
 use super::{KlForm, MseGradient, OmegaForm};
 use crate::golden::Golden;
 
@@ -95,8 +95,12 @@ fn golden_own_distillation_of_prompts_and_head() {
     let counted = clients(&golden, shares(&golden, OmegaForm::Normalised));
     let previous = [Teacher { model: model(&golden, "previous"), weights: vec![1.0; 6] }];
     let lessons = [
-        Lesson { queries: z.clone(), labels: labels.clone(), teachers: &counted },
-        Lesson { queries: z_old.clone(), labels: labels_old.clone(), teachers: &previous },
+        DistillationBatch { queries: z.clone(), labels: labels.clone(), teachers: &counted },
+        DistillationBatch {
+            queries: z_old.clone(),
+            labels: labels_old.clone(),
+            teachers: &previous,
+        },
     ];
     let mut student = Student::new(&server).unwrap();
     let (loss, by_keys) = student.gradients(&lessons).unwrap();
@@ -154,8 +158,8 @@ fn golden_released_distillation() {
     let z_old = golden.tensor("z_old").narrow(0, 0, labels_old.len()).unwrap();
     assert_eq!((labels.len(), labels_old.len()), (64, 16));
     let lessons = [
-        Lesson { queries: z.clone(), labels, teachers: &counted },
-        Lesson { queries: z_old.clone(), labels: labels_old, teachers: &previous },
+        DistillationBatch { queries: z.clone(), labels, teachers: &counted },
+        DistillationBatch { queries: z_old.clone(), labels: labels_old, teachers: &previous },
     ];
     let mut student = Student::new(&server).unwrap();
     let (loss, by_keys) = student.gradients(&lessons).unwrap();

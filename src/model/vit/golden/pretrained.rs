@@ -3,7 +3,7 @@
 use candle_core::{D, Device, Tensor, Var};
 
 use super::{cls, flat, gradient, labels, on_both_paths, prefixes, stored, tensor, trained_head};
-use crate::data::{Image, Kernel, Normalisation, Step, Transform, Workspace};
+use crate::data::{Image, Kernel, Normalization, Step, Transform, Workspace};
 use crate::golden::{Golden, shared_data};
 use crate::model::vit::{Checkpoint, Vit};
 use crate::model::{Adaptation, LinearHead, ModelError, ops, testing};
@@ -19,7 +19,7 @@ fn vit(resolution: Option<usize>) -> Option<Vit> {
 
 /// All stored images through resizing steps, normalised to mean and deviation 0.5.
 fn pixels(inputs: &Golden, steps: Vec<Step>) -> Tensor {
-    let transform = Transform { steps, normalise: Normalisation::Half, channels: None };
+    let transform = Transform { steps, normalise: Normalization::Half, channels: None };
     let shape = inputs.shape("images_u8");
     let bytes = inputs.u8("images_u8");
     let key = StreamKey::new(0, Domain::Augment);
