@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use fedcast::federation::{Interrupt, JobKind, ProfileSink, Setup, Span, simulate};
-use fedcast::methods::averaged::Averager;
+use fedcast::methods::averaging::Averager;
 use fedcast::methods::fedhaf::FedHaf;
 use figures::{Asked, Records, Times};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{CohortSize, Curve, ParticipationSection, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::Averager;
+use fedcast::methods::averaging::Averager;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::{Backbone, PixelShape, Vit, VitConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
 use fedcast::learning::{PromptShape, TrainingPlan};
-use fedcast::methods::averaged::Averager;
+use fedcast::methods::averaging::Averager;
 use fedcast::methods::hgp::Hgp;
 use fedcast::model::ops::Precision;
 use fedcast::model::{Backbone, DeviceSpec, Vit, VitConfig};

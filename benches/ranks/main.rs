@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use echo::{Federation, THOUSAND};
 use fedcast::experiment::ranks::mpi::{self, Joined};
-use fedcast::federation::fleet::{Rank, RemoteRank, RemoteRanks, serve};
+use fedcast::federation::remote::{Rank, RemoteRank, RemoteRanks, serve};
 use fedcast::federation::{Interrupt, simulate};
 use figures::{Asked, Records, Times};
 

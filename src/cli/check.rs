@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::{CliError, colour};
-use super::tell::print_styled;
+use super::stderr::print_styled;
 use super::{Exit, Format, print};
 use crate::data::DataError;
 use crate::experiment::assemble::divide;

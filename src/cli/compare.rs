@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::CliError;
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, given, print};
 use crate::results::{Arm, Comparison, Limit, Metric, RunRecord};
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::run::Overrides;
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
 use crate::experiment::{default_directory, direct, direct_table, write_atomically};

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use thiserror::Error;
 
 use super::Exit;
-use super::tell::{print_status, print_styled, without_os_codes};
+use super::stderr::{print_status, print_styled, without_os_codes};
 use crate::exit::CommandError;
 use crate::scenario::ScenarioError;
 use crate::scenario::reader::Diagnostic;

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::CliError;
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, print};
 use crate::fetch::{self, CATALOGUE, Entry, Fetched, Name, Settings};
 use crate::quantity::Bytes;

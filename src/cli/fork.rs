@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::run::{Overrides, drive, provenance};
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, given};
 use crate::experiment::{self, ForkOptions, Resumed};
 use crate::methods::Registry;

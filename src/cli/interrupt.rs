@@ -5,7 +5,7 @@
 
 use std::thread;
 
-use super::tell::print_status;
+use super::stderr::print_status;
 use crate::federation::Interrupt;
 use crate::study::LEASH;
 

@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use super::{Exit, tell::print_status};
+use super::{Exit, stderr::print_status};
 use crate::quantity::Bytes;
 
 /// The allocator of the `fedcast` binary: that of the system, which never answers nothing.

@@ -28,8 +28,8 @@ mod report;
 mod resume;
 mod run;
 mod runs;
+mod stderr;
 mod study;
-mod tell;
 mod weights;
 
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ use advice::{advice, understood, wants_json};
 use failure::{CliError, tell_json};
 pub use memory::ReportingAllocator;
 use output::{Format, print};
-use tell::print_status;
+use stderr::print_status;
 
 pub use crate::exit::Exit;
 use crate::exit::TABLE;

@@ -116,7 +116,7 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
         "{shown} is written. What next:\n  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
     ))?;
     for ignored in loaded.scenario.ignored() {
-        super::tell::print_status(&format!("note: {ignored}"));
+        super::stderr::print_status(&format!("note: {ignored}"));
     }
     Ok(Exit::Done)
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::ValueEnum;
 
 use super::failure::CliError;
-use super::tell::plain;
+use super::stderr::plain;
 
 /// How results are written to stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

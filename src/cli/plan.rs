@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::run::Overrides;
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::{assemble, blueprint, load};
 use crate::experiment::estimate::Estimate;

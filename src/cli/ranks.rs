@@ -67,9 +67,9 @@ fn joined(
     conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
     use super::interrupt::leave_to_rank_zero;
-    use super::tell::print_status;
+    use super::stderr::print_status;
     use crate::experiment::ranks::{mpi, work};
-    use crate::federation::fleet::Rank;
+    use crate::federation::remote::Rank;
     use crate::methods::Registry;
 
     let mpi::Joined { rank, size, line, carrying } = mpi::join()?;

@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, given, print};
 use crate::experiment::assemble::{load, round_closing};
 use crate::experiment::ranks::Ranks;

@@ -8,7 +8,7 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run::drive;
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, given, print};
 use crate::data::show_loading;
 use crate::experiment::ranks::ComputeResources;

@@ -9,7 +9,7 @@ use super::estimate::estimate_line;
 use super::failure::{CliError, colour};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
-use super::tell::{print_status, print_styled};
+use super::stderr::{print_status, print_styled};
 use super::{Exit, Format, direct, fetch, print, resume};
 use crate::data::show_loading;
 use crate::experiment::assemble::divide;

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
-use super::tell::print_status;
+use super::stderr::print_status;
 use super::{Exit, Format, print};
 use crate::experiment::plan::Plan;
 use crate::federation::Interrupt;

@@ -35,8 +35,8 @@ pub mod assemble;
 mod changes;
 mod checkpoint;
 mod class_names;
-mod direct;
 mod directory_error;
+mod directory_state;
 pub mod estimate;
 mod execute;
 mod export;
@@ -58,15 +58,15 @@ mod replay;
 mod resume;
 mod run_directory;
 mod run_error;
-mod standing;
+mod single_task;
 mod task_ends;
 mod trace;
 mod verify;
 mod what_if;
 
 pub use class_names::ClassNames;
-pub use direct::{direct, direct_table};
 pub use directory_error::DirectoryError;
+pub use directory_state::{DirectoryState, inspect_directory};
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportOptions, Exported, ModelOrigin, export};
 pub use fork::{ForkError, ForkOptions, fork};
@@ -84,6 +84,6 @@ pub use run_directory::{
     write_atomically, write_atomically_on,
 };
 pub use run_error::RunError;
-pub use standing::{DirectoryState, inspect_directory};
+pub use single_task::{direct, direct_table};
 pub use verify::{Divergence, Verified, VerifyError, VerifyOptions, verify};
 pub use what_if::{WhatIfError, what_if, what_if_scenario};

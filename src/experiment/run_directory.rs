@@ -36,8 +36,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory_error::DirectoryError;
+use super::directory_state::inspect_directory;
 use super::manifest::{Manifest, Status};
-use super::standing::inspect_directory;
 use crate::files::{Disk, DiskFile, Kind, PART, is_link, is_locked, read_text};
 
 /// File names of a run directory.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::permutation::Permutation;
 use crate::data::{ClientTask, ClientTasks, TaskSequence, TaskView};
-use crate::numerics::law::ScalarDistribution;
+use crate::numerics::scalar_distribution::ScalarDistribution;
 use crate::numerics::share::{least_share_of, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Stage;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use super::evaluation::{Block, score};
 use super::event::Responses;
-use super::figure::MetricValue;
-use super::world::SimulationContext;
+use super::metric_value::MetricValue;
+use super::simulation_context::SimulationContext;
 use crate::data::Shard;
 use crate::learning::metrics::{prototype_distance, response_entropy};
 use crate::policy::{PolicyError, Predictor, RunContext};

@@ -8,25 +8,25 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::client_data::{ClientData, LabelCountSource};
 use super::compute::{
     ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining, Supplier,
 };
-use super::conductor::RunEnd;
-use super::devices::WorkerPool;
 use super::error::FederationError;
 use super::event::{Direction, FrameBytes};
+use super::event_loop::RunEnd;
 use super::faults::{Spoilage, spoilt_sketch};
 use super::frames::{SentDownload, SentUpload, sketch_asset};
-use super::holdings::{ClientData, LabelCountSource};
 use super::interrupt::Interrupt;
-use super::layouts::CompiledSpec;
 use super::privacy::Masking;
 use super::rules::{Curve, OnBadUpdate, Rules};
 use super::server::ServerMachine;
 use super::simulate::walk;
+use super::simulation_context::{RunSpec, SimulationContext};
 use super::sink::EventSink;
 use super::snapshot::Cadence;
-use super::world::{RunSpec, SimulationContext};
+use super::specs::CompiledSpec;
+use super::worker_pool::WorkerPool;
 use crate::policy::{Failure, Participant, RoundContext, UploadSize};
 use crate::quantity::Round;
 use crate::wire::{Body, FrameSize};

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use super::client::TrainingJob;
-use super::devices::Work;
 use super::envelope::{Envelope, Pending};
 use super::error::FederationError;
 use super::event::{Event, Numbers};
@@ -15,8 +14,9 @@ use super::network::Transmission;
 use super::packs::Ticket;
 use super::queue::{ActorId, EventClass};
 use super::server::{ServerSnapshot, ToServer};
+use super::simulation_context::SimulationContext;
 use super::sink::JobKind;
-use super::world::SimulationContext;
+use super::worker_pool::Work;
 use crate::learning::Confusion;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 use crate::wire::Body;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::event::{ClassScore, EvaluationPoint, Numbers, SlotScore, TaskScore};
 use super::rules::TaskIdentity;
-use super::world::SimulationContext;
+use super::simulation_context::SimulationContext;
 use crate::data::{ClientTask, ClientTasks, Loader, Shard};
 use crate::learning::{PredictionTask, Tally};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};

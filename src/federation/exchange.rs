@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::holdings::sum;
-use super::layouts::{CompiledSpec, SpecKey};
-use super::world::SimulationContext;
+use super::client_data::sum;
+use super::simulation_context::SimulationContext;
+use super::specs::{CompiledSpec, SpecKey};
 use crate::data::TaskView;
 use crate::policy::{ClassCounts, ExchangeFacts, ModelFacts, Role};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::event::FrameBytes;
 use super::exchange::Exchange;
-use super::layouts::CompiledSpec;
+use super::specs::CompiledSpec;
 use crate::policy::{
     Asset, AssetSpec, Message, Participant, PolicyError, RoundContext, UploadSize,
 };

@@ -16,81 +16,81 @@
 //!
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 
-mod admission;
+mod aggregation;
 pub mod arrivals;
 pub(crate) mod assets;
 pub mod availability;
 pub mod bandwidth;
 mod bias;
 mod client;
+mod client_data;
 pub mod clock;
 mod closing;
 mod compute;
-mod conductor;
-mod devices;
 mod dry_run;
 mod effect;
 mod envelope;
 mod error;
 mod evaluation;
 pub mod event;
+mod event_loop;
 mod exchange;
 mod faults;
-mod figure;
-pub mod fleet;
-mod fold;
 mod frames;
 mod gather;
 mod guard;
 pub mod histograms;
-mod holdings;
 mod interrupt;
 pub mod journal;
-mod layouts;
 pub mod ledger;
 pub mod links;
+mod memory_semaphore;
+mod metric_value;
 mod network;
 mod packs;
+mod participants;
 pub mod participation;
 mod permutation;
 pub mod privacy;
 pub mod queue;
 mod recorded_run;
 mod recorder;
+pub mod remote;
 mod retry;
 mod robust;
 mod rules;
-mod seating;
 mod server;
 mod setup;
 mod simulate;
+mod simulation_context;
 mod sink;
 mod snapshot;
+mod specs;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod timesheet;
+mod worker_pool;
 mod workforce;
-mod world;
 
 pub use bias::{PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, RESPONSE_ENTROPY_RELATIVE};
+pub use client_data::{LabelCountSource, ShardSource, by_row};
 pub use closing::{ClosingGoal, ClosingPolicy, ClosingRules, LatePolicy, RoundClosing, Staleness};
-pub use conductor::RunEnd;
 pub use dry_run::{PlannedParticipant, dry_run};
 pub use error::{FederationError, SinkError};
 pub use event::{
     ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
     JOURNAL_FORMAT, Numbers, Responses, SlotScore, TaskScore,
 };
+pub use event_loop::RunEnd;
 pub use faults::{
     CrashTime, Fault, FaultKind, FaultRules, Forgery, MOST_FAULTS, Restart, Spoilage, Victim,
 };
-pub use figure::{Digest, MetricValue};
 pub use frames::Coding;
-pub use holdings::{LabelCountSource, ShardSource, by_row};
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
+pub use metric_value::{Digest, MetricValue};
 pub use recorded_run::RecordedRun;
 pub use robust::FoldRule;
 pub use rules::{
@@ -99,7 +99,7 @@ pub use rules::{
 };
 pub use setup::{RunSegment, Setup};
 pub use simulate::simulate;
+pub use simulation_context::RunSpec;
 pub use sink::{EventSink, JobKind, MemorySink, ProfileSink, Span};
 pub use snapshot::{Cadence, PendingParticipant, SavedDownload, Snapshot, SnapshotPlace};
 pub use workforce::Workforce;
-pub use world::RunSpec;

@@ -14,7 +14,7 @@ use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
 use super::robust::FoldRule;
 use super::snapshot::Cadence;
-use crate::numerics::law::{DistributionKind, ScalarDistribution};
+use crate::numerics::scalar_distribution::{DistributionKind, ScalarDistribution};
 use crate::policy::{CohortRule, Phase, RoundContext};
 use crate::scenario::Together;
 pub use crate::scenario::{

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use super::client_data::{ClientData, Samples, ShardSource};
 use super::compute::Supplier;
 use super::error::FederationError;
-use super::fleet::RemoteRanks;
 use super::frames::Coding;
-use super::holdings::{ClientData, Samples, ShardSource};
 use super::recorded_run::RecordedRun;
+use super::remote::RemoteRanks;
 use super::rules::Rules;
+use super::simulation_context::{RunSpec, SimulationContext};
 use super::workforce::Workforce;
-use super::world::{RunSpec, SimulationContext};
 use crate::data::{Shard, Transform};
 use crate::policy::{Method, ModelFacts, RunContext};
 use crate::quantity::TaskId;

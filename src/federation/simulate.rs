@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::compute::Supplier;
-use super::conductor::{EventLoop, RunEnd};
-use super::devices::WorkerPool;
 use super::error::FederationError;
+use super::event_loop::{EventLoop, RunEnd};
 use super::guard::guard;
 use super::interrupt::Interrupt;
 use super::server::ServerMachine;
 use super::setup::Setup;
+use super::simulation_context::SimulationContext;
 use super::sink::{EventSink, ProfileSink};
-use super::world::SimulationContext;
+use super::worker_pool::WorkerPool;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// Runs a federation to its end on the calling thread, with workers beside it.

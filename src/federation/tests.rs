@@ -6,27 +6,27 @@ use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
 
+use super::aggregation::{AggregationMode, AggregationTree, PartialAggregate, Upload};
 use super::client::{ClientMachine, ClientMemory, train_together};
 use super::compute::Supplier;
-use super::conductor::EventLoop;
-use super::devices::WorkerPool;
 use super::effect::Effect;
 use super::envelope::{Envelope, Message, Pending};
 use super::event::Event;
+use super::event_loop::EventLoop;
 use super::exchange::Exchange;
-use super::fold::{AggregationMode, AggregationTree, PartialAggregate, Upload};
 use super::network::Network;
 use super::queue::{ActorId, EventClass, EventQueue};
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
 use super::testing::{number, seat, setup};
+use super::worker_pool::WorkerPool;
 use super::{FederationError, Interrupt, MemorySink};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::UploadMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 fn server(
-    world: &Arc<super::world::SimulationContext>,
+    world: &Arc<super::simulation_context::SimulationContext>,
     lab: &crate::policy::RunContext,
 ) -> ServerMachine {
     let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
@@ -39,7 +39,8 @@ fn drive(setup: super::Setup) -> Vec<Event> {
         Known(Message),
         Pending(Pending),
     }
-    let world = Arc::new(super::world::SimulationContext::new(&setup).expect("possible"));
+    let world =
+        Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
     let mut server = server(&world, &setup.lab);
     let mut clients = BTreeMap::new();
     let mut queue = EventQueue::default();
@@ -124,7 +125,8 @@ fn machines_run_without_actors_and_give_the_same_events() {
 fn an_unchanged_model_is_not_tested_twice() {
     let rules = Rules { clients: 1, rounds: 1, curve: Curve::Round, ..Rules::default() };
     let setup = setup(rules);
-    let world = Arc::new(super::world::SimulationContext::new(&setup).expect("possible"));
+    let world =
+        Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
     assert_eq!(super::evaluation::blocks(&world, 5).len(), 3, "blocks of one task");
     let evaluated = |e: &&Event| e.name() == "evaluated";
     assert_eq!(drive(setup).iter().filter(evaluated).count(), 4);
@@ -133,7 +135,8 @@ fn an_unchanged_model_is_not_tested_twice() {
 #[test]
 fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     let setup = setup(Rules::default());
-    let world = Arc::new(super::world::SimulationContext::new(&setup).expect("possible"));
+    let world =
+        Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
     let memory = MemorySink::default();
     let devices =
         WorkerPool::start(vec![setup.lab.clone()], None, Box::new(()), None).expect("starts");
@@ -167,10 +170,10 @@ proptest! {
             .prop_shuffle()
     ) {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
-        let world = super::world::SimulationContext::new(&setup).expect("possible");
+        let world = super::simulation_context::SimulationContext::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
         let (fold, mut folded) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
-        let place_of_all = super::layouts::SpecKey { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
+        let place_of_all = super::specs::SpecKey { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
         for (place, present) in &arrivals {
             if *present {
                 let seat = seat(&setup, *place as u32);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::optimiser::lend;
+use super::optimizer::lend;
 use super::{Classifier, LearningError, PackBatch};
 use crate::data::Batch;
 use crate::model::ops::{Groups, grouped_cross_entropy};

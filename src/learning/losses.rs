@@ -38,7 +38,7 @@ pub use sigmoid::{
 };
 pub use stored_logits::stored_logits;
 
-use super::optimiser::lend;
+use super::optimizer::lend;
 use crate::model::ops;
 use crate::scenario::reader::Choice;
 

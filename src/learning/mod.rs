@@ -20,6 +20,7 @@
 //! randomness comes in from named streams.
 
 mod classifier;
+mod client_task_answers;
 pub mod compensation;
 mod error;
 pub mod evaluation;
@@ -33,15 +34,15 @@ mod input_moments;
 mod local_training;
 pub mod losses;
 pub mod metrics;
-pub mod optimiser;
+pub mod optimizer;
 pub mod prompting;
-mod slot_answers;
 mod teacher;
 mod whole_gradient;
 
 pub use classifier::{
     Classifier, PackLogits, PackOutputs, PromptShape, head_rows, prompt_name, with_head_rows,
 };
+pub use client_task_answers::PredictionTask;
 pub use error::LearningError;
 pub use evaluation::{Confusion, Tally, evaluate};
 pub use exemplars::{exemplars, kept};
@@ -53,8 +54,7 @@ pub use local_training::{
     MemberData, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };
 pub use metrics::{AccuracyMatrix, ClientTaskAccuracies};
-pub use optimiser::{Moments, OptimiserConfig, OptimiserState, Optimizer, Schedule};
+pub use optimizer::{Moments, OptimiserConfig, OptimiserState, Optimizer, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
-pub use slot_answers::PredictionTask;
 pub use teacher::Teacher;
 pub use whole_gradient::whole_gradient;

@@ -2,7 +2,7 @@
 
 use candle_core::Device;
 
-use super::optimiser::lend;
+use super::optimizer::lend;
 use super::{Classifier, LearningError, PackBatch};
 use crate::data::Loader;
 use crate::model::ops::Groups;

@@ -11,7 +11,7 @@
 //! classes. Messages are FedAvg's; clients keep nothing between rounds.
 
 use super::HeadForm;
-use super::averaged::ClientWeighting;
+use super::averaging::ClientWeighting;
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use crate::model::HeadKind;

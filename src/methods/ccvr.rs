@@ -17,7 +17,7 @@
 
 use clap::ValueEnum;
 
-use super::averaged::ClosedRound;
+use super::averaging::ClosedRound;
 use super::class_statistics::{
     CovarianceForm, DescribesClasses, Descriptions, GaussianLifetime, Omega, Prototypes, Rebalance,
     RebalanceLoss, Rebalancing, Spread,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{
+use super::averaging::{
     Averager, ClientWeighting, LatestTask, Parameters, Requirement, RowPurpose, RowSelection,
     ServerState,
 };

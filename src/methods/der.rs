@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use clap::ValueEnum;
 
-use super::averaged::{OldLogits, PackClient, PackResult, Requirement, train_sequentially};
+use super::averaging::{OldLogits, PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::er::remembering;
 use super::fedavg::FedAvg;

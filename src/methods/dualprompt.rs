@@ -19,7 +19,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::averaged::{LatestTask, Parameters, Requirement, RowPurpose, RowSelection, ServerState};
+use super::averaging::{
+    LatestTask, Parameters, Requirement, RowPurpose, RowSelection, ServerState,
+};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};

@@ -10,7 +10,7 @@
 //! comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay takes
 //! part in the moments of batch norms.
 
-use super::averaged::{PackClient, PackResult, Requirement, train_sequentially};
+use super::averaging::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};

@@ -22,7 +22,7 @@ mod objective;
 
 use clap::ValueEnum;
 
-use super::averaged::{CrossEntropy, LatestTask, Objective, PackClient};
+use super::averaging::{CrossEntropy, LatestTask, Objective, PackClient};
 use super::coda_prompt::{self, CodaPrompt, ComponentSizes, Orthogonal};
 use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};

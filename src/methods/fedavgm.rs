@@ -7,7 +7,7 @@
 //! ```
 //! Without momentum and with `eta = 1` it is FedAvg, bit for bit. It has no means against forgetting.
 
-use super::averaged::{ClosedRound, Reset};
+use super::averaging::{ClosedRound, Reset};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{Adaptation, AveragingMethod, Parts, ServerUpdate, TaskStart};

@@ -20,7 +20,7 @@
 use candle_core::Tensor;
 use clap::ValueEnum;
 
-use super::averaged::{
+use super::averaging::{
     CONTROL, ClosedRound, ControlVariates, LinearPenalty, LocalTrajectory, Objective,
     ProximalPenalty, Requirement, TrainingStep, Variates, VectorKeeping, VectorStore, fitted,
     with_variates, zeros_like,

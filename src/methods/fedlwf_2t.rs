@@ -23,7 +23,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{
+use super::averaging::{
     Objective, PackClient, PackResult, Requirement, TrainingStep, first_of, previous,
     train_sequentially,
 };

@@ -11,7 +11,7 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{Objective, PackClient, TrainingStep, first_of, previous};
+use super::averaging::{Objective, PackClient, TrainingStep, first_of, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{

@@ -15,7 +15,7 @@
 
 use candle_core::Tensor;
 
-use super::averaged::{ClosedRound, Objective, PackClient, TrainingStep, first_of};
+use super::averaging::{ClosedRound, Objective, PackClient, TrainingStep, first_of};
 use super::class_statistics::{DescribesClasses, Descriptions, MeanPrototypes, flag_bytes};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;

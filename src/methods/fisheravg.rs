@@ -11,7 +11,7 @@
 //! the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for which uploads
 //! then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it the Fisher.
 
-use super::averaged::{ClientWeighting, LocalTrainingResult, PackClient, sample_count};
+use super::averaging::{ClientWeighting, LocalTrainingResult, PackClient, sample_count};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{FORM_SOURCE, local_fisher};

@@ -5,7 +5,7 @@
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
 
-use super::averaged::{
+use super::averaging::{
     LocalTrainingResult, PackClient, PackResult, Requirement, train_sequentially,
 };
 use super::entry::MethodEntry;

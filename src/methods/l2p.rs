@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
-use super::averaged::{LatestTask, Parameters, Requirement, RowPurpose};
+use super::averaging::{LatestTask, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};

@@ -21,7 +21,7 @@ use candle_core::Tensor;
 use clap::ValueEnum;
 
 use super::HeadForm;
-use super::averaged::{Objective, PackClient, TrainingStep, first_of, previous};
+use super::averaging::{Objective, PackClient, TrainingStep, first_of, previous};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{

@@ -2,8 +2,9 @@
 //! line.
 
 pub mod adapter;
-pub mod averaged;
+pub mod averaging;
 pub mod c2prompt;
+mod capabilities;
 pub mod ccvr;
 pub mod cfed;
 pub mod class_statistics;
@@ -55,7 +56,6 @@ pub mod replay;
 mod requirement;
 pub mod scaffold;
 pub mod server_moments;
-mod services;
 pub mod stsa;
 pub mod trainable;
 mod uses;

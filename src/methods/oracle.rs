@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::{PackClient, PackResult, Requirement, train_sequentially};
+use super::averaging::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::held::HeldSamples;

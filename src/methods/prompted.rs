@@ -16,7 +16,7 @@ use clap::ValueEnum;
 pub(super) use draws::{shares, uniform_parameter};
 
 use super::HeadForm;
-use super::averaged::{
+use super::averaging::{
     AveragingConfig, ClientWeighting, Parameters, Requirement, Rows, ServerState,
 };
 use super::parts::{Adaptation, LocalUpdate, Parts, TrainingSettings, Workload};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Requirement;
-use super::averaged::Averager;
+use super::averaging::Averager;
 use super::parts::AveragingMethod;
 use crate::policy::{Method, ModelFacts};
 

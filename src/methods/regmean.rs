@@ -14,7 +14,7 @@
 //! On ViT-B/16 the matrices are 540 MB of an upload (270 MB with `symmetric = true`); the server adds up
 //! products and matrices as uploads arrive and keeps no upload.
 
-use super::averaged::{ClosedRound, LocalTrainingResult, PackClient, RowPurpose, sample_count};
+use super::averaging::{ClosedRound, LocalTrainingResult, PackClient, RowPurpose, sample_count};
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use super::parts::{

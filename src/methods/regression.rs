@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::averaged::PackClient;
+use super::averaging::PackClient;
 use crate::learning::{Classifier, InputMoments, MomentForm};
 use crate::model::{LinearHead, LinearLayer, ParameterSet};
 use crate::numerics::regression_mean::{Moments, regression_mean};

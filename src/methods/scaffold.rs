@@ -17,7 +17,7 @@
 mod renewal;
 
 pub use self::renewal::Renewal;
-use super::averaged::{
+use super::averaging::{
     CONTROL, ControlVariates, LinearPenalty, LocalTrajectory, Objective, Requirement, Variates,
     VectorKeeping, VectorStore, fitted, with_variates,
 };

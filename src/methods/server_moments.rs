@@ -8,7 +8,7 @@
 //! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a momentum
 //! that outlives its task would go on moving rows of classes that nobody trains any more.
 
-use super::averaged::{ClosedRound, Keeper, Parameter, Rows, ServerState};
+use super::averaging::{ClosedRound, Keeper, Parameter, Rows, ServerState};
 use super::parts::SharedModel;
 use crate::model::{self, ParameterSet, is_buffer};
 use crate::policy::{MemoryFootprint, ModelFacts, vector_section, vectors_of};

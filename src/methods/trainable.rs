@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 pub(crate) use self::keys::TrainableKeys;
 use super::HeadForm;
-use super::averaged::{
+use super::averaging::{
     AveragingConfig, ClientWeighting, OldLogits, Parameters, Requirement, RowSelection, ServerState,
 };
 use super::low_rank::{ALL_BLOCKS, LowRank};

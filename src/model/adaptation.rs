@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use candle_core::{D, Tensor};
 
+use super::input_hook::{InputHook, LinearLayer};
 use super::lora::LoraBlock;
 use super::ops::Groups;
-use super::tap::{InputHook, LinearLayer};
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
 /// Extra keys and values of one block's attention, seen by every query of the block; not

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use candle_core::{D, Result, Tensor};
 use clap::ValueEnum;
 
+use super::input_hook::LinearLayer;
 use super::ops::{self, Groups};
 use super::parameters::{Parameter, ParameterSet};
-use super::tap::LinearLayer;
 use super::{ModelError, VitConfig};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;

@@ -39,6 +39,7 @@ mod cosine_head;
 mod cuda;
 pub mod deep_resnet;
 mod device;
+mod device_spec;
 mod embedded;
 mod error;
 pub mod footprint;
@@ -47,20 +48,19 @@ mod frozen;
 mod frozen_weights;
 mod gpu_memory;
 mod head;
+mod input_hook;
 mod lora;
 mod norm;
 mod parameters;
-mod place;
 mod prompt_tokens;
 pub mod prompts;
 mod prototype_head;
 pub mod resnet;
-mod survey;
-mod tap;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod vit;
 mod weights_file;
+mod weights_report;
 
 pub use fedcast_kernels::ops;
 
@@ -74,22 +74,22 @@ pub use class_head::{ClassHead, HeadKind, HeadShape};
 pub use cosine_head::CosineHead;
 pub use deep_resnet::{DeepResNet, DeepResNetConfig};
 pub use device::{DeviceError, is_out_of_memory};
+pub use device_spec::DeviceSpec;
 pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use from_scenario::backbone_config;
 pub use frozen::{FROZEN_BATCH, FrozenPart, in_frozen_batches};
 pub use gpu_memory::GpuMemory;
 pub use head::{HeadStart, LinearHead};
+pub use input_hook::{InputHook, LinearLayer};
 pub use lora::{
     Factor, LoraBlock, LoraPair, LoraPlace, LoraShape, is_lora, lora_name, lora_pairs, loras_of,
 };
 pub(crate) use norm::{Norm, Running};
 pub use parameters::{Parameter, ParameterSet, Variables};
-pub use place::DeviceSpec;
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
 pub use prototype_head::PrototypeHead;
 pub use resnet::{ResNet, ResNetConfig, Stem, is_buffer};
-pub use survey::{WeightsReport, inspect_weights};
-pub use tap::{InputHook, LinearLayer};
 pub use vit::{Vit, VitConfig};
 pub use weights_file::{WeightsSource, to_safetensors};
+pub use weights_report::{WeightsReport, inspect_weights};

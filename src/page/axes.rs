@@ -1,6 +1,6 @@
 //! Arms on axes: their order, what lies along the bottom, who is whose baseline.
 
-use super::wishes::ReportOptions;
+use super::options::ReportOptions;
 use crate::results::Arm;
 
 /// In the order of axes: numbers by size, words as they first come.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::axes::{arrange, baselines, numeric, values};
-use super::wishes::ReportOptions;
+use super::options::ReportOptions;
 use crate::results::{Arm, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::{Plot, StudyError};
 

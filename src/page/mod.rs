@@ -21,16 +21,16 @@
 mod axes;
 mod content;
 mod html;
+mod options;
 pub mod plot;
 mod section;
 mod sections;
-mod wishes;
 
 use maud::{DOCTYPE, PreEscaped, html as markup};
 
 pub use content::{Content, Undone};
+pub use options::{Cell, ReportOptions};
 use section::Section;
-pub use wishes::{Cell, ReportOptions};
 
 /// The page.
 pub fn render(content: &Content) -> String {

@@ -12,53 +12,55 @@
 //!    layout says, in a fixed tree over seats;
 //! 4. [`Server::end_round`] takes what it [folded](Folded) to and learns.
 
-mod around;
+mod aggregate;
 mod average;
+mod capabilities;
 mod classifier;
+mod composed;
+mod elementwise;
 mod error;
+mod exchange_shape;
 mod failure;
-mod folded;
-mod lab;
-mod layout;
 mod message;
+mod message_spec;
 mod method;
-mod numbered;
 mod parameters;
-mod period;
+mod participant;
+mod participants;
 mod predictor;
 mod profile;
-mod seat;
-mod seating;
-mod services;
-mod sketch;
-mod staged;
+mod run_context;
+mod stage;
 mod state;
 mod vectors;
+mod wrapped;
 
-pub use around::{MethodWrapper, ServerWrapper, Wrapped};
+pub use aggregate::{Aggregate, KeptUpload, UploadMeta, map_averaged, masked_contribution};
 pub use average::ParameterAverage;
+pub use capabilities::{
+    Capability, CapabilityError, Restriction, check_capability, upload_layouts,
+};
+pub use composed::Composed;
+pub use elementwise::ElementwiseAverage;
 pub use error::PolicyError;
+pub use exchange_shape::{ClassCounts, ExchangeFacts, ExchangeShape, ModelFacts, WireForm};
 pub use failure::Failure;
-pub use folded::{Aggregate, KeptUpload, UploadMeta, map_averaged, masked_contribution};
-pub use lab::RunContext;
-pub use layout::{
+pub use message::{Asset, Message};
+pub use message_spec::{
     Aggregation, AssetSpec, AveragingGroup, Mean, MessageSpec, StalenessRule, TensorSpec,
     TensorStructure, UploadSize, Weight,
 };
-pub use message::{Asset, Message};
 pub use method::{
     ClientResult, Member, MessageKind, Method, Metrics, MissedTask, RoundWork, Server,
 };
-pub use numbered::ElementwiseAverage;
 pub(crate) use parameters::KINDS;
 pub use parameters::{kind_of, parameter_sections, parameter_sketches, parameters_of};
-pub use period::Stage;
+pub use participant::{CohortRule, Participant, ParticipantKind, Phase, Role, RoundContext};
+pub use participants::{each_changed, one_participant_per_client, shared};
 pub use predictor::{Predictor, Scope, predictor_on};
 pub use profile::{MemoryFootprint, MethodProfile};
-pub use seat::{CohortRule, Participant, ParticipantKind, Phase, Role, RoundContext};
-pub use seating::{each_changed, one_participant_per_client, shared};
-pub use services::{Capability, CapabilityError, Restriction, check_capability, upload_layouts};
-pub use sketch::{ClassCounts, ExchangeFacts, ExchangeShape, ModelFacts, WireForm};
-pub use staged::Composed;
+pub use run_context::RunContext;
+pub use stage::Stage;
 pub use state::ClientState;
 pub use vectors::{vector_names, vector_places, vector_section, vector_tensors, vectors_of};
+pub use wrapped::{MethodWrapper, ServerWrapper, Wrapped};

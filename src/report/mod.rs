@@ -16,6 +16,7 @@
 
 mod accuracy;
 mod bias;
+mod client_tasks;
 pub mod column;
 mod confusion;
 pub mod csv;
@@ -33,7 +34,6 @@ mod published;
 mod retiming;
 mod sampled;
 mod shared;
-mod slots;
 pub mod summary;
 pub mod tables;
 mod tensorboard;
@@ -45,6 +45,7 @@ pub mod words;
 
 pub use accuracy::Accuracy;
 pub use bias::{BiasReport, TaskBias};
+pub use client_tasks::{ClientTaskMeasures, ClientTaskPoint, ClientTaskReport, TrainedAlone};
 pub use confusion::ConfusionTable;
 pub use execute::{Executed, execute};
 pub use final_table::final_table;
@@ -55,7 +56,6 @@ pub(crate) use progress::say;
 pub use published::{Published, PublishedNumber};
 pub use retiming::{Timing, retiming_table};
 pub use shared::{Both, Shared};
-pub use slots::{ClientTaskMeasures, ClientTaskPoint, ClientTaskReport, TrainedAlone};
 pub use summary::Summary;
 pub use text_table::{TextTable, grouped, percent, wrapped};
 pub use time_parts::{Stopwatch, TimeParts};

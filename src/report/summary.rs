@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::accuracy::{Accuracy, Scores};
 use super::bias::BiasReport;
+use super::client_tasks::{ClientTaskReport, TrainedAlone};
 use super::published::Published;
 use super::sampled::{Sampled, Sampling};
-use super::slots::{ClientTaskReport, TrainedAlone};
 use super::time_parts::{Stopwatch, TimeParts};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};

@@ -34,7 +34,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
-use super::law::{Bound, DistributionSection};
+use super::distribution::{Bound, DistributionSection};
 use super::reader::{Choice, Param, TableReader};
 
 /// When tasks reach clients.

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::csv::{self, CsvFault};
-use super::law::{Bound, DistributionSection};
+use super::distribution::{Bound, DistributionSection};
 use super::reader::Keys;
 
 /// When clients can be reached.

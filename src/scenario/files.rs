@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
-use super::law::{Bound, DistributionSection};
+use super::distribution::{Bound, DistributionSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
 use super::{
     ArrivalChoice, DistributionKindSection, LinksSection, PartitionKind, Scenario, SplitSection,

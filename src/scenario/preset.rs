@@ -45,7 +45,7 @@ pub enum Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::law::{DistributionKindSection, DistributionSection};
+    use crate::scenario::distribution::{DistributionKindSection, DistributionSection};
     use crate::scenario::{FaultSection, LinksSection, TimeSection};
 
     /// A law as the table above writes it.

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::law::{Bound, DistributionSection};
+use super::distribution::{Bound, DistributionSection};
 use super::preset::Preset;
 use super::reader::{Keys, defaults};
 

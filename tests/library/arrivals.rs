@@ -14,7 +14,7 @@ use fedcast::federation::{
     ComputeRules, Direction, Entry, Event, FederationError, LinkRules, Rules, Setup,
 };
 use fedcast::methods::Registry;
-use fedcast::numerics::law::ScalarDistribution;
+use fedcast::numerics::scalar_distribution::ScalarDistribution;
 use fedcast::quantity::{ClientId, Round, TaskId, VirtualTime};
 use fedcast::scenario::{Override, Scenario};
 

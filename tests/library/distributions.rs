@@ -4,7 +4,7 @@
 use fedcast::numerics::distributions::{
     dirichlet, exponential, log_gamma_draw, normal, standard_normal,
 };
-use fedcast::numerics::law::ScalarDistribution;
+use fedcast::numerics::scalar_distribution::ScalarDistribution;
 use fedcast::numerics::streams::{Domain, StreamKey};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Beta, Distribution, Exp, Gamma, LogNormal, Normal};

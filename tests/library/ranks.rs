@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use fedcast::experiment::assemble::{Assembly, assemble_by};
 use fedcast::experiment::ranks::{ComputeResources, Ranks};
-use fedcast::federation::fleet::{InjectedFault, Rank};
+use fedcast::federation::remote::{InjectedFault, Rank};
 use fedcast::federation::{Interrupt, MemorySink, simulate};
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::ClassOrder;
 use fedcast::learning::Classifier;
 use fedcast::methods::adapter::adapters;
-use fedcast::methods::averaged::ClientWeighting;
+use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::model::CosineHead;
 use fedcast::policy::{Method, parameters_of};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::OldLogits;
+use fedcast::methods::averaging::OldLogits;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_2t::{FedLwf2t, FirstTeacher, OwnModels, OwnTeacher};
 use fedcast::methods::fedprox::{FedProx, Prox};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, TaskSequence, TaskSizes};
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::adapters;
-use fedcast::methods::averaged::{Keeper, VectorKeeping};
+use fedcast::methods::averaging::{Keeper, VectorKeeping};
 use fedcast::methods::ccvr::Ccvr;
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::ewc::Ewc;

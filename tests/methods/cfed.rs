@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassOrder, TaskSequence, TaskSizes};
 use fedcast::learning::{Classifier, OptimiserConfig};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{ClientWeighting, OldLogits};
+use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::cfed::{Cfed, REVIEWER, RoleAssignment, Rounding, Surrogate};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::VitConfig;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::Shard;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{
+use fedcast::methods::averaging::{
     Averager, ClientWeighting, Keeper, OldLogits, Reset, VectorKeeping, VectorStore,
 };
 use fedcast::methods::fedavg::{FedAvg, Train};

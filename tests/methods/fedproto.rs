@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::losses::ProtoDistance;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::ClientWeighting;
+use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedproto::FedProto;
 use fedcast::model::ParameterSet;

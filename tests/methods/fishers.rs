@@ -6,7 +6,7 @@ use fedcast::data::ClassOrder;
 use fedcast::learning::fisher::FisherForm;
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{ClientWeighting, OldLogits};
+use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::ewc::{Ewc, OwnImportance, Site};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fisheravg::FisherAvg;

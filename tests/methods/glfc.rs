@@ -7,7 +7,7 @@ use fedcast::learning::gradient_matching::LeNet;
 use fedcast::learning::losses::ClassReduction;
 use fedcast::learning::{Classifier, Herding, OptimiserConfig};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{ClientWeighting, OldLogits};
+use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::glfc::{

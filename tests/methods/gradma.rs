@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::Reset;
+use fedcast::methods::averaging::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::gradma::{GradMa, Project};
 use fedcast::model::{Parameter, ParameterSet};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
-use fedcast::methods::averaged::ClientWeighting;
+use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg_prompt::FedAvgPrompt;
 use fedcast::methods::hepco::Hepco;
 use fedcast::methods::hepco::consolidation::Settings;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::learning::losses::{ClassReduction, Distillation};
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
-use fedcast::methods::averaged::{ClientWeighting, OldLogits};
+use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::lwf::{Columns, Lwf};

@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, TaskView};
 use fedcast::learning::TrainingPlan;
-use fedcast::methods::averaged::Averager;
+use fedcast::methods::averaging::Averager;
 use fedcast::methods::class_statistics::Rebalancing;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::hgp::Hgp;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::fisher::FisherForm;
-use fedcast::methods::averaged::{Keeper, VectorKeeping};
+use fedcast::methods::averaging::{Keeper, VectorKeeping};
 use fedcast::methods::class_statistics::CovarianceForm;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::feddc::FedDc;

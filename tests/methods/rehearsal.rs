@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::learning::OptimiserConfig;
-use fedcast::methods::averaged::OldLogits;
+use fedcast::methods::averaging::OldLogits;
 use fedcast::methods::der::{Columns, Der, LogitTiming};
 use fedcast::methods::er::Er;
 use fedcast::methods::fedavg::{FedAvg, Train};

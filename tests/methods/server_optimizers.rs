@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::learning::{OptimiserConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::Reset;
+use fedcast::methods::averaging::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedavgm::FedAvgM;
 use fedcast::methods::fedopt::{FedOpt, ServerOptimizer};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::AuxiliaryFacts;
 use fedcast::learning::TrainingPlan;
 use fedcast::learning::gradient_matching::LeNet;
-use fedcast::methods::averaged::Reset;
+use fedcast::methods::averaging::Reset;
 use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig};
 use fedcast::methods::ccvr::Ccvr;
 use fedcast::methods::cfed::{Cfed, REVIEWER};

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use candle_core::{Device, Tensor};
 use fedcast::data::{DataError, Image, Kernel, Normalization, Step, Transform, Workspace};
 use fedcast::learning::evaluation::{argmax, blocks};
-use fedcast::learning::optimiser::{clip_factor, sum_of_squares};
+use fedcast::learning::optimizer::{clip_factor, sum_of_squares};
 use fedcast::learning::{LearningError, OptimiserConfig, Schedule};
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, Variables, Vit, VitConfig, ops};
 use fedcast::numerics::distributions::below;

@@ -9,7 +9,7 @@ use super::images::Images;
 use super::template::{Data, ScenarioAnswers};
 use super::{fitted, look, may_divide};
 use crate::cli::failure::CliError;
-use crate::cli::tell::{print_status, print_styled};
+use crate::cli::stderr::{print_status, print_styled};
 use crate::fetch::{Name, Settings};
 use crate::methods::Registry;
 

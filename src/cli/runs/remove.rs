@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal};
 use super::RemoveArgs;
 use super::table::Row;
 use crate::cli::failure::CliError;
-use crate::cli::tell::{print_status, print_styled};
+use crate::cli::stderr::{print_status, print_styled};
 use crate::cli::{Exit, given, print};
 use crate::experiment::{DirectoryError, RunDirectory};
 use crate::quantity::Bytes;

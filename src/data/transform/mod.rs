@@ -22,13 +22,13 @@
 mod canvas;
 mod crop;
 mod jitter;
-mod normalise;
+mod normalize;
 mod resize;
 
 pub use canvas::Workspace;
 pub(crate) use canvas::shorter_to;
 pub use jitter::Jitter;
-pub use normalise::Normalization;
+pub use normalize::Normalization;
 pub use resize::Kernel;
 pub(crate) use resize::{Table, resize_f32, resize_u8};
 

@@ -1,6 +1,6 @@
 //! `[client]` as a training plan.
 
-use crate::learning::optimiser::{Adam, Decay, Sgd};
+use crate::learning::optimizer::{Adam, Decay, Sgd};
 use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
 use crate::scenario::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule, Scenario};

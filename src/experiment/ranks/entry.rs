@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::machine::Machine;
-use crate::federation::fleet::Rank;
+use crate::federation::remote::Rank;
 
 /// A rank, as the manifest has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

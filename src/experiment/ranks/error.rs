@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::exit::{CommandError, Exit};
-use crate::federation::fleet::Rank;
+use crate::federation::remote::Rank;
 
 /// Why ranks cannot compute together.
 #[derive(Debug, Error)]

@@ -36,17 +36,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod credentials;
-mod crew;
+mod compute_resources;
 mod entry;
 mod error;
+mod fingerprint;
+mod fingerprint_diff;
+mod handshake;
 #[cfg(feature = "mpi")]
 pub mod mpi;
-mod muster;
-mod roll;
 
-pub use credentials::RankFingerprint;
-pub use crew::ComputeResources;
+pub use compute_resources::ComputeResources;
 pub use entry::{LostRank, RankEntry};
 pub use error::RanksError;
-pub use muster::{RankRoster, Ranks, work};
+pub use fingerprint::RankFingerprint;
+pub use handshake::{RankRoster, Ranks, work};

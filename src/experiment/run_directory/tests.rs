@@ -1,7 +1,7 @@
 use super::*;
+use crate::experiment::directory_state::DirectoryState;
 use crate::experiment::machine::Machine;
 use crate::experiment::manifest::Status;
-use crate::experiment::standing::DirectoryState;
 
 fn manifest(hash: &str, status: Status) -> String {
     let text = format!(

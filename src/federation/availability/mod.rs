@@ -18,7 +18,7 @@ mod markov;
 mod slots;
 mod trace;
 
-use crate::numerics::law::ScalarDistribution;
+use crate::numerics::scalar_distribution::ScalarDistribution;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, VirtualTime};
 
@@ -184,7 +184,7 @@ impl Availability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numerics::law::DistributionKind;
+    use crate::numerics::scalar_distribution::DistributionKind;
 
     fn all() -> Vec<AvailabilityRules> {
         let pattern = |pattern| AvailabilityRules { pattern, ..AvailabilityRules::default() };

@@ -16,7 +16,7 @@ use super::messages::{Keep, NewTerms, Retire, ToClient};
 use crate::federation::compute::Supplier;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 /// Addresses of clients that live as actors, and the memory of those that do not.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::federation::admission;
 use crate::federation::guard::guard;
+use crate::federation::memory_semaphore;
 use crate::federation::retry::Full;
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::note_part;
@@ -27,7 +27,7 @@ pub(super) fn client_update(
     pack: &mut [Member],
     saved: &SavedStates,
 ) -> ClientResults {
-    let admitted = admission::acquire(JobKind::Train, pack.len());
+    let admitted = memory_semaphore::acquire(JobKind::Train, pack.len());
     let first = learn_now(method, lab, pack, saved);
     let full = matches!(first, Err(Full(_)));
     let beside_others = admitted.is_some();
@@ -35,7 +35,7 @@ pub(super) fn client_update(
     if !full || pack.len() > 1 || !beside_others {
         return first;
     }
-    let _admitted = admission::acquire_exclusive();
+    let _admitted = memory_semaphore::acquire_exclusive();
     learn_now(method, lab, pack, saved)
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::federation::compute::Supplier;
 use crate::federation::error::FederationError;
 use crate::federation::frames::SentDownload;
+use crate::federation::simulation_context::SimulationContext;
 use crate::federation::snapshot::Cadence;
-use crate::federation::world::SimulationContext;
 use crate::quantity::{ClientId, Round, SeatId, TaskId};
 use crate::wire::Body;
 

@@ -8,7 +8,7 @@ use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameBytes};
 use crate::federation::frames::SentDownload;
 use crate::federation::privacy::Masking;
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{Round, SeatId, VirtualTime};
 use crate::wire::Body;

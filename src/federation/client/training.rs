@@ -11,15 +11,15 @@ use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
 use crate::federation::faults::{damage, spoil};
-use crate::federation::figure::MetricValue;
 use crate::federation::frames::{SentUpload, send_masked, send_up, shape_fault};
 use crate::federation::guard::guard;
-use crate::federation::layouts::CompiledSpec;
+use crate::federation::metric_value::MetricValue;
 use crate::federation::privacy::{Masking, Noise};
 use crate::federation::retry::{Full, in_halves};
+use crate::federation::simulation_context::SimulationContext;
 use crate::federation::sink::JobKind;
+use crate::federation::specs::CompiledSpec;
 use crate::federation::timesheet::count_as;
-use crate::federation::world::SimulationContext;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, Failure, Member, Message as PolicyMessage, MessageSpec, MissedTask, Participant,

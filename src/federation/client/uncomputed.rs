@@ -7,7 +7,7 @@ use super::messages::{Broadcast, Uncomputed};
 use super::upload;
 use crate::federation::event::FrameBytes;
 use crate::federation::exchange::Exchange;
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{ParticipantKind, UploadSize};
 use crate::quantity::VirtualTime;
 

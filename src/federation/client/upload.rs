@@ -11,7 +11,7 @@ use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{PendingFrame, Transmission};
 use crate::federation::queue::EventClass;
 use crate::federation::server::ToServer;
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::VirtualTime;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::federation::figure::MetricValue;
 use crate::federation::frames::SentUpload;
+use crate::federation::metric_value::MetricValue;
 
 /// Update of a participant, and the upload that carries it.
 pub(crate) struct ClientUpdate {

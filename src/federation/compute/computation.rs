@@ -5,9 +5,9 @@ use std::pin::Pin;
 
 use tokio::sync::oneshot;
 
-use crate::federation::devices::Work;
 use crate::federation::guard::guard;
 use crate::federation::sink::JobKind;
+use crate::federation::worker_pool::Work;
 use crate::policy::RunContext;
 
 /// A result on its way.

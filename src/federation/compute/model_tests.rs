@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::Computation;
 use crate::federation::bias::{self, BiasMeasurement, Subject};
-use crate::federation::devices::Work;
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::exchange::Exchange;
-use crate::federation::fleet::{RemoteEvaluation, Test};
 use crate::federation::gather::Gather;
+use crate::federation::remote::{RemoteEvaluation, Test};
+use crate::federation::simulation_context::SimulationContext;
 use crate::federation::sink::JobKind;
 use crate::federation::snapshot::SnapshotPlace;
-use crate::federation::world::SimulationContext;
+use crate::federation::worker_pool::Work;
 use crate::learning::Tally;
 use crate::policy::{Message, Participant, Predictor, RoundContext, RunContext};
 use crate::wire::Body;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::result_source::{ResultSource, SuppliedClosing};
+use crate::federation::aggregation::PartialAggregate;
 use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
-use crate::federation::figure::{Digest, MetricValue};
-use crate::federation::fold::PartialAggregate;
+use crate::federation::metric_value::{Digest, MetricValue};
 use crate::federation::privacy::Masking;
 use crate::federation::robust::{FoldRule, RobustMetrics};
+use crate::federation::simulation_context::SimulationContext;
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
-use crate::federation::world::SimulationContext;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Aggregate, PolicyError, Predictor, RoundContext, RunContext, Server, Stage};
 use crate::wire::Body;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::client_update::ClientUpdate;
+use crate::federation::aggregation::RejectedUpload;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::error::FederationError;
-use crate::federation::figure::{Digest, MetricValue};
-use crate::federation::fold::RejectedUpload;
 use crate::federation::frames::SentDownload;
+use crate::federation::metric_value::{Digest, MetricValue};
 use crate::federation::privacy::Masking;
+use crate::federation::simulation_context::SimulationContext;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
-use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::federation::figure::{Digest, MetricValue};
+use crate::federation::metric_value::{Digest, MetricValue};
 use crate::quantity::{ClientId, TaskId};
 
 /// Everything derived from floats that belongs to an event.

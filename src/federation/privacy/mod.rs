@@ -30,19 +30,19 @@
 //! named streams, so whoever knows the run's seed knows all masks; this measures costs and effects
 //! of the protocol and protects nobody's data.
 
-mod legs;
 mod masking;
 mod masks;
 mod noise;
+mod protocol_steps;
 mod ring;
 
 use crate::numerics::share::least_share_of;
-pub use legs::{
-    KeyExchange, ProtocolContext, ProtocolFrame, ProtocolStep, Unmasking, exchange_keys, unmask,
-};
 pub(crate) use masking::{MaskedSum, Masking};
 pub use masks::Masks;
 pub use noise::{Noise, NoiseTarget};
+pub use protocol_steps::{
+    KeyExchange, ProtocolContext, ProtocolFrame, ProtocolStep, Unmasking, exchange_keys, unmask,
+};
 pub use ring::{FixedPoint, Modulus, Unrepresentable};
 
 /// How uploads are summed in secret.

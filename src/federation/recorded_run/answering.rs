@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Frame, RecordedRun};
+use crate::federation::aggregation::RejectedUpload;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{
     ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining,
 };
 use crate::federation::error::FederationError;
 use crate::federation::event::FrameBytes;
-use crate::federation::figure::Digest;
-use crate::federation::fold::RejectedUpload;
 use crate::federation::frames::{SentAsset, SentDownload, SentUpload};
+use crate::federation::metric_value::Digest;
 use crate::federation::privacy::Masking;
+use crate::federation::simulation_context::SimulationContext;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
-use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::{Failure, Message, Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId, TaskId};

@@ -15,10 +15,10 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use super::aggregation::RejectedUpload;
 use super::bias::BiasMeasurement;
 use super::event::FrameBytes;
-use super::figure::{Digest, MetricValue};
-use super::fold::RejectedUpload;
+use super::metric_value::{Digest, MetricValue};
 use super::snapshot::Snapshot;
 use crate::learning::Tally;
 use crate::policy::Message;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Frame, RecordedParticipant, RecordedRound, RecordedRun, RecordedTraining};
+use crate::federation::aggregation::RejectedUpload;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::event::{
     ClassScore, Direction, Entry, EvaluationPoint, Event, FrameOutcome, Numbers,
 };
-use crate::federation::figure::Digest;
-use crate::federation::fold::RejectedUpload;
+use crate::federation::metric_value::Digest;
 use crate::learning::Tally;
 use crate::quantity::{Round, SeatId};
 

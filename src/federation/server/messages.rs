@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::federation::aggregation::AggregationResult;
 use crate::federation::assets::AssetCaches;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{PolicyStep, PolicyStepResult, RoundOpening};
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event};
-use crate::federation::fold::AggregationResult;
 use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::privacy::KeyExchange;
 use crate::federation::snapshot::SnapshotPlace;

@@ -1,8 +1,8 @@
 //! The server: an actor that opens rounds, accounts for every seat, and closes them.
 
+mod known_clients;
 mod machine;
 mod messages;
-mod met;
 mod policy_desk;
 mod round;
 mod round_book;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::federation::aggregation::{AggregationResult, AggregationTree, Upload};
 use crate::federation::assets::AssetCaches;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{
@@ -12,10 +13,9 @@ use crate::federation::compute::{
 };
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
-use crate::federation::fold::{AggregationResult, AggregationTree, Upload};
+use crate::federation::simulation_context::SimulationContext;
 use crate::federation::sink::JobKind;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
-use crate::federation::world::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::{Predictor, Server, Stage};
 use crate::quantity::Round;

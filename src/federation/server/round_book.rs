@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::messages::Arrival;
 use super::round::OpenRound;
+use crate::federation::aggregation::{AggregationResult, RejectedUpload};
 use crate::federation::event::Event;
-use crate::federation::fold::{AggregationResult, RejectedUpload};
 use crate::federation::frames::SentDownload;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId};

@@ -1,7 +1,7 @@
 //! Position of a run in its tasks, phases and rounds.
 
 use crate::federation::arrivals::Moment;
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Phase, RoundContext, Stage};
 use crate::quantity::{ClientId, Round, VirtualTime};
 

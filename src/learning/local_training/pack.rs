@@ -14,7 +14,7 @@ use super::course::{BatchCursor, MemberBatch, MemberData, PackBatch};
 use super::report::{Progress, Taken};
 use super::{TrainingPlan, TrainingReport};
 use crate::data::Batch;
-use crate::learning::optimiser::{Stride, clip_factor, clip_factors, member_norms, squares_there};
+use crate::learning::optimizer::{Stride, clip_factor, clip_factors, member_norms, squares_there};
 use crate::learning::{LearningError, Optimizer};
 use crate::model::ops::{self, Groups};
 

@@ -4,7 +4,7 @@
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, bail};
 
-use crate::learning::optimiser::lend;
+use crate::learning::optimizer::lend;
 use crate::model::ops;
 
 /// The linear term `<w, c>` of every member, whose gradient is `c` whatever `w` is: what moves a descent into another

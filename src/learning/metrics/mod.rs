@@ -5,8 +5,8 @@
 
 mod accuracy;
 mod bias;
-mod slots;
+mod client_tasks;
 
 pub use accuracy::AccuracyMatrix;
 pub use bias::{ResponseEntropy, prototype_distance, response_entropy};
-pub use slots::{ClientTaskAccuracies, Direct, PerPoint};
+pub use client_tasks::{ClientTaskAccuracies, Direct, PerPoint};

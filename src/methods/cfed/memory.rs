@@ -1,6 +1,6 @@
 //! What the server of CFed keeps beside parameters: how many of its samples have been asked about.
 
-use crate::methods::averaged::ServerState;
+use crate::methods::averaging::ServerState;
 use crate::wire::{Body, Kind, Saved, Saving, WireError};
 
 const ASKED: &str = "asked";

@@ -33,7 +33,7 @@ use self::distillation::{Student, ask, ask_in_turn, samples_of_nobody};
 pub use self::memory::TeacherCycle;
 use self::roles::RELEASE;
 pub use self::roles::{Division, REVIEWER, RoleAssignment, Rounding};
-use super::averaged::{
+use super::averaging::{
     ClosedRound, LocalTrainingResult, PackClient, PackResult, Requirement, previous,
     train_sequentially,
 };

@@ -1,6 +1,6 @@
 //! Requirements of CFed: samples that belong to no client.
 
-use crate::methods::averaged::Requirement;
+use crate::methods::averaging::Requirement;
 use crate::scenario::{DataSource, RequirementError, Scenario};
 
 /// Requires auxiliary samples for reviewers; `are_sent` where their shards travel, so that all images must be of one size.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ClassGaussian, ClassMean, ClassStatistics, CovarianceForm, messages};
 use crate::learning::Classifier;
-use crate::methods::averaged::{LocalTrainingResult, PackClient, sample_count};
+use crate::methods::averaging::{LocalTrainingResult, PackClient, sample_count};
 use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::numerics::gaussian::DiagonalGaussian;
 use crate::numerics::streams::Domain;

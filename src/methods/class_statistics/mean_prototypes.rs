@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{ClassMean, flagged, flags};
 use crate::data::TaskView;
 use crate::learning::losses::ClassPrototypes;
-use crate::methods::averaged::ServerState;
+use crate::methods::averaging::ServerState;
 use crate::policy::{Aggregate, Message, TensorSpec};
 use crate::wire::{
     Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,

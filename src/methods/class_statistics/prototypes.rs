@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::{ClassStatistics, messages};
-use crate::methods::averaged::ServerState;
+use crate::methods::averaging::ServerState;
 use crate::policy::Aggregate;
 use crate::quantity::ClientId;
 use crate::scenario::reader::Choice;

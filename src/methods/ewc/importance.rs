@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::methods::HeadForm;
-use crate::methods::averaged::{Parameters, Rows, ServerState};
+use crate::methods::averaging::{Parameters, Rows, ServerState};
 use crate::model::{HeadKind, Parameter, ParameterSet, is_buffer};
 use crate::policy::{
     Aggregate, Asset, AssetSpec, Message, PolicyError, Stage, StalenessRule, TensorSpec,

@@ -30,7 +30,7 @@ pub use self::importance::Importance;
 use self::importance::{fisher_places, fisher_section, fisher_sketch};
 pub use self::own::OwnImportance;
 use self::penalty::EwcObjective;
-use super::averaged::{
+use super::averaging::{
     ClosedRound, Objective, PackClient, PackResult, Requirement, SAMPLES, previous, sample_count,
 };
 use super::entry::MethodEntry;

@@ -4,7 +4,7 @@ use candle_core::{Tensor, Var};
 
 use crate::learning::losses::anchored;
 use crate::learning::{Classifier, LearningError};
-use crate::methods::averaged::{Objective, TrainingStep};
+use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ParameterSet;
 
 /// Of every member, what holds each variable; nothing where nothing does.

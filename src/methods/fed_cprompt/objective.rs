@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::{C2l, C2lForm, FedCPrompt, contrast};
 use crate::learning::prompting::ComponentPart;
 use crate::learning::{Classifier, LearningError, Prompting};
-use crate::methods::averaged::{Objective, PackClient, TrainingStep};
+use crate::methods::averaging::{Objective, PackClient, TrainingStep};
 use crate::model::ParameterSet;
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 
 use super::HeadForm;
-use super::averaged::{AveragingConfig, ClientWeighting, Parameters, Requirement, ServerState};
+use super::averaging::{AveragingConfig, ClientWeighting, Parameters, Requirement, ServerState};
 use super::entry::MethodEntry;
 use super::parts::{Adaptation, AveragingMethod, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;

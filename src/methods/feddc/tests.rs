@@ -1,8 +1,8 @@
 use super::*;
 use crate::golden::Golden;
 use crate::learning::{OptimiserConfig, TrainingPlan};
-use crate::methods::averaged::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
-use crate::methods::averaged::{Keeper, LocalTrainingResult, PackClient, Reset, renew};
+use crate::methods::averaging::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
+use crate::methods::averaging::{Keeper, LocalTrainingResult, PackClient, Reset, renew};
 use crate::methods::fedavg::Train;
 use crate::methods::scaffold::tests::{golden_clients, golden_cohorts, golden_steps};
 use crate::quantity::ClientId;

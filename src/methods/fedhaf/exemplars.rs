@@ -6,7 +6,7 @@ use super::FedHaf;
 use super::features::shard_features;
 use crate::data::Shard;
 use crate::learning::{exemplars, kept};
-use crate::methods::averaged::PackClient;
+use crate::methods::averaging::PackClient;
 use crate::methods::held::HeldSamples;
 use crate::policy::{PolicyError, RunContext};
 use crate::quantity::TaskId;

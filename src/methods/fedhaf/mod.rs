@@ -42,7 +42,7 @@ use self::exemplars::{herd, kept_of};
 use self::features::Model;
 use self::stages::TrainingPart;
 use super::HeadForm;
-use super::averaged::{
+use super::averaging::{
     AveragingConfig, ClientWeighting, LocalTrainingResult, PackClient, PackResult, Parameters,
     Requirement, previous, train_sequentially,
 };

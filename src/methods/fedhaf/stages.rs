@@ -8,7 +8,7 @@ use super::network::Network;
 use super::{BatchNormMode, FedHaf};
 use crate::data::Loader;
 use crate::learning::{LearningError, MemberData, TrainingPlan, TrainingReport, train_pack};
-use crate::methods::averaged::PackClient;
+use crate::methods::averaging::PackClient;
 use crate::methods::held::HeldSamples;
 use crate::model::{ByBatch, Drops, MaskPlace, NetworkShape, ParameterSet, Trains};
 use crate::numerics::streams::Domain;

@@ -24,7 +24,7 @@ mod second_moment;
 
 pub use self::second_moment::{InitialMoment, MomentDecay, SecondMoment, ServerOptimizer};
 
-use super::averaged::{ClosedRound, Reset};
+use super::averaging::{ClosedRound, Reset};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{Adaptation, AveragingMethod, Parts, ServerUpdate, TaskStart};

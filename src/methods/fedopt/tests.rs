@@ -1,5 +1,5 @@
 use super::*;
-use crate::methods::averaged::quadratics::flat;
+use crate::methods::averaging::quadratics::flat;
 use crate::methods::server_moments::tests::{assert_models, fedavg, four_rounds};
 
 fn fedopt(optimizer: ServerOptimizer, change: impl Fn(&mut FedOpt)) -> FedOpt {

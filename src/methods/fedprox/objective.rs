@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::FedProx;
 use crate::learning::losses::{closed_form, proximal};
 use crate::learning::{Classifier, LearningError};
-use crate::methods::averaged::{Objective, PackClient, TrainingStep};
+use crate::methods::averaging::{Objective, PackClient, TrainingStep};
 use crate::methods::parts::{ClientContext, LocalUpdate};
 use crate::model::Parameter;
 use crate::policy::PolicyError;

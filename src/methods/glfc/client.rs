@@ -11,7 +11,7 @@ use super::signal::Signal;
 use super::state::GlfcClientState;
 use crate::data::{Shard, TaskView};
 use crate::learning::{Classifier, Teacher};
-use crate::methods::averaged::{LocalTrainingResult, PackClient, previous, take_single};
+use crate::methods::averaging::{LocalTrainingResult, PackClient, previous, take_single};
 use crate::methods::parts::{ClientContext, LocalTraining};
 use crate::model::ParameterSet;
 use crate::policy::{Message, PolicyError, RunContext};

@@ -12,7 +12,7 @@
 
 use clap::ValueEnum;
 
-use crate::methods::averaged::{ClosedRound, SAMPLES};
+use crate::methods::averaging::{ClosedRound, SAMPLES};
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};

@@ -75,7 +75,7 @@ pub use self::schedule::RateSchedule;
 pub use self::signal::Signal;
 pub use self::state::GlfcClientState;
 pub use self::terms::Terms;
-use super::averaged::{
+use super::averaging::{
     self, ClosedRound, LocalTrainingResult, PackClient, PackResult, Requirement, sample_count,
     train_sequentially,
 };
@@ -256,9 +256,9 @@ impl DownloadExtras<Seen> for Glfc {
         };
         let growing = self.fedavg.head == HeadForm::Growing;
         let all = self.fedavg.parameters(facts.model);
-        let shape = |one: &averaged::Parameter| {
+        let shape = |one: &averaging::Parameter| {
             let mut shape = one.shape.clone();
-            if growing && one.rows == averaged::Rows::Class {
+            if growing && one.rows == averaging::Rows::Class {
                 shape[0] = facts.view.rows.start;
             }
             (one.name.clone(), shape)

@@ -17,7 +17,7 @@ use super::outputs::Own;
 use super::terms::Terms;
 use crate::learning::losses::{sigmoid, weighted_sigmoid_cross_entropy};
 use crate::learning::{LearningError, Teacher};
-use crate::methods::averaged::{Objective, TrainingStep};
+use crate::methods::averaging::{Objective, TrainingStep};
 
 /// The loss of a client in a task.
 pub(super) struct Compensated {

@@ -1,6 +1,6 @@
 //! Requirements of GLFC.
 
-use crate::methods::averaged::Requirement;
+use crate::methods::averaging::Requirement;
 use crate::scenario::{DataSource, EpochSchedule, RequirementError, Scenario};
 
 /// Requires images, which a proxy server looks at.

@@ -6,7 +6,7 @@ use super::config::Glfc;
 use super::state::GlfcClientState;
 use crate::data::Shard;
 use crate::learning::Classifier;
-use crate::methods::averaged::PackClient;
+use crate::methods::averaging::PackClient;
 use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Choice;
 

@@ -5,9 +5,9 @@ use candle_core::Tensor;
 
 use super::GradMa;
 use crate::learning::losses::Linear;
-use crate::learning::optimiser::lend;
+use crate::learning::optimizer::lend;
 use crate::learning::{Classifier, LearningError, PackBatch};
-use crate::methods::averaged::{Objective, PackClient, TrainingStep};
+use crate::methods::averaging::{Objective, PackClient, TrainingStep};
 use crate::methods::parts::ClientContext;
 use crate::model::{Dropout, ModelError, Parameter, Variables};
 use crate::numerics::cone::{Program, moved};

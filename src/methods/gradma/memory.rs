@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::GradMa;
-use crate::methods::averaged::{ServerState, VectorStore, fitted, local_trajectory};
+use crate::methods::averaging::{ServerState, VectorStore, fitted, local_trajectory};
 use crate::methods::parts::SharedModel;
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::cone::{Program, moved};

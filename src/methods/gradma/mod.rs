@@ -25,7 +25,9 @@ use std::collections::BTreeSet;
 
 use self::client::GradMaObjective;
 use self::memory::{ClientDelta, UpdateMemory};
-use super::averaged::{ClosedRound, Keeper, Objective, PackClient, PackResult, Requirement, Reset};
+use super::averaging::{
+    ClosedRound, Keeper, Objective, PackClient, PackResult, Requirement, Reset,
+};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::consolidation::Local;
 use crate::learning::with_head_rows;
-use crate::methods::averaged::{LocalTrainingResult, PackClient};
+use crate::methods::averaging::{LocalTrainingResult, PackClient};
 use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::policy::{ExchangeFacts, KeptUpload, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};

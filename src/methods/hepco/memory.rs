@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::consolidation::{Local, Previous};
-use crate::methods::averaged;
+use crate::methods::averaging;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{parameter_sections, parameters_of};
 use crate::wire::{Body, MetaReader, MetaWriter, Saved, WireError};
@@ -31,7 +31,7 @@ impl HepcoMemory {
     }
 }
 
-impl averaged::ServerState for HepcoMemory {
+impl averaging::ServerState for HepcoMemory {
     /// The previous server's parameters stand beside its own.
     fn server_parameters(saved: &Body) -> Result<ParameterSet, WireError> {
         Ok(parameters_of(saved)?.filter(|name| !name.starts_with(PREVIOUS)))

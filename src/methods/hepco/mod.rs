@@ -27,7 +27,7 @@ pub use memory::HepcoMemory;
 
 use self::consolidation::{Consolidation, Previous, Settings};
 use self::label_counts::{LabelCounts, teacher};
-use super::averaged::ClosedRound;
+use super::averaging::ClosedRound;
 use super::entry::MethodEntry;
 use super::fedavg_prompt::FedAvgPrompt;
 use super::parts::{AveragingMethod, Parts, ServerUpdate, TaskStart};

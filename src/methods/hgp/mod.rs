@@ -22,7 +22,7 @@ mod config;
 
 pub use config::{Hgp, Learns, PromptInit};
 
-use super::averaged::{AveragingConfig, ClientWeighting, ClosedRound, Parameters, Requirement};
+use super::averaging::{AveragingConfig, ClientWeighting, ClosedRound, Parameters, Requirement};
 use super::class_statistics::{DescribesClasses, Descriptions, Prototypes, Spread};
 use super::entry::MethodEntry;
 use super::parts::{

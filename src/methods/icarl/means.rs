@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::data::{Batch, Shard};
 use crate::learning::Classifier;
-use crate::methods::averaged::ServerState;
+use crate::methods::averaging::ServerState;
 use crate::model::FrozenPart;
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 use crate::scenario::reader::Choice;

@@ -32,7 +32,7 @@ use self::means::{COUNTS, NearestMean, SUMS, sums_of};
 use self::objective::Distilled;
 pub use self::objective::{IcarlLoss, Reduction};
 pub use self::state::Exemplars;
-use super::averaged::{
+use super::averaging::{
     ClosedRound, LocalTrainingResult, Objective, PackClient, PackResult, Requirement, first_of,
     previous, train_sequentially,
 };

@@ -7,7 +7,7 @@ use crate::learning::losses::{
     ClassReduction, Distillation, distillation, sigmoid_cross_entropy, sigmoid_targets,
 };
 use crate::learning::{Classifier, LearningError};
-use crate::methods::averaged::{Objective, TrainingStep};
+use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ops::cross_entropy;
 use crate::scenario::reader::Choice;
 

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use crate::methods::HeadForm;
-use crate::methods::averaged::ClientWeighting;
+use crate::methods::averaging::ClientWeighting;
 use crate::methods::low_rank::{ALL_BLOCKS, LowRank};
 use crate::methods::regression::{InputStatistics, Layer};
 use crate::model::{Factor, HeadStart, LinearLayer, LoraPlace, LoraShape};

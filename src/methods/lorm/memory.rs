@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::methods::averaged::ServerState;
+use crate::methods::averaging::ServerState;
 use crate::methods::regression::{Layer, PRECISION};
 use crate::model::{Factor, LoraPlace, ModelError, Parameter, ParameterSet, lora_name};
 use crate::numerics::regression_mean::{Moments, NotFinite, regression_mean};

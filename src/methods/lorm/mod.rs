@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub use self::config::{Factors, Lorm};
 use self::memory::{EARLIER, Tasks, by_task, stacked};
-use super::averaged::{AveragingConfig, Parameters, Requirement, RowPurpose};
+use super::averaging::{AveragingConfig, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
 use super::parts::{
     Adaptation, Answer, AveragingMethod, DownloadExtras, LocalUpdate, Parts, RowQuery, Workload,

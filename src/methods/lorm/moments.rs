@@ -6,7 +6,7 @@ use super::memory::Tasks;
 use super::{Lorm, earlier_in};
 use crate::data::TaskView;
 use crate::learning::Classifier;
-use crate::methods::averaged::{ClosedRound, LocalTrainingResult, PackClient, sample_count};
+use crate::methods::averaging::{ClosedRound, LocalTrainingResult, PackClient, sample_count};
 use crate::methods::parts::{ClientContext, FinalExchange, UploadExtras};
 use crate::methods::regression::{Layer, values_of};
 use crate::model::{Factor, ParameterSet, lora_name};

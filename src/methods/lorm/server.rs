@@ -2,7 +2,7 @@
 
 use super::Lorm;
 use super::memory::Tasks;
-use crate::methods::averaged::{ClosedRound, RowPurpose, is_closing};
+use crate::methods::averaging::{ClosedRound, RowPurpose, is_closing};
 use crate::methods::parts::{ServerUpdate, TransformUpload};
 use crate::methods::regression::{
     Layer, PRECISION, Unseen, answer_in_place_of, answers, inverse, values_of,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView};
-use crate::methods::averaged::{Parameters, Requirement, RowPurpose, RowSelection};
+use crate::methods::averaging::{Parameters, Requirement, RowPurpose, RowSelection};
 use crate::methods::head_form::HeadForm;
 use crate::model::{BatchNormMode, ParameterSet};
 use crate::numerics::streams::StreamKey;

@@ -2,7 +2,7 @@
 
 use super::{Parts, Workload};
 use crate::data::TaskView;
-use crate::methods::averaged::ServerState;
+use crate::methods::averaging::ServerState;
 use crate::policy::{ClientState, ModelFacts};
 
 impl<S: ClientState, M: ServerState> Parts<'_, S, M> {

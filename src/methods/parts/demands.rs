@@ -1,7 +1,7 @@
 //! Requirements and restrictions of all parts of a method.
 
 use super::Parts;
-use crate::methods::averaged::{Requirement, ServerState};
+use crate::methods::averaging::{Requirement, ServerState};
 use crate::policy::{ClientState, Restriction};
 
 impl<S: ClientState, M: ServerState> Parts<'_, S, M> {

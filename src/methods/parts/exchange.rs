@@ -1,7 +1,7 @@
 //! Messages, phases and participants that the parts of a method make.
 
 use super::{ClientContext, LocalTraining, Parts, SharedModel};
-use crate::methods::averaged::{ClientWeighting, PackClient, ServerState};
+use crate::methods::averaging::{ClientWeighting, PackClient, ServerState};
 use crate::model::is_buffer;
 use crate::policy::{
     ClientState, ModelFacts, Participant, Role, RoundContext, RunContext, Weight,

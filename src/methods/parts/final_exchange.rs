@@ -2,7 +2,7 @@
 
 use super::ClientContext;
 use crate::data::TaskView;
-use crate::methods::averaged::{ClosedRound, PackClient};
+use crate::methods::averaging::{ClosedRound, PackClient};
 use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, TensorSpec};
 use crate::wire::Section;
 

@@ -2,7 +2,7 @@
 
 use super::{ClientContext, LocalUpdate, RowQuery, SharedModel};
 use crate::learning::{Classifier, MemberData, TrainingReport, train_pack};
-use crate::methods::averaged::{
+use crate::methods::averaging::{
     LocalTrainingResult, Objective, PackClient, PackResult, RowPurpose, TrainingStep, take_single,
 };
 use crate::model::{Dropout, MaskPlace, ParameterSet};

@@ -2,7 +2,7 @@
 
 use super::{ClientContext, LocalTraining, Workload};
 use crate::learning::Classifier;
-use crate::methods::averaged::{CrossEntropy, Objective, PackClient, PackResult, Requirement};
+use crate::methods::averaging::{CrossEntropy, Objective, PackClient, PackResult, Requirement};
 use crate::policy::{PolicyError, Restriction};
 
 /// Training of a pack of clients (ClientUpdate of McMahan et al. 2017).

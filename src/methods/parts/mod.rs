@@ -45,7 +45,7 @@ pub use transform_upload::TransformUpload;
 pub use upload_extras::{SampleCount, UploadExtras};
 pub use workload::Workload;
 
-use super::averaged::{AveragingConfig, ServerState};
+use super::averaging::{AveragingConfig, ServerState};
 use crate::policy::ClientState;
 
 /// A method that averages parameters. `self` is its `[method]` table.

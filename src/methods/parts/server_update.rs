@@ -1,6 +1,6 @@
 //! Step of the server after the mean.
 
-use crate::methods::averaged::{ClosedRound, Requirement};
+use crate::methods::averaging::{ClosedRound, Requirement};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{

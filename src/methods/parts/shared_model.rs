@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Adaptation, RowQuery};
 use crate::data::TaskView;
-use crate::methods::averaged::{AveragingConfig, RowPurpose, RowSelection};
+use crate::methods::averaging::{AveragingConfig, RowPurpose, RowSelection};
 use crate::policy::{ModelFacts, WireForm};
 
 /// Head rows that a client trains.

@@ -6,7 +6,7 @@ use super::*;
 use crate::data::TaskView;
 use crate::learning::TrainingPlan;
 use crate::methods::HeadForm;
-use crate::methods::averaged::{LocalTrainingResult, PackClient, Requirement, RowPurpose};
+use crate::methods::averaging::{LocalTrainingResult, PackClient, Requirement, RowPurpose};
 use crate::methods::trainable::{Train, Trainable};
 use crate::model::{BackboneConfig, BatchNormMode, PixelShape};
 use crate::policy::{

@@ -1,7 +1,7 @@
 //! Tensors of an upload beside parameters.
 
 use super::ClientContext;
-use crate::methods::averaged::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
+use crate::methods::averaging::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
 use crate::model::ParameterSet;
 use crate::policy::{
     ExchangeFacts, Message, ModelFacts, PolicyError, Restriction, TensorSpec, UploadSize,

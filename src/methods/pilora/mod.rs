@@ -30,7 +30,7 @@ use clap::ValueEnum;
 
 use self::objective::{ClassFeatureSums, PiLoraObjective};
 use super::HeadForm;
-use super::averaged::{
+use super::averaging::{
     AveragingConfig, ClientWeighting, LatestTask, LocalTrainingResult, PackClient, PackResult,
     Parameters, Requirement, RowPurpose, RowSelection, sample_count,
 };

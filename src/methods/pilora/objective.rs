@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor};
 use super::PiLora;
 use crate::data::TaskView;
 use crate::learning::{Classifier, LearningError, head_rows};
-use crate::methods::averaged::{Objective, PackClient, TrainingStep};
+use crate::methods::averaging::{Objective, PackClient, TrainingStep};
 use crate::methods::class_statistics::ClassMean;
 use crate::model::ops::{self, Groups};
 use crate::model::{Factor, ModelError, Parameter, ParameterSet, PrototypeHead, lora_pairs};

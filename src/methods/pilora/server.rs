@@ -3,7 +3,7 @@
 use super::weights::{heuristic_weights, weighted};
 use super::{PiLora, Unreported};
 use crate::data::TaskView;
-use crate::methods::averaged::{ClosedRound, LatestTask};
+use crate::methods::averaging::{ClosedRound, LatestTask};
 use crate::methods::class_statistics::ClassMean;
 use crate::methods::parts::ServerUpdate;
 use crate::model::{Parameter, ParameterSet, PrototypeHead};

@@ -6,7 +6,7 @@ use super::*;
 use crate::data::Batch;
 use crate::golden::Golden;
 use crate::learning::PackBatch;
-use crate::methods::averaged::{Objective, TrainingStep};
+use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ops::Groups;
 use crate::model::testing;
 use crate::model::vit::golden::small_vit;

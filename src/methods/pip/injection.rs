@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 use super::prototypes::Gaussian;
 use crate::learning::{LearningError, PackLogits};
-use crate::methods::averaged::{Objective, TrainingStep};
+use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ops::{Groups, grouped_cross_entropy};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};

@@ -31,7 +31,7 @@ pub use self::injection::Injection;
 use self::injection::{PipObjective, Source};
 use self::prototypes::heard;
 pub use self::prototypes::{Gaussian, Merge, Prototypes, Weighing};
-use super::averaged::{CrossEntropy, Objective, PackClient, Requirement};
+use super::averaging::{CrossEntropy, Objective, PackClient, Requirement};
 use super::dualprompt::DualPrompt;
 use super::entry::MethodEntry;
 use super::parts::{AveragingMethod, ClientContext, LocalUpdate, Parts, Workload};

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 
 use crate::data::TaskView;
-use crate::methods::averaged::ServerState;
+use crate::methods::averaging::ServerState;
 use crate::methods::class_statistics::{flagged, flags};
 use crate::policy::Message;
 use crate::quantity::{ClientId, TaskId};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::prototypes::{COUNTS, MEANS, VARIANCES, merged, said};
 use super::upload::described_in;
 use super::{Gaussian, Pip, Prototypes, Weighing};
-use crate::methods::averaged::{ClosedRound, SAMPLES};
+use crate::methods::averaging::{ClosedRound, SAMPLES};
 use crate::methods::class_statistics::flag_bytes;
 use crate::methods::parts::{DownloadExtras, ServerUpdate, TaskStart};
 use crate::model::ParameterSet;

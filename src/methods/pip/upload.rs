@@ -3,7 +3,7 @@
 use super::prototypes::{COUNTS, MEANS, VARIANCES};
 use super::{Features, Pip, Weighing};
 use crate::learning::Classifier;
-use crate::methods::averaged::{LocalTrainingResult, PackClient, sample_count};
+use crate::methods::averaging::{LocalTrainingResult, PackClient, sample_count};
 use crate::methods::class_statistics::described;
 use crate::methods::parts::{Adaptation, ClientContext, UploadExtras};
 use crate::numerics::gaussian::DiagonalGaussian;

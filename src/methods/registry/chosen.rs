@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::data::TaskView;
 use crate::methods::recipe::Recipe;
-use crate::methods::{Carried, Requirement, Uses, services};
+use crate::methods::{Carried, Requirement, Uses, capabilities};
 use crate::policy::{Composed, Method, ModelFacts, Stage};
 use crate::quantity::TaskId;
 use crate::scenario::{ChosenMethod, Ignored, RequirementError, Scenario};
@@ -40,15 +40,15 @@ impl ChosenMethod for Chosen {
     fn violations(&self, scenario: &Scenario) -> Vec<RequirementError> {
         let mut violations = violations_of(&*self.0, scenario);
         violations.extend(check_units(&*self.0, scenario));
-        if violations.is_empty() && services::wanted(scenario) {
-            let facts = services::facts(scenario);
-            violations = services::violations(scenario, &*self.0.build(&facts), &facts);
+        if violations.is_empty() && capabilities::wanted(scenario) {
+            let facts = capabilities::facts(scenario);
+            violations = capabilities::violations(scenario, &*self.0.build(&facts), &facts);
         }
         violations
     }
 
     fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
-        let facts = services::facts(scenario);
+        let facts = capabilities::facts(scenario);
         let method = self.0.build(&facts);
         let tasks = scenario.tasks.count() as usize;
         let mut ignored = Uses::of(&*method, tasks, scenario.federation.rounds).ignored(scenario);
@@ -79,7 +79,7 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementEr
         return None;
     }
     // Which phases there are depends on no dimension.
-    let method = recipe.build(&services::facts(scenario));
+    let method = recipe.build(&capabilities::facts(scenario));
     let phases = |task: u16| {
         let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
         let period = Stage::of(Arc::new(view), 2);

@@ -9,7 +9,7 @@ use candle_core::Tensor;
 
 pub use self::state::ReplayMemory;
 pub(super) use self::terms::{Batch2, StoredLogits, Terms};
-use super::averaged::{LocalTrainingResult, Objective, PackClient, TrainingStep, take_single};
+use super::averaging::{LocalTrainingResult, Objective, PackClient, TrainingStep, take_single};
 use super::parts::LocalTraining;
 use crate::data::{Batch, Shard};
 use crate::learning::exemplars::BufferedSample;

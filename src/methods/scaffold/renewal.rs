@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::methods::averaged::{Keeper, Requirement};
+use crate::methods::averaging::{Keeper, Requirement};
 use crate::scenario::reader::{Choice, TableReader};
 
 /// Rule by which a client renews its variate.

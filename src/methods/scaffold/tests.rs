@@ -1,10 +1,10 @@
 use super::*;
 use crate::golden::Golden;
 use crate::learning::OptimiserConfig;
-use crate::methods::averaged::quadratics::{
+use crate::methods::averaging::quadratics::{
     Quadratic, SIZE, Step, World, flat, slope_of_all, uneven,
 };
-use crate::methods::averaged::{ClientWeighting, Keeper, LocalTrainingResult, PackClient, renew};
+use crate::methods::averaging::{ClientWeighting, Keeper, LocalTrainingResult, PackClient, renew};
 use crate::methods::fedavg::{FedAvg, Train};
 use crate::methods::parts::AveragingMethod;
 use crate::model::Parameter;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::learning::OptimiserConfig;
-use crate::methods::averaged::quadratics::{SIZE, Step, World, uneven};
+use crate::methods::averaging::quadratics::{SIZE, Step, World, uneven};
 use crate::methods::fedavg::{FedAvg, Train};
 use crate::methods::parts::AveragingMethod;
 use crate::policy::parameters_of;

@@ -1,7 +1,7 @@
 //! Keys of [`Trainable`](super::Trainable) that a method has, and defaults that follow its source.
 
 use crate::methods::HeadForm;
-use crate::methods::averaged::{ClientWeighting, OldLogits};
+use crate::methods::averaging::{ClientWeighting, OldLogits};
 use crate::scenario::reader::{Param, Readable, TableReader};
 
 /// Setting that a scenario may choose, or that the method fixes.

@@ -4,6 +4,7 @@
 mod bias;
 mod bytes;
 mod classes;
+mod client_tasks;
 mod clients;
 mod json_lines;
 mod matrix;
@@ -11,7 +12,6 @@ mod participation;
 mod partition;
 mod phases;
 mod rounds;
-mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +20,7 @@ use std::path::Path;
 pub use bias::BiasTable;
 pub use bytes::BytesTable;
 pub use classes::ClassesTable;
+pub use client_tasks::ClientTasksTable;
 pub use clients::ClientsTable;
 pub use matrix::MatrixTable;
 pub use participation::ParticipationTable;
@@ -28,7 +29,6 @@ pub(super) use phases::Phases;
 pub use rounds::RoundsTable;
 pub(super) use rounds::Row as RoundRow;
 pub(super) use rounds::{loss, micro_accuracy};
-pub use slots::ClientTasksTable;
 
 use super::column::Columns;
 use super::dictionary::RunFile;
@@ -81,7 +81,7 @@ pub(super) fn files() -> Vec<RunFile> {
         file(
             names::SLOTS,
             "accuracy on every client's own tasks after every period; only where clients have such",
-            slots::Row::COLUMNS,
+            client_tasks::Row::COLUMNS,
         ),
         file(
             names::BIAS,

@@ -1,6 +1,6 @@
 //! Settings that change nothing of a run whatever its method: they are no mistake, and are said.
 
-use crate::scenario::law::DistributionSection;
+use crate::scenario::distribution::DistributionSection;
 use crate::scenario::{
     ArrivalChoice, AvailabilityPattern, ClassOrder, CohortSize, Compared, FaultKind, Forgery,
     Ignored, Metric, Modulus, Population, Scenario, StatisticsTransform, Unit, UnitRule,

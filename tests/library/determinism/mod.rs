@@ -17,7 +17,7 @@ use fedcast::federation::{
     Interrupt, JobKind, LinkRules, MemorySink, OnBadUpdate, ParticipationSection, Population,
     ProfileSink, Rules, Setup, ShardSource, SinkError, Span, Workforce, simulate,
 };
-use fedcast::numerics::law::ScalarDistribution;
+use fedcast::numerics::scalar_distribution::ScalarDistribution;
 use fedcast::quantity::VirtualTime;
 use fedcast::wire::{Codec, CodecPlan};
 

@@ -19,7 +19,7 @@ use fedcast::learning::{
     Classifier, FeatureCache, PackBatch, PromptTensors, Prompting, QueryView, Storage,
 };
 use fedcast::methods::HeadForm;
-use fedcast::methods::averaged::{ClientWeighting, RowPurpose};
+use fedcast::methods::averaging::{ClientWeighting, RowPurpose};
 use fedcast::methods::coda_prompt::{CodaPrompt, ComponentSizes, Orthogonal};
 use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};

@@ -1,11 +1,11 @@
 //! Uploads and losses of the seats of a round, until the round can close; those of closed rounds as well.
 
 use super::{ServerMachine, ToServer, deliver_result};
+use crate::federation::aggregation::RejectedUpload;
 use crate::federation::closing::LatePolicy;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
-use crate::federation::fold::RejectedUpload;
 use crate::federation::rules::OnBadUpdate;
 use crate::federation::server::messages::Arrival;
 use crate::federation::server::round_book::{RoundSeat, StaleUpload};

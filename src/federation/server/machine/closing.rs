@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{ServerMachine, ToServer, deliver_result};
+use crate::federation::aggregation::AggregationResult;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{
     ClosingRequest, ComparisonRequest, PolicyStepResult, RoundAggregate,
@@ -11,8 +12,7 @@ use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
-use crate::federation::figure::Digest;
-use crate::federation::fold::AggregationResult;
+use crate::federation::metric_value::Digest;
 use crate::federation::rules::Curve;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;

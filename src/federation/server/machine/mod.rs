@@ -21,8 +21,8 @@ mod tasks;
 
 use std::sync::Arc;
 
+use super::known_clients::KnownClients;
 use super::messages::ToServer;
-use super::met::KnownClients;
 use super::policy_desk::PolicyDesk;
 use super::round::OpenRound;
 use super::round_book::RoundBook;
@@ -35,7 +35,7 @@ use crate::federation::envelope::Message;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, JOURNAL_FORMAT};
 use crate::federation::queue::{ActorId, EventClass};
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::learning::Tally;
 use crate::policy::Server;
 use crate::quantity::VirtualTime;

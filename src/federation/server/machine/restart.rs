@@ -6,10 +6,10 @@
 //! opens. What arrives while nobody is there is lost; what arrives afterwards is late.
 
 use super::{ServerMachine, deliver_result};
+use crate::federation::aggregation::AggregationResult;
 use crate::federation::effect::Effect;
 use crate::federation::event::Event;
 use crate::federation::faults::Restart;
-use crate::federation::fold::AggregationResult;
 use crate::federation::queue::EventClass;
 use crate::federation::server::messages::{Loss, ToServer};
 use crate::federation::server::round_book::LostUploads;

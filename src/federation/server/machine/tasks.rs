@@ -5,7 +5,7 @@ use crate::federation::compute::{BeginRequest, EndRequest, PolicyStepResult};
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event, Numbers};
-use crate::federation::figure::Digest;
+use crate::federation::metric_value::Digest;
 use crate::federation::queue::EventClass;
 use crate::federation::rules::Curve;
 use crate::federation::snapshot::SnapshotPlace;

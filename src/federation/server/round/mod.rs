@@ -9,6 +9,9 @@ use secret::MaskedOutcome;
 
 use super::messages::ToServer;
 use super::policy_desk::PolicyDesk;
+use crate::federation::aggregation::{
+    self, AggregationMode, AggregationTree, RejectedUpload, Upload,
+};
 use crate::federation::assets::AssetCaches;
 use crate::federation::client::{AssetArrived, Broadcast, ToClient};
 use crate::federation::closing::RoundClosing;
@@ -17,7 +20,6 @@ use crate::federation::effect::Effect;
 use crate::federation::envelope::{Envelope, Message};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::exchange::Exchange;
-use crate::federation::fold::{self, AggregationMode, AggregationTree, RejectedUpload, Upload};
 use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{PendingFrame, Transmission};
@@ -25,7 +27,7 @@ use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
 use crate::federation::queue::EventClass;
 use crate::federation::robust::FoldRule;
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
 
@@ -58,7 +60,7 @@ pub(super) struct OpenRound {
     /// Uploads that earlier rounds had asked for.
     stale: u32,
     fold: AggregationTree,
-    folded: Option<tokio::sync::oneshot::Receiver<fold::AggregationResult>>,
+    folded: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
     /// Client models before synchronisation, where they are measured.
     models: Vec<OwnModel>,
     /// The first seat's exchange, where uploads are added in secret.
@@ -400,7 +402,7 @@ impl OpenRound {
     /// Takes the place where the fold tells its result.
     pub fn take_folded(
         &mut self,
-    ) -> Option<tokio::sync::oneshot::Receiver<fold::AggregationResult>> {
+    ) -> Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>> {
         self.folded.take()
     }
 

@@ -13,7 +13,7 @@ use crate::federation::privacy::{
 };
 use crate::federation::queue::EventClass;
 use crate::federation::server::messages::ToServer;
-use crate::federation::world::SimulationContext;
+use crate::federation::simulation_context::SimulationContext;
 use crate::quantity::{SeatId, VirtualTime};
 
 /// End of the masked sum of a round.

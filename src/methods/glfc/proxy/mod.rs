@@ -29,7 +29,7 @@ pub use self::score::{Augment, Scale};
 pub(super) use self::score::{TRACED, TRACES, trace};
 use crate::data::{DataError, Split};
 use crate::learning::gradient_matching::{LeNet, Matching, Search};
-use crate::methods::averaged::{ClosedRound, ServerState};
+use crate::methods::averaging::{ClosedRound, ServerState};
 use crate::methods::herded::choosing_work;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};

@@ -8,7 +8,7 @@ use super::disagreement::Disagreement;
 use super::divergence::{Heads, Terms};
 use super::generator::{Generator, GeneratorShape};
 use super::models::{Model, Teacher};
-use crate::learning::optimiser::Adam;
+use crate::learning::optimizer::Adam;
 use crate::learning::{LearningError, OptimiserConfig};
 use crate::methods::hepco::consolidation::{KlForm, MseGradient};
 use crate::numerics::streams::StreamKey;

@@ -12,7 +12,6 @@
 //! the same time; that is the method. The "epochs" of the paper are single mini-batch steps. All of it runs
 //! on the CPU in `f32`, wherever clients train.
 
-mod asked;
 mod conditions;
 mod disagreement;
 mod divergence;
@@ -23,6 +22,7 @@ mod golden;
 mod head_distillation;
 mod models;
 mod prompt_distillation;
+mod pseudo_queries;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -38,11 +38,11 @@ pub use generator::{Generator, GeneratorShape};
 pub use models::omega;
 pub use settings::{KlForm, MseGradient, OmegaForm, Settings, Weighting};
 
-use self::asked::PseudoQueries;
 use self::generation::{Objective, train_generator};
 use self::head_distillation::HeadStudent;
 use self::models::{Model, Teacher};
 use self::prompt_distillation::{DistillationBatch, Student};
+use self::pseudo_queries::PseudoQueries;
 use crate::data::TaskView;
 use crate::learning::{LearningError, with_head_rows};
 use crate::methods::fedavg_prompt::{PoolShape, keys_name, prompts_name};

@@ -9,7 +9,7 @@ use candle_core::{Result, Tensor, Var};
 use super::generation::adam;
 use super::models::{Model, Teacher};
 use crate::learning::losses::closed_form;
-use crate::learning::optimiser::lend;
+use crate::learning::optimizer::lend;
 use crate::learning::{LearningError, Optimizer};
 use crate::model::ops;
 use crate::model::ops::matrix::{Matrix, MatrixMut};

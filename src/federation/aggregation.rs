@@ -1,0 +1,314 @@
+//! Folding as uploads arrive: a fixed binary tree over the seats of a round.
+//!
+//! Each upload is lifted to a part by a worker; a node of the tree merges as soon as both children
+//! are known. Which merges happen is fixed by the seats, only *when* they happen is not, so the
+//! bits of the result depend on neither the number of workers nor on who finishes first. Memory is
+//! what has arrived and not yet met its neighbour.
+//!
+//! Uploads of earlier rounds merge after those of all seats, in the order in which they were
+//! [expected](Fold::expect), which is that of virtual time.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::exchange::Exchange;
+use super::guard::guard;
+use super::privacy::{MaskedSum, Modulus};
+use super::robust::{FoldRule, Updates};
+use super::worker_pool::Work;
+use crate::policy::{Aggregate, Message, Method, PolicyError, RunContext, UploadMeta};
+use crate::quantity::{ClientId, Round, SeatId};
+use crate::wire::Body;
+
+/// What a fold came to.
+#[derive(Default)]
+pub struct AggregationResult {
+    /// The merged part; `None` where nothing arrived.
+    pub part: Option<PartialAggregate>,
+    /// Uploads that could not be lifted, by round and seat.
+    pub refused: Vec<RejectedUpload>,
+    /// A merge that panicked: the engine or the method is broken.
+    pub broken: Option<String>,
+}
+
+/// An upload that could not be lifted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RejectedUpload {
+    /// The round that asked for it.
+    pub round: Round,
+    /// Its seat there.
+    pub seat: SeatId,
+    /// Who sent it.
+    pub client: ClientId,
+    pub why: String,
+}
+
+/// How uploads are folded.
+#[derive(Clone)]
+pub enum AggregationMode {
+    /// As their layouts say.
+    Plain(Arc<dyn Method>),
+    /// As masked sums in this ring, whatever they hold.
+    Masked(Modulus),
+    /// As their layouts say, by another rule than the mean.
+    Robust(Arc<dyn Method>, FoldRule),
+}
+
+/// What some seats fold to on the way.
+pub enum PartialAggregate {
+    /// Means, sums and what is kept.
+    Plain(Aggregate),
+    /// A sum that nobody can read yet.
+    Masked(MaskedSum),
+    /// Updates that a robust rule will fold.
+    Robust(Updates),
+}
+
+/// An upload as the server got it, with what its seat was sent.
+pub struct Upload {
+    /// Whose it is.
+    pub meta: UploadMeta,
+    /// What its seat was sent.
+    pub sent: Arc<Message>,
+    /// What arrived.
+    pub body: Body,
+    /// What it was to hold; masked ones say it all at once.
+    pub exchange: Option<Arc<Exchange>>,
+}
+
+impl Upload {
+    fn aggregate(self, method: &dyn Method) -> Result<Aggregate, PolicyError> {
+        let Upload { meta, sent, body, exchange } = self;
+        let exchange = exchange.ok_or_else(|| {
+            PolicyError::Unsupported("an upload that nobody knows the layout of".to_owned())
+        })?;
+        let facts = exchange.facts();
+        let update = method.transform_upload(&facts, &sent, Message::from_body(&body, &[])?)?;
+        let folded = exchange.up.contribution(method, &facts);
+        Aggregate::of(&meta, (&sent, &exchange.down.layout), (update, folded))
+    }
+}
+
+impl AggregationMode {
+    fn transform_upload(&self, upload: Upload) -> Result<PartialAggregate, PolicyError> {
+        Ok(match self {
+            AggregationMode::Plain(method) => PartialAggregate::Plain(upload.aggregate(&**method)?),
+            AggregationMode::Masked(modulus) => PartialAggregate::Masked(MaskedSum::one(
+                *modulus,
+                upload.meta.seat.id,
+                &upload.body,
+            )?),
+            AggregationMode::Robust(method, rule) => {
+                PartialAggregate::Robust(Updates::one(*rule, upload.aggregate(&**method)?))
+            }
+        })
+    }
+
+    fn merge(&self, earlier: PartialAggregate, later: PartialAggregate) -> PartialAggregate {
+        match (self, earlier, later) {
+            (_, PartialAggregate::Plain(a), PartialAggregate::Plain(b)) => {
+                PartialAggregate::Plain(a.merge(b))
+            }
+            (_, PartialAggregate::Masked(a), PartialAggregate::Masked(b)) => {
+                PartialAggregate::Masked(a.merge(b))
+            }
+            (
+                AggregationMode::Robust(_, rule),
+                PartialAggregate::Robust(a),
+                PartialAggregate::Robust(b),
+            ) => PartialAggregate::Robust(a.merge(*rule, b)),
+            _ => unreachable!("the parts of a fold are of one kind"),
+        }
+    }
+}
+
+/// The fold of one round, shared by the jobs that feed it.
+#[derive(Clone)]
+pub struct AggregationTree {
+    folding: AggregationMode,
+    shared: Arc<Mutex<TreeState>>,
+}
+
+struct TreeState {
+    /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
+    nodes: Vec<Node>,
+    leaves: usize,
+    /// What all seats came to.
+    root: Option<Option<PartialAggregate>>,
+    /// Uploads of earlier rounds.
+    late: Vec<Node>,
+    /// Whether no more of them are expected.
+    sealed: bool,
+    refused: Vec<RejectedUpload>,
+    broken: Option<String>,
+    done: Option<oneshot::Sender<AggregationResult>>,
+}
+
+/// The place of an upload of an earlier round.
+#[derive(Clone, Copy, Debug)]
+pub struct LatePlace(usize);
+
+enum Node {
+    Unknown,
+    Known(Option<PartialAggregate>),
+    Taken,
+}
+
+impl AggregationTree {
+    /// A fold of `seats` seats and the place of its result, which comes when it is
+    /// [sealed](Fold::seal), every seat was lifted or skipped and everything expected was lifted.
+    pub fn new(
+        folding: AggregationMode,
+        seats: usize,
+    ) -> (AggregationTree, oneshot::Receiver<AggregationResult>) {
+        let (done, result) = oneshot::channel();
+        let leaves = seats.max(1).next_power_of_two();
+        let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
+        let tree = TreeState {
+            nodes,
+            leaves,
+            root: None,
+            late: Vec::new(),
+            sealed: false,
+            refused: Vec::new(),
+            broken: None,
+            done: Some(done),
+        };
+        let fold = AggregationTree { folding, shared: Arc::new(Mutex::new(tree)) };
+        (seats..leaves).for_each(|empty| fold.put(empty, None));
+        if seats == 0 {
+            fold.put(0, None);
+        }
+        (fold, result)
+    }
+
+    /// The seat sends nothing that is folded.
+    pub fn skip(&self, seat: SeatId) {
+        self.put(seat.index(), None);
+    }
+
+    /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
+    pub fn transform_upload(&self, upload: Upload) {
+        let seat = upload.meta.seat.id.index();
+        let part = self.part(upload);
+        self.put(seat, part);
+    }
+
+    /// Keeps a place for an upload of an earlier round.
+    pub fn expect(&self) -> LatePlace {
+        let mut tree = self.tree();
+        tree.late.push(Node::Unknown);
+        LatePlace(tree.late.len() - 1)
+    }
+
+    /// Lifts an upload of an earlier round. Runs on a worker.
+    pub fn lift_late(&self, place: LatePlace, upload: Upload) {
+        let part = self.part(upload);
+        self.tree().late[place.0] = Node::Known(part);
+        self.finish();
+    }
+
+    /// Returns the work that lifts an upload; one of an earlier round gets its place now.
+    pub fn work(&self, upload: Upload) -> Work {
+        let fold = self.clone();
+        Work::Local(match upload.meta.staleness {
+            0 => Box::new(move |_: &RunContext| fold.transform_upload(upload)),
+            _ => {
+                let place = self.expect();
+                Box::new(move |_: &RunContext| fold.lift_late(place, upload))
+            }
+        })
+    }
+
+    /// Nothing more is expected.
+    pub fn seal(&self) {
+        self.tree().sealed = true;
+        self.finish();
+    }
+
+    fn part(&self, upload: Upload) -> Option<PartialAggregate> {
+        let UploadMeta { seat, base, .. } = &upload.meta;
+        let (round, seat, client) = (*base, seat.id, seat.client);
+        let why = match guard(|| self.folding.transform_upload(upload)) {
+            Ok(Ok(part)) => return Some(part),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => format!("lifting panicked: {panic}"),
+        };
+        self.tree().refused.push(RejectedUpload { round, seat, client, why });
+        None
+    }
+
+    /// Hands out the result when everything is there.
+    fn finish(&self) {
+        let mut tree = self.tree();
+        let lifted = tree.late.iter().all(|node| matches!(node, Node::Known(_)));
+        if tree.root.is_none() || !tree.sealed || !lifted {
+            return;
+        }
+        let (Some(done), Some(root)) = (tree.done.take(), tree.root.take()) else { return };
+        let late = std::mem::take(&mut tree.late);
+        drop(tree);
+        let part = late.into_iter().fold(root, |sum, node| match node {
+            Node::Known(part) => self.merge(sum, part),
+            Node::Unknown | Node::Taken => sum,
+        });
+        let mut tree = self.tree();
+        let mut refused = std::mem::take(&mut tree.refused);
+        refused.sort();
+        let broken = tree.broken.take();
+        // Nobody listens any more when the run was stopped.
+        let _ = done.send(AggregationResult { part, refused, broken });
+    }
+
+    fn tree(&self) -> parking_lot::MutexGuard<'_, TreeState> {
+        self.shared.lock()
+    }
+
+    /// Climbs from a leaf; merging happens outside the lock.
+    fn put(&self, leaf: usize, part: Option<PartialAggregate>) {
+        let mut node = self.tree().leaves - 1 + leaf;
+        let mut part = part;
+        loop {
+            let mut tree = self.tree();
+            if node == 0 {
+                tree.root = Some(part);
+                drop(tree);
+                return self.finish();
+            }
+            let sibling = ((node - 1) ^ 1) + 1;
+            match std::mem::replace(&mut tree.nodes[sibling], Node::Taken) {
+                Node::Unknown => {
+                    tree.nodes[sibling] = Node::Unknown;
+                    tree.nodes[node] = Node::Known(part);
+                    return;
+                }
+                Node::Known(other) => {
+                    drop(tree);
+                    let (left, right) = if node % 2 == 1 { (part, other) } else { (other, part) };
+                    part = self.merge(left, right);
+                    node = (node - 1) / 2;
+                }
+                Node::Taken => return, // a seat accounted for twice changes nothing
+            }
+        }
+    }
+
+    fn merge(
+        &self,
+        left: Option<PartialAggregate>,
+        right: Option<PartialAggregate>,
+    ) -> Option<PartialAggregate> {
+        match (left, right) {
+            (Some(left), Some(right)) => match guard(|| self.folding.merge(left, right)) {
+                Ok(merged) => Some(merged),
+                Err(panic) => {
+                    self.tree().broken = Some(panic);
+                    None
+                }
+            },
+            (one, None) | (None, one) => one,
+        }
+    }
+}

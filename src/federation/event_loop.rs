@@ -1,0 +1,367 @@
+//! The conductor: takes the next event from the queue, sends it to its actor, carries out what the
+//! actor asks for. It alone decides what happens when.
+//!
+//! An event is delivered and its answer awaited, so every mailbox is empty before the next event is
+//! taken. An event that needs the answer of a worker waits for it when
+//! it is popped: everything that could be handed to workers before has been.
+//!
+//! Entries are written to the sink in batches. The recorder puts them where they survive the process, as soon
+//! as a wait is long enough to be noticed.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use actix::{Actor, Addr, Handler};
+
+use super::client::{Directory, TrainingJob};
+use super::compute::Supplier;
+use super::effect::Effect;
+use super::envelope::{Envelope, Message, Pending};
+use super::error::FederationError;
+use super::event::{EndReason, Event, Numbers};
+use super::interrupt::Interrupt;
+use super::network::Network;
+use super::packs::{Packs, Ticket};
+use super::queue::{ActorId, EventClass, EventQueue};
+use super::recorder::{
+    EntryLog, Flush, RecordConfusion, RecordModel, Recorder, SaveSnapshot, WantsSnapshot,
+};
+use super::remote::RemoteTraining;
+use super::server::{AtServer, ServerActor, ServerMachine, ServerSnapshot, ToServer, WhoWaits};
+use super::simulation_context::SimulationContext;
+use super::sink::{EventSink, JobKind};
+use super::snapshot::{self, Snapshot};
+use super::worker_pool::{Work, WorkerPool};
+use crate::quantity::VirtualTime;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Why.
+    pub reason: EndReason,
+    /// Entries recorded.
+    pub entries: u64,
+    /// The simulated clock at the end.
+    pub at: VirtualTime,
+}
+
+pub(super) struct EventLoop {
+    world: Arc<SimulationContext>,
+    devices: WorkerPool,
+    interrupt: Interrupt,
+    queue: EventQueue<Upcoming>,
+    network: Network,
+    packs: Packs<TrainingJob>,
+    server: Addr<ServerActor>,
+    clients: Directory,
+    log: EntryLog,
+    recorder: Addr<Recorder>,
+    now: VirtualTime,
+}
+
+/// So often the conductor lets others run and looks again, before it goes to sleep: most waits are shorter
+/// than being woken.
+const GLANCES: u32 = 20;
+
+/// A wait of this length is used to settle what was recorded.
+const SETTLE_AFTER: Duration = Duration::from_millis(2);
+
+/// How often a waiting conductor looks whether somebody wants to stop.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+enum Upcoming {
+    Known(Message),
+    Pending(Pending),
+    /// The end of a seat's training.
+    Training(Ticket, Pending),
+}
+
+enum Step {
+    On,
+    End(Result<(), FederationError>),
+    Interrupted,
+}
+
+impl EventLoop {
+    pub fn new(
+        world: Arc<SimulationContext>,
+        supplier: Supplier,
+        server: ServerMachine,
+        sink: Box<dyn EventSink>,
+        devices: WorkerPool,
+        interrupt: Interrupt,
+    ) -> EventLoop {
+        let mut queue = EventQueue::default();
+        let start = Envelope::for_server(VirtualTime::ZERO, EventClass::Timer, ToServer::Start);
+        put(&mut queue, start);
+        let clients = Directory::new(Arc::clone(&world), supplier, Directory::LIVE);
+        let network = Network::new(&world.rules.links);
+        let (log, recorder) = EntryLog::new(sink);
+        EventLoop {
+            world,
+            network,
+            devices,
+            interrupt,
+            queue,
+            packs: Packs::default(),
+            server: ServerActor(server).start(),
+            clients,
+            log,
+            recorder: recorder.start(),
+            now: VirtualTime::ZERO,
+        }
+    }
+
+    /// Empties the queue, as a bug would.
+    #[cfg(test)]
+    pub fn forget_everything(&mut self) {
+        self.queue = EventQueue::default();
+    }
+
+    /// Runs to the end. The last entry is [`Event::RunEnded`] unless recording itself failed.
+    pub async fn run(mut self) -> Result<RunEnd, FederationError> {
+        let (reason, result) = loop {
+            match self.step().await {
+                Ok(Step::On) => {}
+                Ok(Step::End(Ok(()))) => break (EndReason::Done, Ok(())),
+                Ok(Step::Interrupted) => break (EndReason::Interrupted, Ok(())),
+                Ok(Step::End(Err(error))) | Err(error) => break (EndReason::Aborted, Err(error)),
+            }
+        };
+        if !matches!(result, Err(FederationError::Sink(_))) {
+            self.record(Event::RunEnded { reason }, None);
+            let recorded = self.write();
+            if result.is_ok() {
+                recorded?;
+            }
+        }
+        if reason != EndReason::Done {
+            self.devices.abandon();
+        }
+        result.map(|()| RunEnd { reason, entries: self.log.written(), at: self.now })
+    }
+
+    async fn step(&mut self) -> Result<Step, FederationError> {
+        if self.interrupt.is_requested() {
+            return Ok(Step::Interrupted);
+        }
+        // What arrives at an instant comes before what actors do at it.
+        while let Some(at) = self.network.next()
+            && self.queue.next().is_none_or(|event| at <= event)
+        {
+            let queue = &mut self.queue;
+            self.network.advance(&mut |frame| put(queue, frame));
+        }
+        let Some((place, upcoming)) = self.queue.pop() else {
+            let waiting = self.server.send(WhoWaits).await.unwrap_or_default();
+            return Err(FederationError::Deadlock { waiting });
+        };
+        self.now = place.at;
+        if self.now == VirtualTime::END {
+            return Err(FederationError::Impossible(clock_ended()));
+        }
+        let waited = match upcoming {
+            Upcoming::Known(message) => Some(message),
+            Upcoming::Pending(pending) => self.wait(pending).await?,
+            Upcoming::Training(ticket, pending) => {
+                let jobs = self.packs.need(ticket);
+                self.train(jobs);
+                self.wait(pending).await?
+            }
+        };
+        let Some(message) = waited else { return Ok(Step::Interrupted) };
+        let effects = self.deliver(message).await?;
+        self.carry_out(effects).await
+    }
+
+    /// Waits for a worker's answer; `None` when somebody wants to stop.
+    async fn wait(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
+        self.devices.flush();
+        if let Poll::Ready(message) = poll_once(&mut pending).await {
+            return Ok(Some(message));
+        }
+        let began = Instant::now();
+        for _ in 0..GLANCES {
+            std::thread::yield_now();
+            if let Poll::Ready(message) = poll_once(&mut pending).await {
+                self.devices.spent(JobKind::Waiting, began.elapsed());
+                return Ok(Some(message));
+            }
+        }
+        let answer = self.sit_out(pending).await;
+        self.devices.spent(JobKind::Waiting, began.elapsed());
+        answer
+    }
+
+    async fn sit_out(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
+        let mut pause = SETTLE_AFTER;
+        loop {
+            tokio::select! {
+                biased;
+                message = &mut pending => return Ok(Some(message)),
+                () = tokio::time::sleep(pause) => {}
+            }
+            if self.interrupt.is_requested() {
+                return Ok(None);
+            }
+            if pause == SETTLE_AFTER {
+                self.write()?;
+                self.send_to_recorder(Flush).await??;
+                pause = LOOK_UP;
+            }
+        }
+    }
+
+    async fn deliver(&mut self, message: Message) -> Result<Vec<Effect>, FederationError> {
+        let now = self.now;
+        match message {
+            Message::Server(what) => {
+                let sent = self.server.send(AtServer { now, what }).await;
+                sent.map_err(|_| FederationError::ActorGone("the server".into()))
+            }
+            Message::Client(id, what) => self.clients.deliver(now, id, what).await,
+        }
+    }
+
+    async fn carry_out(&mut self, effects: Vec<Effect>) -> Result<Step, FederationError> {
+        let mut step = Step::On;
+        for effect in effects {
+            match effect {
+                Effect::Record(event, numbers) => self.record(event, numbers),
+                Effect::Deliver(envelope) => put(&mut self.queue, envelope),
+                Effect::DeliverResult { at, class, to, pending } => {
+                    self.queue.push(at, class, to, Upcoming::Pending(pending));
+                }
+                Effect::Send(journey) => {
+                    let queue = &mut self.queue;
+                    self.network.send(self.now, journey, &mut |frame| put(queue, frame));
+                }
+                Effect::Submit(kind, work) => self.devices.submit(kind, work),
+                Effect::GroupPacks(round, packs) => self.packs.open(round, packs),
+                Effect::Train { at, to, ticket, job, pending } => {
+                    let jobs = self.packs.ask(ticket, *job);
+                    self.train(jobs);
+                    let upcoming = Upcoming::Training(ticket, pending);
+                    self.queue.push(at, EventClass::Timer, ActorId::Client(to), upcoming);
+                }
+                Effect::LeavePack(ticket) => {
+                    let jobs = self.packs.drop_out(ticket);
+                    self.train(jobs);
+                }
+                Effect::RecordConfusion(task, counts) => {
+                    self.write()?;
+                    self.send_to_recorder(RecordConfusion(task, counts)).await??;
+                }
+                Effect::RecordModel(task, state) => {
+                    self.write()?;
+                    self.send_to_recorder(RecordModel(task, state)).await??;
+                }
+                Effect::TakeSnapshot(kept) => self.snapshot(*kept).await?,
+                Effect::SwitchContext(world) => self.turn(world).await?,
+                Effect::End(result) => step = Step::End(result),
+            }
+        }
+        if self.log.is_full() {
+            self.write()?;
+        }
+        Ok(step)
+    }
+
+    /// Lets something else hold for everybody.
+    async fn turn(&mut self, world: Arc<SimulationContext>) -> Result<(), FederationError> {
+        let lines = |world: &SimulationContext| {
+            (world.rules.links.server_down, world.rules.links.server_up)
+        };
+        if lines(&world) != lines(&self.world) {
+            if self.network.next().is_some() {
+                return Err(FederationError::Impossible(
+                    "the server's line cannot change while frames are under way on it".into(),
+                ));
+            }
+            self.network = Network::new(&world.rules.links);
+        }
+        self.clients.turn(Arc::clone(&world)).await?;
+        self.world = world;
+        Ok(())
+    }
+
+    /// Takes a snapshot, where somebody wants it.
+    async fn snapshot(&mut self, server: ServerSnapshot) -> Result<(), FederationError> {
+        self.write()?;
+        if !self.send_to_recorder(WantsSnapshot).await? {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let ServerSnapshot { place, round, policy, caches, unlifted, mut out } = server;
+        let mut clients = Vec::new();
+        if !self.world.stateless {
+            for (id, kept) in self.clients.keep(out.keys().copied().collect()).await? {
+                clients.push((id, kept.state));
+                out.extend(kept.out);
+            }
+        }
+        let (downs, out) = snapshot::keep_downs(&out);
+        let entries = self.log.written();
+        let server = policy;
+        let snapshot =
+            Snapshot { place, round, entries, server, caches, clients, downs, unlifted, out };
+        self.send_to_recorder(SaveSnapshot(snapshot)).await??;
+        self.devices.spent(JobKind::Snapshot, began.elapsed());
+        Ok(())
+    }
+
+    /// Hands a pack to the workers.
+    fn train(&mut self, jobs: Vec<TrainingJob>) {
+        if !jobs.is_empty() {
+            let world = Arc::clone(&self.world);
+            let errand = RemoteTraining::new(world, jobs);
+            self.devices.submit(JobKind::Train, Work::Remote(Box::new(errand)));
+        }
+    }
+
+    fn record(&mut self, event: Event, numbers: Option<Numbers>) {
+        self.log.note(self.now, event, numbers);
+    }
+
+    /// Writes what happened to the sink.
+    fn write(&mut self) -> Result<(), FederationError> {
+        if self.log.is_empty() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        self.log.write()?;
+        self.devices.spent(JobKind::Journal, began.elapsed());
+        Ok(())
+    }
+
+    /// Sends the recorder a message, and returns its answer.
+    async fn send_to_recorder<M>(&self, message: M) -> Result<M::Result, FederationError>
+    where
+        M: actix::Message<Result: Send> + Send + 'static,
+        Recorder: Handler<M>,
+    {
+        let answer = self.recorder.send(message).await;
+        answer.map_err(|_| FederationError::ActorGone("the recorder".into()))
+    }
+}
+
+/// Lets an envelope wait for its time.
+fn put(queue: &mut EventQueue<Upcoming>, Envelope { at, class, to, message }: Envelope) {
+    queue.push(at, class, to, Upcoming::Known(message));
+}
+
+fn clock_ended() -> String {
+    "the simulated clock came to its end after 584 years: something takes far too long; look for very large \
+     values in [time], [links], [availability] and [round]"
+        .into()
+}
+
+/// Looks once whether a worker has answered; costs no timer and no system call.
+async fn poll_once(pending: &mut Pending) -> Poll<Message> {
+    poll_fn(|context| Poll::Ready(pending.as_mut().poll(context))).await
+}
+
+#[cfg(test)]
+mod tests;

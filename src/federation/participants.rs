@@ -1,0 +1,160 @@
+//! Seats beyond those of the method: units and load clients.
+//!
+//! A *unit* is a random part of a client's shard that acts as a client of its own in some phases. A
+//! *load client* has no data: frames of real size travel to it and from it, but it never trains and
+//! nothing of it is folded. It stands for a client that has data, whose shard gives its frames
+//! their size and its work its length.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::client_data::{ClientData, sum};
+use super::error::FederationError;
+use super::rules::{Rules, UnitsSection};
+use super::simulation_context::SimulationContext;
+use crate::data::{Shard, units};
+use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
+use crate::quantity::{ClientId, SeatId};
+
+impl UnitsSection {
+    /// Numbers of the units that a shard of so many samples has in a phase; `None` where it acts as a
+    /// whole.
+    pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<Range<u32>> {
+        let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
+        cut.then(|| units::numbers(samples(), self.count, self.rule))
+    }
+}
+
+impl Rules {
+    /// Whose shard stands behind a client: its own, or the one a load client stands for.
+    pub fn holder(&self, client: ClientId) -> ClientId {
+        match client.0.checked_sub(self.clients) {
+            None => client,
+            Some(load) => ClientId(load % self.clients.max(1)),
+        }
+    }
+
+    pub fn load_clients(&self) -> impl Iterator<Item = ClientId> {
+        (self.clients..self.clients.saturating_add(self.load)).map(ClientId)
+    }
+}
+
+impl SimulationContext {
+    /// The samples behind a seat.
+    pub fn seat_shard(&self, phase: &str, seat: &Participant) -> Shard {
+        let holder = self.rules.holder(seat.client);
+        let shard = self.shard(&seat.view, holder);
+        let Some(unit) = self.unit_of(phase, seat, || shard.len()) else { return shard };
+        let labels = self.holdings.data().dataset.train.labels();
+        let mut samples: Vec<u32> = shard.to_vec();
+        samples.sort_by_key(|sample| (self.curriculum.row_of(labels[*sample as usize]), *sample));
+        let places = self.places(seat, samples.len(), unit);
+        let mut part: Vec<u32> = places.into_iter().map(|place| samples[place as usize]).collect();
+        part.sort_unstable();
+        part.into()
+    }
+
+    /// How many samples are behind a seat.
+    pub fn seat_samples(&self, phase: &str, seat: &Participant) -> usize {
+        let samples = self.holdings.samples(&seat.view, self.rules.holder(seat.client));
+        match self.unit_of(phase, seat, || samples) {
+            None => samples,
+            Some(unit) => self.places(seat, samples, unit).len(),
+        }
+    }
+
+    /// How many of which head row.
+    pub fn seat_counts(&self, phase: &str, seat: &Participant) -> ClassCounts {
+        let held = match &self.holdings {
+            ClientData::Counts(source) => source.counts(&seat.view, self.rules.holder(seat.client)),
+            samples => return samples.counts_of(&self.curriculum, &self.seat_shard(phase, seat)),
+        };
+        let Some(unit) = self.unit_of(phase, seat, || sum(&held)) else { return held };
+        let rows = held.iter().flat_map(|(row, count)| vec![*row; *count as usize]);
+        let rows: Vec<u32> = rows.collect();
+        let mut counts = ClassCounts::new();
+        for place in self.places(seat, rows.len(), unit) {
+            *counts.entry(rows[place as usize]).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The unit of a seat, where shards have units.
+    fn unit_of(
+        &self,
+        phase: &str,
+        seat: &Participant,
+        samples: impl FnOnce() -> usize,
+    ) -> Option<u32> {
+        let unit = seat.unit?;
+        self.rules.units.of(phase, samples).map(|_| unit)
+    }
+
+    /// A unit's places among the samples of its client, sorted by head row.
+    fn places(&self, seat: &Participant, samples: usize, unit: u32) -> Vec<u32> {
+        let key = units::key(self.rules.seed, seat.view.task, self.rules.holder(seat.client));
+        let UnitsSection { count, rule, .. } = self.rules.units;
+        std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
+    }
+
+    /// Every seat of a phase with units becomes a seat per unit, in place.
+    pub fn split(
+        &self,
+        phase: &str,
+        seats: Vec<Participant>,
+    ) -> Result<Vec<Participant>, FederationError> {
+        let mut split = Vec::with_capacity(seats.len());
+        for seat in seats {
+            let samples = || self.holdings.samples(&seat.view, seat.client);
+            let Some(units) = self.rules.units.of(phase, samples) else {
+                split.push(seat);
+                continue;
+            };
+            if seat.unit.is_some() {
+                return Err(FederationError::Impossible(format!(
+                    "the method gives {} units of its own in `{phase}`; take this phase out of \
+                     federation.units.phases",
+                    seat.client
+                )));
+            }
+            let unit = |unit| Participant {
+                unit: Some(unit),
+                kind: ParticipantKind::Unit,
+                ..seat.clone()
+            };
+            split.extend(units.map(unit));
+        }
+        let numbered = split.into_iter().enumerate();
+        Ok(numbered.map(|(place, seat)| Participant { id: SeatId(place as u32), ..seat }).collect())
+    }
+
+    /// The seats of load clients, after all others, in a round that has any other; each with the place
+    /// of the seat whose Down it gets: its holder's, or the first.
+    pub fn load_seats(
+        &self,
+        phase: &str,
+        seats: &[Participant],
+        period: &Stage,
+    ) -> Vec<(Participant, usize)> {
+        let mut load: Vec<(Participant, usize)> = Vec::new();
+        for client in self.rules.load_clients().take_while(|_| !seats.is_empty()) {
+            let holder = self.rules.holder(client);
+            let like = seats.iter().position(|seat| seat.client == holder).unwrap_or(0);
+            let view = period.view_of(holder);
+            let samples = || self.holdings.samples(&view, holder);
+            let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
+                None => vec![None],
+                Some(units) => units.map(Some).collect(),
+            };
+            for unit in units {
+                let id = SeatId((seats.len() + load.len()) as u32);
+                let (role, view) = (seats[like].role, Arc::clone(&view));
+                load.push((
+                    Participant { id, client, role, unit, kind: ParticipantKind::Load, view },
+                    like,
+                ));
+            }
+        }
+        load
+    }
+}

@@ -1,0 +1,191 @@
+//! What a rank was sent and still has: rank 0's account of it.
+//!
+//! A Down, an asset or a model is sent to a rank with the first errand that names it and by number afterwards. What was
+//! not named for longest is forgotten when a rank holds too much; the next errand says so, and both forget it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::packet;
+use crate::wire::{Body, WireError};
+
+/// A body in a parcel that later ones may name again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CachedRef {
+    /// Its number on the shelf of the rank.
+    pub id: u64,
+    /// Its frame in this parcel; nothing where the rank has it.
+    pub frame: Option<usize>,
+}
+
+/// What tells things apart that are sent once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// The address of something that is kept alive here, so that it is not used again.
+    Address(usize),
+    /// A digest of the content.
+    Content(u64),
+}
+
+/// The account of one rank.
+#[derive(Default)]
+pub(crate) struct CacheIndex {
+    things: BTreeMap<Key, CachedItem>,
+    /// Of all of them.
+    bytes: u64,
+    /// So many were named so far; also the next number.
+    named: u64,
+    /// What the rank is to forget with the next parcel.
+    forgotten: Vec<u64>,
+}
+
+struct CachedItem {
+    id: u64,
+    bytes: u64,
+    /// When it was named last.
+    used: u64,
+    _alive: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// A rank keeps so much of what it was sent: a few hundred Downs of prompts, or a handful of whole networks.
+const ROOM: u64 = 1 << 30;
+
+impl CacheIndex {
+    /// Forgets what was named longest ago until the rest fits.
+    fn make_room(&mut self, room: u64) {
+        while self.bytes > room {
+            let oldest = self.things.iter().min_by_key(|(_, thing)| thing.used);
+            let Some(key) = oldest.map(|(key, _)| *key) else { break };
+            let id = self.drop_thing(key);
+            self.forgotten.extend(id);
+        }
+    }
+
+    fn drop_thing(&mut self, key: Key) -> Option<u64> {
+        let thing = self.things.remove(&key)?;
+        self.bytes -= thing.bytes;
+        Some(thing.id)
+    }
+}
+
+/// A parcel for a rank, while it is made.
+pub(crate) struct Packing<'a> {
+    sent: &'a mut CacheIndex,
+    bodies: Vec<Body>,
+    fresh: Vec<Key>,
+}
+
+impl<'a> Packing<'a> {
+    /// Begins a parcel.
+    pub fn new(sent: &'a mut CacheIndex) -> Packing<'a> {
+        sent.make_room(ROOM);
+        Packing { sent, bodies: Vec::new(), fresh: Vec::new() }
+    }
+
+    /// A frame that nobody will name again.
+    pub fn frame(&mut self, body: Body) -> usize {
+        self.bodies.push(body);
+        self.bodies.len() - 1
+    }
+
+    /// Something that is `alive` here, known by its address.
+    pub fn shared<T: Any + Send + Sync>(
+        &mut self,
+        alive: &Arc<T>,
+        body: impl FnOnce() -> Body,
+    ) -> CachedRef {
+        let key = Key::Address(Arc::as_ptr(alive).addr());
+        self.name(key, Some(Arc::clone(alive) as _), body)
+    }
+
+    /// Something known by a digest of its content.
+    pub fn content(&mut self, digest: u64, body: impl FnOnce() -> Body) -> CachedRef {
+        self.name(Key::Content(digest), None, body)
+    }
+
+    fn name(
+        &mut self,
+        key: Key,
+        alive: Option<Arc<dyn Any + Send + Sync>>,
+        body: impl FnOnce() -> Body,
+    ) -> CachedRef {
+        self.sent.named += 1;
+        let used = self.sent.named;
+        if let Some(thing) = self.sent.things.get_mut(&key) {
+            thing.used = used;
+            return CachedRef { id: thing.id, frame: None };
+        }
+        let body = body();
+        let bytes = body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum();
+        self.sent.things.insert(key, CachedItem { id: used, bytes, used, _alive: alive });
+        self.sent.bytes += bytes;
+        self.fresh.push(key);
+        CachedRef { id: used, frame: Some(self.frame(body)) }
+    }
+
+    /// The bytes of the parcel, with an index made of its frames' numbers and what the rank is to forget first.
+    ///
+    /// # Errors
+    /// A body that is too large for a frame; then the rank has been sent nothing.
+    pub fn seal<T: Serialize>(
+        self,
+        index: impl FnOnce(Vec<u64>) -> T,
+    ) -> Result<Vec<u8>, WireError> {
+        let index = index(self.sent.forgotten.clone());
+        let sealed = packet::seal(&index, &self.bodies);
+        match &sealed {
+            Ok(_) => self.sent.forgotten.clear(),
+            Err(_) => self.fresh.iter().for_each(|key| _ = self.sent.drop_thing(*key)),
+        }
+        sealed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Kind, NamedTensor, Section};
+
+    fn body(values: usize) -> Body {
+        let tensor = NamedTensor::f32("w", [values], vec![1.0; values]).expect("fits");
+        Body::new(Vec::new(), vec![Section::new(Kind::Weights, vec![tensor])])
+    }
+
+    #[test]
+    fn what_was_sent_is_named_and_what_was_not_is_framed() {
+        let mut sent = CacheIndex::default();
+        let (one, other) = (Arc::new(1), Arc::new(1));
+        let mut packing = Packing::new(&mut sent);
+        let first = packing.shared(&one, || body(2));
+        let second = packing.shared(&other, || body(3));
+        assert_eq!((first.frame, second.frame), (Some(0), Some(1)));
+        assert_ne!(first.id, second.id, "equal values at two addresses are two things");
+        assert_eq!(packing.shared(&one, || panic!("is there")).id, first.id);
+        assert_eq!(packing.bodies.len(), 2);
+        packing.seal(|_| ()).expect("is small");
+        let mut packing = Packing::new(&mut sent);
+        let again = packing.shared(&other, || panic!("is there"));
+        assert_eq!(again, CachedRef { id: second.id, frame: None });
+    }
+
+    #[test]
+    fn the_longest_unused_is_forgotten_first() {
+        let mut sent = CacheIndex::default();
+        let mut packing = Packing::new(&mut sent);
+        let ids = [1, 2, 3].map(|digest| packing.content(digest, || body(10)).id);
+        packing.content(1, || panic!("is there"));
+        assert_eq!(sent.bytes, 120);
+        sent.make_room(120);
+        assert_eq!(sent.forgotten, Vec::<u64>::new());
+        sent.make_room(80);
+        assert_eq!(sent.forgotten, [ids[1]]);
+        sent.make_room(0);
+        assert_eq!(sent.forgotten, [ids[1], ids[2], ids[0]]);
+        let mut told = Vec::new();
+        Packing::new(&mut sent).seal(|forget| told = forget).expect("is small");
+        assert_eq!((told.len(), sent.forgotten.len()), (3, 0), "said once");
+    }
+}

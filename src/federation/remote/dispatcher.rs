@@ -1,0 +1,271 @@
+//! Takes jobs from the queues of the devices to ranks, and brings back what they answer.
+//!
+//! A rank has as many places as workers, and one more while so many jobs wait that the local workers could not take
+//! them: it is sent while the rank computes. Who gets a job changes no result; a client goes to the rank that had it
+//! last if there is a place, because that one has its features. Answers are opened by workers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, never};
+
+use super::cache_index::{CacheIndex, Packing};
+use super::packet;
+use super::rank_channel::{Rank, RankChannel, TransportEvent};
+use super::remote_job::{JobResponse, RequestHeader, ResponseHeader};
+use crate::federation::sink::JobKind;
+use crate::federation::worker_pool::{Job, Work};
+use crate::quantity::ClientId;
+
+/// The other ranks of a run.
+pub struct RemoteRanks {
+    pub line: RankChannel,
+    pub mates: Vec<RemoteRank>,
+    /// Is told of every rank that is lost.
+    pub on_loss: Box<dyn Fn(&Loss) + Send>,
+}
+
+/// A rank that computes.
+#[derive(Clone, Debug)]
+pub struct RemoteRank {
+    pub rank: Rank,
+    /// So many jobs at the same time.
+    pub workers: usize,
+    /// Counts the jobs that it has done.
+    pub done: Arc<AtomicU64>,
+}
+
+/// A rank that computes no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub rank: Rank,
+    /// So many jobs others had to do.
+    pub jobs: usize,
+    pub why: String,
+}
+
+/// The queues of the devices, as the porter uses them.
+pub(crate) struct Queues {
+    /// Where answers go, and jobs that must stay here.
+    pub urgent: Sender<Job>,
+    /// Blocks of tests that may travel.
+    pub testing: (Sender<Job>, Receiver<Job>),
+    /// Packs to be trained.
+    pub training: (Sender<Job>, Receiver<Job>),
+    /// Workers of this process.
+    pub workers: usize,
+}
+
+/// The thread that takes jobs to ranks. Dropping it hangs up the line, which lets the ranks go.
+pub(crate) struct Dispatcher {
+    leave: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Dispatcher {
+    /// Starts to carry.
+    pub fn start(fleet: RemoteRanks, queues: Queues) -> std::io::Result<Dispatcher> {
+        let (leave, leaving) = crossbeam_channel::bounded(0);
+        let RemoteRanks { line, mates, on_loss } = fleet;
+        let post = |RemoteRank { rank, workers, done }| {
+            (rank, RankState { workers: workers.max(1), out: 0, done, sent: CacheIndex::default() })
+        };
+        let round = DispatchLoop {
+            posts: mates.into_iter().map(post).collect(),
+            line,
+            on_loss,
+            queues,
+            out: BTreeMap::new(),
+            tickets: 0,
+            bytes: 0,
+            last: BTreeMap::new(),
+        };
+        let thread = std::thread::Builder::new().name("porter".into());
+        let thread = thread.spawn(move || round.walk(&leaving))?;
+        Ok(Dispatcher { leave: Some(leave), thread: Some(thread) })
+    }
+
+    /// The same without waiting for it.
+    pub fn abandon(mut self) {
+        self.thread = None;
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        self.leave = None;
+        if let Some(thread) = self.thread.take() {
+            // It catches nothing and panics at nothing; a run does not fail for it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// So many bytes of errands may be out at a time, or one errand.
+const IN_FLIGHT: usize = 1 << 30;
+
+struct RankState {
+    workers: usize,
+    /// Jobs that it has.
+    out: usize,
+    done: Arc<AtomicU64>,
+    sent: CacheIndex,
+}
+
+/// A job that a rank has.
+struct InFlightJob {
+    rank: Rank,
+    job: Job,
+    bytes: usize,
+}
+
+struct DispatchLoop {
+    posts: BTreeMap<Rank, RankState>,
+    line: RankChannel,
+    on_loss: Box<dyn Fn(&Loss) + Send>,
+    queues: Queues,
+    out: BTreeMap<u64, InFlightJob>,
+    tickets: u64,
+    /// Of errands that are out.
+    bytes: usize,
+    /// Who had a client last.
+    last: BTreeMap<ClientId, Rank>,
+}
+
+impl DispatchLoop {
+    fn walk(mut self, leaving: &Receiver<()>) {
+        let none = never();
+        while !self.posts.is_empty() {
+            let place = self.has_place();
+            let testing = if place { &self.queues.testing.1 } else { &none };
+            let training = if place { &self.queues.training.1 } else { &none };
+            crossbeam_channel::select_biased! {
+                // Disconnected is what is waited for.
+                recv(leaving) -> _ => return,
+                recv(self.line.incoming()) -> arrival => match arrival {
+                    Ok(TransportEvent::Parcel { from, bytes }) => self.landed(from, bytes),
+                    Ok(TransportEvent::Lost { rank, why }) => self.lose(rank, why),
+                    Err(_) => self.lose_all("the line is gone"),
+                },
+                recv(testing) -> job => job.into_iter().for_each(|job| self.take(job)),
+                recv(training) -> job => job.into_iter().for_each(|job| self.take(job)),
+            }
+        }
+        let _ = leaving.recv();
+    }
+
+    /// Whether any rank can take a job now.
+    fn has_place(&self) -> bool {
+        (self.bytes < IN_FLIGHT || self.out.is_empty())
+            && self.posts.values().any(|post| self.room(post) > 0)
+    }
+
+    /// Free places of a rank.
+    fn room(&self, post: &RankState) -> usize {
+        let ahead = usize::from(self.queues.training.1.len() > self.queues.workers);
+        (post.workers + ahead).saturating_sub(post.out)
+    }
+
+    fn rank_for(&self, client: Option<ClientId>) -> Option<Rank> {
+        let free = || self.posts.iter().filter(|(_, post)| self.room(post) > 0);
+        let known = client.and_then(|client| self.last.get(&client).copied());
+        let known = known.filter(|known| free().any(|(rank, _)| rank == known));
+        let most =
+            || free().max_by_key(|(rank, post)| (self.room(post), std::cmp::Reverse(**rank)));
+        known.or_else(|| most().map(|(rank, _)| *rank))
+    }
+
+    /// Gives a job to a rank, or to the workers here where it cannot travel.
+    fn take(&mut self, job: Job) {
+        let rank = match &job.work {
+            Work::Remote(errand) => self.rank_for(errand.client()),
+            Work::Local(_) => None,
+        };
+        let sent = rank.and_then(|rank| Some((rank, self.errand(rank, &job)?)));
+        let Some((rank, bytes)) = sent else {
+            let _ = self.queues.urgent.send(job);
+            return;
+        };
+        if let (Work::Remote(errand), Some(post)) = (&job.work, self.posts.get_mut(&rank)) {
+            post.out += 1;
+            self.last.extend(errand.client().map(|client| (client, rank)));
+        }
+        self.bytes += bytes;
+        self.out.insert(self.tickets, InFlightJob { rank, job, bytes });
+    }
+
+    /// Sends the errand of a job; the bytes it has, if it can travel.
+    fn errand(&mut self, rank: Rank, job: &Job) -> Option<usize> {
+        let Work::Remote(errand) = &job.work else { return None };
+        let mut packing = Packing::new(&mut self.posts.get_mut(&rank)?.sent);
+        let order = errand.order(&mut packing)?;
+        let ticket = self.tickets + 1;
+        let bytes = packing.seal(|forget| RequestHeader { ticket, forget, order }).ok()?;
+        self.tickets = ticket;
+        let length = bytes.len();
+        self.line.send(rank, bytes);
+        Some(length)
+    }
+
+    /// An answer: a worker opens it and does what follows from it.
+    fn landed(&mut self, from: Rank, bytes: Vec<u8>) {
+        let (ResponseHeader { ticket, answer }, frames) = match packet::open(bytes) {
+            Ok(read) => read,
+            Err(why) => return self.lose(from, format!("it sent a parcel that is none: {why}")),
+        };
+        let Some(out) = self.out.remove(&ticket) else { return };
+        self.bytes -= out.bytes;
+        if let Some(post) = self.posts.get_mut(&from) {
+            post.out -= 1;
+        }
+        if let JobResponse::Refused(why) = answer {
+            let _ = self.queues.urgent.send(out.job);
+            return self.lose(from, why);
+        }
+        if let Some(post) = self.posts.get(&from) {
+            post.done.fetch_add(1, Ordering::Relaxed);
+        }
+        let Job { asked, work, .. } = out.job;
+        let Work::Remote(errand) = work else { return };
+        let work = Work::Local(Box::new(move |lab| {
+            let landed = match frames.read() {
+                Ok(bodies) => errand.complete(answer, bodies),
+                Err(_) => Err(errand),
+            };
+            // What is no answer to it is done here.
+            if let Err(errand) = landed {
+                errand.run(lab);
+            }
+        }));
+        let _ = self.queues.urgent.send(Job { kind: JobKind::Codec, asked, work });
+    }
+
+    /// A rank is gone: its jobs go back into their queues.
+    fn lose(&mut self, rank: Rank, why: String) {
+        if self.posts.remove(&rank).is_none() {
+            return;
+        }
+        self.last.retain(|_, had| *had != rank);
+        let (gone, out) =
+            std::mem::take(&mut self.out).into_iter().partition(|(_, o)| o.rank == rank);
+        self.out = out;
+        let gone: BTreeMap<u64, InFlightJob> = gone;
+        let jobs = gone.len();
+        for InFlightJob { job, bytes, .. } in gone.into_values() {
+            self.bytes -= bytes;
+            let queue = match job.kind {
+                JobKind::Train => &self.queues.training.0,
+                _ => &self.queues.testing.0,
+            };
+            let _ = queue.send(job);
+        }
+        (self.on_loss)(&Loss { rank, jobs, why });
+    }
+
+    fn lose_all(&mut self, why: &str) {
+        let ranks: Vec<Rank> = self.posts.keys().copied().collect();
+        ranks.into_iter().for_each(|rank| self.lose(rank, why.to_owned()));
+    }
+}

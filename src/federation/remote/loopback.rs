@@ -1,0 +1,150 @@
+//! Ranks that are threads of this process: the whole path of a parcel without a network.
+//!
+//! A router stands where MPI would. It can lose a rank after so many parcels, or hold answers back and let later ones
+//! overtake; no digest may move.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crossbeam_channel::{Select, Sender};
+use rand::RngCore;
+
+use super::rank_channel::{Rank, RankChannel, RankTransport, TransportEvent};
+use crate::numerics::distributions::below;
+use crate::numerics::streams::{Domain, StreamKey};
+
+/// What goes wrong on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InjectedFault {
+    Nothing,
+    /// This rank is lost when it has sent so many parcels; the last one is lost with it.
+    Loses {
+        rank: Rank,
+        after: u32,
+    },
+    /// Answers overtake each other, by a draw from this seed.
+    Shuffles(u64),
+}
+
+/// A line to so many ranks beside this one, each of which does `work` with its own line on a thread of its own. All end
+/// when the line is dropped.
+///
+/// # Errors
+/// Threads that cannot be started.
+pub fn loopback<W>(ranks: u32, mischief: InjectedFault, work: W) -> std::io::Result<RankChannel>
+where
+    W: Fn(Rank, RankChannel) + Clone + Send + 'static,
+{
+    let (line, carrier) = RankChannel::new();
+    let mut others = BTreeMap::new();
+    for rank in (1..=ranks).map(Rank) {
+        let (line, carrier) = RankChannel::new();
+        let work = work.clone();
+        let name = format!("rank-{}", rank.0);
+        std::thread::Builder::new().name(name).spawn(move || work(rank, line))?;
+        others.insert(rank, Other { carrier, sent: 0 });
+    }
+    let router = Router { carrier, others, mischief, held: Vec::new() };
+    std::thread::Builder::new().name("router".into()).spawn(move || router.route())?;
+    Ok(line)
+}
+
+/// A rank, as the router sees it.
+struct Other {
+    carrier: RankTransport,
+    /// Parcels from it.
+    sent: u32,
+}
+
+struct Router {
+    /// Of rank 0.
+    carrier: RankTransport,
+    others: BTreeMap<Rank, Other>,
+    mischief: InjectedFault,
+    /// Answers that were held back.
+    held: Vec<TransportEvent>,
+}
+
+/// So long an answer is held back at most.
+const HOLD: Duration = Duration::from_millis(5);
+
+impl Router {
+    fn route(mut self) {
+        let mut rng = match self.mischief {
+            InjectedFault::Shuffles(seed) => Some(StreamKey::new(seed, Domain::Fault).rng()),
+            _ => None,
+        };
+        loop {
+            let end = |(rank, other): (&Rank, &Other)| (*rank, other.carrier.outgoing.clone());
+            let ends: Vec<_> = self.others.iter().map(end).collect();
+            let own = self.carrier.outgoing.clone();
+            let mut select = Select::new();
+            let zero = select.recv(&own);
+            ends.iter().for_each(|(_, outgoing)| _ = select.recv(outgoing));
+            let ready = match self.held.is_empty() {
+                true => Ok(select.ready()),
+                false => select.ready_timeout(HOLD),
+            };
+            match ready {
+                Err(_) => self.release(0),
+                Ok(ready) if ready == zero => match own.try_recv() {
+                    Ok((to, bytes)) => self.deliver(to, bytes),
+                    Err(error) if error.is_empty() => {}
+                    // Rank 0 is gone: so are the lines of the others.
+                    Err(_) => return,
+                },
+                Ok(ready) => {
+                    let (from, outgoing) = &ends[ready - 1];
+                    match outgoing.try_recv() {
+                        Ok((_, bytes)) => self.bring(*from, bytes),
+                        Err(error) if error.is_empty() => {}
+                        Err(_) => self.lose(*from, "its thread has ended"),
+                    }
+                    if let Some(rng) = &mut rng
+                        && !self.held.is_empty()
+                        && (self.held.len() > 2 || rng.next_u32().is_multiple_of(2))
+                    {
+                        let pick = below(rng, self.held.len() as u64) as usize;
+                        self.release(pick);
+                    }
+                }
+            }
+        }
+    }
+
+    fn deliver(&self, to: Rank, bytes: Vec<u8>) {
+        if let Some(other) = self.others.get(&to) {
+            put(&other.carrier.incoming, TransportEvent::Parcel { from: Rank::ZERO, bytes });
+        }
+    }
+
+    fn bring(&mut self, from: Rank, bytes: Vec<u8>) {
+        let Some(other) = self.others.get_mut(&from) else { return };
+        other.sent += 1;
+        match self.mischief {
+            InjectedFault::Loses { rank, after } if rank == from && other.sent >= after => {
+                self.lose(from, "it was killed");
+            }
+            InjectedFault::Shuffles(_) => self.held.push(TransportEvent::Parcel { from, bytes }),
+            _ => put(&self.carrier.incoming, TransportEvent::Parcel { from, bytes }),
+        }
+    }
+
+    fn release(&mut self, place: usize) {
+        put(&self.carrier.incoming, self.held.remove(place));
+    }
+
+    /// Both sides are told, and neither hears of the other again.
+    fn lose(&mut self, rank: Rank, why: &str) {
+        let Some(other) = self.others.remove(&rank) else { return };
+        let lost = |rank| TransportEvent::Lost { rank, why: why.to_owned() };
+        put(&other.carrier.incoming, lost(Rank::ZERO));
+        self.held.drain(..).for_each(|held| put(&self.carrier.incoming, held));
+        put(&self.carrier.incoming, lost(rank));
+    }
+}
+
+/// Whoever has left hears nothing.
+fn put(to: &Sender<TransportEvent>, arrival: TransportEvent) {
+    let _ = to.send(arrival);
+}

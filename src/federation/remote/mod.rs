@@ -1,0 +1,38 @@
+//! Ranks: other processes, on other machines perhaps, that compute for the one with the conductor.
+//!
+//! ```text
+//!  rank 0                                                       rank 1, 2, ...
+//!  conductor ─▶ queues of the devices ─▶ workers                serve: shelf, members ─▶ workers
+//!                       └─▶ porter ─▶ line ═══ parcels ═══ line ─▶ ┘        │
+//!               workers ◀─ answers ──┘  ◀══════════════════════════ answers ┘
+//! ```
+//! Two kinds of jobs can travel: the training of a pack and the test of a block. Both are pure, so neither who does them
+//! nor in what order answers come back changes anything but waiting. Faults, links, privacy, codecs and accounts are
+//! applied at rank 0 to what comes back, so nothing of this is in any journal, ledger or digest.
+//!
+//! * A **line** carries parcels; whether through MPI or between threads of this process ([`loopback()`]) nobody else knows.
+//! * A **parcel** is an index and frames in the format of [`wire`](crate::wire). An errand names clients, tasks and
+//!   samples by number; every rank made the same data, shards and method from the same scenario. What several errands
+//!   share (a Down, an asset, a model) goes to a rank once.
+//! * The **porter** takes jobs from the queues when some rank has a free place, and puts them back when that rank is lost.
+//! * [`serve()`] is what the other ranks do until rank 0 lets them go.
+
+mod cache_index;
+mod dispatcher;
+mod loopback;
+mod packet;
+mod rank_cache;
+mod rank_channel;
+mod remote_evaluation;
+mod remote_job;
+mod remote_training;
+mod serve;
+
+pub(super) use dispatcher::{Dispatcher, Queues};
+pub use dispatcher::{Loss, RemoteRank, RemoteRanks};
+pub use loopback::{InjectedFault, loopback};
+pub use rank_channel::{Rank, RankChannel, RankTransport, TransportEvent};
+pub(super) use remote_evaluation::{RemoteEvaluation, Test};
+pub(super) use remote_job::RemoteJob;
+pub(super) use remote_training::RemoteTraining;
+pub use serve::serve;

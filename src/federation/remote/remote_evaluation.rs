@@ -1,0 +1,101 @@
+//! The test of a block of samples as an errand.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::cache_index::{CachedRef, Packing};
+use super::remote_job::{JobRequest, JobResponse, RemoteJob};
+use crate::federation::evaluation::{self, Block};
+use crate::federation::gather::Gather;
+use crate::federation::simulation_context::SimulationContext;
+use crate::learning::{Confusion, Tally};
+use crate::policy::{Predictor, RunContext};
+use crate::wire::Body;
+
+/// A block that waits to be tested.
+pub(crate) struct RemoteEvaluation {
+    /// What all blocks of the test have in common.
+    pub test: Arc<Test>,
+    /// The number of this one.
+    pub number: usize,
+}
+
+/// A test of the global model.
+pub(crate) struct Test {
+    pub world: Arc<SimulationContext>,
+    pub predictor: Arc<dyn Predictor>,
+    pub blocks: Vec<Block>,
+    /// Head rows that are tested.
+    pub seen: usize,
+    /// The state of the server whose model it is, from which a rank makes the same.
+    pub server: Body,
+    pub digest: u64,
+    pub tallies: Arc<Gather<Tally>>,
+}
+
+/// What a rank is asked.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TestOrder {
+    /// The server's state.
+    pub server: CachedRef,
+    pub seen: usize,
+    /// The number of the block.
+    pub block: usize,
+}
+
+/// A tally as it travels.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Counted {
+    correct: Vec<u64>,
+    total: Vec<u64>,
+    predicted: Vec<u64>,
+    not_a_number: u64,
+    within: Vec<(u32, u64)>,
+    confused: Option<Vec<((u32, u32), u64)>>,
+}
+
+impl From<Tally> for Counted {
+    fn from(tally: Tally) -> Counted {
+        let Tally { correct, total, predicted, not_a_number, within, confused } = tally;
+        let within = within.into_iter().collect();
+        let confused = confused.map(|counts| counts.into_iter().collect());
+        Counted { correct, total, predicted, not_a_number, within, confused }
+    }
+}
+
+impl From<Counted> for Tally {
+    fn from(counted: Counted) -> Tally {
+        let Counted { correct, total, predicted, not_a_number, within, confused } = counted;
+        let within = within.into_iter().collect();
+        let confused = confused.map(|counts| counts.into_iter().collect::<Confusion>());
+        Tally { correct, total, predicted, not_a_number, within, confused }
+    }
+}
+
+impl RemoteJob for RemoteEvaluation {
+    fn run(self: Box<Self>, lab: &RunContext) {
+        let RemoteEvaluation { test, number } = *self;
+        let Test { world, predictor, blocks, seen, tallies, .. } = &*test;
+        tallies.put(number, || evaluation::score(world, lab, &**predictor, &blocks[number], *seen));
+    }
+
+    fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest> {
+        let Test { world, digest, server, seen, .. } = &*self.test;
+        if world.next.is_some() {
+            return None;
+        }
+        let server = packing.content(*digest, || server.clone());
+        Some(JobRequest::Test(TestOrder { server, seen: *seen, block: self.number }))
+    }
+
+    fn complete(
+        self: Box<Self>,
+        answer: JobResponse,
+        _: Vec<Body>,
+    ) -> Result<(), Box<dyn RemoteJob>> {
+        let JobResponse::Tested(counted) = answer else { return Err(self) };
+        self.test.tallies.put(self.number, || Ok(counted.into()));
+        Ok(())
+    }
+}

@@ -1,0 +1,338 @@
+//! The training of a pack as an errand.
+//!
+//! What a rank can derive does not travel: shards, keys, learning rates, the samples of missed tasks.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::cache_index::{CachedRef, Packing};
+use super::rank_cache::RankCache;
+use super::remote_job::{JobRequest, JobResponse, RemoteJob};
+use crate::data::TaskView;
+use crate::federation::client::{
+    Learning, TrainingJob, learn_together, members, saved_states, seal_all, train_together,
+};
+use crate::federation::metric_value::MetricValue;
+use crate::federation::simulation_context::SimulationContext;
+use crate::policy::{
+    Asset, Failure, Member, Message, MissedTask, Participant, ParticipantKind, Role, RunContext,
+};
+use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::wire::{Body, Kind};
+
+/// A pack that waits to be trained.
+pub(crate) struct RemoteTraining {
+    world: Arc<SimulationContext>,
+    jobs: Vec<TrainingJob>,
+}
+
+/// What a rank is asked: the seats of a pack, and where in the run they sit.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TrainOrder {
+    round: Round,
+    phase: usize,
+    phase_name: String,
+    round_in_phase: u32,
+    rounds_in_phase: u32,
+    run_seed: u64,
+    members: Vec<RemoteParticipant>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RemoteParticipant {
+    seat: SeatId,
+    client: ClientId,
+    role: u8,
+    unit: Option<u32>,
+    kind: ParticipantKind,
+    task: TaskId,
+    /// Where it is not the one that the curriculum gives this client.
+    view: Option<View>,
+    missed: Vec<TaskId>,
+    down: RemoteDownload,
+    /// The frame of its state, where clients keep one.
+    state: Option<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct View {
+    rows: Range<usize>,
+    classes: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RemoteDownload {
+    body: CachedRef,
+    assets: Vec<AssetOf<CachedRef>>,
+    /// What the method needs beside it.
+    background: Option<CachedRef>,
+}
+
+/// An asset, and where its body is.
+#[derive(Serialize, Deserialize)]
+struct AssetOf<B> {
+    name: String,
+    version: u32,
+    kind: Kind,
+    body: B,
+}
+
+impl<B> AssetOf<B> {
+    fn new(asset: &Asset, body: B) -> AssetOf<B> {
+        let Asset { version, kind, .. } = *asset;
+        AssetOf { name: asset.name.to_string(), version, kind, body }
+    }
+}
+
+/// What a rank answers for one member.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RemoteTrainingResult {
+    learnt: Result<RemoteUpload, Failure>,
+    /// The frame of its state after a success.
+    state: Option<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RemoteUpload {
+    body: usize,
+    assets: Vec<AssetOf<usize>>,
+    metrics: BTreeMap<String, MetricValue>,
+}
+
+impl RemoteTraining {
+    pub fn new(world: Arc<SimulationContext>, jobs: Vec<TrainingJob>) -> RemoteTraining {
+        RemoteTraining { world, jobs }
+    }
+}
+
+impl RemoteJob for RemoteTraining {
+    fn run(self: Box<Self>, lab: &RunContext) {
+        train_together(&self.world, lab, self.jobs);
+    }
+
+    fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest> {
+        // Ranks know the last world of a run only, not those that held before a fork.
+        if self.world.next.is_some() {
+            return None;
+        }
+        let context = &self.jobs.first()?.broadcast.context;
+        Some(JobRequest::Train(TrainOrder {
+            round: context.round,
+            phase: context.phase,
+            phase_name: context.phase_name.to_owned(),
+            round_in_phase: context.round_in_phase,
+            rounds_in_phase: context.rounds_in_phase,
+            run_seed: context.run_seed,
+            members: self.jobs.iter().map(|job| seated(&self.world, job, packing)).collect(),
+        }))
+    }
+
+    fn complete(
+        self: Box<Self>,
+        answer: JobResponse,
+        bodies: Vec<Body>,
+    ) -> Result<(), Box<dyn RemoteJob>> {
+        let JobResponse::Trained(trained) = answer else { return Err(self) };
+        let read = trained.into_iter().map(|trained| trained.read(&bodies));
+        let Some(read) = read.collect::<Option<Vec<_>>>() else { return Err(self) };
+        if read.len() != self.jobs.len() {
+            return Err(self);
+        }
+        let (places, mut members) = members(&self.world, self.jobs);
+        let saved = saved_states(&self.world, &members);
+        let (learnt, states): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+        for (member, state) in members.iter_mut().zip(states) {
+            member.state = state.unwrap_or_default();
+        }
+        seal_all(&self.world, places, members, learnt, &saved);
+        Ok(())
+    }
+
+    fn client(&self) -> Option<ClientId> {
+        self.jobs.first().map(|job| job.broadcast.seat.client)
+    }
+}
+
+fn seated(
+    world: &SimulationContext,
+    job: &TrainingJob,
+    packing: &mut Packing<'_>,
+) -> RemoteParticipant {
+    let Participant { id, client, role: Role(role), unit, kind, ref view } = job.broadcast.seat;
+    let down = &job.broadcast.down.message;
+    let known = world.curriculum.view_of(view.task, client);
+    let asset = |asset: &Arc<Asset>| {
+        let body = packing.content(asset.digest(), || (*asset.body).clone());
+        AssetOf::new(asset, body)
+    };
+    let assets = down.assets.iter().map(asset).collect();
+    let body = packing.shared(down, || down.body());
+    let background = world.method.remote_state(down);
+    let background = background.map(|known| packing.shared(&known, || (*known).clone()));
+    RemoteParticipant {
+        seat: id,
+        client,
+        role,
+        unit,
+        kind,
+        task: view.task,
+        view: (view != known)
+            .then(|| View { rows: view.rows.clone(), classes: view.classes.clone() }),
+        missed: job.missed.iter().map(|missed| missed.task).collect(),
+        down: RemoteDownload { body, assets, background },
+        state: (!world.stateless).then(|| packing.frame(job.state.clone())),
+    }
+}
+
+impl RemoteTrainingResult {
+    /// A member after it learnt, with the frames of what it sends and keeps.
+    fn new(
+        learnt: Result<Learning, Failure>,
+        state: Option<&Body>,
+        out: &mut Vec<Body>,
+    ) -> RemoteTrainingResult {
+        let mut frame = |body: Body| {
+            out.push(body);
+            out.len() - 1
+        };
+        let state = state.filter(|_| learnt.is_ok()).map(|state| frame(state.clone()));
+        let learnt = learnt.map(|Learning { up, metrics }| RemoteUpload {
+            body: frame(up.body()),
+            assets: up.assets.iter().map(|a| AssetOf::new(a, frame((*a.body).clone()))).collect(),
+            metrics,
+        });
+        RemoteTrainingResult { learnt, state }
+    }
+
+    /// The inverse; nothing where a frame is missing.
+    fn read(self, bodies: &[Body]) -> Option<(Result<Learning, Failure>, Option<Body>)> {
+        let state = match self.state {
+            Some(frame) => Some(bodies.get(frame)?.clone()),
+            None => None,
+        };
+        let RemoteUpload { body, assets, metrics } = match self.learnt {
+            Ok(up) => up,
+            Err(failure) => return Some((Err(failure), state)),
+        };
+        let asset = |AssetOf { name, version, kind, body }: AssetOf<usize>| {
+            Some(Arc::new(Asset::new(&name, version, kind, bodies.get(body)?.clone())))
+        };
+        let assets: Vec<_> = assets.into_iter().map(asset).collect::<Option<_>>()?;
+        let up = Message::from_body(bodies.get(body)?, &assets).ok()?;
+        Some((Ok(Learning { up, metrics }), state))
+    }
+}
+
+/// A pack as a rank has it, ready to learn.
+pub(super) struct Pack {
+    members: Vec<Member>,
+    /// What the method has to know beside the Downs.
+    background: Vec<(u64, Body)>,
+    round_in_phase: u32,
+    rounds_in_phase: u32,
+}
+
+impl TrainOrder {
+    /// The members, from what is in the parcel, on the shelf, and known to every rank.
+    ///
+    /// # Errors
+    /// In words, for what is not there.
+    pub(super) fn unpack(
+        self,
+        world: &SimulationContext,
+        shelf: &mut RankCache,
+        bodies: &[Body],
+    ) -> Result<Pack, String> {
+        let (mut members, mut background) = (Vec::new(), Vec::new());
+        for seated in &self.members {
+            let asset = |asset: &AssetOf<CachedRef>| {
+                let AssetOf { name, version, kind, body } = asset;
+                shelf.asset(*body, bodies, |body| Asset::new(name, *version, *kind, body))
+            };
+            let assets: Vec<_> =
+                seated.down.assets.iter().map(asset).collect::<Result<_, String>>()?;
+            if let Some(named) = seated.down.background {
+                background.push((named.id, shelf.body(named, bodies)?));
+            }
+            let down = shelf.message(seated.down.body, bodies, &assets)?;
+            members.push(self.member(world, seated, down, bodies)?);
+        }
+        let TrainOrder { round_in_phase, rounds_in_phase, .. } = self;
+        Ok(Pack { members, background, round_in_phase, rounds_in_phase })
+    }
+
+    fn member(
+        &self,
+        world: &SimulationContext,
+        seated: &RemoteParticipant,
+        down: Arc<Message>,
+        bodies: &[Body],
+    ) -> Result<Member, String> {
+        let tasks = world.curriculum.tasks.len();
+        if seated.task.index() >= tasks || seated.missed.iter().any(|t| t.index() >= tasks) {
+            return Err(format!("an errand of {} names a task that is not there", seated.client));
+        }
+        let task = seated.task;
+        let view = match &seated.view {
+            Some(View { rows, classes }) => {
+                Arc::new(TaskView { task, rows: rows.clone(), classes: classes.clone() })
+            }
+            None => Arc::clone(world.curriculum.view_of(task, seated.client)),
+        };
+        let seat = Participant {
+            id: seated.seat,
+            client: seated.client,
+            role: Role(seated.role),
+            unit: seated.unit,
+            kind: seated.kind,
+            view,
+        };
+        let state = match seated.state {
+            None => Body::default(),
+            Some(frame) => bodies.get(frame).cloned().ok_or("the frame of a state is missing")?,
+        };
+        let missed = seated.missed.iter().map(|task| MissedTask {
+            task: *task,
+            shard: world.shard(&world.curriculum.tasks[task.index()], seated.client),
+        });
+        Ok(Member {
+            phase: self.phase,
+            download: down,
+            state,
+            shard: world.seat_shard(&self.phase_name, &seat),
+            key: seat.key(self.run_seed, self.round),
+            missed: missed.collect(),
+            seat,
+        })
+    }
+}
+
+impl Pack {
+    /// What the method has to know beside the Downs, by its number on the shelf.
+    pub fn background(&self) -> &[(u64, Body)] {
+        &self.background
+    }
+
+    /// Learns; the answer and its frames.
+    pub fn client_update(
+        mut self,
+        world: &SimulationContext,
+        lab: &RunContext,
+    ) -> (JobResponse, Vec<Body>) {
+        let lab = lab.at_round(self.round_in_phase, self.rounds_in_phase);
+        let saved = saved_states(world, &self.members);
+        let learnt = learn_together(world, &lab, &mut self.members, &saved);
+        let mut bodies = Vec::new();
+        let remembers = !world.stateless;
+        let trained = learnt.into_iter().zip(&self.members).map(|(learnt, member)| {
+            RemoteTrainingResult::new(learnt, remembers.then_some(&member.state), &mut bodies)
+        });
+        (JobResponse::Trained(trained.collect()), bodies)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! What a rank does that has no conductor: the jobs it is sent, until it is let go.
+
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+
+use super::packet;
+use super::rank_cache::RankCache;
+use super::rank_channel::{Rank, RankChannel, TransportEvent};
+use super::remote_evaluation::TestOrder;
+use super::remote_job::{JobRequest, JobResponse, RequestHeader, ResponseHeader};
+use super::remote_training::Pack;
+use crate::federation::error::FederationError;
+use crate::federation::evaluation;
+use crate::federation::guard::guard;
+use crate::federation::setup::Setup;
+use crate::federation::simulation_context::SimulationContext;
+use crate::federation::sink::JobKind;
+use crate::federation::worker_pool::{Work, WorkerPool};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{PolicyError, Predictor, RunContext};
+use crate::wire::Body;
+
+/// Works for rank 0 until it hangs up.
+///
+/// `setup` must be made from the same scenario, data and weights as rank 0's; whoever calls this has compared them.
+///
+/// # Errors
+/// [`FederationError::Conductor`] when rank 0 is lost; workers that cannot be started.
+pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
+    let init = StreamKey::new(setup.rules.seed, Domain::Init);
+    let labs = setup.workers.labs(&setup.lab)?;
+    let mut devices = WorkerPool::start(labs, setup.shaker, Box::new(()), None)?;
+    let world = SimulationContext::first(&setup)?;
+    let hand =
+        Arc::new(RankWorker { world, init, acquired: Mutex::default(), model: Mutex::default() });
+    let mut shelf = RankCache::default();
+    let lost = loop {
+        let bytes = match line.incoming().recv() {
+            Ok(TransportEvent::Parcel { from: Rank::ZERO, bytes }) => bytes,
+            Ok(TransportEvent::Parcel { .. } | TransportEvent::Lost { rank: Rank(1..), .. }) => {
+                continue;
+            }
+            Ok(TransportEvent::Lost { why, .. }) => break Some(why),
+            Err(_) => break None,
+        };
+        let read = packet::open(bytes).and_then(|(asked, frames)| Ok((asked, frames.read()?)));
+        let (asked, bodies): (RequestHeader, _) = match read {
+            Ok(read) => read,
+            Err(why) => break Some(format!("it sent a parcel that is none: {why}")),
+        };
+        let reply = Reply { outgoing: line.outgoing(), ticket: asked.ticket };
+        shelf.forget(&asked.forget);
+        let task = match asked.order {
+            JobRequest::Train(order) => {
+                order.unpack(&hand.world, &mut shelf, &bodies).map(RankJob::Train)
+            }
+            JobRequest::Test(order) => {
+                shelf.body(order.server, &bodies).map(|server| RankJob::Test(order, server))
+            }
+        };
+        match task {
+            Ok(task) => {
+                let hand = Arc::clone(&hand);
+                devices.submit(task.kind(), reply.after(move |lab| hand.work(task, lab)));
+            }
+            Err(why) => reply.send(JobResponse::Refused(why), &[]),
+        }
+        devices.flush();
+    };
+    // What is still computed is wanted by nobody.
+    devices.abandon();
+    lost.map_or(Ok(()), |why| Err(FederationError::Conductor(why)))
+}
+
+/// What a worker is to do.
+enum RankJob {
+    Train(Pack),
+    /// With the server's state.
+    Test(TestOrder, Body),
+}
+
+impl RankJob {
+    fn kind(&self) -> JobKind {
+        match self {
+            RankJob::Train(_) => JobKind::Train,
+            RankJob::Test(..) => JobKind::Evaluate,
+        }
+    }
+}
+
+/// The way back of one answer.
+struct Reply {
+    outgoing: Sender<(Rank, Vec<u8>)>,
+    ticket: u64,
+}
+
+type Done = Result<(JobResponse, Vec<Body>), String>;
+
+impl Reply {
+    /// A job whose result is sent; one that fails is refused.
+    fn after(self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) -> Work {
+        Work::Local(Box::new(move |lab| match guard(|| job(lab)).and_then(|done| done) {
+            Ok((answer, bodies)) => self.send(answer, &bodies),
+            Err(why) => self.send(JobResponse::Refused(why), &[]),
+        }))
+    }
+
+    fn send(self, answer: JobResponse, bodies: &[Body]) {
+        let ticket = self.ticket;
+        let sealed = packet::seal(&ResponseHeader { ticket, answer }, bodies).or_else(|error| {
+            packet::seal(
+                &ResponseHeader { ticket, answer: JobResponse::Refused(error.to_string()) },
+                &[],
+            )
+        });
+        if let Ok(bytes) = sealed {
+            // Nobody listens any more where the line is gone.
+            let _ = self.outgoing.send((Rank::ZERO, bytes));
+        }
+    }
+}
+
+/// What the jobs of a rank share.
+struct RankWorker {
+    world: Arc<SimulationContext>,
+    /// Where the server's initial draws are.
+    init: StreamKey,
+    /// What the method has taken in.
+    acquired: Mutex<BTreeSet<u64>>,
+    /// The model that is tested.
+    model: Mutex<Option<(u64, Arc<dyn Predictor>)>>,
+}
+
+impl RankWorker {
+    fn work(&self, task: RankJob, lab: &RunContext) -> Done {
+        match task {
+            RankJob::Train(pack) => self.train(pack, lab),
+            RankJob::Test(order, server) => self.test(&order, &server, lab),
+        }
+    }
+
+    fn train(&self, pack: Pack, lab: &RunContext) -> Done {
+        for (id, background) in pack.background() {
+            // Whoever needs it as well waits until it is there.
+            let mut acquired = self.acquired.lock();
+            if !acquired.contains(id) {
+                let method = &self.world.method;
+                method.load_remote_state(background, lab, self.init).map_err(|e| e.to_string())?;
+                acquired.insert(*id);
+            }
+        }
+        Ok(pack.client_update(&self.world, lab))
+    }
+
+    fn test(&self, order: &TestOrder, server: &Body, lab: &RunContext) -> Done {
+        let predictor = self.predictor(order.server.id, server, lab).map_err(|e| e.to_string())?;
+        let blocks = evaluation::blocks(&self.world, order.seen);
+        let block = blocks.get(order.block).ok_or("there is no such block of test samples")?;
+        let tally = evaluation::score(&self.world, lab, &*predictor, block, order.seen);
+        let tally = tally.map_err(|error| error.to_string())?;
+        Ok((JobResponse::Tested(tally.into()), Vec::new()))
+    }
+
+    /// The model of a server's state, made once.
+    fn predictor(
+        &self,
+        id: u64,
+        saved: &Body,
+        lab: &RunContext,
+    ) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let mut model = self.model.lock();
+        if let Some((_, predictor)) = model.as_ref().filter(|(known, _)| *known == id) {
+            return Ok(Arc::clone(predictor));
+        }
+        let mut server = self.world.method.server(lab, self.init)?;
+        server.load(saved)?;
+        let predictor = server.predictor(lab)?;
+        *model = Some((id, Arc::clone(&predictor)));
+        Ok(predictor)
+    }
+}

@@ -1,0 +1,40 @@
+//! Clients the server has met: what chance gave each is recorded when it is first asked.
+
+use std::collections::BTreeSet;
+
+use crate::federation::event::Event;
+use crate::federation::simulation_context::SimulationContext;
+use crate::quantity::{ClientId, VirtualTime};
+
+#[derive(Default)]
+pub(super) struct KnownClients(BTreeSet<ClientId>);
+
+impl KnownClients {
+    /// What is drawn for those of `clients` that are new; nothing where all are alike.
+    pub fn meet(
+        &mut self,
+        world: &SimulationContext,
+        clients: impl Iterator<Item = ClientId>,
+    ) -> Vec<Event> {
+        let rules = &world.rules;
+        let alike = rules.compute.is_ideal() && rules.links.is_ideal();
+        if alike && rules.availability.everybody_stays() {
+            return Vec::new();
+        }
+        clients.filter(|client| self.0.insert(*client)).map(|client| drawn(world, client)).collect()
+    }
+}
+
+fn drawn(world: &SimulationContext, client: ClientId) -> Event {
+    let link = world.links.link(client);
+    let rate = |rate: f64| rate.is_finite().then(|| rate.round() as u64);
+    Event::ClientDrawn {
+        client,
+        slowness: (world.clock.slowness(client) * 1e6).round() as u64,
+        setup: world.clock.setup(client).0,
+        down: rate(link.down),
+        up: rate(link.up),
+        round_trip: VirtualTime::from_seconds(link.round_trip).0,
+        leaves: Some(world.availability.membership(client).1.0).filter(|at| *at < u64::MAX),
+    }
+}

@@ -1,0 +1,243 @@
+//! What everybody in a simulation knows and nobody changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::arrivals::{ArrivalRules, Arrivals, Moment};
+use super::availability::{Availability, AvailabilityPattern, Cohort};
+use super::client_data::ClientData;
+use super::clock::Clock;
+use super::closing::LatePolicy;
+use super::error::FederationError;
+use super::exchange::Exchange;
+use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
+use super::frames::Coding;
+use super::links::Links;
+use super::participation;
+use super::rules::{Population, Rules};
+use super::specs::{SpecCache, SpecKey};
+use crate::data::{Shard, TaskSequence, TaskView};
+use crate::learning::TrainingPlan;
+use crate::policy::{
+    Capability, ClassCounts, CohortRule, Method, MissedTask, ModelFacts, Participant, RoundContext,
+    RoundWork, Stage, check_capability,
+};
+use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
+
+/// What is known of a run whether it is computed or only sized.
+#[derive(Clone)]
+pub struct RunSpec {
+    /// Who is asked, how long things take, what fails.
+    pub rules: Rules,
+    /// The method's name.
+    pub name: String,
+    pub method: Arc<dyn Method>,
+    /// Class order and tasks.
+    pub curriculum: Arc<TaskSequence>,
+    /// Local training.
+    pub training: TrainingPlan,
+    /// What layouts follow from.
+    pub facts: ModelFacts,
+    /// How messages travel.
+    pub coding: Coding,
+    /// Whether messages cross a link at all.
+    pub charged: bool,
+}
+
+/// What the actors of a run share.
+pub(super) struct SimulationContext {
+    pub rules: Rules,
+    pub name: String,
+    pub method: Arc<dyn Method>,
+    /// Whether clients keep nothing between rounds.
+    pub stateless: bool,
+    pub curriculum: Arc<TaskSequence>,
+    pub training: TrainingPlan,
+    pub facts: Arc<ModelFacts>,
+    pub coding: Arc<Coding>,
+    pub charged: bool,
+    pub availability: Availability,
+    pub arrivals: Arrivals,
+    pub clock: Clock,
+    pub links: Links,
+    pub holdings: ClientData,
+    pub layouts: SpecCache,
+    /// What holds once this task is over, where that is something else.
+    pub next: Option<(TaskId, Arc<SimulationContext>)>,
+}
+
+impl SimulationContext {
+    /// A world in which these terms hold.
+    pub fn of(terms: RunSpec, holdings: ClientData) -> Result<SimulationContext, FederationError> {
+        let RunSpec { rules, name, method, curriculum, training, facts, coding, charged } = terms;
+        let tasks = curriculum.tasks.len();
+        if let Some(drawn) = holdings.drawn()
+            && (drawn.len() != tasks || drawn.iter().any(|n| *n != rules.clients as usize))
+        {
+            return Err(FederationError::Impossible(format!(
+                "shards are needed for {} clients in each of {tasks} tasks",
+                rules.clients
+            )));
+        }
+        if rules.clients == 0 {
+            return Err(FederationError::Impossible("a federation needs a client".into()));
+        }
+        if let Some(found) = rules.together().contradictions().next() {
+            return Err(FederationError::Impossible(found.why().into()));
+        }
+        let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Malicious { .. });
+        for (asked, service, what) in [
+            (rules.privacy.secure.is_some(), Capability::SecureAggregation, "be added in secret"),
+            (!rules.fold.is_mean(), Capability::RobustAggregation, "be folded robustly"),
+            (rules.faults.entries.iter().any(lies), Capability::MaliciousClients, "be malicious"),
+            (
+                rules.arrivals != ArrivalRules::Global,
+                Capability::MixedTasks,
+                "be of different tasks",
+            ),
+            (rules.closing.late != LatePolicy::Drop, Capability::LateUpdates, "be folded late"),
+        ] {
+            if let (true, Some(why)) = (asked, check_capability(&*method, &facts, service)) {
+                let what = format!("uploads of `{name}` cannot {what}: {why}");
+                return Err(FederationError::Impossible(what));
+            }
+        }
+        if rules.privacy.secure.is_some() && !charged {
+            return Err(FederationError::Impossible(
+                "secure aggregation hides uploads from the server, and these cross no link".into(),
+            ));
+        }
+        if rules.faults.entries.len() > MOST_FAULTS {
+            let what = format!("a run has {MOST_FAULTS} kinds of faults at most");
+            return Err(FederationError::Impossible(what));
+        }
+        let samples = |client| {
+            let tasks = curriculum.tasks.iter();
+            tasks.map(|view| holdings.samples(view, ClientId(client)) as u64).sum()
+        };
+        // Asked for only where somebody's data say how often it is there.
+        let by_data = matches!(rules.availability.pattern, AvailabilityPattern::ByData { .. });
+        let asked = holdings.drawn().filter(|_| by_data).map_or(0, |_| rules.clients);
+        let samples = (0..asked).map(samples).collect();
+        Ok(SimulationContext {
+            arrivals: Arrivals::new(rules.arrivals.clone(), rules.seed, rules.clients, tasks),
+            availability: Availability::new(rules.availability.clone(), rules.seed, samples),
+            clock: Clock::new(rules.compute.clone(), rules.seed),
+            links: Links::new(rules.links.clone(), rules.faults.clone(), rules.seed),
+            facts: Arc::new(facts),
+            coding: Arc::new(coding),
+            layouts: SpecCache::default(),
+            next: None,
+            rules,
+            name,
+            stateless: method.profile().stateless,
+            method,
+            curriculum,
+            training,
+            charged,
+            holdings,
+        })
+    }
+
+    pub fn period(&self, task: usize) -> Stage {
+        let view = Arc::clone(&self.curriculum.tasks[task]);
+        Stage::of(view, self.curriculum.tasks.len())
+    }
+
+    /// The period of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
+    pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Stage {
+        let period = self.period(task);
+        if self.arrivals.is_global() {
+            return period;
+        }
+        let load = self.rules.load_clients().map(|client| self.rules.holder(client));
+        let own = cohort.iter().copied().chain(load);
+        let own = self.arrivals.own_views(&self.curriculum, &period, own, moment);
+        period.with_own(own)
+    }
+
+    /// What a client holds of a task.
+    pub fn shard(&self, view: &TaskView, client: ClientId) -> Shard {
+        self.holdings.shard(view, client)
+    }
+
+    /// A seat's exchange.
+    pub fn exchange(&self, context: &RoundContext, seat: &Participant) -> Exchange {
+        self.exchange_over(context, seat, self.seat_counts(context.phase_name, seat))
+    }
+
+    /// The exchange of a seat that holds so many samples of which row.
+    pub fn exchange_over(
+        &self,
+        context: &RoundContext,
+        seat: &Participant,
+        counts: ClassCounts,
+    ) -> Exchange {
+        let RoundContext { phase, round_in_phase, .. } = *context;
+        let place = SpecKey { period: context.period.task, phase, round_in_phase };
+        Exchange::new(self, (&seat.view, seat.role), place, counts)
+    }
+
+    /// Tasks after `last` and before `now` of which a client holds samples, with them.
+    pub fn missed(&self, client: ClientId, last: Option<TaskId>, now: TaskId) -> Vec<MissedTask> {
+        let first = last.map_or(0, |task| task.index() + 1);
+        let tasks = self.curriculum.tasks.get(first..now.index()).unwrap_or_default();
+        let held = tasks.iter().map(|v| MissedTask { task: v.task, shard: self.shard(v, client) });
+        held.filter(|missed| !missed.shard.is_empty()).collect()
+    }
+
+    /// The clients asked in a round that opens at `now`; `participants` took part earlier in the
+    /// period, and those of a sample who are still `busy` stay in it.
+    pub fn cohort(
+        &self,
+        rule: CohortRule,
+        view: &TaskView,
+        (round, now): (Round, VirtualTime),
+        (participants, busy): (&BTreeSet<ClientId>, &BTreeSet<ClientId>),
+    ) -> Result<Cohort, FederationError> {
+        let rules = &self.rules;
+        let everybody_of =
+            |list: Vec<ClientId>| self.availability.present(list.iter().copied(), list.len(), now);
+        match rule {
+            CohortRule::Sampled => Ok(participation::present(
+                &rules.participation,
+                rules.clients,
+                rules.seed,
+                (view.task, round),
+                (&self.availability, now),
+                busy,
+            )),
+            CohortRule::Participants => Ok(everybody_of(participants.iter().copied().collect())),
+            CohortRule::Holders if rules.participation.population == Population::Fresh => {
+                Err(participation::endless())
+            }
+            CohortRule::Holders => Ok(everybody_of(
+                (0..rules.clients)
+                    .map(ClientId)
+                    .filter(|client| self.holdings.samples(view, *client) > 0)
+                    .collect(),
+            )),
+        }
+    }
+
+    /// Sample passes of a seat's local work.
+    pub fn passes(&self, context: &RoundContext, seat: &Participant) -> f64 {
+        self.passes_over(context, seat, self.seat_samples(context.phase_name, seat))
+    }
+
+    /// Those over so many samples.
+    pub fn passes_over(&self, context: &RoundContext, seat: &Participant, samples: usize) -> f64 {
+        let work = RoundWork::Participant { seat, samples, plan: &self.training };
+        self.method.cost(context, &work)
+    }
+
+    /// A seat as faults see it.
+    pub fn victim(&self, round: Round, seat: &Participant) -> Victim {
+        Victim { client: seat.client, round, unit: seat.unit_in_keys() }
+    }
+
+    /// Samples per block of an evaluation.
+    pub fn evaluation_batch(&self) -> usize {
+        self.rules.evaluation_batch.max(1)
+    }
+}

@@ -1,0 +1,266 @@
+//! Device workers: a few OS threads that compute, fed by channels.
+//!
+//! Jobs are pure: what they answer depends on what they were given, never on which worker ran them or
+//! when. So the number of workers changes waiting and nothing else. Work that frees memory or that
+//! everybody waits for (folding, server steps, evaluation) goes before training. Tests and training may be done by
+//! [other ranks](super::fleet) as well.
+//!
+//! Jobs are handed to the workers in batches: waking a thread costs more than a small job. Whoever posts
+//! jobs hands them over before it waits for an answer.
+//!
+//! The *shaker* is a test mode: workers take jobs out of order and finish them late, at random. No
+//! digest may move.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use rand::RngCore;
+
+use super::guard::guard;
+use super::memory_semaphore::{self, MemorySemaphore};
+use super::remote::{Dispatcher, Queues, RemoteJob, RemoteRanks};
+use super::sink::{JobKind, ProfileSink};
+use super::timesheet::{Finished, SharedProfile, Timesheet, take_parts};
+use crate::numerics::distributions::below;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::RunContext;
+
+/// What a job does.
+pub enum Work {
+    /// Something that only a worker of this process can do.
+    Local(Box<dyn FnOnce(&RunContext) + Send>),
+    /// Something that another rank may do as well.
+    Remote(Box<dyn RemoteJob>),
+}
+
+impl Work {
+    /// Does it on the calling thread.
+    pub fn run(self, lab: &RunContext) {
+        match self {
+            Work::Local(work) => work(lab),
+            Work::Remote(errand) => errand.run(lab),
+        }
+    }
+}
+
+/// The workers of a run, and other ranks where it has some. Dropping it lets running jobs end and forgets waiting ones.
+pub struct WorkerPool {
+    urgent: Option<Sender<Job>>,
+    testing: Option<Sender<Job>>,
+    training: Option<Sender<Job>>,
+    porter: Option<Dispatcher>,
+    /// Posted and not handed over yet.
+    posted: Vec<Job>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    timesheet: Timesheet,
+}
+
+/// So many jobs are handed over together.
+const BATCH: usize = 16;
+
+pub(super) struct Job {
+    pub kind: JobKind,
+    pub asked: Instant,
+    pub work: Work,
+}
+
+impl WorkerPool {
+    /// Starts a thread for each lab, and one that takes jobs to the ranks of a fleet.
+    pub fn start(
+        labs: Vec<RunContext>,
+        shaker: Option<u64>,
+        profile: Box<dyn ProfileSink>,
+        fleet: Option<RemoteRanks>,
+    ) -> std::io::Result<WorkerPool> {
+        let (urgent, urgent_jobs) = unbounded();
+        let (testing, testing_jobs) = unbounded();
+        let (training, training_jobs) = unbounded();
+        let queues = Queues {
+            urgent: urgent.clone(),
+            testing: (testing.clone(), testing_jobs.clone()),
+            training: (training.clone(), training_jobs.clone()),
+            workers: labs.len(),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let profile: SharedProfile = Arc::new(Mutex::new(profile));
+        let doors = MemorySemaphore::of(&labs);
+        let threads = labs
+            .into_iter()
+            .zip(doors)
+            .enumerate()
+            .map(|(index, (lab, door))| {
+                let worker = Worker {
+                    index,
+                    lab,
+                    door,
+                    urgent: urgent_jobs.clone(),
+                    testing: testing_jobs.clone(),
+                    training: training_jobs.clone(),
+                    stop: Arc::clone(&stop),
+                    profile: Arc::clone(&profile),
+                };
+                let name = format!("worker-{index}");
+                std::thread::Builder::new().name(name).spawn(move || match shaker {
+                    None => worker.run(),
+                    Some(seed) => worker.run_shaken(seed),
+                })
+            })
+            .collect::<std::io::Result<Vec<_>>>()?;
+        let porter = fleet.map(|fleet| Dispatcher::start(fleet, queues)).transpose()?;
+        Ok(WorkerPool {
+            urgent: Some(urgent),
+            testing: Some(testing),
+            training: Some(training),
+            porter,
+            posted: Vec::with_capacity(BATCH),
+            stop,
+            threads,
+            timesheet: Timesheet::new(None, &profile),
+        })
+    }
+
+    /// Queues a job, to begin after [`Devices::hand_over`] at the latest. A panic ends the job only.
+    pub fn submit(&mut self, kind: JobKind, work: Work) {
+        self.posted.push(Job { kind, asked: Instant::now(), work });
+        if self.posted.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    /// Lets the workers have what was posted.
+    pub fn flush(&mut self) {
+        for job in self.posted.drain(..) {
+            let queue = match (job.kind, &job.work) {
+                (JobKind::Train, _) => &self.training,
+                (_, Work::Remote(_)) => &self.testing,
+                (_, Work::Local(_)) => &self.urgent,
+            };
+            if let Some(queue) = queue {
+                // The receiving end lives as long as any worker; workers end after this is dropped.
+                let _ = queue.send(job);
+            }
+        }
+    }
+
+    /// Notes what the thread that posts jobs did with its time.
+    pub fn spent(&mut self, kind: JobKind, time: Duration) {
+        self.timesheet.spent(kind, time);
+    }
+
+    /// Lets waiting jobs go and running ones end by themselves.
+    pub fn abandon(mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.threads.clear();
+        if let Some(porter) = self.porter.take() {
+            porter.abandon();
+        }
+    }
+}
+
+impl Drop for WorkerPool {
+    fn drop(&mut self) {
+        // It puts jobs into all queues.
+        self.porter = None;
+        self.urgent = None;
+        self.testing = None;
+        self.training = None;
+        for thread in self.threads.drain(..) {
+            // Jobs catch their own panics.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Worker {
+    index: usize,
+    lab: RunContext,
+    /// Of its GPU.
+    door: Option<Arc<MemorySemaphore>>,
+    urgent: Receiver<Job>,
+    testing: Receiver<Job>,
+    training: Receiver<Job>,
+    stop: Arc<AtomicBool>,
+    profile: SharedProfile,
+}
+
+impl Worker {
+    fn run(&self) {
+        let mut timesheet = self.timesheet();
+        while let Some(job) = self.next() {
+            self.execute(job, &mut timesheet);
+        }
+    }
+
+    /// What a worker's thread begins with.
+    fn timesheet(&self) -> Timesheet {
+        memory_semaphore::work_behind(self.door.clone());
+        Timesheet::new(Some(self.index), &self.profile)
+    }
+
+    /// The next job, urgent ones first; `None` when there will be none.
+    fn next(&self) -> Option<Job> {
+        loop {
+            if self.stop.load(Ordering::SeqCst) {
+                return None;
+            }
+            match self.urgent.try_recv() {
+                Ok(job) => return Some(job),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    return self.testing.recv().or_else(|_| self.training.recv()).ok();
+                }
+            }
+            crossbeam_channel::select_biased! {
+                recv(self.urgent) -> job => if let Ok(job) = job { return Some(job) },
+                recv(self.testing) -> job => if let Ok(job) = job { return Some(job) },
+                recv(self.training) -> job => if let Ok(job) = job { return Some(job) },
+            }
+        }
+    }
+
+    fn execute(&self, job: Job, timesheet: &mut Timesheet) {
+        let Job { kind, asked, work } = job;
+        let begun = Instant::now();
+        let admitted = match kind {
+            JobKind::Evaluate | JobKind::Server | JobKind::Bias => {
+                memory_semaphore::acquire(kind, 1)
+            }
+            // A pack enters by itself, as often as it is tried; the rest needs no GPU.
+            _ => None,
+        };
+        let _ = guard(|| work.run(&self.lab));
+        drop(admitted);
+        timesheet.job(Finished { kind, asked, begun, parts: take_parts() });
+    }
+
+    fn run_shaken(&self, seed: u64) {
+        let mut rng =
+            StreamKey::new(seed, Domain::Fault).unit(self.index as u32).step(u64::MAX).rng();
+        let mut timesheet = self.timesheet();
+        let mut held: Vec<Job> = Vec::new();
+        loop {
+            let more = if held.is_empty() { self.next() } else { self.next_at_once() };
+            held.extend(more);
+            if held.is_empty() {
+                return;
+            }
+            // Holding up to three jobs lets later ones overtake.
+            if held.len() < 3 && rng.next_u32().is_multiple_of(2) && !self.training.is_empty() {
+                continue;
+            }
+            let pick = below(&mut rng, held.len() as u64) as usize;
+            std::thread::sleep(Duration::from_micros(below(&mut rng, 1500)));
+            self.execute(held.swap_remove(pick), &mut timesheet);
+        }
+    }
+
+    fn next_at_once(&self) -> Option<Job> {
+        let testing = || self.testing.try_recv().or_else(|_| self.urgent.try_recv());
+        self.training.try_recv().or_else(|_| testing()).ok()
+    }
+}

@@ -1,0 +1,54 @@
+//! The base of methods that average parameters: FedAvg, and every method whose [parts](crate::methods::parts) differ from
+//! FedAvg's.
+//!
+//! [`Base`] makes a [`Method`](crate::policy::Method) of an [`AveragingMethod`](crate::methods::parts::AveragingMethod): it
+//! has the messages, the training of packs, the server and its saved state, and asks the parts for the rest. What parts are
+//! made of lives here, too: rows of messages ([`Cut`]), declarations of parameters, vectors that travel beside them.
+//!
+//! A task may end with one more exchange ([`FinalExchange`](crate::methods::parts::FinalExchange)), in which everybody who
+//! took part looks at the global model and reports, without changing it: a Fisher diagonal, sums of features. It takes a
+//! number of a round.
+//!
+//! Which rows of a parameter travel, who may be late, and what may be added in secret follow from the declaration of the
+//! parameters; no method writes a line for it.
+
+mod averager;
+mod closed_round;
+mod keeping;
+mod objective;
+mod parameter_vectors;
+mod parameters;
+mod penalties;
+pub(in crate::methods) mod previous;
+#[cfg(test)]
+pub(in crate::methods) mod quadratics;
+mod row_selection;
+mod sample_count;
+mod server;
+mod server_state;
+mod settings;
+mod training;
+mod variates;
+mod vector_store;
+
+pub use super::requirement::Requirement;
+pub use averager::Averager;
+pub(in crate::methods) use averager::is_closing;
+pub use closed_round::ClosedRound;
+pub(in crate::methods) use keeping::RATES;
+pub use keeping::{Keeper, Reset, VectorKeeping};
+pub use objective::{CrossEntropy, Objective, TrainingStep};
+pub(in crate::methods) use parameter_vectors::{ParameterVectors, Sums, fitted, zeros_like};
+pub use parameters::{Parameter, Parameters, Rows};
+pub(in crate::methods) use penalties::{LinearPenalty, ProximalPenalty};
+pub use row_selection::{RowPurpose, RowSelection};
+pub use sample_count::{SAMPLES, sample_count};
+pub use server_state::{LatestTask, ServerState};
+pub use settings::{AveragingConfig, ClientWeighting, OldLogits};
+pub use training::{LocalTrainingResult, PackClient, PackResult, train_sequentially};
+pub(in crate::methods) use training::{first_of, take_single};
+#[cfg(test)]
+pub(in crate::methods) use variates::renew;
+pub use variates::{CONTROL, ControlVariates, LocalTrajectory, Variates};
+pub(in crate::methods) use variates::{local_trajectory, with_variates};
+pub use vector_store::VectorStore;

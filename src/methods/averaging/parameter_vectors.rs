@@ -1,0 +1,216 @@
+//! Vectors beside the parameters of a method: which parameters have one, and which of its rows a message carries.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::Var;
+
+use super::row_selection::RowSelection;
+use super::{Parameters, RowPurpose, Rows};
+use crate::data::TaskView;
+use crate::learning::Classifier;
+use crate::methods::parts::SharedModel;
+use crate::model::{ModelError, Parameter, ParameterSet, is_buffer};
+use crate::policy::{Aggregate, ModelFacts, PolicyError, TensorSpec, vector_places};
+
+/// The vectors of one direction of an exchange. Whatever a gradient moves has one; running statistics have none.
+pub(in crate::methods) struct ParameterVectors {
+    all: Parameters,
+    cut: RowSelection,
+    places: Vec<TensorSpec>,
+}
+
+impl ParameterVectors {
+    /// Of a client with this view.
+    pub fn of(
+        shared: &SharedModel<'_>,
+        model: &ModelFacts,
+        view: &TaskView,
+        direction: RowPurpose,
+    ) -> ParameterVectors {
+        let (adaptation, query) = (shared.adaptation, shared.query(model, view, direction));
+        let takes_part = |name: &str| !is_buffer(name) && adaptation.takes_part(&query, name);
+        let all = adaptation.parameters(model).filter(takes_part);
+        let cut = shared.cut(model, view, direction);
+        let places = cut.places(&all, view, |_| true, |place, _, _| place);
+        ParameterVectors { all, cut, places }
+    }
+
+    /// The places of a set of this name.
+    pub fn places(&self, name: &str) -> Vec<TensorSpec> {
+        vector_places(name, &self.places)
+    }
+
+    /// What travels of whole vectors.
+    ///
+    /// # Errors
+    /// When a vector is missing or has too few rows.
+    pub fn take(&self, whole: &ParameterSet) -> Result<ParameterSet, ModelError> {
+        self.cut.take(&self.all, whole, |_| true)
+    }
+
+    /// Vectors with rows in the places they have among whole ones: zeros before the first.
+    pub fn padded(&self, part: &ParameterSet) -> ParameterSet {
+        self.cut.padded(&self.all, part)
+    }
+
+    /// Whole vectors (or parameters) with what has travelled put in its place.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn put(
+        &self,
+        whole: &ParameterSet,
+        part: &ParameterSet,
+    ) -> Result<ParameterSet, ModelError> {
+        self.cut.put(&self.all, whole, part)
+    }
+
+    /// What the summed vectors of a name folded to.
+    ///
+    /// # Errors
+    /// When no upload had them.
+    pub fn sums(&self, name: &str, folded: &Aggregate) -> Result<Sums, PolicyError> {
+        let vectors = vector_places(name, &self.places);
+        let mut places: Vec<&TensorSpec> = self.places.iter().collect();
+        places.sort_by(|a, b| a.name.cmp(&b.name));
+        let sum = |(of, vector): (&TensorSpec, &TensorSpec)| {
+            Ok((of.name.to_string(), folded.sum(&vector.name)?.to_vec()))
+        };
+        places.into_iter().zip(&vectors).map(sum).collect::<Result<_, PolicyError>>().map(Sums)
+    }
+
+    /// How far uploads that all weigh one have moved the parameters, together.
+    pub fn moved(&self, folded: &Aggregate) -> Sums {
+        let mut sums = Sums::default();
+        for place in &self.places {
+            let first = place.first_row * width(&place.shape);
+            for mean in folded.means.values() {
+                let Some(sum) = mean.sum(&place.name).and_then(|sum| sum.get(first..)) else {
+                    continue;
+                };
+                sums.0.insert(place.name.to_string(), sum.to_vec());
+            }
+        }
+        sums
+    }
+
+    /// Adds so many times the sums to whole vectors, in the places that have travelled.
+    pub fn add(&self, whole: &mut ParameterSet, sums: &Sums, times: f64) {
+        for place in &self.places {
+            let Some(sum) = sums.0.get(&*place.name) else { continue };
+            let Some(Parameter { shape, values }) = whole.get(&place.name).cloned() else {
+                continue;
+            };
+            let first = place.first_row * width(&shape);
+            let mut values = values.to_vec();
+            for (value, sum) in values[first..].iter_mut().zip(sum) {
+                *value = (f64::from(*value) + times * sum) as f32;
+            }
+            whole.insert(&*place.name, Parameter { shape, values: values.into() });
+        }
+    }
+
+    /// New vectors: number by number what `step` makes of those of some sets, wherever `rows` of the head train, and
+    /// of everything that is no row of a head; elsewhere the old numbers. `step` is made for each parameter. All sets
+    /// have the shapes of `old`.
+    pub fn renewed<const N: usize, F: Fn([f64; N]) -> f64>(
+        &self,
+        old: &ParameterSet,
+        rows: &Range<usize>,
+        sets: [&ParameterSet; N],
+        step: impl Fn(&str) -> F,
+    ) -> ParameterSet {
+        let mut new = old.clone();
+        for parameter in self.all.iter() {
+            let name = parameter.name.as_str();
+            let Some(Parameter { shape, values }) = old.get(name) else { continue };
+            let sets = sets.map(|set| set.get(name).map(|p| &p.values[..]).unwrap_or_default());
+            let width = width(shape);
+            let trains = match parameter.rows {
+                Rows::Class => rows.start * width..rows.end * width,
+                Rows::Shared | Rows::Task => 0..values.len(),
+            };
+            let (mut values, step) = (values.to_vec(), step(name));
+            for at in trains {
+                values[at] = step(sets.map(|set| f64::from(set[at]))) as f32;
+            }
+            new.insert(name, Parameter { shape: shape.clone(), values: values.into() });
+        }
+        new
+    }
+}
+
+/// Numbers of a row.
+fn width(shape: &[usize]) -> usize {
+    shape.get(1..).unwrap_or_default().iter().product()
+}
+
+/// Sums of vectors over clients, by parameter, in f64.
+#[derive(Clone, Debug, Default)]
+pub(in crate::methods) struct Sums(BTreeMap<String, Vec<f64>>);
+
+impl Sums {
+    /// Adds a client's.
+    pub fn add(&mut self, vectors: &ParameterSet) {
+        for (name, vector) in vectors.iter() {
+            let sum = self.0.entry(name.to_string()).or_default();
+            sum.resize(vector.values.len().max(sum.len()), 0.0);
+            sum.iter_mut().zip(vector.values.iter()).for_each(|(sum, own)| *sum += f64::from(*own));
+        }
+    }
+}
+
+/// Zeros in the shapes of these parameters, but for running statistics.
+pub(in crate::methods) fn zeros_like(parameters: &ParameterSet) -> ParameterSet {
+    fitted(None, parameters)
+}
+
+/// Vectors in the shapes of parameters: those there are, with rows of zeros behind them where a head has grown, and zeros
+/// for the others.
+pub(in crate::methods) fn fitted(
+    vectors: Option<&ParameterSet>,
+    like: &ParameterSet,
+) -> ParameterSet {
+    let trained = like.iter().filter(|(name, _)| !is_buffer(name));
+    let one = |(name, like): (&Arc<str>, &Parameter)| {
+        let vector = match vectors.and_then(|vectors| vectors.get(name)) {
+            Some(vector) if vector.shape == like.shape => vector.clone(),
+            known => {
+                let known = known.map(|vector| &vector.values[..]).unwrap_or_default();
+                let zeros = std::iter::repeat(0.0);
+                let values = known.iter().copied().chain(zeros).take(like.values.len()).collect();
+                Parameter { shape: like.shape.clone(), values }
+            }
+        };
+        (Arc::clone(name), vector)
+    };
+    trained.map(one).collect()
+}
+
+/// Number by number of the sets of a pack, in the order of the variables of its network: each member's values one behind
+/// the other, of the head only `rows`.
+///
+/// # Errors
+/// When a set lacks a variable, or rows of one.
+pub(in crate::methods) fn upon_variables(
+    network: &Classifier,
+    sets: &[ParameterSet],
+    rows: &Range<usize>,
+) -> Result<Vec<Vec<f32>>, ModelError> {
+    let of_variable = |(name, variable): &(Arc<str>, Var)| {
+        let own = variable.elem_count() / sets.len().max(1);
+        let mut all = Vec::with_capacity(variable.elem_count());
+        for set in sets {
+            let missing = || ModelError::Input { reason: format!("no vector beside `{name}`") };
+            let vector = set.get(name).ok_or_else(missing)?;
+            match vector.values.len() == own {
+                true => all.extend_from_slice(&vector.values),
+                false => all.extend_from_slice(&vector.cut(rows.clone())?.values),
+            }
+        }
+        Ok(all)
+    };
+    network.variables().iter().map(of_variable).collect()
+}

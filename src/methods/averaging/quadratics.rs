@@ -1,0 +1,302 @@
+//! A federation of quadratics, for tests of the algebra of averaging methods: clients with losses
+//! `1/2 (w - a)^T H (w - a)` in six unknowns go through the objective, the messages, the fold and the server of a method.
+//!
+//! The unknowns are a head of one row over features of width 5. The cross-entropy of one class is zero and has no
+//! gradient, so what moves `w` is the quadratic, put in beside, and what the method adds to it.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+
+use super::averager::Averager;
+use super::{LocalTrainingResult, PackClient, RowPurpose, TrainingStep};
+use crate::data::{Batch, ClassOrder, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
+use crate::learning::losses::Linear;
+use crate::learning::optimizer::{clip_factor, global_norm};
+use crate::learning::{Classifier, PackBatch};
+use crate::methods::parts::AveragingMethod;
+use crate::model::ops::Groups;
+use crate::model::{Backbone, Parameter, ParameterSet, PixelShape};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{
+    Aggregate, ClassCounts, ClientState, ExchangeFacts, Message, MessageKind, Method, ModelFacts,
+    Participant, RoundContext, RunContext, Server, Stage, UploadMeta, one_participant_per_client,
+    parameter_sections, parameters_of,
+};
+use crate::quantity::{ClientId, Round};
+use crate::wire::{Body, Saved};
+
+/// Unknowns.
+pub const SIZE: usize = 6;
+
+/// What a client minimises.
+pub struct Quadratic {
+    /// `H`, row-major.
+    pub curvature: Vec<f64>,
+    /// `a`.
+    pub optimum: Vec<f64>,
+    pub samples: usize,
+}
+
+impl Quadratic {
+    /// `H (w - a)`.
+    pub fn gradient(&self, w: &[f64]) -> Vec<f64> {
+        let gap: Vec<f64> = w.iter().zip(&self.optimum).map(|(w, a)| w - a).collect();
+        let row = |row: &[f64]| row.iter().zip(&gap).map(|(h, gap)| h * gap).sum();
+        self.curvature.chunks(SIZE).map(row).collect()
+    }
+}
+
+/// A client's step.
+#[derive(Clone)]
+pub struct Step {
+    pub rate: f64,
+    /// Added to the gradient.
+    pub noise: Vec<f64>,
+}
+
+/// Where a client came in a round.
+pub struct Walked {
+    pub client: usize,
+    pub end: Vec<f64>,
+    /// Of gradients, before they are clipped.
+    pub norms: Vec<f64>,
+}
+
+pub struct World<C: AveragingMethod> {
+    pub base: Averager<C>,
+    pub lab: RunContext,
+    pub clients: Vec<Quadratic>,
+    pub states: Vec<Body>,
+    server: Box<dyn Server>,
+    round: u32,
+}
+
+/// The numbers of a set, by name.
+pub fn flat(set: &ParameterSet) -> Vec<f64> {
+    set.iter().flat_map(|(_, one)| one.values.iter().map(|value| f64::from(*value))).collect()
+}
+
+impl<C: AveragingMethod> World<C> {
+    pub fn new(method: C, clients: Vec<Quadratic>, start: &[f64]) -> World<C> {
+        let samples: usize = clients.iter().map(|client| client.samples).sum();
+        let split = |count: usize| {
+            let split = Split::from_buffer(vec![0; 5 * count], [5, 1, 1], vec![0; count], 1);
+            Arc::new(split.unwrap())
+        };
+        let dataset = Dataset {
+            name: "quadratics".into(),
+            class_names: vec!["only".into()],
+            train: split(samples),
+            test: split(1),
+            notes: Vec::new(),
+        };
+        let backbone = Backbone::Pixels(PixelShape { channels: 5, image: 1 });
+        let curriculum = TaskSequence::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let lab = RunContext::new(backbone, dataset, curriculum);
+        let base = Averager::new(method, &lab.facts(clients.len() as u32));
+        let mut server = base.server(&lab, StreamKey::new(1, Domain::Init)).unwrap();
+        let view = Arc::clone(&lab.curriculum.tasks[0]);
+        server.begin_stage(&Stage::of(view, 1), &lab).unwrap();
+        // The same server at another place.
+        let saved = server.save();
+        let mut values = start.iter().map(|value| *value as f32);
+        let moved = parameters_of(&saved).unwrap();
+        let moved = moved.iter().map(|(name, one)| {
+            let values = values.by_ref().take(one.values.len()).collect();
+            (Arc::clone(name), Parameter { shape: one.shape.clone(), values })
+        });
+        let mut sections = parameter_sections(&moved.collect());
+        sections.extend(saved.sections[sections.len()..].iter().cloned());
+        server.load(&Body::new(saved.meta, sections)).unwrap();
+        let states = vec![Body::default(); clients.len()];
+        World { base, lab, clients, states, server, round: 0 }
+    }
+
+    pub fn facts(&self) -> &ModelFacts {
+        &self.base.model
+    }
+
+    pub fn view(&self) -> Arc<TaskView> {
+        Arc::clone(&self.lab.curriculum.tasks[0])
+    }
+
+    /// The global model.
+    pub fn model(&self) -> Vec<f64> {
+        flat(&parameters_of(&self.server.save()).unwrap())
+    }
+
+    pub fn memory(&self) -> C::Memory {
+        C::Memory::load(&self.server.save()).unwrap()
+    }
+
+    pub fn state(&self, client: usize) -> C::State {
+        C::State::of(&self.states[client]).unwrap()
+    }
+
+    /// A round of these clients; `after` is what the method does with a client that has walked.
+    pub fn round(
+        &mut self,
+        present: &[usize],
+        steps: impl Fn(usize) -> Vec<Step>,
+        after: impl Fn(&World<C>, &mut PackClient<'_, C::State>, &mut LocalTrainingResult),
+    ) -> Vec<Walked> {
+        let view = self.view();
+        let context = RoundContext {
+            round: Round(self.round),
+            period: Stage::of(Arc::clone(&view), 1),
+            phase: 0,
+            phase_name: "train",
+            round_in_phase: self.round,
+            rounds_in_phase: 100,
+            run_seed: 3,
+        };
+        self.round += 1;
+        let cohort: Vec<ClientId> = present.iter().map(|id| ClientId(*id as u32)).collect();
+        let seats = one_participant_per_client(&context.period, &cohort);
+        let lab = self.lab.clone();
+        let downs = self.server.broadcast(&context, &seats, &lab).unwrap();
+        let (mut all, mut walked) = (None::<Aggregate>, Vec::new());
+        for (seat, sent) in seats.iter().zip(downs) {
+            let (folded, one) = self.seat(seat, &sent, steps(seat.client.index()), &after);
+            walked.push(one);
+            all = Some(match all {
+                Some(all) => all.merge(folded),
+                None => folded,
+            });
+        }
+        self.server.end_round(&context, all, &lab).unwrap();
+        walked
+    }
+
+    fn seat(
+        &mut self,
+        seat: &Participant,
+        sent: &Arc<Message>,
+        steps: Vec<Step>,
+        after: &impl Fn(&World<C>, &mut PackClient<'_, C::State>, &mut LocalTrainingResult),
+    ) -> (Aggregate, Walked) {
+        let id = seat.client.index();
+        let shard: Shard = (0..self.clients[id].samples as u32).collect();
+        let mut member = PackClient {
+            seat,
+            down: sent,
+            received: self
+                .base
+                .cut(&seat.view, RowPurpose::Down)
+                .padded(&self.base.parameters, &sent.parameters),
+            state: self.state(id),
+            shard: &shard,
+            key: StreamKey::new(1, Domain::Method),
+            missed: &[],
+        };
+        let (mut trained, walked) = self.walk(&member, id, &steps);
+        after(self, &mut member, &mut trained);
+        let up = self.base.upload(&member, trained, &self.lab).unwrap().upload;
+        self.states[id] = member.state.save();
+        let facts = ExchangeFacts {
+            model: self.facts(),
+            view: &seat.view,
+            period: seat.view.task,
+            phase: 0,
+            round_in_phase: 0,
+            role: Default::default(),
+            counts: &ClassCounts::new(),
+        };
+        let [down, layout] = [MessageKind::Download, MessageKind::Upload]
+            .map(|kind| self.base.message_spec(kind, &facts));
+        assert!(sent.body().fills(&down.body()) && up.body().fills(&layout.body()));
+        let meta = UploadMeta::timely(seat.clone(), Round(0));
+        (Aggregate::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)
+    }
+
+    fn walk(
+        &self,
+        member: &PackClient<'_, C::State>,
+        id: usize,
+        steps: &[Step],
+    ) -> (LocalTrainingResult, Walked) {
+        let parts = self.base.parts();
+        let context = parts.context(self.facts(), &self.lab);
+        let network = Classifier::trainable(&self.lab.backbone, &member.received, 0..1).unwrap();
+        let pack = std::slice::from_ref(member);
+        let mut objective = parts.local.objective(&context, pack, &network).unwrap();
+        let mut optimiser = self.lab.training.optimiser.clone().over(network.vars());
+        let batch = Batch::Features {
+            values: vec![0.0; 5],
+            shape: vec![1, 5],
+            labels: vec![0],
+            samples: vec![0],
+        };
+        let batch = PackBatch { groups: Groups::one(1), batch, steps: vec![0] };
+        let (mut rates, mut norms) = (0.0, Vec::new());
+        for Step { rate, noise } in steps {
+            let w = flat(&network.parameters().unwrap());
+            let mut slope = self.clients[id].gradient(&w);
+            slope.iter_mut().zip(noise).for_each(|(slope, noise)| *slope += noise);
+            let pass =
+                TrainingStep { model: &network, step: &batch, device: &Device::Cpu, dropout: None };
+            let mut loss = objective.losses(&pass).unwrap();
+            for (_, variable) in network.variables() {
+                let own: Vec<f64> = slope.drain(..variable.elem_count()).collect();
+                let own = own.into_iter().map(|value| value as f32).collect();
+                let term: Tensor = Linear::new(own, variable).unwrap().of(variable, 1).unwrap();
+                loss = loss.broadcast_add(&term).unwrap();
+            }
+            let gradients = loss.backward().unwrap();
+            let norm = global_norm(&gradients, &network.vars()).unwrap();
+            let scale = self.lab.training.clip.map_or(1.0, |limit| clip_factor(norm, limit));
+            optimiser.step(&gradients, *rate, scale).unwrap();
+            (rates, norms) = (rates + rate, [norms, vec![norm]].concat());
+        }
+        let parameters = network.parameters().unwrap();
+        let end = flat(&parameters);
+        let samples = member.shard.len();
+        let trained =
+            LocalTrainingResult { parameters, samples, rates, ..LocalTrainingResult::default() };
+        (trained, Walked { client: id, end, norms })
+    }
+}
+
+/// Three clients that agree on nothing: optima apart, curvatures up to sixteen times as steep as others.
+pub fn uneven() -> Vec<Quadratic> {
+    let client = |client: usize| {
+        let steep = [0.25, 1.0, 4.0][client];
+        let entry = |at: usize| {
+            let (row, column) = (at / SIZE, at % SIZE);
+            let near = if row.abs_diff(column) == 1 { 0.2 } else { 0.0 };
+            if row == column { steep * (1.0 + 0.1 * row as f64) } else { near * steep }
+        };
+        Quadratic {
+            curvature: (0..SIZE * SIZE).map(entry).collect(),
+            optimum: (0..SIZE).map(|at| ((3 * at + 5 * client) % 7) as f64 - 3.0).collect(),
+            samples: 10,
+        }
+    };
+    (0..3).map(client).collect()
+}
+
+/// The norm of the mean gradient, which is zero at the optimum of all alone.
+pub fn slope_of_all(clients: &[Quadratic], w: &[f64]) -> f64 {
+    let mut sum = [0.0; SIZE];
+    for client in clients {
+        sum.iter_mut().zip(client.gradient(w)).for_each(|(sum, own)| *sum += own);
+    }
+    sum.iter().map(|sum| sum * sum).sum::<f64>().sqrt() / clients.len() as f64
+}
+
+/// FedAvg with several local steps ends where no client's gradients cancel.
+#[test]
+fn uneven_clients_pull_fedavg_away_from_the_optimum() {
+    let fedavg = crate::methods::fedavg::FedAvg {
+        train: crate::methods::fedavg::Train::Head,
+        ..Default::default()
+    };
+    let mut world = World::new(fedavg, uneven(), &[0.0; SIZE]);
+    world.lab.training.optimiser = crate::learning::OptimiserConfig::sgd(0.1);
+    let step = Step { rate: 0.1, noise: vec![0.0; SIZE] };
+    for _ in 0..400 {
+        world.round(&[0, 1, 2], |_| vec![step.clone(); 5], |_, _, _| ());
+    }
+    assert!(slope_of_all(&world.clients, &world.model()) > 0.3);
+}

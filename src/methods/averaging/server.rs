@@ -1,0 +1,201 @@
+//! The one server of all methods that average: it takes means, and does what its method does after them.
+
+use std::sync::Arc;
+
+use super::averager::is_closing;
+use super::previous::{self, previous};
+use super::row_selection::RowSelection;
+use super::{Averager, ClosedRound, RowPurpose, ServerState};
+use crate::methods::parts::{AveragingMethod, Parts, TaskStart};
+use crate::model::ParameterSet;
+use crate::numerics::streams::StreamKey;
+use crate::policy::{
+    Aggregate, Asset, Message, Participant, PolicyError, Predictor, Role, RoundContext, RunContext,
+    Server, Stage, parameter_sections, parameters_of,
+};
+use crate::wire::{Body, Saved, WireError};
+
+/// Parameters and what the method remembers beside them.
+pub(super) struct AveragingServer<C: AveragingMethod> {
+    base: Averager<C>,
+    init: StreamKey,
+    /// Theta, with all rows.
+    theta: ParameterSet,
+    memory: C::Memory,
+    /// What the previous task left, where clients are sent it.
+    previous: Option<Arc<Asset>>,
+    figures: Vec<(&'static str, f64)>,
+}
+
+impl<C: AveragingMethod> AveragingServer<C> {
+    pub fn new(
+        base: Averager<C>,
+        lab: &RunContext,
+        init: StreamKey,
+    ) -> Result<AveragingServer<C>, PolicyError> {
+        let theta = base.parts().adaptation.initial(&base.model, lab, init)?;
+        let (memory, figures) = (C::Memory::default(), Vec::new());
+        Ok(AveragingServer { base, init, theta, memory, previous: None, figures })
+    }
+
+    /// Whether nothing has moved since the previous task: a server that was loaded within a task has begun it before.
+    fn is_as_left(&self) -> bool {
+        let Some(left) = &self.previous else { return false };
+        parameters_of(&left.body).is_ok_and(|left| {
+            left.iter().all(|(name, left)| {
+                let now = self.theta.get(name);
+                now.is_some_and(|now| now.values.starts_with(&left.values))
+            })
+        })
+    }
+
+    fn down(
+        &self,
+        cut: &RowSelection,
+        (round, seat): (&RoundContext, &Participant),
+        lab: &RunContext,
+    ) -> Result<Message, PolicyError> {
+        let (parts, model) = (self.base.parts(), &*self.base.model);
+        let Parts { adaptation, download, previous_model, .. } = parts;
+        let query = parts.shared().query(model, &seat.view, RowPurpose::Down);
+        let travels = |name: &str| adaptation.takes_part(&query, name);
+        let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
+        let closes = is_closing(round.phase);
+        let taught = !closes && previous_model.is_some_and(|model| model.is_sent_to(seat.role));
+        let previous = self.previous.iter().filter(|_| taught).cloned();
+        let own = match !closes || parts.final_exchange_sends_assets() {
+            true => download.assets(&self.memory, seat, lab)?,
+            false => Vec::new(),
+        };
+        let assets: Vec<Arc<Asset>> = previous.chain(own).collect();
+        let named = assets.iter().flat_map(|asset| asset.digest().to_le_bytes());
+        let mut control: Vec<u8> = named.collect();
+        if closes {
+            return Ok(Message { control, assets, ..Message::of(parameters) });
+        }
+        control.extend(download.fields(&self.memory, round));
+        let mut extra = download.sections(&self.memory, round)?;
+        extra.extend(download.personal_sections(model, &self.memory, seat)?);
+        Ok(Message { control, parameters, extra, assets })
+    }
+}
+
+impl<C: AveragingMethod> Server for AveragingServer<C> {
+    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+        let (parts, model, init) = (self.base.parts(), &*self.base.model, self.init);
+        let task = period.task.index();
+        let reinitializes = parts.previous_model.is_some_and(|previous| previous.reinitializes);
+        if reinitializes && self.is_as_left() {
+            let init = init.task(u32::from(period.task.0));
+            self.theta = parts.adaptation.initial(model, lab, init)?;
+        }
+        if self.memory.is_new_task(task) {
+            let theta = std::mem::take(&mut self.theta);
+            self.theta = parts.adaptation.begin_task(model, task, theta, init);
+            let start = TaskStart { model, task, init };
+            parts.server.begin_task(start, &mut self.memory, &mut self.theta);
+        }
+        Ok(())
+    }
+
+    /// Seats may be at different tasks; those of a role that get the same rows share a Down, unless every seat has its own.
+    fn broadcast(
+        &mut self,
+        round: &RoundContext,
+        seats: &[Participant],
+        lab: &RunContext,
+    ) -> Result<Vec<Arc<Message>>, PolicyError> {
+        let mut sent: Vec<(RowSelection, Role, Arc<Message>)> = Vec::new();
+        let mut downs = Vec::with_capacity(seats.len());
+        let personal = self.base.parts().download.is_personal();
+        for seat in seats {
+            let cut = self.base.cut(&seat.view, RowPurpose::Down);
+            let alike =
+                |known: &RowSelection, role: Role| !personal && *known == cut && role == seat.role;
+            let known = sent.iter().find(|(known, role, _)| alike(known, *role));
+            let down = match known {
+                Some((_, _, down)) => Arc::clone(down),
+                None => {
+                    let down = Arc::new(self.down(&cut, (round, seat), lab)?);
+                    sent.push((cut, seat.role, Arc::clone(&down)));
+                    down
+                }
+            };
+            downs.push(down);
+        }
+        Ok(downs)
+    }
+
+    fn end_round(
+        &mut self,
+        round: &RoundContext,
+        folded: Option<Aggregate>,
+        lab: &RunContext,
+    ) -> Result<(), PolicyError> {
+        self.figures.clear();
+        let Some(folded) = folded else { return Ok(()) };
+        let (parts, model) = (self.base.parts(), &*self.base.model);
+        let shared = parts.shared();
+        if is_closing(round.phase) {
+            let closing = ClosedRound { model, shared, before: &self.theta, folded, round, lab };
+            if let Some(last) = parts.final_exchange {
+                self.figures = last.aggregate(&mut self.memory, closing)?;
+            }
+            return Ok(());
+        }
+        let moved = folded.apply(&self.theta);
+        let before = std::mem::replace(&mut self.theta, moved);
+        let closing = ClosedRound { model, shared, before: &before, folded, round, lab };
+        self.figures = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
+        Ok(())
+    }
+
+    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+        if self.base.parts().sends_previous_model() {
+            let cut = self.base.cut(&period.view, RowPurpose::Down);
+            let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
+            self.previous = Some(previous(period.task, &left));
+        }
+        self.base.parts().server.end_task(&mut self.memory, &self.theta, period, lab)
+    }
+
+    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let (parts, model) = (self.base.parts(), &*self.base.model);
+        let task = self.memory.task();
+        let cut = self.base.inference_cut(task);
+        let theta = cut.take(&self.base.parameters, &self.theta, |_| true)?;
+        let own = match parts.answer {
+            Some(answer) => answer.server_predictor(model, &self.memory, &theta, lab)?,
+            None => None,
+        };
+        match own {
+            Some(own) => Ok(own),
+            None => parts.adaptation.predictor(model, task, &theta, lab),
+        }
+    }
+
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.figures.clone()
+    }
+
+    fn save(&self) -> Body {
+        let mut body = match self.base.parts().sends_previous_model() {
+            true => previous::save(&self.theta, self.previous.as_ref()),
+            false => Body::new(Vec::new(), parameter_sections(&self.theta)),
+        };
+        let Body { meta, sections } = self.memory.save();
+        body.meta.extend(meta);
+        body.sections.extend(sections);
+        body
+    }
+
+    fn load(&mut self, saved: &Body) -> Result<(), WireError> {
+        self.memory = C::Memory::load(saved)?;
+        match self.base.parts().sends_previous_model() {
+            true => (self.theta, self.previous) = previous::load(saved)?,
+            false => self.theta = C::Memory::server_parameters(saved)?,
+        }
+        self.figures.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! How vectors of clients are renewed, by themselves or by a server that keeps them.
+
+use super::{CONTROL, ControlVariates, LocalTrajectory, Variates};
+use crate::data::TaskView;
+use crate::methods::averaging::{
+    ClosedRound, Keeper, LocalTrainingResult, PackClient, ParameterVectors, RATES, RowPurpose,
+    SAMPLES, Sums, VectorStore,
+};
+use crate::methods::parts::{ClientContext, SharedModel};
+use crate::model::ParameterSet;
+use crate::policy::{KeptUpload, Message, ModelFacts, PolicyError, vectors_of};
+use crate::wire::{Kind, WireError};
+
+/// The vectors of a Down by name, rows in the places they have on the server.
+pub(super) fn sent_vectors<M: ControlVariates>(
+    method: &M,
+    (shared, model): (&SharedModel<'_>, &ModelFacts),
+    view: &TaskView,
+    down: &Message,
+) -> Result<VectorStore, WireError> {
+    let beside = ParameterVectors::of(shared, model, view, RowPurpose::Down);
+    let set = |name: &&'static str| Ok((*name, beside.padded(&vectors_of(&down.extra, name)?)));
+    sent_names(method).iter().map(set).collect()
+}
+
+/// The names of those vectors.
+pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static str] {
+    match method.keeping().keeper {
+        Keeper::Client => &[CONTROL],
+        Keeper::Server => M::SENT,
+    }
+}
+
+/// Renews the vectors of a member that has trained, and puts the change of its variate beside what it sends.
+///
+/// # Errors
+/// When a message does not fit.
+pub(in crate::methods) fn renew<M: ControlVariates>(
+    method: &M,
+    context: &ClientContext<'_>,
+    member: &mut PackClient<'_, VectorStore>,
+    (trained, gradient): (&mut LocalTrainingResult, Option<ParameterSet>),
+) -> Result<(), PolicyError> {
+    let way = LocalTrajectory { to: &trained.parameters, rates: trained.rates, gradient };
+    let known = Variates::of_member(method, context, member)?;
+    let (own, change) = method.renewed(&known, &way);
+    let up =
+        ParameterVectors::of(&context.shared, context.model, &member.seat.view, RowPurpose::Up);
+    trained.beside = up.take(&change)?;
+    own.iter().for_each(|(name, set)| member.state.set(name, set.clone()));
+    Ok(())
+}
+
+/// Renews what the server keeps of the clients that answered; the sum of the changes of their variates.
+pub(super) fn renew_clients<M: ControlVariates>(
+    method: &M,
+    memory: &mut VectorStore,
+    control: &ParameterSet,
+    closing: &ClosedRound<'_>,
+) -> Result<Sums, PolicyError> {
+    let ClosedRound { model, shared, lab, .. } = *closing;
+    let mut changes = Sums::default();
+    for kept in &closing.folded.kept {
+        let (client, view) = (kept.meta.seat.client, &*kept.meta.seat.view);
+        let (from, to) = local_trajectory(&shared, model, kept)?;
+        let said = |name: &str| -> Result<f64, PolicyError> {
+            Ok(kept.update.tensor(Kind::Statistics, name)?.numbers().iter().sum())
+        };
+        let (samples, rates) = (said(SAMPLES)? as usize, said(RATES)?);
+        let (control, own) = (control.clone(), memory.all_of_client(M::VECTORS, client));
+        let sent = sent_vectors(method, (&shared, model), view, &kept.sent)?;
+        let known = Variates { model, shared, view, lab, samples, from, control, sent, own };
+        let way = LocalTrajectory { to: &to, rates, gradient: None };
+        let (own, change) = method.renewed(&known, &way);
+        changes.add(&ParameterVectors::of(&shared, model, view, RowPurpose::Up).take(&change)?);
+        own.iter()
+            .for_each(|(name, set)| memory.set(VectorStore::of_client(name, client), set.clone()));
+    }
+    Ok(changes)
+}
+
+/// Where a client began and ended, of an Up that was kept whole.
+///
+/// # Errors
+/// When it does not fit what was sent.
+pub(in crate::methods) fn local_trajectory(
+    shared: &SharedModel<'_>,
+    model: &ModelFacts,
+    kept: &KeptUpload,
+) -> Result<(ParameterSet, ParameterSet), PolicyError> {
+    let view = &kept.meta.seat.view;
+    let down = ParameterVectors::of(shared, model, view, RowPurpose::Down);
+    let from = down.padded(&kept.sent.parameters);
+    let up = ParameterVectors::of(shared, model, view, RowPurpose::Up);
+    let to = up.put(&from, &kept.update.parameters)?;
+    Ok((from, to))
+}

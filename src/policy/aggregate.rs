@@ -1,0 +1,359 @@
+//! What uploads fold to: means by group, sums, and what is kept whole.
+//!
+//! [`Folded::of`] makes it of one upload as its [`Layout`] declares, [`Folded::merge`] joins those of earlier and later
+//! seats. Nothing here knows a method.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use super::message_spec::{Mean, StalenessRule, TensorStructure};
+use super::{
+    AveragingGroup, ElementwiseAverage, Message, MessageSpec, ParameterAverage, Participant,
+    PolicyError, TensorSpec, Weight,
+};
+use crate::model::{Parameter, ParameterSet};
+use crate::numerics::symmetric::Symmetric;
+use crate::quantity::Round;
+use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
+
+/// What some seats of a round fold to.
+#[derive(Clone, Debug, Default)]
+pub struct Aggregate {
+    /// Weighted means of differences to what was sent.
+    pub means: BTreeMap<AveragingGroup, ParameterAverage>,
+    /// The mean in which every number has weights of its own.
+    pub numbered: ElementwiseAverage,
+    /// Sums by name of tensor; of symmetric matrices the lower triangle.
+    pub sums: BTreeMap<Arc<str>, Vec<f64>>,
+    /// Uploads that are handed over whole: in seat order, then those that earlier rounds had asked for.
+    pub kept: Vec<KeptUpload>,
+}
+
+/// What the server knows about an upload beside its content.
+#[derive(Clone, Debug)]
+pub struct UploadMeta {
+    /// The seat that sent it.
+    pub seat: Participant,
+    /// The round its Down belonged to.
+    pub base: Round,
+    /// Aggregations since then; 0 in synchronous runs.
+    pub staleness: u32,
+    /// What staleness leaves of its weight; 1 where nothing is stale.
+    pub discount: f64,
+}
+
+impl UploadMeta {
+    /// An upload of the round that asked for it.
+    pub fn timely(seat: Participant, base: Round) -> UploadMeta {
+        UploadMeta { seat, base, staleness: 0, discount: 1.0 }
+    }
+}
+
+/// An upload that is handed over whole.
+#[derive(Clone, Debug)]
+pub struct KeptUpload {
+    /// Whose it is.
+    pub meta: UploadMeta,
+    /// What its seat was sent.
+    pub sent: Arc<Message>,
+    /// What it sends.
+    pub update: Message,
+}
+
+impl Aggregate {
+    /// One upload, as the layouts of its exchange declare.
+    ///
+    /// # Errors
+    /// When it does not fit what its seat was sent.
+    pub fn of(
+        meta: &UploadMeta,
+        (sent, down): (&Arc<Message>, &MessageSpec),
+        (update, up): (Message, &MessageSpec),
+    ) -> Result<Aggregate, PolicyError> {
+        let mut folded = Aggregate::default();
+        for (group, moved) in moved((&**sent, down), (&update, up))? {
+            folded.means.insert(group, moved.average().discounted(meta.discount));
+        }
+        folded.numbered = numbered((sent, down), (&update, up))?.discounted(meta.discount);
+        for place in &up.extra {
+            let Some(stale) = place.fold.sum else { continue };
+            let tensor = update.tensor(place.kind, &place.name)?;
+            let mut sum = summed(place, tensor.shape(), tensor.numbers())?;
+            if stale == StalenessRule::Scaled && meta.discount != 1.0 {
+                sum.iter_mut().for_each(|value| *value *= meta.discount);
+            }
+            folded.sums.insert(Arc::clone(&place.name), sum);
+        }
+        if up.tensor_specs().any(|place| place.fold.keep) {
+            let (meta, sent) = (meta.clone(), Arc::clone(sent));
+            folded.kept.push(KeptUpload { meta, sent, update });
+        }
+        Ok(folded)
+    }
+
+    /// Joins what earlier seats fold to (`self`) with that of later ones.
+    pub fn merge(mut self, later: Aggregate) -> Aggregate {
+        for (group, average) in later.means {
+            let merged = match self.means.remove(&group) {
+                Some(mine) => mine.merge(average),
+                None => average,
+            };
+            self.means.insert(group, merged);
+        }
+        self.numbered = self.numbered.merge(later.numbered);
+        for (name, values) in later.sums {
+            match self.sums.get_mut(&name) {
+                Some(mine) => mine.iter_mut().zip(&values).for_each(|(a, b)| *a += b),
+                None => drop(self.sums.insert(name, values)),
+            }
+        }
+        self.kept.extend(later.kept);
+        self
+    }
+
+    /// `base` moved by the means, group after group, and then number by number.
+    pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
+        let mut means = self.means.values();
+        let first = means.next().map_or_else(|| base.clone(), |average| average.apply(base));
+        self.numbered.apply(means.fold(first, |set, average| average.apply(&set)))
+    }
+
+    /// A sum.
+    ///
+    /// # Errors
+    /// When no upload had it.
+    pub fn sum(&self, name: &str) -> Result<&[f64], PolicyError> {
+        let missing = || PolicyError::Unsupported(format!("no upload holds `{name}`"));
+        Ok(self.sums.get(name).ok_or_else(missing)?)
+    }
+
+    /// What the sum of [`summands`](summand) of a round folds to.
+    ///
+    /// # Errors
+    /// Where it is no sum of them.
+    pub fn of_sum(
+        sum: &Body,
+        down: &MessageSpec,
+        up: &MessageSpec,
+    ) -> Result<Aggregate, PolicyError> {
+        let mut folded = Aggregate::default();
+        let mut groups: BTreeMap<AveragingGroup, WeightedDelta> = BTreeMap::new();
+        for place in &up.parameters {
+            let Some(mean) = by_upload(place) else { continue };
+            let values = sum.tensor(place.kind, &place.name)?.as_f64()?;
+            let (before, after) = around(place, down.parameter(&place.name));
+            let zeros = |count| std::iter::repeat_n(0.0, count);
+            let all = zeros(before).chain(values.iter().copied()).chain(zeros(after));
+            let group = match groups.entry(mean.group) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    new.insert(WeightedDelta::by(weight_in(sum, up, &mean.weight)?))
+                }
+            };
+            group.sums.push((Arc::clone(&place.name), all.collect()));
+        }
+        folded.means = groups.into_iter().map(|(group, moved)| (group, moved.average())).collect();
+        for place in up.extra.iter().filter(|place| place.fold.sum.is_some()) {
+            let tensor = sum.tensor(place.kind, &place.name)?;
+            let values = summed(place, tensor.shape(), tensor.as_f64()?.to_vec())?;
+            folded.sums.insert(Arc::clone(&place.name), values);
+        }
+        Ok(folded)
+    }
+}
+
+/// What a client adds to the secret sum of a round: the tensors of its upload as f64, each number as the fold weights
+/// it; a tensor of counts that is a weight becomes that weight.
+///
+/// # Errors
+/// When the upload does not fit what was sent.
+pub fn masked_contribution(
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
+) -> Result<Body, PolicyError> {
+    let moved = moved((sent, down), (update, up))?;
+    let moved: BTreeMap<Arc<str>, Vec<f64>> =
+        moved.into_values().flat_map(|moved| moved.sums).collect();
+    let mut weights: BTreeMap<&str, f64> = BTreeMap::new();
+    for mean in up.parameters.iter().filter_map(by_upload) {
+        let name = mean.weight.tensor();
+        if !weights.contains_key(name) {
+            weights.insert(name, weight_of(update, &mean.weight)?);
+        }
+    }
+    let adding = |kind: Kind, tensor: &NamedTensor| -> Result<NamedTensor, PolicyError> {
+        let name = tensor.name();
+        let values = match (moved.get(name), up.parameter(name), weights.get(&**name)) {
+            (Some(all), Some(place), _) if kind == place.kind => {
+                let (before, _) = around(place, down.parameter(name));
+                all[before..before + tensor.elements() as usize].to_vec()
+            }
+            // Its numbers need not add up to the weight, so the weight takes the first place.
+            (None, _, Some(weight)) => {
+                (0..tensor.elements()).map(|at| if at == 0 { *weight } else { 0.0 }).collect()
+            }
+            _ => tensor.numbers(),
+        };
+        Ok(NamedTensor::f64(Arc::clone(name), tensor.shape(), values)?)
+    };
+    let body = update.body();
+    let section = |section: &Section| -> Result<Section, PolicyError> {
+        let tensors = section.tensors.iter().map(|tensor| adding(section.kind, tensor));
+        Ok(Section::new(section.kind, tensors.collect::<Result<_, _>>()?))
+    };
+    let sections = body.sections.iter().map(section).collect::<Result<_, _>>()?;
+    Ok(Body::new(body.meta, sections))
+}
+
+/// The upload with every number that is averaged replaced by `change(before, after)`: what the server sent, and what
+/// the client made of it.
+///
+/// # Errors
+/// When it does not fit what was sent.
+pub fn map_averaged(
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
+    change: &mut dyn FnMut(f32, f32) -> f32,
+) -> Result<Message, PolicyError> {
+    let mut parameters = update.parameters.clone();
+    for (name, learnt) in update.parameters.iter() {
+        let Some(place) = up.parameter(name).filter(|place| place.fold.mean.is_some()) else {
+            continue;
+        };
+        let (from, start) = base_of(sent, down, place, learnt)?;
+        let before = &from.values[start..start + learnt.values.len()];
+        let values = before.iter().zip(learnt.values.iter());
+        let values = values.map(|(before, after)| change(*before, *after)).collect();
+        parameters.insert(Arc::clone(name), Parameter { shape: learnt.shape.clone(), values });
+    }
+    Ok(Message { parameters, ..update.clone() })
+}
+
+/// What an update moves in a mean: of every parameter the rows that the server holds up to where it was sent.
+struct WeightedDelta {
+    weight: f64,
+    /// `weight * (value - sent)` by parameter, flat.
+    sums: Vec<(Arc<str>, Vec<f64>)>,
+}
+
+impl WeightedDelta {
+    fn by(weight: f64) -> WeightedDelta {
+        WeightedDelta { weight, sums: Vec::new() }
+    }
+
+    fn average(self) -> ParameterAverage {
+        ParameterAverage::from_sums(self.weight, self.sums)
+    }
+}
+
+fn moved(
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
+) -> Result<BTreeMap<AveragingGroup, WeightedDelta>, PolicyError> {
+    let mut groups: BTreeMap<AveragingGroup, WeightedDelta> = BTreeMap::new();
+    for place in &up.parameters {
+        let Some(mean) = by_upload(place) else { continue };
+        let group = match groups.entry(mean.group) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(WeightedDelta::by(weight_of(update, &mean.weight)?)),
+        };
+        let Some(learnt) = update.parameters.get(&place.name) else { continue };
+        let (from, start) = base_of(sent, down, place, learnt)?;
+        let around = around(place, down.parameter(&place.name));
+        let base = &from.values[start..start + learnt.values.len()];
+        let sum = ParameterAverage::weighted(group.weight, base, &learnt.values, around);
+        group.sums.push((Arc::clone(&place.name), sum));
+    }
+    Ok(groups)
+}
+
+/// The mean of a parameter in which an upload has one weight.
+fn by_upload(place: &TensorSpec) -> Option<&Mean> {
+    place.fold.mean.as_ref().filter(|mean| !mean.weight.is_elementwise())
+}
+
+/// What an update moves where every number has a weight of its own.
+fn numbered(
+    (sent, down): (&Message, &MessageSpec),
+    (update, up): (&Message, &MessageSpec),
+) -> Result<ElementwiseAverage, PolicyError> {
+    let mut average = ElementwiseAverage::default();
+    for place in &up.parameters {
+        let Some(weights) = place.weights() else { continue };
+        let Some(learnt) = update.parameters.get(&place.name) else { continue };
+        let (from, start) = base_of(sent, down, place, learnt)?;
+        let base = &from.values[start..start + learnt.values.len()];
+        let weights =
+            update.tensor(weights.kind, &weights.name)?.shaped(&learnt.shape)?.as_f32()?;
+        let before = place.first_row * width(&place.shape);
+        average.insert(&place.name, before, (base, &learnt.values, weights));
+    }
+    Ok(average)
+}
+
+/// What a parameter of an upload was sent as, and where its numbers begin there.
+fn base_of<'m>(
+    sent: &'m Message,
+    down: &MessageSpec,
+    place: &TensorSpec,
+    learnt: &Parameter,
+) -> Result<(&'m Parameter, usize), PolicyError> {
+    let misfit = || {
+        PolicyError::Unsupported(format!(
+            "an upload holds `{}` of shape {:?} from row {}, which its receiver was not sent",
+            place.name, learnt.shape, place.first_row
+        ))
+    };
+    let from = sent.parameters.get(&place.name).ok_or_else(misfit)?;
+    let first = down.parameter(&place.name).map_or(0, |place| place.first_row);
+    let start = place.first_row.checked_sub(first).ok_or_else(misfit)? * width(&learnt.shape);
+    let alike = from.shape.len() == learnt.shape.len()
+        && from.shape.get(1..) == learnt.shape.get(1..)
+        && start + learnt.values.len() <= from.values.len();
+    alike.then_some((from, start)).ok_or_else(misfit)
+}
+
+/// How many numbers of a parameter the server holds before those of an upload, and after them as far as they were sent.
+fn around(up: &TensorSpec, down: Option<&TensorSpec>) -> (usize, usize) {
+    let width = width(&up.shape);
+    let rows = |place: &TensorSpec| place.shape.first().copied().unwrap_or(1);
+    let end = up.first_row + rows(up);
+    let sent = down.map_or(end, |down| down.first_row + rows(down));
+    (up.first_row * width, sent.saturating_sub(end) * width)
+}
+
+/// Numbers of a row.
+fn width(shape: &[usize]) -> usize {
+    shape.get(1..).unwrap_or_default().iter().product()
+}
+
+fn weight_of(update: &Message, weight: &Weight) -> Result<f64, PolicyError> {
+    let name = weight.tensor();
+    let missing = || WireError::Malformed(format!("an upload without its weight `{name}`"));
+    let tensor = update.named(name).ok_or_else(missing)?;
+    Ok(weight.of(tensor.numbers().iter().sum()))
+}
+
+/// The weight in a sum of summands.
+fn weight_in(sum: &Body, up: &MessageSpec, weight: &Weight) -> Result<f64, PolicyError> {
+    let name = weight.tensor();
+    let missing = || WireError::Malformed(format!("a sum without its weight `{name}`"));
+    let place = up.other(name).ok_or_else(missing)?;
+    Ok(sum.tensor(place.kind, name)?.as_f64()?.iter().sum())
+}
+
+/// Numbers to be added: of symmetric matrices the lower triangle, the mean of both halves where both travel.
+fn summed(place: &TensorSpec, shape: &[usize], values: Vec<f64>) -> Result<Vec<f64>, PolicyError> {
+    match (place.form, shape) {
+        (TensorStructure::Symmetric, [rows, columns]) if rows == columns => {
+            let matrix = Symmetric::from_full(*rows, &values);
+            let misfit = || WireError::Malformed(format!("`{}` is no matrix", place.name));
+            Ok(matrix.ok_or_else(misfit)?.packed().to_vec())
+        }
+        _ => Ok(values),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! What the engine can do with uploads of every method alike, and which methods allow it.
+//!
+//! Nothing is marked by hand: a service is allowed where the [layouts](Layout) of a method's uploads allow it and the
+//! method does not veto it. A refusal names the tensor that forbids it, or gives the method's reason.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::message_spec::StalenessRule;
+use super::{
+    ClassCounts, ExchangeFacts, MessageKind, MessageSpec, Method, ModelFacts, Stage, UploadSize,
+};
+use crate::data::TaskView;
+use crate::quantity::TaskId;
+
+/// Something the engine does with uploads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// An upload may be folded into a later round than the one that asked for it.
+    LateUpdates,
+    /// Seats of one round may learn different tasks.
+    MixedTasks,
+    /// Another mean than the weighted one: medians, trimming, clipping.
+    RobustAggregation,
+    /// Uploads are added in secret, the server sees their sum.
+    SecureAggregation,
+    /// Clients may lie about what they learnt.
+    MaliciousClients,
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Capability; 5] = [
+        Capability::LateUpdates,
+        Capability::MixedTasks,
+        Capability::RobustAggregation,
+        Capability::SecureAggregation,
+        Capability::MaliciousClients,
+    ];
+
+    /// The word in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Capability::LateUpdates => "late updates",
+            Capability::MixedTasks => "mixed tasks",
+            Capability::RobustAggregation => "robust means",
+            Capability::SecureAggregation => "secure aggregation",
+            Capability::MaliciousClients => "malicious clients",
+        }
+    }
+}
+
+/// A service that a method cannot bear although its tensors would allow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restriction {
+    /// Which one.
+    pub service: Capability,
+    pub why: &'static str,
+}
+
+impl Restriction {
+    /// A veto against several services for one reason.
+    pub fn against(services: &[Capability], why: &'static str) -> Vec<Restriction> {
+        services.iter().map(|service| Restriction { service: *service, why }).collect()
+    }
+}
+
+/// Why a method does not allow a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CapabilityError {
+    /// The server keeps this tensor of every client whole.
+    Kept(Arc<str>),
+    /// This tensor is a sum, of which nobody can say what it is worth here.
+    Sum(Arc<str>),
+    /// No upload holds parameters that are averaged.
+    NoMean,
+    /// Every number of this parameter is averaged with a weight of its own.
+    Numbered(Arc<str>),
+    /// How large an upload is depends on what a client holds or learnt.
+    Ragged,
+    /// The method says so.
+    Vetoed(&'static str),
+}
+
+impl fmt::Display for CapabilityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CapabilityError::Kept(name) => {
+                write!(f, "the server keeps `{name}` of every client whole")
+            }
+            CapabilityError::Sum(name) => {
+                write!(f, "`{name}` is a sum over the clients of one round")
+            }
+            CapabilityError::NoMean => {
+                f.write_str("its uploads hold no parameters that are averaged")
+            }
+            CapabilityError::Numbered(name) => {
+                write!(f, "every number of `{name}` has a weight of its own, however small")
+            }
+            CapabilityError::Ragged => {
+                f.write_str("the size of its uploads tells what clients hold")
+            }
+            CapabilityError::Vetoed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Why `method` does not allow a service; none where it does.
+pub fn check_capability(
+    method: &dyn Method,
+    facts: &ModelFacts,
+    service: Capability,
+) -> Option<CapabilityError> {
+    if let Some(veto) =
+        method.profile().restrictions.into_iter().find(|veto| veto.service == service)
+    {
+        return Some(CapabilityError::Vetoed(veto.why));
+    }
+    let layouts = upload_layouts(method, facts);
+    let kept = || {
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
+        places
+            .find(|place| place.fold.keep)
+            .map(|place| CapabilityError::Kept(Arc::clone(&place.name)))
+    };
+    let summed = |forbidden: &dyn Fn(StalenessRule) -> bool| {
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
+        let found = places.find(|place| place.fold.sum.is_some_and(forbidden));
+        found.map(|place| CapabilityError::Sum(Arc::clone(&place.name)))
+    };
+    let no_mean = || {
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
+        (!places.any(|place| place.fold.mean.is_some())).then_some(CapabilityError::NoMean)
+    };
+    let numbered = || {
+        let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
+        let found = places.find(|place| place.weights().is_some());
+        found.map(|place| CapabilityError::Numbered(Arc::clone(&place.name)))
+    };
+    match service {
+        Capability::LateUpdates => {
+            kept().or_else(|| summed(&|stale| stale == StalenessRule::Refuse))
+        }
+        Capability::MixedTasks => summed(&|_| true),
+        Capability::RobustAggregation => {
+            kept().or_else(|| summed(&|_| true)).or_else(no_mean).or_else(numbered)
+        }
+        Capability::SecureAggregation => kept().or_else(numbered).or_else(|| {
+            let ragged = layouts.iter().any(|layout| layout.size == UploadSize::FromValues);
+            ragged.then_some(CapabilityError::Ragged)
+        }),
+        Capability::MaliciousClients => no_mean(),
+    }
+}
+
+/// Layouts of uploads in every phase of the first two tasks, which are enough to ask what folds how.
+pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<MessageSpec> {
+    let rows = (facts.classes / facts.tasks.max(1)).max(1);
+    let tasks = facts.tasks.clamp(1, 2);
+    let of_task = |task: usize| {
+        let own = task * rows..(task + 1) * rows;
+        let classes = own.clone().map(|row| row as u32).collect();
+        let view = Arc::new(TaskView { task: TaskId(task as u16), rows: own.clone(), classes });
+        let counts: ClassCounts = own.map(|row| (row as u32, 8)).collect();
+        let phases = method.phases(&Stage::of(Arc::clone(&view), facts.tasks.max(1)), 1);
+        let used = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
+        let layout = |(phase, _)| {
+            let (model, view, counts) = (facts, &view, &counts);
+            let facts = ExchangeFacts {
+                model,
+                view,
+                period: view.task,
+                phase,
+                round_in_phase: 0,
+                role: Default::default(),
+                counts,
+            };
+            method.message_spec(MessageKind::Upload, &facts)
+        };
+        used.map(layout).collect::<Vec<_>>()
+    };
+    (0..tasks).flat_map(of_task).collect()
+}
