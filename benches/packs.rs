@@ -77,14 +77,15 @@ fn cached(backbone: &Backbone, loader: Loader) -> Loader {
 impl Setting {
     fn new(task: Task, batch: usize) -> Setting {
         let digits = digits::embedded().expect("embedded");
-        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
-        let (curriculum, transform) = (Arc::new(curriculum.expect("divides")), Arc::default());
+        let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
+        let (task_sequence, transform) =
+            (Arc::new(task_sequence.expect("divides")), Arc::default());
         let backbone = Arc::new(embedded_vit().expect("embedded").into());
         let samples = (task.steps() * batch) as u32;
         let loader = |client: u32| {
             let shard = (0..samples).map(|i| (client * samples + i) % digits.train.len() as u32);
             let (split, transform) = (Arc::clone(&digits.train), Arc::clone(&transform));
-            Loader::new(split, shard.collect(), Arc::clone(&curriculum), transform)
+            Loader::new(split, shard.collect(), Arc::clone(&task_sequence), transform)
         };
         let dim = EMBEDDED_CONFIG.dim;
         let mut received = LinearHead::initial_parameters(CLASSES, dim, key());
@@ -108,7 +109,7 @@ impl Setting {
             plan: TrainingPlan {
                 epochs: 1,
                 batch,
-                optimiser: OptimiserConfig::adamw(3e-3),
+                optimizer: OptimiserConfig::adamw(3e-3),
                 ..TrainingPlan::default()
             },
         }
@@ -122,10 +123,10 @@ impl Setting {
             let courses: Vec<MemberData<'_>> = (loaders.iter().zip(0..))
                 .map(|(loader, client)| MemberData { loader, key: key().client(client) })
                 .collect();
-            let rule = self.plan.optimiser.clone();
-            let mut optimiser = rule.over_pack(model.vars(), model.members());
+            let rule = self.plan.optimizer.clone();
+            let mut optimizer = rule.over_pack(model.vars(), model.members());
             let reports =
-                train_pack(&self.plan, &mut optimiser, model.variables(), &courses, |step| {
+                train_pack(&self.plan, &mut optimizer, model.variables(), &courses, |step| {
                     model.pack_losses(step, &Device::Cpu, None)
                 })?;
             black_box(reports);

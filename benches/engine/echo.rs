@@ -92,14 +92,15 @@ impl Server for Echo {
     fn broadcast(
         &mut self,
         _: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         if !self.apart {
-            return Ok(shared(self.same.clone(), seats));
+            return Ok(shared(self.same.clone(), participants));
         }
-        let own = |seat: &Participant| Arc::new(message(self.floats, seat.client.0 as f32));
-        Ok(seats.iter().map(own).collect())
+        let own =
+            |participant: &Participant| Arc::new(message(self.floats, participant.client.0 as f32));
+        Ok(participants.iter().map(own).collect())
     }
     fn end_round(
         &mut self,
@@ -124,11 +125,11 @@ impl Federation {
     /// One task on digits, two workers.
     pub fn setup(&self) -> Setup {
         let dataset = digits::embedded().expect("embedded");
-        let curriculum =
+        let task_sequence =
             TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).expect("divides");
         let shard: Shard = (0..10).collect();
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-        let lab = RunContext::new(pixels, dataset, curriculum);
+        let ctx = RunContext::new(pixels, dataset, task_sequence);
         let participation = ParticipationSection {
             participants: CohortSize::Count { count: self.asked },
             ..ParticipationSection::default()
@@ -143,6 +144,6 @@ impl Federation {
         };
         let Federation { floats, nap, apart, .. } = *self;
         let method = Arc::new(Echo { floats, same: message(floats, 0.5), nap, apart });
-        Setup::new("echo", method, lab, vec![vec![shard; self.clients as usize]], rules)
+        Setup::new("echo", method, ctx, vec![vec![shard; self.clients as usize]], rules)
     }
 }

@@ -66,8 +66,8 @@ fn rounds(criterion: &mut Criterion) {
         let per_second = |count: f64| move |taken: f64| count / taken;
         let name = "100,000 clients, 1,000 per round";
         times.print(name, "entries/s", Asked::AtLeast(100_000.0), per_second(entries));
-        let seats = rounds * f64::from(case.asked);
-        let micros = |taken: f64| taken * 1e6 / seats;
+        let participants = rounds * f64::from(case.asked);
+        let micros = |taken: f64| taken * 1e6 / participants;
         times.print("a client's round of two messages", "us", Asked::AtMost(12.0), micros);
     }
 

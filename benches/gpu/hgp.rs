@@ -36,13 +36,13 @@ fn received(vit: &VitConfig) -> ParameterSet {
 /// Digits as `vit` wants them, `samples` of them from `first` on.
 fn loader(vit: &VitConfig, first: usize, samples: usize) -> Result<Loader, LearningError> {
     let digits = digits::embedded()?;
-    let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1))?;
+    let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1))?;
     let resize = Resizing::Resize { side: vit.image, kernel: Kernel::Torch };
     let channels = (vit.channels != 1).then_some(vit.channels);
     let transform = Transform { steps: vec![resize], channels, ..Transform::default() };
     let all = digits.train.len();
     let shard = (first..first + samples).map(|i| (i % all) as u32).collect();
-    Ok(Loader::new(digits.train, shard, Arc::new(curriculum), Arc::new(transform)))
+    Ok(Loader::new(digits.train, shard, Arc::new(task_sequence), Arc::new(transform)))
 }
 
 /// One training step of a pack, ready to be repeated.
@@ -86,22 +86,22 @@ impl Step {
         OptimiserConfig::adamw(3e-3).over_pack(self.model.vars(), self.model.members())
     }
 
-    fn take(&self, optimiser: &mut Optimizer) -> Result<(), LearningError> {
+    fn take(&self, optimizer: &mut Optimizer) -> Result<(), LearningError> {
         let device = &self.model.backbone().place().device;
         let losses = self.model.pack_losses(&self.batch, device, None)?;
-        optimiser.step(&losses.backward()?, 3e-3, 1.0)
+        optimizer.step(&losses.backward()?, 3e-3, 1.0)
     }
 }
 
 /// Images per second, uploads of images included; the best of three turns.
 pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
     const STEPS: usize = 5;
-    let mut optimiser = step.optimiser();
+    let mut optimizer = step.optimiser();
     let device = &step.model.backbone().place().device;
     let mut turn = |steps: usize| -> Result<f64, LearningError> {
         let start = Instant::now();
         for _ in 0..steps {
-            step.take(&mut optimiser)?;
+            step.take(&mut optimizer)?;
         }
         device.synchronize()?;
         Ok((steps * step.images()) as f64 / start.elapsed().as_secs_f64())
@@ -158,8 +158,8 @@ pub fn trained(place: &DeviceSpec) -> Result<Trained, LearningError> {
         .map(|(loader, client)| MemberData { loader, key: key().client(client) })
         .collect();
     let plan = TrainingPlan { epochs: 2, batch: BATCH, ..TrainingPlan::default() };
-    let mut optimiser = plan.optimiser.clone().over_pack(model.vars(), CLIENTS);
-    let reports = train_pack(&plan, &mut optimiser, model.variables(), &courses, |step| {
+    let mut optimizer = plan.optimizer.clone().over_pack(model.vars(), CLIENTS);
+    let reports = train_pack(&plan, &mut optimizer, model.variables(), &courses, |step| {
         model.pack_losses(step, &place.device, None)
     })?;
     let reports = reports.into_iter().collect::<Result<Vec<TrainingReport>, _>>()?;

@@ -113,20 +113,21 @@ struct Federation {
 impl Federation {
     fn setup(self, data: &Arc<Dataset>, shards: Vec<Vec<Shard>>) -> Setup {
         let tasks = TaskSizes::Even(self.tasks as u32);
-        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
-        let lab = RunContext {
+        let task_sequence =
+            TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
+        let ctx = RunContext {
             training: TrainingPlan {
                 epochs: 1,
                 batch: SAMPLES as usize,
-                optimiser: OptimiserConfig::sgd(0.01),
+                optimizer: OptimiserConfig::sgd(0.01),
                 clip: None,
                 ..TrainingPlan::default()
             },
             cache: self.cache,
-            ..RunContext::new(self.backbone, Arc::clone(data), curriculum)
+            ..RunContext::new(self.backbone, Arc::clone(data), task_sequence)
         };
         let method = FedAvg { train: Train::Head, ..FedAvg::default() };
-        let method = Arc::new(Averager::new(method, &lab.facts(shards[0].len() as u32)));
+        let method = Arc::new(Averager::new(method, &ctx.facts(shards[0].len() as u32)));
         let participation = ParticipationSection {
             participants: CohortSize::Count { count: self.asked },
             ..ParticipationSection::default()
@@ -138,6 +139,6 @@ impl Federation {
             curve: self.curve,
             ..Rules::default()
         };
-        Setup::new("fedavg", method, lab, shards, rules)
+        Setup::new("fedavg", method, ctx, shards, rules)
     }
 }

@@ -32,7 +32,7 @@ pub struct Setting {
     vit: VitConfig,
     view: Arc<TaskView>,
     data: Dataset,
-    curriculum: Arc<TaskSequence>,
+    task_sequence: Arc<TaskSequence>,
     server: ParameterSet,
     clients: Vec<Local>,
     previous: Previous,
@@ -67,8 +67,8 @@ impl Setting {
         };
         let config = Hepco::default();
         let shape = config.client.pools(&facts);
-        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
-        let curriculum = Arc::new(curriculum.expect("divides"));
+        let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
+        let task_sequence = Arc::new(task_sequence.expect("divides"));
         let mut server = shape.initial_parameters(key(0), 1.0);
         let head = LinearHead::initial_parameters(CLASSES, shape.dim, key(1));
         head.iter()
@@ -87,12 +87,12 @@ impl Setting {
         };
         Setting {
             clients: (0..CLIENTS).map(local).collect(),
-            view: Arc::clone(&curriculum.tasks[1]),
+            view: Arc::clone(&task_sequence.tasks[1]),
             data: noise(CLASSES, 50 * CLASSES as u32, 0, [3, vit.image, vit.image]),
             config,
             shape,
             vit,
-            curriculum,
+            task_sequence,
             previous,
             server,
         }
@@ -138,7 +138,7 @@ impl Setting {
         let loader = Loader::new(
             Arc::clone(&self.data.train),
             Arc::clone(&shard),
-            Arc::clone(&self.curriculum),
+            Arc::clone(&self.task_sequence),
             Arc::new(Transform::default()),
         );
         let mut queries = Vec::new();
@@ -154,14 +154,14 @@ impl Setting {
         let plan = TrainingPlan {
             epochs: 1,
             batch: 64,
-            optimiser: rule.clone(),
+            optimizer: rule.clone(),
             clip: None,
             ..TrainingPlan::default()
         };
-        let mut optimiser = rule.over_pack(model.vars(), 1);
+        let mut optimizer = rule.over_pack(model.vars(), 1);
         let courses = [MemberData { loader: &loader, key: key(61) }];
         let begun = Instant::now();
-        train_pack(&plan, &mut optimiser, model.variables(), &courses, |step| {
+        train_pack(&plan, &mut optimizer, model.variables(), &courses, |step| {
             model.pack_losses(step, &Device::Cpu, None)
         })
         .expect("trains");

@@ -66,15 +66,15 @@ impl Setting {
     }
 
     pub fn setup(&self, workers: usize) -> Setup {
-        let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
+        let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
         let shard = |client: u32| -> Shard { (client * SAMPLES..(client + 1) * SAMPLES).collect() };
-        let lab = RunContext {
+        let ctx = RunContext {
             training: TrainingPlan { epochs: EPOCHS, ..TrainingPlan::default() },
             evaluation_batch: SAMPLES as usize,
             ..RunContext::new(
                 Arc::clone(&self.backbone),
                 Arc::clone(&self.data),
-                curriculum.expect("divides"),
+                task_sequence.expect("divides"),
             )
         };
         let rules = Rules {
@@ -85,7 +85,7 @@ impl Setting {
         };
         let shards = vec![(0..CLIENTS).map(shard).collect()];
         let method = Arc::new(Averager::new(method(), &self.facts()));
-        let setup = Setup::new("hgp", method, lab, shards, rules);
+        let setup = Setup::new("hgp", method, ctx, shards, rules);
         Setup { workers: workers.into(), ..setup }
     }
 }

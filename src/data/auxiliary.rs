@@ -97,11 +97,11 @@ impl Auxiliary {
     pub fn loader(
         &self,
         shard: &Shard,
-        curriculum: &Arc<TaskSequence>,
+        task_sequence: &Arc<TaskSequence>,
         transform: &Arc<Transform>,
     ) -> Loader {
-        let (split, curriculum) = (Arc::clone(&self.split), Arc::clone(curriculum));
-        Loader::new(split, Arc::clone(shard), curriculum, Arc::clone(transform))
+        let (split, task_sequence) = (Arc::clone(&self.split), Arc::clone(task_sequence));
+        Loader::new(split, Arc::clone(shard), task_sequence, Arc::clone(transform))
     }
 
     /// The bytes of the images of a shard, one behind the other.

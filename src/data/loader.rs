@@ -32,7 +32,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 pub struct Loader {
     split: Arc<Split>,
     shard: Shard,
-    curriculum: Arc<TaskSequence>,
+    task_sequence: Arc<TaskSequence>,
     transform: Arc<Transform>,
     /// What stands for the samples in place of their pixels.
     rows: Option<Arc<dyn SampleRows>>,
@@ -45,10 +45,10 @@ impl Loader {
     pub fn new(
         split: Arc<Split>,
         shard: Shard,
-        curriculum: Arc<TaskSequence>,
+        task_sequence: Arc<TaskSequence>,
         transform: Arc<Transform>,
     ) -> Loader {
-        Loader { split, shard, curriculum, transform, rows: None, queries: None }
+        Loader { split, shard, task_sequence, transform, rows: None, queries: None }
     }
 
     /// The same samples, order and labels, with rows in place of pixels: its batches are
@@ -168,7 +168,7 @@ impl Loader {
     }
 
     fn row(&self, sample: u32) -> u32 {
-        self.curriculum.row_of(self.split.labels()[sample as usize])
+        self.task_sequence.row_of(self.split.labels()[sample as usize])
     }
 }
 
@@ -242,9 +242,9 @@ mod tests {
 
     fn loader(order: ClassOrder, steps: Vec<Step>, shard: Vec<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
-        let curriculum = TaskSequence::new(10, &order, &TaskSizes::Even(5)).unwrap();
+        let task_sequence = TaskSequence::new(10, &order, &TaskSizes::Even(5)).unwrap();
         let transform = Transform { steps, ..Transform::default() };
-        Loader::new(digits.train, shard.into(), Arc::new(curriculum), Arc::new(transform))
+        Loader::new(digits.train, shard.into(), Arc::new(task_sequence), Arc::new(transform))
     }
 
     fn keys() -> (StreamKey, StreamKey) {
@@ -303,7 +303,7 @@ mod tests {
         let rows = loader.labels();
         for (sample, row, _) in samples(loader.in_order(8)) {
             let class = loader.split.labels()[sample as usize];
-            assert_eq!(loader.curriculum.order[row as usize], class);
+            assert_eq!(loader.task_sequence.order[row as usize], class);
             assert_eq!(rows[sample as usize], row);
         }
     }

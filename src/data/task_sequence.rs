@@ -178,8 +178,8 @@ fn sizes_of(tasks: &TaskSizes, classes: usize) -> Result<Vec<u32>, DataError> {
 mod tests {
     use super::*;
 
-    fn sizes(curriculum: &TaskSequence) -> Vec<u32> {
-        curriculum.tasks.iter().map(|t| t.classes.len() as u32).collect()
+    fn sizes(task_sequence: &TaskSequence) -> Vec<u32> {
+        task_sequence.tasks.iter().map(|t| t.classes.len() as u32).collect()
     }
 
     #[test]

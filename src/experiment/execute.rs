@@ -74,8 +74,8 @@ fn ranks(company: Option<&RankRoster>) -> Vec<RankEntry> {
 }
 
 /// The type of activations, or on a CPU of the factors of products, as scenarios write it.
-fn compute(Setup { workers, lab, .. }: &Setup) -> &'static str {
-    match (workers, lab.backbone.place().products) {
+fn compute(Setup { workers, lab: ctx, .. }: &Setup) -> &'static str {
+    match (workers, ctx.backbone.place().products) {
         (Workforce::Gpus(places), _) => {
             places.first().map_or("f32", |place| place.compute.as_str())
         }

@@ -21,13 +21,13 @@ pub struct Holding {
 /// shards are drawn when they are asked for.
 pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
     let ShardSource::Drawn(drawn) = &setup.shards else { return None };
-    let (labels, curriculum) = (setup.lab.dataset.train.labels(), &setup.lab.curriculum);
+    let (labels, task_sequence) = (setup.lab.dataset.train.labels(), &setup.lab.task_sequence);
     let class_of = |sample: u32| {
         let label = labels[sample as usize];
         // Where clients have tasks of their own, labels are of the data set of slots.
-        match &curriculum.slots {
+        match &task_sequence.slots {
             None => label,
-            Some(slots) => slots.class_at(curriculum.row_of(label) as usize),
+            Some(slots) => slots.class_at(task_sequence.row_of(label) as usize),
         }
     };
     let mut all = Vec::new();

@@ -47,7 +47,7 @@ pub fn direct(
         return Err(nobodys().into());
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;
-    let slots = setup.lab.curriculum.slots.clone().ok_or_else(nobodys)?;
+    let slots = setup.lab.task_sequence.slots.clone().ok_or_else(nobodys)?;
     let last = TaskId((slots.rules().periods - 1) as u16);
     let mut lines = Vec::new();
     for slot in slots.begun(last) {
@@ -146,8 +146,8 @@ impl MethodWrapper for SingleTaskMethod {
         &*self.inner
     }
 
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        let inner = self.inner.server(lab, init)?;
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        let inner = self.inner.server(ctx, init)?;
         Ok(Box::new(Wrapped(SingleTaskServer { inner, method: self.clone() })))
     }
 
@@ -180,18 +180,18 @@ impl ServerWrapper for SingleTaskServer {
         &mut *self.inner
     }
 
-    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         if period.task > self.method.slot.period {
             return Ok(());
         }
-        self.inner.begin_stage(period, lab)
+        self.inner.begin_stage(period, ctx)
     }
 
-    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         if self.method.is_here(period) {
-            self.inner.end_stage(period, lab)?;
+            self.inner.end_stage(period, ctx)?;
             let (rows, test) = (self.method.view.rows.clone(), &self.method.test);
-            let accuracy = lab.accuracy_within(rows, test, &*self.inner.predictor(lab)?)?;
+            let accuracy = ctx.accuracy_within(rows, test, &*self.inner.predictor(ctx)?)?;
             *self.method.found.lock() = accuracy;
         }
         Ok(())

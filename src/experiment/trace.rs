@@ -11,10 +11,10 @@ pub fn stream_path(event: &Event) -> Option<String> {
         Event::RoundOpened { round, task, .. } => {
             at("cohort", format!("task={}/round={}", task.0, round.0))
         }
-        Event::Trained { round, task, client, seat, .. }
-        | Event::UpdateForged { round, task, client, seat, .. } => at(
+        Event::Trained { round, task, client, seat: participant, .. }
+        | Event::UpdateForged { round, task, client, seat: participant, .. } => at(
             "shuffle,augment,dropout,method",
-            format!("task={}/round={}/client={}/seat={}", task.0, round.0, client.0, seat.0),
+            format!("task={}/round={}/client={}/seat={}", task.0, round.0, client.0, participant.0),
         ),
         Event::Skipped { round, client, .. } => {
             at("compute", format!("round={}/client={}", round.0, client.0))

@@ -179,8 +179,8 @@ fn decision(event: &Event) -> Option<&Event> {
 type Trained = BTreeMap<ClientId, Vec<(Round, SeatId)>>;
 
 fn note(trained: &mut Trained, event: &Event) {
-    if let Event::Trained { round, seat, client, .. } = event {
-        trained.entry(*client).or_default().push((*round, *seat));
+    if let Event::Trained { round, seat: participant, client, .. } = event {
+        trained.entry(*client).or_default().push((*round, *participant));
     }
 }
 
@@ -224,17 +224,19 @@ fn difference(then: Option<&Event>, now: &Event) -> String {
             Some(Event::RoundClosed { missing: then, .. }),
             Event::RoundClosed { round, missing: now, .. },
         ) => {
-            let lacks = now.iter().find(|seat| !then.contains(seat));
-            let extra = then.iter().find(|seat| !now.contains(seat));
+            let lacks = now.iter().find(|participant| !then.contains(participant));
+            let extra = then.iter().find(|participant| !now.contains(participant));
             match (lacks, extra) {
-                (Some(seat), _) => format!("{round} would close without {seat}"),
-                (None, Some(seat)) => format!("{round} would close with {seat}, which was missing"),
+                (Some(participant), _) => format!("{round} would close without {participant}"),
+                (None, Some(participant)) => {
+                    format!("{round} would close with {participant}, which was missing")
+                }
                 (None, None) => format!("{round} would aggregate another number of updates"),
             }
         }
         (_, Event::RoundOpened { round, .. }) => format!("{round} would ask other clients"),
-        (_, Event::UpdateStale { round, seat, into, .. }) => {
-            format!("the update of {seat} of {round} would be aggregated into {into}")
+        (_, Event::UpdateStale { round, seat: participant, into, .. }) => {
+            format!("the update of {participant} of {round} would be aggregated into {into}")
         }
         (_, Event::RoundClosed { round, .. }) => format!("{round} would close before late updates"),
         (_, event) => format!("`{}` would come at another point", event.name()),

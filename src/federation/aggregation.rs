@@ -39,7 +39,7 @@ pub struct RejectedUpload {
     /// The round that asked for it.
     pub round: Round,
     /// Its seat there.
-    pub seat: SeatId,
+    pub participant: SeatId,
     /// Who sent it.
     pub client: ClientId,
     pub why: String,
@@ -97,7 +97,7 @@ impl AggregationMode {
             AggregationMode::Plain(method) => PartialAggregate::Plain(upload.aggregate(&**method)?),
             AggregationMode::Masked(modulus) => PartialAggregate::Masked(MaskedSum::one(
                 *modulus,
-                upload.meta.seat.id,
+                upload.meta.participant.id,
                 &upload.body,
             )?),
             AggregationMode::Robust(method, rule) => {
@@ -161,10 +161,10 @@ impl AggregationTree {
     /// [sealed](Fold::seal), every seat was lifted or skipped and everything expected was lifted.
     pub fn new(
         folding: AggregationMode,
-        seats: usize,
+        participants: usize,
     ) -> (AggregationTree, oneshot::Receiver<AggregationResult>) {
         let (done, result) = oneshot::channel();
-        let leaves = seats.max(1).next_power_of_two();
+        let leaves = participants.max(1).next_power_of_two();
         let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
         let tree = TreeState {
             nodes,
@@ -177,23 +177,23 @@ impl AggregationTree {
             done: Some(done),
         };
         let fold = AggregationTree { folding, shared: Arc::new(Mutex::new(tree)) };
-        (seats..leaves).for_each(|empty| fold.put(empty, None));
-        if seats == 0 {
+        (participants..leaves).for_each(|empty| fold.put(empty, None));
+        if participants == 0 {
             fold.put(0, None);
         }
         (fold, result)
     }
 
     /// The seat sends nothing that is folded.
-    pub fn skip(&self, seat: SeatId) {
-        self.put(seat.index(), None);
+    pub fn skip(&self, participant: SeatId) {
+        self.put(participant.index(), None);
     }
 
     /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
     pub fn transform_upload(&self, upload: Upload) {
-        let seat = upload.meta.seat.id.index();
+        let participant = upload.meta.participant.id.index();
         let part = self.part(upload);
-        self.put(seat, part);
+        self.put(participant, part);
     }
 
     /// Keeps a place for an upload of an earlier round.
@@ -229,14 +229,14 @@ impl AggregationTree {
     }
 
     fn part(&self, upload: Upload) -> Option<PartialAggregate> {
-        let UploadMeta { seat, base, .. } = &upload.meta;
-        let (round, seat, client) = (*base, seat.id, seat.client);
+        let UploadMeta { participant, base, .. } = &upload.meta;
+        let (round, participant, client) = (*base, participant.id, participant.client);
         let why = match guard(|| self.folding.transform_upload(upload)) {
             Ok(Ok(part)) => return Some(part),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("lifting panicked: {panic}"),
         };
-        self.tree().refused.push(RejectedUpload { round, seat, client, why });
+        self.tree().refused.push(RejectedUpload { round, participant, client, why });
         None
     }
 

@@ -125,13 +125,13 @@ impl Arrivals {
     /// What some clients have of their own in a round of a period: an earlier task, or a slot.
     pub fn own_views(
         &self,
-        curriculum: &TaskSequence,
+        task_sequence: &TaskSequence,
         period: &Stage,
         clients: impl Iterator<Item = ClientId>,
         moment: &Moment<'_>,
     ) -> BTreeMap<ClientId, Arc<TaskView>> {
         let view = |client: ClientId| {
-            let view = curriculum.view_of(self.task_of(client, moment), client);
+            let view = task_sequence.view_of(self.task_of(client, moment), client);
             (!Arc::ptr_eq(view, &period.view)).then(|| (client, Arc::clone(view)))
         };
         clients.filter_map(view).collect()

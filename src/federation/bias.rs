@@ -42,8 +42,8 @@ pub(super) struct ModelResponses {
 
 /// A client's model before synchronisation, over its own samples.
 pub(super) fn portrait(
-    world: &SimulationContext,
-    lab: &RunContext,
+    simulation: &SimulationContext,
+    ctx: &RunContext,
     predictor: Arc<dyn Predictor>,
     Subject { client, shard }: Subject<'_>,
     blocks: &[Block],
@@ -51,27 +51,27 @@ pub(super) fn portrait(
 ) -> Result<ModelResponses, PolicyError> {
     let mut answered = vec![0; seen];
     for block in blocks {
-        let predicted = score(world, lab, &*predictor, block, seen)?.predicted;
+        let predicted = score(simulation, ctx, &*predictor, block, seen)?.predicted;
         answered.iter_mut().zip(predicted).for_each(|(sum, n)| *sum += n);
     }
-    let prototypes = prototypes(lab, &*predictor, shard)?;
+    let prototypes = prototypes(ctx, &*predictor, shard)?;
     let mut held = vec![0; seen];
-    for (row, count) in lab.shard_label_counts(shard) {
+    for (row, count) in ctx.shard_label_counts(shard) {
         held.get_mut(row as usize).into_iter().for_each(|held| *held += u64::from(count));
     }
     Ok(ModelResponses { responses: Responses { client, held, answered }, prototypes })
 }
 
 fn prototypes(
-    lab: &RunContext,
+    ctx: &RunContext,
     predictor: &dyn Predictor,
     shard: &Shard,
 ) -> Result<BTreeMap<u32, Vec<f64>>, PolicyError> {
     let mut sums: BTreeMap<u32, (u64, Vec<f64>)> = BTreeMap::new();
-    let loader = lab.with_features_for(lab.statistics_loader(shard), predictor)?;
-    for batch in loader.in_order(lab.evaluation_batch.max(1)) {
+    let loader = ctx.with_features_for(ctx.statistics_loader(shard), predictor)?;
+    for batch in loader.in_order(ctx.evaluation_batch.max(1)) {
         let batch = batch?;
-        let features = predictor.batch_features(&batch, &lab.device)?;
+        let features = predictor.batch_features(&batch, &ctx.device)?;
         let features = features.to_dtype(candle_core::DType::F32)?.to_vec2::<f32>()?;
         for (label, feature) in batch.labels().iter().zip(features) {
             let (count, sum) = sums.entry(*label).or_insert_with(|| (0, vec![0.0; feature.len()]));

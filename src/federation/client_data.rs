@@ -113,11 +113,11 @@ impl ClientData {
     }
 
     /// How many samples of which head row a shard holds.
-    pub fn counts_of(&self, curriculum: &TaskSequence, shard: &Shard) -> ClassCounts {
+    pub fn counts_of(&self, task_sequence: &TaskSequence, shard: &Shard) -> ClassCounts {
         let labels = self.data().dataset.train.labels();
         let mut counts = ClassCounts::new();
         for sample in shard.iter() {
-            *counts.entry(curriculum.row_of(labels[*sample as usize])).or_default() += 1;
+            *counts.entry(task_sequence.row_of(labels[*sample as usize])).or_default() += 1;
         }
         counts
     }

@@ -93,8 +93,8 @@ impl Default for ClosingPolicy {
 
 impl ClosingPolicy {
     /// For a round of so many seats.
-    pub fn of(&self, seats: usize) -> RoundClosing {
-        self.rules.of(seats, self.over_selection)
+    pub fn of(&self, participants: usize) -> RoundClosing {
+        self.rules.of(participants, self.over_selection)
     }
 }
 
@@ -128,14 +128,16 @@ impl ClosingRules {
     }
 
     /// For a round of so many seats that work, over-selected by this factor.
-    pub fn of(&self, seats: usize, over_selection: f64) -> RoundClosing {
-        let part = |share: f64| least_share_of(seats, share).min(seats);
+    pub fn of(&self, participants: usize, over_selection: f64) -> RoundClosing {
+        let part = |share: f64| least_share_of(participants, share).min(participants);
         let enough = match self.enough {
             ClosingGoal::All => usize::MAX,
             ClosingGoal::Buffer(size) => (size as usize).max(1),
             ClosingGoal::Share(share) => part(share),
             // The whole number whose product was rounded up to get these seats.
-            ClosingGoal::Target => floor(seats as f64 / over_selection.max(1.0)).max(1).min(seats),
+            ClosingGoal::Target => {
+                floor(participants as f64 / over_selection.max(1.0)).max(1).min(participants)
+            }
         };
         let least = match self.enough {
             ClosingGoal::Buffer(size) => least_share_of(size as usize, self.least),

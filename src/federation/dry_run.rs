@@ -39,7 +39,7 @@ use crate::wire::{Body, FrameSize};
 pub fn dry_run(
     terms: RunSpec,
     counts: LabelCountSource,
-    seats: impl Fn(PlannedParticipant<'_>) + Send + Sync + 'static,
+    participants: impl Fn(PlannedParticipant<'_>) + Send + Sync + 'static,
     sink: Box<dyn EventSink>,
 ) -> Result<RunEnd, FederationError> {
     let rules = Rules {
@@ -52,20 +52,20 @@ pub fn dry_run(
         confusion: false,
         ..terms.rules
     };
-    let world =
+    let simulation =
         Arc::new(SimulationContext::of(RunSpec { rules, ..terms }, ClientData::Counts(counts))?);
-    let layouts = DryRun { on_seat: seats, seats: Mutex::default() };
+    let layouts = DryRun { on_seat: participants, participants: Mutex::default() };
     let supplier = Supplier::Source(Arc::new(layouts));
-    let server = ServerMachine::new(Arc::clone(&world), supplier.clone(), None);
+    let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), None);
     let devices = WorkerPool::start(Vec::new(), None, Box::new(()), None)?;
-    walk(world, supplier, server, devices, sink, Interrupt::default())
+    walk(simulation, supplier, server, devices, sink, Interrupt::default())
 }
 
 /// A seat of a round that opens.
 pub struct PlannedParticipant<'a> {
     /// Its round.
     pub context: &'a RoundContext,
-    pub seat: &'a Participant,
+    pub participant: &'a Participant,
     /// Samples it would train on.
     pub samples: usize,
     /// Sample passes of its work.
@@ -83,7 +83,7 @@ const FAULT: &str = "a fault of the scenario";
 struct DryRun<F> {
     on_seat: F,
     /// The seats of open rounds.
-    seats: Mutex<BTreeMap<Round, Vec<Upload>>>,
+    participants: Mutex<BTreeMap<Round, Vec<Upload>>>,
 }
 
 /// What is known of a seat's upload.
@@ -95,19 +95,24 @@ struct Upload {
 
 impl<F> DryRun<F> {
     fn participants(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
-        self.seats.lock()
+        self.participants.lock()
     }
 
     /// As it was known when its round opened; made again where that is over.
-    fn upload(&self, ParticipantRef { world, context, seat }: &ParticipantRef<'_>) -> Upload {
-        let seats = self.participants();
-        let known = seats.get(&context.round).and_then(|seats| seats.get(seat.id.index()));
+    fn upload(
+        &self,
+        ParticipantRef { simulation, context, participant }: &ParticipantRef<'_>,
+    ) -> Upload {
+        let participants = self.participants();
+        let known = participants
+            .get(&context.round)
+            .and_then(|participants| participants.get(participant.id.index()));
         if let Some(known) = known {
             return known.clone();
         }
-        drop(seats);
-        let exchange = world.exchange(context, seat);
-        let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
+        drop(participants);
+        let exchange = simulation.exchange(context, participant);
+        let bytes = Arc::clone(exchange.up.bytes(&simulation.coding.up));
         Upload { samples: exchange.samples(), bytes }
     }
 }
@@ -115,30 +120,30 @@ impl<F> DryRun<F> {
 impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
     fn downs(
         &self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         context: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
-        let (mut uploads, mut downs) = (Vec::new(), Vec::with_capacity(seats.len()));
+        let (mut uploads, mut downs) = (Vec::new(), Vec::with_capacity(participants.len()));
         let mut last: Option<(Arc<CompiledSpec>, Arc<SentDownload>)> = None;
-        for seat in seats {
-            let exchange = world.exchange(context, seat);
+        for participant in participants {
+            let exchange = simulation.exchange(context, participant);
             let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
-            let passes = world.passes_over(context, seat, samples);
+            let passes = simulation.passes_over(context, participant, samples);
             let down_at_most = exchange.down.layout.at_most;
             (self.on_seat)(PlannedParticipant {
                 context,
-                seat,
+                participant,
                 samples,
                 passes,
                 up_size,
                 down_at_most,
             });
-            let bytes = Arc::clone(exchange.up.bytes(&world.coding.up));
+            let bytes = Arc::clone(exchange.up.bytes(&simulation.coding.up));
             uploads.push(Upload { samples, bytes });
             let sent = match last.take() {
                 Some((known, sent)) if Arc::ptr_eq(&known, &exchange.down) => sent,
-                _ => Arc::new(sketched(&exchange.down, world, seat)),
+                _ => Arc::new(sketched(&exchange.down, simulation, participant)),
             };
             downs.push(Arc::clone(&sent));
             last = Some((exchange.down, sent));
@@ -152,10 +157,10 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         at: &ParticipantRef<'_>,
         masking: Option<&Masking>,
     ) -> Result<SuppliedTraining, FederationError> {
-        let ParticipantRef { world, context, seat } = *at;
+        let ParticipantRef { simulation, context, participant } = *at;
         let Upload { samples, mut bytes } = self.upload(at);
-        let (faults, seed) = (&world.rules.faults, world.rules.seed);
-        let victim = world.victim(context.round, seat);
+        let (faults, seed) = (&simulation.rules.faults, simulation.rules.seed);
+        let victim = simulation.victim(context.round, participant);
         let spoilt = faults.spoils(seed, victim).map(|(how, _)| how);
         match (masking, spoilt) {
             // Nobody can check what is masked: a bad update is found by its client.
@@ -167,7 +172,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
             (None, Some(how)) => bytes = spoilt_size(at, how),
             (None, None) => {}
         }
-        let corrupt = world.charged && faults.corrupts(seed, victim, Direction::Up).is_some();
+        let corrupt = simulation.charged && faults.corrupts(seed, victim, Direction::Up).is_some();
         let fault = (corrupt || spoilt.is_some()).then(|| FAULT.to_owned());
         let up = SentUpload {
             body: Body::default(),
@@ -194,20 +199,24 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
 
 /// What an upload weighs that a fault has made bad.
 fn spoilt_size(
-    ParticipantRef { world, context, seat }: &ParticipantRef<'_>,
+    ParticipantRef { simulation, context, participant }: &ParticipantRef<'_>,
     how: Spoilage,
 ) -> Arc<FrameBytes> {
-    let exchange = world.exchange(context, seat);
+    let exchange = simulation.exchange(context, participant);
     let sketch = spoilt_sketch(exchange.up.body().clone(), how);
-    Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &world.coding.up)))
+    Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &simulation.coding.up)))
 }
 
 /// A Down of which only the layout is known.
-fn sketched(down: &CompiledSpec, world: &SimulationContext, seat: &Participant) -> SentDownload {
+fn sketched(
+    down: &CompiledSpec,
+    simulation: &SimulationContext,
+    participant: &Participant,
+) -> SentDownload {
     SentDownload {
         message: Arc::default(),
-        bytes: Arc::clone(down.bytes(&world.coding.down)),
+        bytes: Arc::clone(down.bytes(&simulation.coding.down)),
         assets: down.layout.assets.iter().map(sketch_asset).collect(),
-        alike: seat.id.index(),
+        alike: participant.id.index(),
     }
 }

@@ -23,13 +23,15 @@ pub(super) struct Block {
 }
 
 /// The test samples of all classes seen, cut into blocks task by task, or of the slots begun.
-pub(super) fn blocks(world: &SimulationContext, seen: usize) -> Vec<Block> {
-    match (&world.curriculum.slots, world.rules.slots) {
+pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
+    match (&simulation.task_sequence.slots, simulation.rules.slots) {
         (None, _) => {
-            let tasks = world.curriculum.tasks.iter().filter(|view| view.seen() <= seen);
+            let tasks = simulation.task_sequence.tasks.iter().filter(|view| view.seen() <= seen);
             tasks
                 .flat_map(|view| {
-                    cut(world, samples_of(world, &view.classes), |_| PredictionTask::Plainly)
+                    cut(simulation, samples_of(simulation, &view.classes), |_| {
+                        PredictionTask::Plainly
+                    })
                 })
                 .collect()
         }
@@ -37,89 +39,91 @@ pub(super) fn blocks(world: &SimulationContext, seen: usize) -> Vec<Block> {
             let of_slot = |(slot, slots): (ClientTask, &ClientTasks)| {
                 let view = slots.view(slot);
                 let asked = |_: &[u32]| PredictionTask::InSlot(view.rows.clone());
-                cut(world, samples_of(world, &view.classes), asked)
+                cut(simulation, samples_of(simulation, &view.classes), asked)
             };
-            begun(world, seen).into_iter().flat_map(of_slot).collect()
+            begun(simulation, seen).into_iter().flat_map(of_slot).collect()
         }
-        (Some(_), TaskIdentity::Both) => blocks_of_images(world, seen),
+        (Some(_), TaskIdentity::Both) => blocks_of_images(simulation, seen),
     }
 }
 
 /// The test samples of some classes, in their order.
-fn samples_of(world: &SimulationContext, classes: &[u32]) -> Vec<u32> {
-    world.holdings.data().dataset.test.of_classes(classes.iter().copied())
+fn samples_of(simulation: &SimulationContext, classes: &[u32]) -> Vec<u32> {
+    simulation.holdings.data().dataset.test.of_classes(classes.iter().copied())
 }
 
 fn cut(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     samples: Vec<u32>,
     asked: impl Fn(&[u32]) -> PredictionTask,
 ) -> Vec<Block> {
     let block = |chunk: &[u32]| Block { samples: chunk.into(), asked: asked(chunk) };
-    samples.chunks(world.evaluation_batch()).map(block).collect()
+    samples.chunks(simulation.evaluation_batch()).map(block).collect()
 }
 
 /// Every image that a slot begun has, once, in the order of the original data set.
-fn blocks_of_images(world: &SimulationContext, seen: usize) -> Vec<Block> {
-    let begun = begun(world, seen);
+fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
+    let begun = begun(simulation, seen);
     let open: Arc<[_]> = begun.iter().map(|(slot, slots)| slots.view(*slot).rows.clone()).collect();
-    let test = &world.holdings.data().dataset.test;
+    let test = &simulation.holdings.data().dataset.test;
     // Samples come slot by slot, so the rows of an image rise.
     let mut samples_of_image: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (slot, slots) in &begun {
-        for sample in samples_of(world, &slots.view(*slot).classes) {
+        for sample in samples_of(simulation, &slots.view(*slot).classes) {
             samples_of_image.entry(test.origin(sample)).or_default().push(sample);
         }
     }
     let rows_of = |sample: &u32| {
         let of = &samples_of_image[&test.origin(*sample)];
-        of.iter().map(|sample| world.curriculum.row_of(test.labels()[*sample as usize])).collect()
+        of.iter()
+            .map(|sample| simulation.task_sequence.row_of(test.labels()[*sample as usize]))
+            .collect()
     };
     let asked = |chunk: &[u32]| PredictionTask::InSlots {
         open: Arc::clone(&open),
         rows: chunk.iter().map(rows_of).collect(),
     };
     let first = samples_of_image.values().map(|samples| samples[0]).collect();
-    cut(world, first, asked)
+    cut(simulation, first, asked)
 }
 
 /// The slots begun by the time that so many rows have been seen, with all of them.
-fn begun(world: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
-    let Some(slots) = &world.curriculum.slots else { return Vec::new() };
-    let mut tasks = world.curriculum.tasks.iter().rev();
+fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
+    let Some(slots) = &simulation.task_sequence.slots else { return Vec::new() };
+    let mut tasks = simulation.task_sequence.tasks.iter().rev();
     let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
     slots.begun(period.task).map(|slot| (slot, &**slots)).collect()
 }
 
 /// Counts the predictor's answers in one block, over rows `0..seen` or those of the slot that is told.
 pub(super) fn score(
-    world: &SimulationContext,
-    lab: &RunContext,
+    simulation: &SimulationContext,
+    ctx: &RunContext,
     predictor: &dyn Predictor,
     block: &Block,
     seen: usize,
 ) -> Result<Tally, PolicyError> {
     let loader = Loader::new(
-        Arc::clone(&world.holdings.data().dataset.test),
+        Arc::clone(&simulation.holdings.data().dataset.test),
         Arc::clone(&block.samples),
-        Arc::clone(&world.curriculum),
-        Arc::clone(&world.holdings.data().test_transform),
+        Arc::clone(&simulation.task_sequence),
+        Arc::clone(&simulation.holdings.data().test_transform),
     );
-    let copy = predictor.to_device(lab)?;
+    let copy = predictor.to_device(ctx)?;
     let predictor = copy.as_deref().unwrap_or(predictor);
-    let loader = lab.with_features_for(loader, predictor)?;
+    let loader = ctx.with_features_for(loader, predictor)?;
     let scope = match &block.asked {
         PredictionTask::InSlot(own) => Scope::Task(own.clone()),
         PredictionTask::Plainly | PredictionTask::InSlots { .. } => Scope::Seen(seen),
     };
     let mut tally = match &block.asked {
-        PredictionTask::Plainly if world.rules.confusion => Tally::with_confusion(seen),
+        PredictionTask::Plainly if simulation.rules.confusion => Tally::with_confusion(seen),
         _ => Tally::new(seen),
     };
     // A block is a batch.
-    for batch in loader.in_order(world.evaluation_batch()) {
+    for batch in loader.in_order(simulation.evaluation_batch()) {
         let batch = batch?;
-        let scores = predictor.batch_scores(&batch, &lab.device, &scope)?;
+        let scores = predictor.batch_scores(&batch, &ctx.device, &scope)?;
         let counted = block.asked.tally(&mut tally, &scores, batch.labels());
         counted.map_err(|error| PolicyError::Unsupported(error.to_string()))?;
     }
@@ -127,8 +131,13 @@ pub(super) fn score(
 }
 
 /// The tally as the journal writes it, at the end of a task or in its middle.
-pub(super) fn numbers(world: &SimulationContext, tally: &Tally, point: EvaluationPoint) -> Numbers {
-    let seen = world.curriculum.tasks.iter().filter(|view| view.seen() <= tally.total.len());
+pub(super) fn numbers(
+    simulation: &SimulationContext,
+    tally: &Tally,
+    point: EvaluationPoint,
+) -> Numbers {
+    let seen =
+        simulation.task_sequence.tasks.iter().filter(|view| view.seen() <= tally.total.len());
     let tasks = seen.map(|view| TaskScore {
         task: view.task,
         correct: tally.correct[view.rows.clone()].iter().sum(),
@@ -136,20 +145,25 @@ pub(super) fn numbers(world: &SimulationContext, tally: &Tally, point: Evaluatio
     });
     let classes = tally.correct.iter().zip(&tally.total).enumerate();
     let classes = classes.map(|(row, (correct, total))| ClassScore(row as u32, *correct, *total));
-    let slots = slot_scores(world, tally, point);
+    let slots = slot_scores(simulation, tally, point);
     Numbers { tasks: tasks.collect(), classes: classes.collect(), slots, ..Numbers::default() }
 }
 
-fn slot_scores(world: &SimulationContext, tally: &Tally, point: EvaluationPoint) -> Vec<SlotScore> {
-    let begun = begun(world, tally.total.len());
-    let period = world.curriculum.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
-    let leaving = match (&world.curriculum.slots, period) {
+fn slot_scores(
+    simulation: &SimulationContext,
+    tally: &Tally,
+    point: EvaluationPoint,
+) -> Vec<SlotScore> {
+    let begun = begun(simulation, tally.total.len());
+    let period =
+        simulation.task_sequence.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
+    let leaving = match (&simulation.task_sequence.slots, period) {
         (Some(slots), Some(period)) if point == EvaluationPoint::Task => {
             slots.finished(period.task)
         }
         _ => Vec::new(),
     };
-    let asked_all = world.rules.slots == TaskIdentity::Both;
+    let asked_all = simulation.rules.slots == TaskIdentity::Both;
     let score = |(slot, slots): (ClientTask, &ClientTasks)| {
         let rows = slots.view(slot).rows.clone();
         let row = rows.start as u32;

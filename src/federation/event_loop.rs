@@ -48,7 +48,7 @@ pub struct RunEnd {
 }
 
 pub(super) struct EventLoop {
-    world: Arc<SimulationContext>,
+    simulation: Arc<SimulationContext>,
     devices: WorkerPool,
     interrupt: Interrupt,
     queue: EventQueue<Upcoming>,
@@ -86,7 +86,7 @@ enum Step {
 
 impl EventLoop {
     pub fn new(
-        world: Arc<SimulationContext>,
+        simulation: Arc<SimulationContext>,
         supplier: Supplier,
         server: ServerMachine,
         sink: Box<dyn EventSink>,
@@ -96,11 +96,11 @@ impl EventLoop {
         let mut queue = EventQueue::default();
         let start = Envelope::for_server(VirtualTime::ZERO, EventClass::Timer, ToServer::Start);
         put(&mut queue, start);
-        let clients = Directory::new(Arc::clone(&world), supplier, Directory::LIVE);
-        let network = Network::new(&world.rules.links);
+        let clients = Directory::new(Arc::clone(&simulation), supplier, Directory::LIVE);
+        let network = Network::new(&simulation.rules.links);
         let (log, recorder) = EntryLog::new(sink);
         EventLoop {
-            world,
+            simulation,
             network,
             devices,
             interrupt,
@@ -259,7 +259,7 @@ impl EventLoop {
                     self.send_to_recorder(RecordModel(task, state)).await??;
                 }
                 Effect::TakeSnapshot(kept) => self.snapshot(*kept).await?,
-                Effect::SwitchContext(world) => self.turn(world).await?,
+                Effect::SwitchContext(simulation) => self.turn(simulation).await?,
                 Effect::End(result) => step = Step::End(result),
             }
         }
@@ -270,20 +270,20 @@ impl EventLoop {
     }
 
     /// Lets something else hold for everybody.
-    async fn turn(&mut self, world: Arc<SimulationContext>) -> Result<(), FederationError> {
-        let lines = |world: &SimulationContext| {
-            (world.rules.links.server_down, world.rules.links.server_up)
+    async fn turn(&mut self, simulation: Arc<SimulationContext>) -> Result<(), FederationError> {
+        let lines = |simulation: &SimulationContext| {
+            (simulation.rules.links.server_down, simulation.rules.links.server_up)
         };
-        if lines(&world) != lines(&self.world) {
+        if lines(&simulation) != lines(&self.simulation) {
             if self.network.next().is_some() {
                 return Err(FederationError::Impossible(
                     "the server's line cannot change while frames are under way on it".into(),
                 ));
             }
-            self.network = Network::new(&world.rules.links);
+            self.network = Network::new(&simulation.rules.links);
         }
-        self.clients.turn(Arc::clone(&world)).await?;
-        self.world = world;
+        self.clients.turn(Arc::clone(&simulation)).await?;
+        self.simulation = simulation;
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl EventLoop {
         let began = Instant::now();
         let ServerSnapshot { place, round, policy, caches, unlifted, mut out } = server;
         let mut clients = Vec::new();
-        if !self.world.stateless {
+        if !self.simulation.stateless {
             for (id, kept) in self.clients.keep(out.keys().copied().collect()).await? {
                 clients.push((id, kept.state));
                 out.extend(kept.out);
@@ -315,9 +315,9 @@ impl EventLoop {
     /// Hands a pack to the workers.
     fn train(&mut self, jobs: Vec<TrainingJob>) {
         if !jobs.is_empty() {
-            let world = Arc::clone(&self.world);
-            let errand = RemoteTraining::new(world, jobs);
-            self.devices.submit(JobKind::Train, Work::Remote(Box::new(errand)));
+            let simulation = Arc::clone(&self.simulation);
+            let remote_job = RemoteTraining::new(simulation, jobs);
+            self.devices.submit(JobKind::Train, Work::Remote(Box::new(remote_job)));
         }
     }
 

@@ -25,17 +25,17 @@ pub struct Exchange {
 impl Exchange {
     /// The exchange of a seat with this view and role at this place of a run, over a shard of these counts.
     pub fn new(
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         (view, role): (&Arc<TaskView>, Role),
         place: SpecKey,
         counts: ClassCounts,
     ) -> Exchange {
         let SpecKey { period, phase, round_in_phase } = place;
-        let model = &world.facts;
+        let model = &simulation.facts;
         let facts =
             ExchangeFacts { model, view, period, phase, round_in_phase, role, counts: &counts };
-        let (down, up) = world.layouts.of(&*world.method, &facts);
-        let (model, view) = (Arc::clone(&world.facts), Arc::clone(view));
+        let (down, up) = simulation.layouts.of(&*simulation.method, &facts);
+        let (model, view) = (Arc::clone(&simulation.facts), Arc::clone(view));
         Exchange { model, view, role, place, counts, down, up }
     }
 

@@ -25,15 +25,15 @@ pub struct Coding {
 }
 
 /// The header of what the server sends to a seat.
-pub(crate) fn down_header(context: &RoundContext, seat: &Participant) -> FrameHeader {
+pub(crate) fn down_header(context: &RoundContext, participant: &Participant) -> FrameHeader {
     FrameHeader {
         kind: context.phase as u16,
         run: context.run_seed,
         sender: FrameHeader::SERVER,
-        receiver: seat.client.0,
+        receiver: participant.client.0,
         round: context.round.0,
         task: context.period.task.0,
-        sequence: seat.id.0,
+        sequence: participant.id.0,
     }
 }
 

@@ -91,9 +91,9 @@ impl MemorySemaphore {
     /// The door of each lab's GPU, shared by the labs on it; none for labs on the CPU.
     pub fn of(labs: &[RunContext]) -> Vec<Option<Arc<MemorySemaphore>>> {
         let mut doors: Vec<(DeviceLocation, Arc<MemorySemaphore>)> = Vec::new();
-        let door = |lab: &RunContext| {
-            let memory = GpuMemory::of(&lab.device)?;
-            let here = lab.device.location();
+        let door = |ctx: &RunContext| {
+            let memory = GpuMemory::of(&ctx.device)?;
+            let here = ctx.device.location();
             if let Some((_, door)) = doors.iter().find(|(location, _)| *location == here) {
                 return Some(Arc::clone(door));
             }

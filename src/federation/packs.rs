@@ -18,13 +18,13 @@ use crate::quantity::{Round, SeatId, TaskId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
     pub round: Round,
-    pub seat: SeatId,
+    pub participant: SeatId,
 }
 
 /// What a plan needs to know of a seat.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    seat: SeatId,
+    participant: SeatId,
     alike: Alike,
     steps: u64,
 }
@@ -39,9 +39,10 @@ struct Alike {
 
 impl Candidate {
     /// A seat with so many training steps before it.
-    pub fn new(seat: &Participant, steps: u64) -> Candidate {
-        let (task, rows, role) = (seat.view.task, seat.view.rows.clone(), seat.role);
-        Candidate { seat: seat.id, alike: Alike { task, rows, role }, steps }
+    pub fn new(participant: &Participant, steps: u64) -> Candidate {
+        let (task, rows, role) =
+            (participant.view.task, participant.view.rows.clone(), participant.role);
+        Candidate { participant: participant.id, alike: Alike { task, rows, role }, steps }
     }
 }
 
@@ -58,8 +59,9 @@ pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> 
     }
     let packs = kinds.into_iter().flat_map(|mut kind| {
         kind.sort_by_key(|candidate| std::cmp::Reverse(candidate.steps));
-        let seats: Vec<SeatId> = kind.iter().map(|candidate| candidate.seat).collect();
-        seats.chunks(pack.max(1)).map(<[SeatId]>::to_vec).collect::<Vec<_>>()
+        let participants: Vec<SeatId> =
+            kind.iter().map(|candidate| candidate.participant).collect();
+        participants.chunks(pack.max(1)).map(<[SeatId]>::to_vec).collect::<Vec<_>>()
     });
     packs.collect()
 }
@@ -87,10 +89,12 @@ impl<J> Default for Packs<J> {
 impl<J> Packs<J> {
     /// Takes in the plan of a round.
     pub fn open(&mut self, round: Round, packs: Vec<Vec<SeatId>>) {
-        for seats in packs {
-            let waiting = Waiting { missing: seats.len(), asked: Vec::new() };
+        for participants in packs {
+            let waiting = Waiting { missing: participants.len(), asked: Vec::new() };
             self.waiting.insert(self.made, waiting);
-            let tickets = seats.into_iter().map(|seat| (Ticket { round, seat }, self.made));
+            let tickets = participants
+                .into_iter()
+                .map(|participant| (Ticket { round, participant }, self.made));
             self.pack_of.extend(tickets);
             self.made += 1;
         }
@@ -144,47 +148,48 @@ mod tests {
 
     use super::*;
 
-    fn candidate(seat: u32, task: u16, role: u8, steps: u64) -> Candidate {
+    fn candidate(participant: u32, task: u16, role: u8, steps: u64) -> Candidate {
         let alike = Alike { task: TaskId(task), rows: 0..2, role: Role(role) };
-        Candidate { seat: SeatId(seat), alike, steps }
+        Candidate { participant: SeatId(participant), alike, steps }
     }
 
-    fn ticket(seat: u32) -> Ticket {
-        Ticket { round: Round(0), seat: SeatId(seat) }
+    fn ticket(participant: u32) -> Ticket {
+        Ticket { round: Round(0), participant: SeatId(participant) }
     }
 
     fn packs(plan: &[&[u32]]) -> Packs<u32> {
         let mut packs = Packs::default();
-        let seats = |pack: &&[u32]| pack.iter().map(|seat| SeatId(*seat)).collect();
-        packs.open(Round(0), plan.iter().map(seats).collect());
+        let participants =
+            |pack: &&[u32]| pack.iter().map(|participant| SeatId(*participant)).collect();
+        packs.open(Round(0), plan.iter().map(participants).collect());
         packs
     }
 
     proptest! {
         #[test]
         fn a_plan_seats_everybody_once_among_their_like(
-            seats in prop::collection::vec((0u16..2, 0u8..2, 0u64..5), 0..40),
+            participants in prop::collection::vec((0u16..2, 0u8..2, 0u64..5), 0..40),
             pack in 1usize..9,
         ) {
-            let each = seats.iter().zip(0u32..);
+            let each = participants.iter().zip(0u32..);
             let all: Vec<Candidate> =
-                each.map(|((task, role, steps), seat)| candidate(seat, *task, *role, *steps)).collect();
+                each.map(|((task, role, steps), participant)| candidate(participant, *task, *role, *steps)).collect();
             let planned = plan(all, pack);
             let seated: BTreeSet<SeatId> = planned.iter().flatten().copied().collect();
-            prop_assert_eq!(seated.len(), seats.len());
-            prop_assert_eq!(planned.iter().map(Vec::len).sum::<usize>(), seats.len());
-            let of = |seat: &SeatId| seats[seat.index()];
-            let kind = |seat: &SeatId| (of(seat).0, of(seat).1);
+            prop_assert_eq!(seated.len(), participants.len());
+            prop_assert_eq!(planned.iter().map(Vec::len).sum::<usize>(), participants.len());
+            let of = |participant: &SeatId| participants[participant.index()];
+            let kind = |participant: &SeatId| (of(participant).0, of(participant).1);
             for members in &planned {
                 prop_assert!((1..=pack).contains(&members.len()));
-                prop_assert!(members.iter().all(|seat| kind(seat) == kind(&members[0])));
+                prop_assert!(members.iter().all(|participant| kind(participant) == kind(&members[0])));
             }
             // No pack lies across another's step counts, and only the last of a kind is not full.
             for (one, next) in planned.iter().zip(planned.iter().skip(1)) {
                 if kind(&one[0]) == kind(&next[0]) {
                     prop_assert_eq!(one.len(), pack);
-                    let fewest = one.iter().map(|seat| of(seat).2).min();
-                    prop_assert!(fewest >= next.iter().map(|seat| of(seat).2).max());
+                    let fewest = one.iter().map(|participant| of(participant).2).min();
+                    prop_assert!(fewest >= next.iter().map(|participant| of(participant).2).max());
                 }
             }
         }
@@ -197,19 +202,19 @@ mod tests {
         ) {
             let mut packs = packs(&[&[0, 1, 2, 3, 4], &[5, 6, 7], &[8]]);
             let mut started = Vec::new();
-            for seat in &events {
-                started.extend(match fates[*seat as usize] {
-                    0 => packs.drop_out(ticket(*seat)),
+            for participant in &events {
+                started.extend(match fates[*participant as usize] {
+                    0 => packs.drop_out(ticket(*participant)),
                     fate => {
-                        let mut now = packs.ask(ticket(*seat), *seat);
+                        let mut now = packs.ask(ticket(*participant), *participant);
                         if fate == 2 {
-                            now.extend(packs.need(ticket(*seat)));
+                            now.extend(packs.need(ticket(*participant)));
                         }
                         now
                     }
                 });
             }
-            let mut asked: Vec<u32> = (0..12).filter(|seat| fates[*seat as usize] > 0).collect();
+            let mut asked: Vec<u32> = (0..12).filter(|participant| fates[*participant as usize] > 0).collect();
             started.sort_unstable();
             asked.sort_unstable();
             prop_assert_eq!(started, asked);
@@ -220,7 +225,9 @@ mod tests {
     #[test]
     fn like_step_counts_sit_together() {
         let steps = [3, 9, 3, 9, 1];
-        let all = (0..5).map(|seat| candidate(seat, 0, 0, steps[seat as usize])).collect();
+        let all = (0..5)
+            .map(|participant| candidate(participant, 0, 0, steps[participant as usize]))
+            .collect();
         assert_eq!(
             plan(all, 2),
             [vec![SeatId(1), SeatId(3)], vec![SeatId(0), SeatId(2)], vec![SeatId(4)]]

@@ -41,39 +41,46 @@ impl Rules {
 
 impl SimulationContext {
     /// The samples behind a seat.
-    pub fn seat_shard(&self, phase: &str, seat: &Participant) -> Shard {
-        let holder = self.rules.holder(seat.client);
-        let shard = self.shard(&seat.view, holder);
-        let Some(unit) = self.unit_of(phase, seat, || shard.len()) else { return shard };
+    pub fn seat_shard(&self, phase: &str, participant: &Participant) -> Shard {
+        let holder = self.rules.holder(participant.client);
+        let shard = self.shard(&participant.view, holder);
+        let Some(unit) = self.unit_of(phase, participant, || shard.len()) else { return shard };
         let labels = self.holdings.data().dataset.train.labels();
         let mut samples: Vec<u32> = shard.to_vec();
-        samples.sort_by_key(|sample| (self.curriculum.row_of(labels[*sample as usize]), *sample));
-        let places = self.places(seat, samples.len(), unit);
+        samples
+            .sort_by_key(|sample| (self.task_sequence.row_of(labels[*sample as usize]), *sample));
+        let places = self.places(participant, samples.len(), unit);
         let mut part: Vec<u32> = places.into_iter().map(|place| samples[place as usize]).collect();
         part.sort_unstable();
         part.into()
     }
 
     /// How many samples are behind a seat.
-    pub fn seat_samples(&self, phase: &str, seat: &Participant) -> usize {
-        let samples = self.holdings.samples(&seat.view, self.rules.holder(seat.client));
-        match self.unit_of(phase, seat, || samples) {
+    pub fn seat_samples(&self, phase: &str, participant: &Participant) -> usize {
+        let samples =
+            self.holdings.samples(&participant.view, self.rules.holder(participant.client));
+        match self.unit_of(phase, participant, || samples) {
             None => samples,
-            Some(unit) => self.places(seat, samples, unit).len(),
+            Some(unit) => self.places(participant, samples, unit).len(),
         }
     }
 
     /// How many of which head row.
-    pub fn seat_counts(&self, phase: &str, seat: &Participant) -> ClassCounts {
+    pub fn seat_counts(&self, phase: &str, participant: &Participant) -> ClassCounts {
         let held = match &self.holdings {
-            ClientData::Counts(source) => source.counts(&seat.view, self.rules.holder(seat.client)),
-            samples => return samples.counts_of(&self.curriculum, &self.seat_shard(phase, seat)),
+            ClientData::Counts(source) => {
+                source.counts(&participant.view, self.rules.holder(participant.client))
+            }
+            samples => {
+                return samples
+                    .counts_of(&self.task_sequence, &self.seat_shard(phase, participant));
+            }
         };
-        let Some(unit) = self.unit_of(phase, seat, || sum(&held)) else { return held };
+        let Some(unit) = self.unit_of(phase, participant, || sum(&held)) else { return held };
         let rows = held.iter().flat_map(|(row, count)| vec![*row; *count as usize]);
         let rows: Vec<u32> = rows.collect();
         let mut counts = ClassCounts::new();
-        for place in self.places(seat, rows.len(), unit) {
+        for place in self.places(participant, rows.len(), unit) {
             *counts.entry(rows[place as usize]).or_default() += 1;
         }
         counts
@@ -83,16 +90,20 @@ impl SimulationContext {
     fn unit_of(
         &self,
         phase: &str,
-        seat: &Participant,
+        participant: &Participant,
         samples: impl FnOnce() -> usize,
     ) -> Option<u32> {
-        let unit = seat.unit?;
+        let unit = participant.unit?;
         self.rules.units.of(phase, samples).map(|_| unit)
     }
 
     /// A unit's places among the samples of its client, sorted by head row.
-    fn places(&self, seat: &Participant, samples: usize, unit: u32) -> Vec<u32> {
-        let key = units::key(self.rules.seed, seat.view.task, self.rules.holder(seat.client));
+    fn places(&self, participant: &Participant, samples: usize, unit: u32) -> Vec<u32> {
+        let key = units::key(
+            self.rules.seed,
+            participant.view.task,
+            self.rules.holder(participant.client),
+        );
         let UnitsSection { count, rule, .. } = self.rules.units;
         std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
     }
@@ -101,31 +112,33 @@ impl SimulationContext {
     pub fn split(
         &self,
         phase: &str,
-        seats: Vec<Participant>,
+        participants: Vec<Participant>,
     ) -> Result<Vec<Participant>, FederationError> {
-        let mut split = Vec::with_capacity(seats.len());
-        for seat in seats {
-            let samples = || self.holdings.samples(&seat.view, seat.client);
+        let mut split = Vec::with_capacity(participants.len());
+        for participant in participants {
+            let samples = || self.holdings.samples(&participant.view, participant.client);
             let Some(units) = self.rules.units.of(phase, samples) else {
-                split.push(seat);
+                split.push(participant);
                 continue;
             };
-            if seat.unit.is_some() {
+            if participant.unit.is_some() {
                 return Err(FederationError::Impossible(format!(
                     "the method gives {} units of its own in `{phase}`; take this phase out of \
                      federation.units.phases",
-                    seat.client
+                    participant.client
                 )));
             }
             let unit = |unit| Participant {
                 unit: Some(unit),
                 kind: ParticipantKind::Unit,
-                ..seat.clone()
+                ..participant.clone()
             };
             split.extend(units.map(unit));
         }
         let numbered = split.into_iter().enumerate();
-        Ok(numbered.map(|(place, seat)| Participant { id: SeatId(place as u32), ..seat }).collect())
+        Ok(numbered
+            .map(|(place, participant)| Participant { id: SeatId(place as u32), ..participant })
+            .collect())
     }
 
     /// The seats of load clients, after all others, in a round that has any other; each with the place
@@ -133,13 +146,16 @@ impl SimulationContext {
     pub fn load_seats(
         &self,
         phase: &str,
-        seats: &[Participant],
+        participants: &[Participant],
         period: &Stage,
     ) -> Vec<(Participant, usize)> {
         let mut load: Vec<(Participant, usize)> = Vec::new();
-        for client in self.rules.load_clients().take_while(|_| !seats.is_empty()) {
+        for client in self.rules.load_clients().take_while(|_| !participants.is_empty()) {
             let holder = self.rules.holder(client);
-            let like = seats.iter().position(|seat| seat.client == holder).unwrap_or(0);
+            let like = participants
+                .iter()
+                .position(|participant| participant.client == holder)
+                .unwrap_or(0);
             let view = period.view_of(holder);
             let samples = || self.holdings.samples(&view, holder);
             let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
@@ -147,8 +163,8 @@ impl SimulationContext {
                 Some(units) => units.map(Some).collect(),
             };
             for unit in units {
-                let id = SeatId((seats.len() + load.len()) as u32);
-                let (role, view) = (seats[like].role, Arc::clone(&view));
+                let id = SeatId((participants.len() + load.len()) as u32);
+                let (role, view) = (participants[like].role, Arc::clone(&view));
                 load.push((
                     Participant { id, client, role, unit, kind: ParticipantKind::Load, view },
                     like,

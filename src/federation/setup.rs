@@ -59,19 +59,19 @@ impl Setup {
     pub fn new(
         name: &str,
         method: Arc<dyn Method>,
-        lab: RunContext,
+        ctx: RunContext,
         shards: Vec<Vec<Shard>>,
         rules: Rules,
     ) -> Setup {
-        let facts = lab.facts(rules.clients_of_a_task());
+        let facts = ctx.facts(rules.clients_of_a_task());
         Setup {
             rules,
             name: name.to_owned(),
             charged: method.profile().uses_network,
             method,
-            test_transform: Arc::clone(&lab.statistics_transform),
+            test_transform: Arc::clone(&ctx.statistics_transform),
             facts,
-            lab,
+            lab: ctx,
             shards: ShardSource::Drawn(shards),
             coding: Coding::default(),
             workers: 2.into(),
@@ -94,13 +94,13 @@ impl Setup {
 impl SimulationContext {
     /// The world in which a run begins that is computed, or told as far as its past reaches.
     pub fn first(setup: &Setup) -> Result<Arc<SimulationContext>, FederationError> {
-        let mut world = Arc::new(SimulationContext::new(setup)?);
+        let mut simulation = Arc::new(SimulationContext::new(setup)?);
         for RunSegment { until, terms } in setup.before.iter().rev() {
-            let before = SimulationContext::of(terms.clone(), world.holdings.clone())?;
-            let next = Some((*until, world));
-            world = Arc::new(SimulationContext { next, ..before });
+            let before = SimulationContext::of(terms.clone(), simulation.holdings.clone())?;
+            let next = Some((*until, simulation));
+            simulation = Arc::new(SimulationContext { next, ..before });
         }
-        Ok(world)
+        Ok(simulation)
     }
 
     /// The world of a run in which the same holds all along.
@@ -109,7 +109,7 @@ impl SimulationContext {
             rules: setup.rules.clone(),
             name: setup.name.clone(),
             method: Arc::clone(&setup.method),
-            curriculum: Arc::clone(&setup.lab.curriculum),
+            task_sequence: Arc::clone(&setup.lab.task_sequence),
             training: setup.lab.training.clone(),
             facts: setup.facts.clone(),
             coding: setup.coding.clone(),

@@ -29,7 +29,7 @@ pub fn simulate(
     profile: Box<dyn ProfileSink>,
     interrupt: Interrupt,
 ) -> Result<RunEnd, FederationError> {
-    let world = SimulationContext::first(&setup)?;
+    let simulation = SimulationContext::first(&setup)?;
     let supplier = setup.supplier();
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     const STEP: &str = "be set up";
@@ -38,13 +38,13 @@ pub fn simulate(
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let labs = setup.workers.labs(&setup.lab)?;
     let devices = WorkerPool::start(labs, setup.shaker, profile, setup.fleet)?;
-    let server = ServerMachine::new(Arc::clone(&world), supplier.clone(), Some(policy));
-    walk(world, supplier, server, devices, sink, interrupt)
+    let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), Some(policy));
+    walk(simulation, supplier, server, devices, sink, interrupt)
 }
 
 /// Walks a run to its end.
 pub(super) fn walk(
-    world: Arc<SimulationContext>,
+    simulation: Arc<SimulationContext>,
     supplier: Supplier,
     server: ServerMachine,
     devices: WorkerPool,
@@ -57,6 +57,6 @@ pub(super) fn walk(
         built.expect("a runtime without input and output asks the system for nothing")
     };
     actix::System::with_tokio_rt(runtime).block_on(async move {
-        EventLoop::new(world, supplier, server, sink, devices, interrupt).run().await
+        EventLoop::new(simulation, supplier, server, sink, devices, interrupt).run().await
     })
 }

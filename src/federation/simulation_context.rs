@@ -33,7 +33,7 @@ pub struct RunSpec {
     pub name: String,
     pub method: Arc<dyn Method>,
     /// Class order and tasks.
-    pub curriculum: Arc<TaskSequence>,
+    pub task_sequence: Arc<TaskSequence>,
     /// Local training.
     pub training: TrainingPlan,
     /// What layouts follow from.
@@ -51,7 +51,7 @@ pub(super) struct SimulationContext {
     pub method: Arc<dyn Method>,
     /// Whether clients keep nothing between rounds.
     pub stateless: bool,
-    pub curriculum: Arc<TaskSequence>,
+    pub task_sequence: Arc<TaskSequence>,
     pub training: TrainingPlan,
     pub facts: Arc<ModelFacts>,
     pub coding: Arc<Coding>,
@@ -69,8 +69,9 @@ pub(super) struct SimulationContext {
 impl SimulationContext {
     /// A world in which these terms hold.
     pub fn of(terms: RunSpec, holdings: ClientData) -> Result<SimulationContext, FederationError> {
-        let RunSpec { rules, name, method, curriculum, training, facts, coding, charged } = terms;
-        let tasks = curriculum.tasks.len();
+        let RunSpec { rules, name, method, task_sequence, training, facts, coding, charged } =
+            terms;
+        let tasks = task_sequence.tasks.len();
         if let Some(drawn) = holdings.drawn()
             && (drawn.len() != tasks || drawn.iter().any(|n| *n != rules.clients as usize))
         {
@@ -112,7 +113,7 @@ impl SimulationContext {
             return Err(FederationError::Impossible(what));
         }
         let samples = |client| {
-            let tasks = curriculum.tasks.iter();
+            let tasks = task_sequence.tasks.iter();
             tasks.map(|view| holdings.samples(view, ClientId(client)) as u64).sum()
         };
         // Asked for only where somebody's data say how often it is there.
@@ -132,7 +133,7 @@ impl SimulationContext {
             name,
             stateless: method.profile().stateless,
             method,
-            curriculum,
+            task_sequence,
             training,
             charged,
             holdings,
@@ -140,8 +141,8 @@ impl SimulationContext {
     }
 
     pub fn period(&self, task: usize) -> Stage {
-        let view = Arc::clone(&self.curriculum.tasks[task]);
-        Stage::of(view, self.curriculum.tasks.len())
+        let view = Arc::clone(&self.task_sequence.tasks[task]);
+        Stage::of(view, self.task_sequence.tasks.len())
     }
 
     /// The period of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
@@ -152,7 +153,7 @@ impl SimulationContext {
         }
         let load = self.rules.load_clients().map(|client| self.rules.holder(client));
         let own = cohort.iter().copied().chain(load);
-        let own = self.arrivals.own_views(&self.curriculum, &period, own, moment);
+        let own = self.arrivals.own_views(&self.task_sequence, &period, own, moment);
         period.with_own(own)
     }
 
@@ -162,26 +163,26 @@ impl SimulationContext {
     }
 
     /// A seat's exchange.
-    pub fn exchange(&self, context: &RoundContext, seat: &Participant) -> Exchange {
-        self.exchange_over(context, seat, self.seat_counts(context.phase_name, seat))
+    pub fn exchange(&self, context: &RoundContext, participant: &Participant) -> Exchange {
+        self.exchange_over(context, participant, self.seat_counts(context.phase_name, participant))
     }
 
     /// The exchange of a seat that holds so many samples of which row.
     pub fn exchange_over(
         &self,
         context: &RoundContext,
-        seat: &Participant,
+        participant: &Participant,
         counts: ClassCounts,
     ) -> Exchange {
         let RoundContext { phase, round_in_phase, .. } = *context;
         let place = SpecKey { period: context.period.task, phase, round_in_phase };
-        Exchange::new(self, (&seat.view, seat.role), place, counts)
+        Exchange::new(self, (&participant.view, participant.role), place, counts)
     }
 
     /// Tasks after `last` and before `now` of which a client holds samples, with them.
     pub fn missed(&self, client: ClientId, last: Option<TaskId>, now: TaskId) -> Vec<MissedTask> {
         let first = last.map_or(0, |task| task.index() + 1);
-        let tasks = self.curriculum.tasks.get(first..now.index()).unwrap_or_default();
+        let tasks = self.task_sequence.tasks.get(first..now.index()).unwrap_or_default();
         let held = tasks.iter().map(|v| MissedTask { task: v.task, shard: self.shard(v, client) });
         held.filter(|missed| !missed.shard.is_empty()).collect()
     }
@@ -221,19 +222,24 @@ impl SimulationContext {
     }
 
     /// Sample passes of a seat's local work.
-    pub fn passes(&self, context: &RoundContext, seat: &Participant) -> f64 {
-        self.passes_over(context, seat, self.seat_samples(context.phase_name, seat))
+    pub fn passes(&self, context: &RoundContext, participant: &Participant) -> f64 {
+        self.passes_over(context, participant, self.seat_samples(context.phase_name, participant))
     }
 
     /// Those over so many samples.
-    pub fn passes_over(&self, context: &RoundContext, seat: &Participant, samples: usize) -> f64 {
-        let work = RoundWork::Participant { seat, samples, plan: &self.training };
+    pub fn passes_over(
+        &self,
+        context: &RoundContext,
+        participant: &Participant,
+        samples: usize,
+    ) -> f64 {
+        let work = RoundWork::Participant { seat: participant, samples, plan: &self.training };
         self.method.cost(context, &work)
     }
 
     /// A seat as faults see it.
-    pub fn victim(&self, round: Round, seat: &Participant) -> Victim {
-        Victim { client: seat.client, round, unit: seat.unit_in_keys() }
+    pub fn victim(&self, round: Round, participant: &Participant) -> Victim {
+        Victim { client: participant.client, round, unit: participant.unit_in_keys() }
     }
 
     /// Samples per block of an evaluation.

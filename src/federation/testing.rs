@@ -56,7 +56,7 @@ impl Method for Echo {
         layout()
     }
     fn train(&self, members: &mut [Member], _: &RunContext) -> Vec<Result<ClientResult, Failure>> {
-        let up = |m: &Member| number(m.seat.client.0 as f32);
+        let up = |m: &Member| number(m.participant.client.0 as f32);
         members.iter().map(|m| Ok(ClientResult { upload: up(m), metrics: vec![] })).collect()
     }
 }
@@ -65,8 +65,8 @@ impl Method for Echo {
 pub(super) struct Remembering;
 
 impl Method for Remembering {
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        Echo.server(lab, init)
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Echo.server(ctx, init)
     }
     fn profile(&self) -> MethodProfile {
         MethodProfile { stateless: false, ..Echo.profile() }
@@ -77,9 +77,9 @@ impl Method for Remembering {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        Echo.train(members, lab)
+        Echo.train(members, ctx)
     }
 }
 
@@ -87,10 +87,10 @@ impl Server for AggregatedIds {
     fn broadcast(
         &mut self,
         _: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        Ok(shared(number(0.0), seats))
+        Ok(shared(number(0.0), participants))
     }
     fn end_round(
         &mut self,
@@ -99,7 +99,7 @@ impl Server for AggregatedIds {
         _: &RunContext,
     ) -> Result<(), PolicyError> {
         let kept = folded.map_or(vec![], |folded| folded.kept);
-        assert!(kept.is_sorted_by_key(|kept| kept.meta.seat.id), "{kept:?}");
+        assert!(kept.is_sorted_by_key(|kept| kept.meta.participant.id), "{kept:?}");
         for KeptUpload { update, .. } in kept {
             self.0.push(update.tensor(Kind::Statistics, NUMBER)?.as_f32()?[0]);
         }
@@ -121,14 +121,14 @@ impl Server for AggregatedIds {
 pub(super) fn setup(rules: Rules) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(2);
-    let curriculum = TaskSequence::new(10, &ClassOrder::Native, &tasks).expect("divides");
-    let lab = RunContext::new(
+    let task_sequence = TaskSequence::new(10, &ClassOrder::Native, &tasks).expect("divides");
+    let ctx = RunContext::new(
         Backbone::Pixels(PixelShape { channels: 1, image: 8 }),
         dataset,
-        curriculum,
+        task_sequence,
     );
     let shards = vec![vec![(0..7).collect(); rules.clients as usize]; 2];
-    Setup { workers: 1.into(), ..Setup::new("echo", Arc::new(Echo), lab, shards, rules) }
+    Setup { workers: 1.into(), ..Setup::new("echo", Arc::new(Echo), ctx, shards, rules) }
 }
 
 /// A seat of the first task.
@@ -139,6 +139,6 @@ pub(super) fn seat(setup: &Setup, place: u32) -> Participant {
         role: Role::default(),
         unit: None,
         kind: ParticipantKind::Client,
-        view: Arc::clone(&setup.lab.curriculum.tasks[0]),
+        view: Arc::clone(&setup.lab.task_sequence.tasks[0]),
     }
 }

@@ -26,11 +26,11 @@ use crate::policy::UploadMeta;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 fn server(
-    world: &Arc<super::simulation_context::SimulationContext>,
-    lab: &crate::policy::RunContext,
+    simulation: &Arc<super::simulation_context::SimulationContext>,
+    ctx: &crate::policy::RunContext,
 ) -> ServerMachine {
-    let policy = world.method.server(lab, StreamKey::new(0, Domain::Init)).expect("starts");
-    ServerMachine::new(Arc::clone(world), Supplier::Workers, Some(policy))
+    let policy = simulation.method.server(ctx, StreamKey::new(0, Domain::Init)).expect("starts");
+    ServerMachine::new(Arc::clone(simulation), Supplier::Workers, Some(policy))
 }
 
 /// Drives both machines in thirty lines: jobs run at once, on this thread.
@@ -39,13 +39,13 @@ fn drive(setup: super::Setup) -> Vec<Event> {
         Known(Message),
         Pending(Pending),
     }
-    let world =
+    let simulation =
         Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
-    let mut server = server(&world, &setup.lab);
+    let mut server = server(&simulation, &setup.lab);
     let mut clients = BTreeMap::new();
     let mut queue = EventQueue::default();
     let mut events = Vec::new();
-    let (mut network, mut now) = (Network::new(&world.rules.links), VirtualTime::ZERO);
+    let (mut network, mut now) = (Network::new(&simulation.rules.links), VirtualTime::ZERO);
     let mut effects = server.step(VirtualTime::ZERO, ToServer::Start);
     loop {
         for effect in effects {
@@ -62,7 +62,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 }),
                 Effect::Submit(_, work) => work.run(&setup.lab),
                 Effect::Train { at, to, job, pending, .. } => {
-                    train_together(&world, &setup.lab, vec![*job]);
+                    train_together(&simulation, &setup.lab, vec![*job]);
                     queue.push(
                         at,
                         EventClass::Timer,
@@ -99,7 +99,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
             Message::Client(id, what) => clients
                 .entry(id)
                 .or_insert_with(|| {
-                    let terms = (Arc::clone(&world), Supplier::Workers);
+                    let terms = (Arc::clone(&simulation), Supplier::Workers);
                     ClientMachine::new(id, terms, ClientMemory::default())
                 })
                 .step(place.at, what),
@@ -125,9 +125,9 @@ fn machines_run_without_actors_and_give_the_same_events() {
 fn an_unchanged_model_is_not_tested_twice() {
     let rules = Rules { clients: 1, rounds: 1, curve: Curve::Round, ..Rules::default() };
     let setup = setup(rules);
-    let world =
+    let simulation =
         Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
-    assert_eq!(super::evaluation::blocks(&world, 5).len(), 3, "blocks of one task");
+    assert_eq!(super::evaluation::blocks(&simulation, 5).len(), 3, "blocks of one task");
     let evaluated = |e: &&Event| e.name() == "evaluated";
     assert_eq!(drive(setup).iter().filter(evaluated).count(), 4);
 }
@@ -135,7 +135,7 @@ fn an_unchanged_model_is_not_tested_twice() {
 #[test]
 fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     let setup = setup(Rules::default());
-    let world =
+    let simulation =
         Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
     let memory = MemorySink::default();
     let devices =
@@ -143,17 +143,17 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     let sink = memory.clone();
     let error = actix::System::new()
         .block_on(async move {
-            let server = server(&world, &setup.lab);
-            let mut conductor = EventLoop::new(
-                world,
+            let server = server(&simulation, &setup.lab);
+            let mut event_loop = EventLoop::new(
+                simulation,
                 Supplier::Workers,
                 server,
                 Box::new(sink),
                 devices,
                 Interrupt::default(),
             );
-            conductor.forget_everything();
-            conductor.run().await
+            event_loop.forget_everything();
+            event_loop.run().await
         })
         .expect_err("cannot go on");
     assert!(matches!(&error, FederationError::Deadlock { waiting } if waiting.len() == 1));
@@ -170,17 +170,17 @@ proptest! {
             .prop_shuffle()
     ) {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
-        let world = super::simulation_context::SimulationContext::new(&setup).expect("possible");
+        let simulation = super::simulation_context::SimulationContext::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
         let (fold, mut folded) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
         let place_of_all = super::specs::SpecKey { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
         for (place, present) in &arrivals {
             if *present {
-                let seat = seat(&setup, *place as u32);
+                let participant = seat(&setup, *place as u32);
                 let counts = Default::default();
-                let exchange = Exchange::new(&world, (&seat.view, seat.role), place_of_all, counts);
+                let exchange = Exchange::new(&simulation, (&participant.view, participant.role), place_of_all, counts);
                 fold.transform_upload(Upload {
-                    meta: UploadMeta::timely(seat, Round(0)),
+                    meta: UploadMeta::timely(participant, Round(0)),
                     sent: Arc::clone(&sent),
                     body: number(*place as f32).body(),
                     exchange: Some(Arc::new(exchange)),
@@ -196,7 +196,7 @@ proptest! {
             None => Vec::new(),
             Some(_) => panic!("nothing is masked here"),
         };
-        let got: Vec<u32> = kept.iter().map(|kept| kept.meta.seat.id.0).collect();
+        let got: Vec<u32> = kept.iter().map(|kept| kept.meta.participant.id.0).collect();
         let mut wanted: Vec<u32> =
             arrivals.iter().filter(|a| a.1).map(|a| a.0 as u32).collect();
         wanted.sort_unstable();

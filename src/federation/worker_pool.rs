@@ -39,10 +39,10 @@ pub enum Work {
 
 impl Work {
     /// Does it on the calling thread.
-    pub fn run(self, lab: &RunContext) {
+    pub fn run(self, ctx: &RunContext) {
         match self {
-            Work::Local(work) => work(lab),
-            Work::Remote(errand) => errand.run(lab),
+            Work::Local(work) => work(ctx),
+            Work::Remote(remote_job) => remote_job.run(ctx),
         }
     }
 }
@@ -52,7 +52,7 @@ pub struct WorkerPool {
     urgent: Option<Sender<Job>>,
     testing: Option<Sender<Job>>,
     training: Option<Sender<Job>>,
-    porter: Option<Dispatcher>,
+    dispatcher: Option<Dispatcher>,
     /// Posted and not handed over yet.
     posted: Vec<Job>,
     stop: Arc<AtomicBool>,
@@ -93,10 +93,10 @@ impl WorkerPool {
             .into_iter()
             .zip(doors)
             .enumerate()
-            .map(|(index, (lab, door))| {
+            .map(|(index, (ctx, door))| {
                 let worker = Worker {
                     index,
-                    lab,
+                    lab: ctx,
                     door,
                     urgent: urgent_jobs.clone(),
                     testing: testing_jobs.clone(),
@@ -111,12 +111,12 @@ impl WorkerPool {
                 })
             })
             .collect::<std::io::Result<Vec<_>>>()?;
-        let porter = fleet.map(|fleet| Dispatcher::start(fleet, queues)).transpose()?;
+        let dispatcher = fleet.map(|fleet| Dispatcher::start(fleet, queues)).transpose()?;
         Ok(WorkerPool {
             urgent: Some(urgent),
             testing: Some(testing),
             training: Some(training),
-            porter,
+            dispatcher,
             posted: Vec::with_capacity(BATCH),
             stop,
             threads,
@@ -156,8 +156,8 @@ impl WorkerPool {
     pub fn abandon(mut self) {
         self.stop.store(true, Ordering::SeqCst);
         self.threads.clear();
-        if let Some(porter) = self.porter.take() {
-            porter.abandon();
+        if let Some(dispatcher) = self.dispatcher.take() {
+            dispatcher.abandon();
         }
     }
 }
@@ -165,7 +165,7 @@ impl WorkerPool {
 impl Drop for WorkerPool {
     fn drop(&mut self) {
         // It puts jobs into all queues.
-        self.porter = None;
+        self.dispatcher = None;
         self.urgent = None;
         self.testing = None;
         self.training = None;

@@ -24,12 +24,12 @@ impl Workforce {
     }
 
     /// A lab for every worker; on GPUs the backbone is copied to each.
-    pub(super) fn labs(&self, lab: &RunContext) -> Result<Vec<RunContext>, FederationError> {
+    pub(super) fn labs(&self, ctx: &RunContext) -> Result<Vec<RunContext>, FederationError> {
         match self {
-            Workforce::Cpu(_) => Ok(vec![lab.clone(); self.count()]),
+            Workforce::Cpu(_) => Ok(vec![ctx.clone(); self.count()]),
             Workforce::Gpus(places) => places
                 .iter()
-                .map(|place| lab.to_device(place))
+                .map(|place| ctx.to_device(place))
                 .collect::<Result<_, _>>()
                 .map_err(|error| FederationError::Device(error.to_string())),
         }

@@ -250,9 +250,10 @@ mod tests {
 
     fn digits_loader(range: Range<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
-        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();
+        let task_sequence =
+            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();
         let transform = Arc::new(Transform::default());
-        Loader::new(digits.test, range.collect(), Arc::new(curriculum), transform)
+        Loader::new(digits.test, range.collect(), Arc::new(task_sequence), transform)
     }
 
     /// Scores by the first pixels: any deterministic function of the sample will do.

@@ -54,11 +54,12 @@ mod tests {
     #[test]
     fn every_sample_counts_alike_whatever_the_batches() {
         let digits = digits::embedded().unwrap();
-        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let task_sequence =
+            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
         let loader = Loader::new(
             digits.train,
             (0..7).collect(),
-            Arc::new(curriculum),
+            Arc::new(task_sequence),
             Arc::new(Transform::default()),
         );
         let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: 1, image: 8 }));

@@ -109,9 +109,9 @@ impl LocalUpdate<ReplayMemory> for Der {
         training: &LocalTraining<'_, ReplayMemory>,
         pack: &mut [PackClient<'_, ReplayMemory>],
     ) -> Result<PackResult, PolicyError> {
-        let ClientContext { model, shared, lab } = training.context;
+        let ClientContext { model, shared, ctx } = training.context;
         Ok(train_sequentially(pack, |member| {
-            let view = &member.seat.view;
+            let view = &member.participant.view;
             let rows = shared.trained_rows(model, view);
             let noted = rows.len();
             let notes = (self.logits == LogitTiming::Stream && self.alpha > 0.0).then_some(noted);
@@ -119,7 +119,7 @@ impl LocalUpdate<ReplayMemory> for Der {
             let trained = learn(training, &replay, member)?;
             if self.logits == LogitTiming::End && self.alpha > 0.0 {
                 let (rows, memory) = (view.rows.clone(), &mut member.state);
-                note_again(memory, rows, (&trained.parameters, noted), lab)?;
+                note_again(memory, rows, (&trained.parameters, noted), ctx)?;
             }
             Ok(trained)
         }))

@@ -185,11 +185,11 @@ impl Adaptation for DualPrompt {
     fn metrics(
         &self,
         model: &ModelFacts,
-        seat: &Participant,
+        participant: &Participant,
         trained: &ParameterSet,
         loader: &Loader,
     ) -> Result<Metrics, PolicyError> {
-        let task = seat.view.task.index();
+        let task = participant.view.task.index();
         let candidates = self.candidates(task);
         let compares = candidates.len() > 1 && model.form == WireForm::Full;
         let Some(keys) = trained.get(EXPERT_KEYS).filter(|_| compares) else {

@@ -56,7 +56,7 @@ impl LocalUpdate<ReplayMemory> for Er {
         pack: &mut [PackClient<'_, ReplayMemory>],
     ) -> Result<PackResult, PolicyError> {
         Ok(train_sequentially(pack, |member| {
-            let view = &member.seat.view;
+            let view = &member.participant.view;
             let (new, old) = (self.fedavg.old_logits.rows(view), 0..view.seen());
             let terms = Terms { new, old, joint: self.joint, alpha: 0.0, compared: 0, beta: 1.0 };
             learn(training, &Replay { buffer: self.buffer, terms, notes: None }, member)

@@ -130,15 +130,15 @@ impl AveragingMethod for FedCPrompt {
 impl LocalUpdate<()> for FedCPrompt {
     fn objective(
         &self,
-        &ClientContext { model, lab, .. }: &ClientContext<'_>,
+        &ClientContext { model, ctx, .. }: &ClientContext<'_>,
         pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         Ok(match self.c2l.form {
             C2lForm::Off => Box::new(CrossEntropy),
-            C2lForm::Prompt => Box::new(objective::PromptContrast::new(self, model, pack, lab)?),
+            C2lForm::Prompt => Box::new(objective::PromptContrast::new(self, model, pack, ctx)?),
             C2lForm::FeatureHinge | C2lForm::FeatureSoftmax => {
-                Box::new(objective::FeatureContrast::new(self, model, pack, lab)?)
+                Box::new(objective::FeatureContrast::new(self, model, pack, ctx)?)
             }
         })
     }

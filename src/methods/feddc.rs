@@ -133,7 +133,7 @@ impl ControlVariates for FedDc {
             let change = zeros_like(&control);
             return (VectorStore::from_iter([(CONTROL, control), (DRIFT, drift)]), change);
         }
-        let training = &known.lab.training;
+        let training = &known.ctx.training;
         let mean_steps = || training.steps_of(known.mean_samples().ceil() as usize) as f64;
         let rates = match self.rates {
             Rates::Used => way.rates,

@@ -198,9 +198,9 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let member = first_of(pack)?;
-        let view = Arc::clone(&member.seat.view);
+        let view = Arc::clone(&member.participant.view);
         let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
-        let lessons = self.lessons(member, &view, context.lab)?;
+        let lessons = self.lessons(member, &view, context.ctx)?;
         Ok(Box::new(FedLwf2tObjective {
             share,
             columns: self.fedavg.old_logits.rows(&view),
@@ -214,7 +214,7 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         pack: &mut [PackClient<'_, OwnModels>],
     ) -> Result<PackResult, PolicyError> {
         Ok(train_sequentially(pack, |member| {
-            let task = member.seat.view.task;
+            let task = member.participant.view.task;
             member.state.enter(task);
             let trained = training.train_single(member)?;
             if self.beta > 0.0 && self.first_teacher == FirstTeacher::Own {
@@ -283,7 +283,7 @@ impl FedLwf2t {
         &self,
         member: &PackClient<'_, OwnModels>,
         view: &TaskView,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Vec<WeightedTeacher>, PolicyError> {
         let FedLwf2t { beta, first_teacher, own_teacher, .. } = self;
         if view.rows.start == 0 {
@@ -291,7 +291,7 @@ impl FedLwf2t {
         }
         let norms = self.teacher_norms.of(self.fedavg.settings(view).batch_norms());
         let lesson = |parameters: &ParameterSet, share: f64, outputs: usize| {
-            let teacher = Teacher::new(&lab.backbone, parameters, 0..outputs, norms)?;
+            let teacher = Teacher::new(&ctx.backbone, parameters, 0..outputs, norms)?;
             Ok::<_, PolicyError>(WeightedTeacher { teacher, share })
         };
         let known = match own_teacher {

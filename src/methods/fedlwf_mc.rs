@@ -58,7 +58,7 @@ impl LocalUpdate<()> for FedLwfMc {
         pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let old = 0..first_of(pack)?.seat.view.rows.start;
+        let old = 0..first_of(pack)?.participant.view.rows.start;
         let teacher = previous::teacher(context, pack, (old, self.teacher_norms))?;
         Ok(Box::new(FedLwfMcObjective { classes: self.class_reduction, teacher }))
     }

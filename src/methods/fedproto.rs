@@ -119,7 +119,7 @@ impl LocalUpdate<()> for FedProto {
     ) -> Result<Box<dyn Objective>, PolicyError> {
         // All members of a pack are told the same.
         let first = first_of(pack)?;
-        let known = MeanPrototypes::heard(first.down, &first.seat.view)?;
+        let known = MeanPrototypes::heard(first.down, &first.participant.view)?;
         Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))
     }
 

@@ -79,9 +79,9 @@ impl UploadExtras<()> for FisherAvg {
         member: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
     ) -> Result<ParameterSet, PolicyError> {
-        let ClientContext { model, shared, lab } = *context;
-        let rows = shared.trained_rows(model, &member.seat.view);
-        let sum = local_fisher(self.fisher, (&trained.parameters, rows), member.shard, lab)?;
+        let ClientContext { model, shared, ctx } = *context;
+        let rows = shared.trained_rows(model, &member.participant.view);
+        let sum = local_fisher(self.fisher, (&trained.parameters, rows), member.shard, ctx)?;
         let factor = match self.fedavg.weights {
             ClientWeighting::BySamples => 1.0,
             ClientWeighting::Uniform => 1.0 / sum.terms.max(1) as f64,

@@ -27,13 +27,13 @@ impl Candidates {
 pub(super) fn features_by_row(
     shard: &Shard,
     model: &Classifier,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<BTreeMap<u32, Candidates>, PolicyError> {
-    let loader = lab.with_frozen_features(lab.statistics_loader(shard), model.frozen_part())?;
+    let loader = ctx.with_frozen_features(ctx.statistics_loader(shard), model.frozen_part())?;
     let mut classes: BTreeMap<u32, Candidates> = BTreeMap::new();
-    for batch in loader.in_order(lab.evaluation_batch) {
+    for batch in loader.in_order(ctx.evaluation_batch) {
         let batch = batch?;
-        let found = model.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+        let found = model.batch_features(&batch, &ctx.device)?.to_vec2::<f32>()?;
         for ((sample, label), feature) in batch.samples().iter().zip(batch.labels()).zip(found) {
             let class = classes.entry(*label).or_default();
             class.samples.push(*sample);

@@ -85,26 +85,26 @@ impl LocalUpdate<JointState> for Joint {
         training: &LocalTraining<'_, JointState>,
         pack: &mut [PackClient<'_, JointState>],
     ) -> Result<PackResult, PolicyError> {
-        let ClientContext { model: facts, shared, lab } = training.context;
+        let ClientContext { model: facts, shared, ctx } = training.context;
         Ok(train_sequentially(pack, |member| {
-            let rows = shared.trained_rows(facts, &member.seat.view);
-            let model = Classifier::trainable(&lab.backbone, &member.received, rows)?;
-            let rule = lab.training.optimiser.clone();
-            let mut optimiser = rule.over_pack(model.vars(), model.members());
+            let rows = shared.trained_rows(facts, &member.participant.view);
+            let model = Classifier::trainable(&ctx.backbone, &member.received, rows)?;
+            let rule = ctx.training.optimizer.clone();
+            let mut optimizer = rule.over_pack(model.vars(), model.members());
             let factors =
                 model.variables().iter().map(|(name, _)| shared.adaptation.rate_factor(name));
-            optimiser.set_rate_factors(factors.collect());
+            optimizer.set_rate_factors(factors.collect());
             if let Some(state) = member.state.0.take() {
-                optimiser.resume(state)?;
+                optimizer.resume(state)?;
             }
             let loader =
-                lab.with_frozen_features(lab.train_loader(member.shard), model.frozen_part())?;
-            let (plan, key, variables) = (&lab.training, member.key, model.variables());
-            let report = train_with(plan, &mut optimiser, &loader, variables, key, |batch| {
-                model.batch_loss(batch, &lab.device)
+                ctx.with_frozen_features(ctx.train_loader(member.shard), model.frozen_part())?;
+            let (plan, key, variables) = (&ctx.training, member.key, model.variables());
+            let report = train_with(plan, &mut optimizer, &loader, variables, key, |batch| {
+                model.batch_loss(batch, &ctx.device)
             })?;
             if self.keep_optimiser {
-                member.state.0 = Some(optimiser.into_state()?);
+                member.state.0 = Some(optimizer.into_state()?);
             }
             let (parameters, samples) = (model.parameters()?, member.shard.len());
             let metrics = report.metrics();

@@ -17,12 +17,12 @@ pub(super) fn local_fisher(
     form: FisherForm,
     (parameters, rows): (&ParameterSet, Range<usize>),
     shard: &Shard,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<FisherDiagonal, PolicyError> {
-    let mut pass = FisherPass::new(&lab.backbone, parameters, rows, form)?;
-    let loader = lab.with_frozen_features(lab.statistics_loader(shard), pass.frozen_part())?;
-    for batch in loader.in_order(pass.batch(lab.training.batch)) {
-        pass.add(batch?, &lab.device)?;
+    let mut pass = FisherPass::new(&ctx.backbone, parameters, rows, form)?;
+    let loader = ctx.with_frozen_features(ctx.statistics_loader(shard), pass.frozen_part())?;
+    for batch in loader.in_order(pass.batch(ctx.training.batch)) {
+        pass.add(batch?, &ctx.device)?;
     }
     Ok(pass.finish())
 }

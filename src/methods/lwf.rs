@@ -113,7 +113,7 @@ impl LocalUpdate<()> for Lwf {
         pack: &[PackClient<'_, ()>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let view = &first_of(pack)?.seat.view;
+        let view = &first_of(pack)?.participant.view;
         let teacher = (self.taught(view), self.teacher_norms);
         Ok(Box::new(LwfObjective {
             distils: (self.weight, self.temperature, self.form),

@@ -58,9 +58,9 @@ impl LocalUpdate<HeldSamples> for Oracle {
         training: &LocalTraining<'_, HeldSamples>,
         pack: &mut [PackClient<'_, HeldSamples>],
     ) -> Result<PackResult, PolicyError> {
-        let bytes = training.context.lab.dataset.train.sample_bytes()?;
+        let bytes = training.context.ctx.dataset.train.sample_bytes()?;
         Ok(train_sequentially(pack, |member| {
-            let task = member.seat.view.task;
+            let task = member.participant.view.task;
             for missed in member.missed {
                 member.state.keep(missed.task, Arc::clone(&missed.shard), bytes);
             }
@@ -76,7 +76,7 @@ impl LocalUpdate<HeldSamples> for Oracle {
 
     /// Takes earlier tasks of a client to have been as large as this one.
     fn work(&self, load: &Workload<'_>) -> f64 {
-        load.passes_over(load.samples * (load.seat.view.task.index() + 1))
+        load.passes_over(load.samples * (load.participant.view.task.index() + 1))
     }
 
     /// One site is one client, and whoever keeps everything must come back.

@@ -90,10 +90,10 @@ impl UploadExtras<()> for RegMean {
         member: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
-        let lab = context.lab;
-        let network = Classifier::frozen(&lab.backbone, &trained.parameters)?;
-        let moments = self.statistics.measure(&network, member, lab)?;
-        let layers = self.layers(&lab.facts(1));
+        let ctx = context.ctx;
+        let network = Classifier::frozen(&ctx.backbone, &trained.parameters)?;
+        let moments = self.statistics.measure(&network, member, ctx)?;
+        let layers = self.layers(&ctx.facts(1));
         let mut said = trained.sample_count()?;
         said.tensors.extend(self.statistics.tensors(&layers, &moments)?);
         Ok(vec![said])

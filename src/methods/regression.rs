@@ -185,7 +185,7 @@ impl InputStatistics {
         &self,
         network: &Classifier,
         member: &PackClient<'_, S>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
         let form = |gamma: f64| match gamma == 0.0 {
             true => MomentForm::Diagonal,
@@ -194,11 +194,11 @@ impl InputStatistics {
         let blocks = Arc::new(InputMoments::new(form(self.gamma_backbone)));
         let head = InputMoments::new(form(self.gamma_head));
         let loader =
-            lab.with_frozen_features(lab.train_loader(member.shard), network.frozen_part())?;
+            ctx.with_frozen_features(ctx.train_loader(member.shard), network.frozen_part())?;
         let key = member.key.domain(Domain::Augment).named("moments");
-        for batch in loader.in_order_drawn(lab.evaluation_batch, key) {
+        for batch in loader.in_order_drawn(ctx.evaluation_batch, key) {
             let tap = Arc::clone(&blocks);
-            let features = network.tapped_features(&batch?, &lab.device, tap)?;
+            let features = network.tapped_features(&batch?, &ctx.device, tap)?;
             head.add(LinearHead::WEIGHT.to_owned(), &features)?;
         }
         let of_blocks =

@@ -222,11 +222,11 @@ mod tests {
     /// Steps of Adam, momentum, and a decay that comes behind a projection; and how to do without each.
     #[test]
     fn what_reads_gradients_needs_plain_sgd() {
-        let of = |method: &str, optimiser: &str| {
-            let kind = if optimiser.is_empty() { "adamw" } else { "sgd" };
+        let of = |method: &str, optimizer: &str| {
+            let kind = if optimizer.is_empty() { "adamw" } else { "sgd" };
             told(&format!(
                 "name = {method}, train = \"head\" }}\n\
-                 client.optimiser = {{ kind = \"{kind}\", lr = 0.1{optimiser}"
+                 client.optimiser = {{ kind = \"{kind}\", lr = 0.1{optimizer}"
             ))
         };
         let (plain, momentum, decay) =

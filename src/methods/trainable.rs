@@ -172,11 +172,11 @@ impl Adaptation for Trainable {
     fn initial(
         &self,
         model: &ModelFacts,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let below = match self.train {
-            Train::All => lab.backbone.parameters()?,
+            Train::All => ctx.backbone.parameters()?,
             Train::Head => ParameterSet::new(),
             Train::Prompt => self.prompt(model).initial_parameters(0.0, init),
             Train::Lora => self.lora.shape(model, None).initial_parameters(init),

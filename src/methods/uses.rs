@@ -70,9 +70,9 @@ const SAMPLES: usize = 100_000;
 /// Returns the sample passes of a client in the first round of a phase of a period.
 fn passes(method: &dyn Method, (period, phase): (&Stage, usize), plan: &TrainingPlan) -> f64 {
     let round = RoundContext::alone(period, phase);
-    let seats = one_participant_per_client(period, &[ClientId(0)]);
-    let work = |seat| RoundWork::Participant { seat, samples: SAMPLES, plan };
-    seats.iter().map(|seat| method.cost(&round, &work(seat))).sum()
+    let participants = one_participant_per_client(period, &[ClientId(0)]);
+    let work = |participant| RoundWork::Participant { seat: participant, samples: SAMPLES, plan };
+    participants.iter().map(|participant| method.cost(&round, &work(participant))).sum()
 }
 
 impl Uses {

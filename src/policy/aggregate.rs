@@ -34,7 +34,7 @@ pub struct Aggregate {
 #[derive(Clone, Debug)]
 pub struct UploadMeta {
     /// The seat that sent it.
-    pub seat: Participant,
+    pub participant: Participant,
     /// The round its Down belonged to.
     pub base: Round,
     /// Aggregations since then; 0 in synchronous runs.
@@ -45,8 +45,8 @@ pub struct UploadMeta {
 
 impl UploadMeta {
     /// An upload of the round that asked for it.
-    pub fn timely(seat: Participant, base: Round) -> UploadMeta {
-        UploadMeta { seat, base, staleness: 0, discount: 1.0 }
+    pub fn timely(participant: Participant, base: Round) -> UploadMeta {
+        UploadMeta { participant, base, staleness: 0, discount: 1.0 }
     }
 }
 

@@ -111,10 +111,10 @@ pub fn check_capability(
     facts: &ModelFacts,
     service: Capability,
 ) -> Option<CapabilityError> {
-    if let Some(veto) =
-        method.profile().restrictions.into_iter().find(|veto| veto.service == service)
+    if let Some(restriction) =
+        method.profile().restrictions.into_iter().find(|restriction| restriction.service == service)
     {
-        return Some(CapabilityError::Vetoed(veto.why));
+        return Some(CapabilityError::Vetoed(restriction.why));
     }
     let layouts = upload_layouts(method, facts);
     let kept = || {

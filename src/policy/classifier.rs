@@ -40,8 +40,8 @@ impl Predictor for Classifier {
         scores_of(self, &Classifier::batch_features(self, batch, device)?, scope)
     }
 
-    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        Ok(self.copy_at(&lab.backbone)?.map(|copy| copy as Arc<dyn Predictor>))
+    fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        Ok(self.copy_at(&ctx.backbone)?.map(|copy| copy as Arc<dyn Predictor>))
     }
 
     /// What was received below the head: a prompt, or a whole backbone.

@@ -21,7 +21,7 @@ pub trait Method: Send + Sync {
     ///
     /// # Errors
     /// When the backbone is not what the method needs.
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError>;
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError>;
 
     /// Returns what is known about the method before it runs. The same at every call.
     fn profile(&self) -> MethodProfile;
@@ -70,7 +70,7 @@ pub trait Method: Send + Sync {
 
     /// Trains the clients of a pack: one outcome per member, in order; each member fails alone. A member whose training
     /// fails may leave any state behind, the engine puts the earlier one back.
-    fn train(&self, members: &mut [Member], lab: &RunContext)
+    fn train(&self, members: &mut [Member], ctx: &RunContext)
     -> Vec<Result<ClientResult, Failure>>;
 
     /// Returns the bytes that a client with this state must keep; by default those of its tensors. A run that is forked
@@ -96,10 +96,10 @@ pub trait Method: Send + Sync {
     fn load_remote_state(
         &self,
         background: &Body,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Result<(), PolicyError> {
-        let _ = (background, lab, init);
+        let _ = (background, ctx, init);
         Ok(())
     }
 
@@ -112,9 +112,9 @@ pub trait Method: Send + Sync {
         facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let _ = (facts, sent, own, lab);
+        let _ = (facts, sent, own, ctx);
         Ok(None)
     }
 }
@@ -145,8 +145,8 @@ pub trait Server: Send {
     ///
     /// # Errors
     /// What the method reports; it ends the run.
-    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        let _ = (period, lab);
+    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        let _ = (period, ctx);
         Ok(())
     }
 
@@ -157,8 +157,8 @@ pub trait Server: Send {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError>;
 
     /// The round closes; `folded` is `None` where nothing arrived.
@@ -169,15 +169,15 @@ pub trait Server: Send {
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError>;
 
     /// All phases of the period are over.
     ///
     /// # Errors
     /// As [`begin_period`](Server::begin_period).
-    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        let _ = (period, lab);
+    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        let _ = (period, ctx);
         Ok(())
     }
 
@@ -185,7 +185,7 @@ pub trait Server: Send {
     ///
     /// # Errors
     /// As [`begin_period`](Server::begin_period).
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError>;
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError>;
 
     /// Named figures of the last round for the journal (what was solved, estimated, chosen), in a fixed order.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
@@ -205,7 +205,7 @@ pub trait Server: Send {
 /// One seat of a pack, as its client sees it.
 #[derive(Debug)]
 pub struct Member {
-    pub seat: Participant,
+    pub participant: Participant,
     /// Index of the phase.
     pub phase: usize,
     /// What the server sent.

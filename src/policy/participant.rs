@@ -187,11 +187,11 @@ mod tests {
     #[test]
     fn a_client_is_no_unit_and_a_load_client_does_not_work() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
-        let seat = one_participant_per_client(&Stage::of(view, 1), &[ClientId(0)]).remove(0);
+        let participant = one_participant_per_client(&Stage::of(view, 1), &[ClientId(0)]).remove(0);
         let kinds = [ParticipantKind::Client, ParticipantKind::Unit, ParticipantKind::Load];
         assert_eq!(kinds.map(|kind| kind.is_client()), [true, false, false]);
         assert_eq!(
-            kinds.map(|kind| Participant { kind, ..seat.clone() }.trains()),
+            kinds.map(|kind| Participant { kind, ..participant.clone() }.trains()),
             [true, true, false]
         );
     }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn roles_units_and_the_server_draw_from_places_of_their_own() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
-        let seat = |role, unit| Participant {
+        let participant = |role, unit| Participant {
             id: SeatId(0),
             client: ClientId(0),
             role: Role(role),
@@ -216,9 +216,11 @@ mod tests {
             rounds_in_phase: 1,
             run_seed: 7,
         };
-        let seats = [(0, None), (1, None), (0, Some(0)), (1, Some(0)), (0, Some(1))];
-        let mut keys: Vec<StreamKey> =
-            seats.iter().map(|(role, unit)| seat(*role, *unit).key(7, Round(0))).collect();
+        let participants = [(0, None), (1, None), (0, Some(0)), (1, Some(0)), (0, Some(1))];
+        let mut keys: Vec<StreamKey> = participants
+            .iter()
+            .map(|(role, unit)| participant(*role, *unit).key(7, Round(0)))
+            .collect();
         keys.push(context.key(Domain::Method));
         for (place, key) in keys.iter().enumerate() {
             assert!(!keys[..place].contains(key), "{key:?}");

@@ -23,9 +23,9 @@ pub fn one_participant_per_client(period: &Stage, cohort: &[ClientId]) -> Vec<Pa
 }
 
 /// The same Down for every seat.
-pub fn shared<D>(down: D, seats: &[Participant]) -> Vec<Arc<D>> {
+pub fn shared<D>(down: D, participants: &[Participant]) -> Vec<Arc<D>> {
     let down = Arc::new(down);
-    vec![down; seats.len()]
+    vec![down; participants.len()]
 }
 
 /// Every Down changed; those that seats share stay shared, so that they are packed and charged as copies of one.

@@ -40,8 +40,8 @@ pub trait Predictor: Send + Sync {
     /// The same predictor with its tensors on the device of `lab`, or `None` where it can be used
     /// there as it is. Tensors must not cross from one worker of a GPU to another, so whatever
     /// holds tensors and may be used on a GPU answers this; on CPUs nothing is ever copied.
-    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let _ = lab;
+    fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let _ = ctx;
         Ok(None)
     }
 
@@ -83,7 +83,7 @@ pub trait Predictor: Send + Sync {
 /// `predictor` as it can be used with `lab`.
 pub fn predictor_on(
     predictor: &Arc<dyn Predictor>,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<Arc<dyn Predictor>, PolicyError> {
-    Ok(predictor.to_device(lab)?.unwrap_or_else(|| Arc::clone(predictor)))
+    Ok(predictor.to_device(ctx)?.unwrap_or_else(|| Arc::clone(predictor)))
 }

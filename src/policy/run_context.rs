@@ -28,7 +28,7 @@ pub struct RunContext {
     /// The data set; shards index its train split.
     pub dataset: Arc<Dataset>,
     /// Class order and tasks.
-    pub curriculum: Arc<TaskSequence>,
+    pub task_sequence: Arc<TaskSequence>,
     /// Augmentation of local training.
     pub train_transform: Arc<Transform>,
     /// Transform of statistics passes (prototypes, Gaussians).
@@ -56,14 +56,14 @@ impl RunContext {
     pub fn new(
         backbone: impl Into<Arc<Backbone>>,
         dataset: impl Into<Arc<Dataset>>,
-        curriculum: impl Into<Arc<TaskSequence>>,
+        task_sequence: impl Into<Arc<TaskSequence>>,
     ) -> RunContext {
         let transform = Arc::new(Transform::default());
         RunContext {
             device: Device::Cpu,
             backbone: backbone.into(),
             dataset: dataset.into(),
-            curriculum: curriculum.into(),
+            task_sequence: task_sequence.into(),
             train_transform: Arc::clone(&transform),
             statistics_transform: transform,
             training: TrainingPlan::default(),
@@ -79,8 +79,8 @@ impl RunContext {
     pub fn facts(&self, clients: u32) -> ModelFacts {
         ModelFacts {
             backbone: self.backbone.config(),
-            classes: self.curriculum.classes(),
-            tasks: self.curriculum.tasks.len(),
+            classes: self.task_sequence.classes(),
+            tasks: self.task_sequence.tasks.len(),
             clients: clients as usize,
             form: WireForm::Full,
             auxiliary: None,
@@ -102,7 +102,7 @@ impl RunContext {
         Loader::new(
             Arc::clone(&self.dataset.train),
             Arc::clone(shard),
-            Arc::clone(&self.curriculum),
+            Arc::clone(&self.task_sequence),
             Arc::clone(&self.train_transform),
         )
     }
@@ -112,7 +112,7 @@ impl RunContext {
         Loader::new(
             Arc::clone(&self.dataset.train),
             Arc::clone(shard),
-            Arc::clone(&self.curriculum),
+            Arc::clone(&self.task_sequence),
             Arc::clone(&self.statistics_transform),
         )
     }
@@ -120,20 +120,20 @@ impl RunContext {
     /// The same of the samples' mirror images; nothing where samples are no images.
     pub fn mirror_loader(&self, shard: &Shard) -> Option<Loader> {
         let transform = Arc::new(self.statistics_transform.mirrored());
-        let (train, curriculum) = (Arc::clone(&self.dataset.train), Arc::clone(&self.curriculum));
+        let (train, task_sequence) =
+            (Arc::clone(&self.dataset.train), Arc::clone(&self.task_sequence));
         let images = train.has_pixels();
-        images.then(|| Loader::new(train, Arc::clone(shard), curriculum, transform))
+        images.then(|| Loader::new(train, Arc::clone(shard), task_sequence, transform))
     }
 
     /// How many samples of which head row a seat says it has: those of its shard, unless the partition
     /// says otherwise.
-    pub fn reported_label_counts(&self, seat: &Participant, shard: &Shard) -> ClassCounts {
-        let said = self
-            .reported
-            .as_ref()
-            .and_then(|fresh| fresh.reported(&seat.view, seat.client, &self.dataset.class_sizes()));
+    pub fn reported_label_counts(&self, participant: &Participant, shard: &Shard) -> ClassCounts {
+        let said = self.reported.as_ref().and_then(|fresh| {
+            fresh.reported(&participant.view, participant.client, &self.dataset.class_sizes())
+        });
         let Some(said) = said else { return self.shard_label_counts(shard) };
-        let rows = seat.view.rows.clone().map(|row| row as u32);
+        let rows = participant.view.rows.clone().map(|row| row as u32);
         rows.zip(said).filter(|(_, count)| *count > 0).collect()
     }
 
@@ -142,7 +142,7 @@ impl RunContext {
         let mut counts = ClassCounts::new();
         for sample in shard.iter() {
             let class = self.dataset.train.labels()[*sample as usize];
-            *counts.entry(self.curriculum.row_of(class)).or_default() += 1;
+            *counts.entry(self.task_sequence.row_of(class)).or_default() += 1;
         }
         counts
     }
@@ -254,17 +254,17 @@ impl RunContext {
         transform: &Arc<Transform>,
         predictor: &dyn Predictor,
     ) -> Result<Option<f64>, PolicyError> {
-        let (test, curriculum) = (&self.dataset.test, &self.curriculum);
-        let row = |sample: &u32| curriculum.row_of(test.labels()[*sample as usize]) as usize;
+        let (test, task_sequence) = (&self.dataset.test, &self.task_sequence);
+        let row = |sample: &u32| task_sequence.row_of(test.labels()[*sample as usize]) as usize;
         let own: Shard =
             (0..test.len() as u32).filter(|sample| rows.contains(&row(sample))).collect();
         if own.is_empty() {
             return Ok(None);
         }
         let loader =
-            Loader::new(Arc::clone(test), own, Arc::clone(curriculum), Arc::clone(transform));
+            Loader::new(Arc::clone(test), own, Arc::clone(task_sequence), Arc::clone(transform));
         let loader = self.with_features_for(loader, predictor)?;
-        let (scope, classes) = (Scope::Task(rows.clone()), curriculum.classes());
+        let (scope, classes) = (Scope::Task(rows.clone()), task_sequence.classes());
         let tally = evaluate(&loader, self.evaluation_batch, classes, rows.clone(), |batch| {
             predictor.batch_scores(batch, &self.device, &scope)
         })?;
@@ -288,20 +288,20 @@ mod tests {
     use candle_core::DType;
 
     fn lab() -> RunContext {
-        let curriculum = TaskSequence::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2));
+        let task_sequence = TaskSequence::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2));
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-        RunContext::new(pixels, digits::embedded().unwrap(), curriculum.unwrap())
+        RunContext::new(pixels, digits::embedded().unwrap(), task_sequence.unwrap())
     }
 
     #[test]
     fn counts_are_of_head_rows() {
-        let lab = lab();
-        let by_class = lab.dataset.train.by_class();
+        let ctx = lab();
+        let by_class = ctx.dataset.train.by_class();
         // Two samples of class 3 and one of class 8.
         let shard: Shard = [by_class[3][0], by_class[8][4], by_class[3][9]].into_iter().collect();
-        let [three, eight] = [3, 8].map(|class| lab.curriculum.row_of(class));
+        let [three, eight] = [3, 8].map(|class| ctx.task_sequence.row_of(class));
         assert_ne!([three, eight], [3, 8]);
-        assert_eq!(lab.shard_label_counts(&shard), ClassCounts::from([(three, 2), (eight, 1)]));
+        assert_eq!(ctx.shard_label_counts(&shard), ClassCounts::from([(three, 2), (eight, 1)]));
     }
 
     #[test]
@@ -309,32 +309,32 @@ mod tests {
         let law =
             FreshPartition::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
         let fresh = FreshClients { law, seed: 1 };
-        let lab = RunContext { reported: Some(fresh), ..lab() };
-        let view = Arc::clone(&lab.curriculum.tasks[1]);
-        let seat =
+        let ctx = RunContext { reported: Some(fresh), ..lab() };
+        let view = Arc::clone(&ctx.task_sequence.tasks[1]);
+        let participant =
             one_participant_per_client(&Stage::of(Arc::clone(&view), 10), &[ClientId(7)]).remove(0);
-        let said = fresh.reported(&view, ClientId(7), &lab.dataset.class_sizes()).unwrap();
+        let said = fresh.reported(&view, ClientId(7), &ctx.dataset.class_sizes()).unwrap();
         let nothing = Shard::from([]);
-        let counts = lab.reported_label_counts(&seat, &nothing);
+        let counts = ctx.reported_label_counts(&participant, &nothing);
         assert_eq!(counts.len(), 3, "three of five classes");
         for (row, said) in (5..10).zip(said) {
             assert_eq!(counts.get(&row).copied().unwrap_or(0), said);
         }
-        let holds = RunContext { reported: None, ..lab };
-        assert!(holds.reported_label_counts(&seat, &nothing).is_empty());
+        let holds = RunContext { reported: None, ..ctx };
+        assert!(holds.reported_label_counts(&participant, &nothing).is_empty());
     }
 
     #[test]
     fn a_lab_has_the_rate_of_its_round_and_the_backbone_of_its_place() {
         let training = TrainingPlan { round_schedule: Schedule::Cosine, ..TrainingPlan::default() };
-        let lab = RunContext { training, ..lab() };
-        let later = lab.at_round(5, 10).training;
-        assert!(later.optimiser.learning_rate() < lab.training.optimiser.learning_rate());
-        assert_eq!(later, lab.training.in_round(5, 10));
-        let lab = RunContext { backbone: Arc::new(embedded_vit().unwrap().into()), ..lab };
+        let ctx = RunContext { training, ..lab() };
+        let later = ctx.at_round(5, 10).training;
+        assert!(later.optimizer.learning_rate() < ctx.training.optimizer.learning_rate());
+        assert_eq!(later, ctx.training.in_round(5, 10));
+        let ctx = RunContext { backbone: Arc::new(embedded_vit().unwrap().into()), ..ctx };
         let half = DeviceSpec { compute: DType::BF16, ..DeviceSpec::cpu() };
-        let there = lab.to_device(&half).unwrap();
-        assert!(there.backbone.place().same(&half) && !Arc::ptr_eq(&there.backbone, &lab.backbone));
-        assert!(Arc::ptr_eq(&lab.to_device(&DeviceSpec::cpu()).unwrap().backbone, &lab.backbone));
+        let there = ctx.to_device(&half).unwrap();
+        assert!(there.backbone.place().same(&half) && !Arc::ptr_eq(&there.backbone, &ctx.backbone));
+        assert!(Arc::ptr_eq(&ctx.to_device(&DeviceSpec::cpu()).unwrap().backbone, &ctx.backbone));
     }
 }

@@ -23,8 +23,8 @@ pub trait MethodWrapper: Send + Sync {
     ///
     /// # Errors
     /// As there.
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        self.inner().server(lab, init)
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        self.inner().server(ctx, init)
     }
 
     /// See [`Method::phases`].
@@ -41,9 +41,9 @@ pub trait MethodWrapper: Send + Sync {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        self.inner().train(members, lab)
+        self.inner().train(members, ctx)
     }
 }
 
@@ -51,8 +51,8 @@ pub trait MethodWrapper: Send + Sync {
 pub struct Wrapped<H>(pub H);
 
 impl<H: MethodWrapper> Method for Wrapped<H> {
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        self.0.server(lab, init)
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        self.0.server(ctx, init)
     }
 
     fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
@@ -66,9 +66,9 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        self.0.train(members, lab)
+        self.0.train(members, ctx)
     }
 
     fn profile(&self) -> MethodProfile {
@@ -103,10 +103,10 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
     fn load_remote_state(
         &self,
         background: &Body,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Result<(), PolicyError> {
-        self.0.inner().load_remote_state(background, lab, init)
+        self.0.inner().load_remote_state(background, ctx, init)
     }
 
     fn local_model(
@@ -114,9 +114,9 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
         facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        self.0.inner().local_model(facts, sent, own, lab)
+        self.0.inner().local_model(facts, sent, own, ctx)
     }
 }
 
@@ -132,8 +132,8 @@ pub trait ServerWrapper: Send {
     ///
     /// # Errors
     /// As there.
-    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        self.inner_mut().begin_stage(period, lab)
+    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.inner_mut().begin_stage(period, ctx)
     }
 
     /// See [`Server::end_round`].
@@ -144,49 +144,49 @@ pub trait ServerWrapper: Send {
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.inner_mut().end_round(round, folded, lab)
+        self.inner_mut().end_round(round, folded, ctx)
     }
 
     /// See [`Server::end_period`].
     ///
     /// # Errors
     /// As there.
-    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        self.inner_mut().end_stage(period, lab)
+    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.inner_mut().end_stage(period, ctx)
     }
 }
 
 impl<H: ServerWrapper> Server for Wrapped<H> {
-    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        self.0.begin_stage(period, lab)
+    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.0.begin_stage(period, ctx)
     }
 
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        self.0.inner_mut().broadcast(round, seats, lab)
+        self.0.inner_mut().broadcast(round, participants, ctx)
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.0.end_round(round, folded, lab)
+        self.0.end_round(round, folded, ctx)
     }
 
-    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        self.0.end_stage(period, lab)
+    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.0.end_stage(period, ctx)
     }
 
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
-        self.0.inner().predictor(lab)
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+        self.0.inner().predictor(ctx)
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

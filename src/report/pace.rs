@@ -25,7 +25,7 @@ pub(super) struct Pace {
     /// The task at hand, from 0.
     task: u64,
     /// Seats of the open round: all, and those that are done with it.
-    pub seats: u32,
+    pub participants: u32,
     pub came: u32,
 }
 
@@ -40,13 +40,15 @@ impl Pace {
                 (self.of_task, self.task) = (0, u64::from(task.0));
             }
             Event::PhaseStarted { rounds, .. } => self.of_task += u64::from(*rounds),
-            Event::RoundOpened { seats, .. } => (self.seats, self.came) = (*seats, 0),
+            Event::RoundOpened { seats: participants, .. } => {
+                (self.participants, self.came) = (*participants, 0)
+            }
             Event::Trained { .. } | Event::ClientFailed { .. } | Event::Skipped { .. } => {
-                self.came = (self.came + 1).min(self.seats);
+                self.came = (self.came + 1).min(self.participants);
             }
             Event::RoundClosed { .. } => {
                 self.done += 1;
-                (self.seats, self.came) = (0, 0);
+                (self.participants, self.came) = (0, 0);
             }
             _ => {}
         }
@@ -64,7 +66,7 @@ impl Pace {
 
     /// What the rest will take, if the rest is like what took `spent` here; `None` while that says too little.
     pub fn left(&self, spent: Duration) -> Option<Duration> {
-        let within = f64::from(self.came) / f64::from(self.seats.max(1));
+        let within = f64::from(self.came) / f64::from(self.participants.max(1));
         let here = (self.done - self.told) as f64 + within;
         let rest = self.rounds() as f64 - self.done as f64 - within;
         (here >= ENOUGH && rest > 0.0).then(|| spent.mul_f64(rest / here))
@@ -84,15 +86,15 @@ mod tests {
         Event::PhaseStarted { task: TaskId(task), phase: 0, name: String::new(), rounds }
     }
 
-    fn opened(seats: u32) -> Event {
+    fn opened(participants: u32) -> Event {
         let (round, task, cohort, behind) = (Round(0), TaskId(0), vec![], vec![]);
-        Event::RoundOpened { round, task, phase: 0, cohort, seats, behind }
+        Event::RoundOpened { round, task, phase: 0, cohort, seats: participants, behind }
     }
 
     fn failed() -> Event {
-        let (round, task, seat, client) = (Round(0), TaskId(0), SeatId(0), ClientId(0));
+        let (round, task, participant, client) = (Round(0), TaskId(0), SeatId(0), ClientId(0));
         let (reason, detail) = (String::new(), String::new());
-        Event::ClientFailed { round, task, seat, client, reason, detail }
+        Event::ClientFailed { round, task, seat: participant, client, reason, detail }
     }
 
     fn closed() -> Event {

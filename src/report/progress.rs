@@ -89,7 +89,7 @@ impl Progress {
     /// Tells how far the open round is: on the bar always, as a line when nothing was said for long.
     fn within_round(&mut self, round: Round) {
         let so_far =
-            format!("round {}: {} of {} done", round.0 + 1, self.pace.came, self.pace.seats);
+            format!("round {}: {} of {} done", round.0 + 1, self.pace.came, self.pace.participants);
         match &self.bar {
             Some(bar) => bar.set_message(so_far),
             None if self.said.elapsed() >= SILENCE => {

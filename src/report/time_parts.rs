@@ -73,7 +73,7 @@ pub struct Stopwatch {
     closing: ClosingPolicy,
     open: Option<OpenRound>,
     /// Seats whose update may still count, of this round or of earlier ones.
-    seats: BTreeMap<(Round, SeatId), SeatTimes>,
+    participants: BTreeMap<(Round, SeatId), SeatTimes>,
     total: Spans,
 }
 
@@ -81,7 +81,7 @@ pub struct Stopwatch {
 struct OpenRound {
     round: Round,
     at: u64,
-    seats: usize,
+    participants: usize,
     /// Seats of earlier rounds whose updates it takes.
     stale: Vec<(Round, SeatId)>,
     /// When seats were known to send nothing.
@@ -117,42 +117,45 @@ impl Stopwatch {
     pub fn take(&mut self, entry: &Entry) -> Option<TimeParts> {
         let at = entry.at.0;
         match &entry.event {
-            Event::RoundOpened { round, seats, .. } => {
+            Event::RoundOpened { round, seats: participants, .. } => {
                 let (stale, silent) = (Vec::new(), BTreeMap::new());
-                let seats = *seats as usize;
-                self.open = Some(OpenRound { round: *round, at, seats, stale, silent });
+                let participants = *participants as usize;
+                self.open = Some(OpenRound { round: *round, at, participants, stale, silent });
             }
             Event::FrameCharged { kind: ParticipantKind::Load, .. } => {}
-            Event::FrameCharged { round, seat, direction, outcome, latency, .. } => {
+            Event::FrameCharged {
+                round, seat: participant, direction, outcome, latency, ..
+            } => {
                 let gone = matches!(outcome, FrameOutcome::Lost | FrameOutcome::Late);
                 if gone && *direction == Direction::Up {
-                    self.silent(*round, *seat, at);
+                    self.silent(*round, *participant, at);
                 } else if *outcome == FrameOutcome::Delivered {
-                    let times = self.seats.entry((*round, *seat)).or_default();
+                    let times = self.participants.entry((*round, *participant)).or_default();
                     times.frames.push((at.saturating_sub(*latency), at));
                     times.here |= *direction == Direction::Up;
                     times.came = times.came.max(at);
                 }
             }
-            Event::Trained { round, seat, worked, .. } => {
-                let times = self.seats.entry((*round, *seat)).or_default();
+            Event::Trained { round, seat: participant, worked, .. } => {
+                let times = self.participants.entry((*round, *participant)).or_default();
                 times.work.push((at.saturating_sub(*worked), at));
                 times.came = times.came.max(at);
             }
-            Event::ClientFailed { round, seat, .. } | Event::UpdateRejected { round, seat, .. } => {
-                self.silent(*round, *seat, at);
+            Event::ClientFailed { round, seat: participant, .. }
+            | Event::UpdateRejected { round, seat: participant, .. } => {
+                self.silent(*round, *participant, at);
             }
-            Event::UpdateStale { round, seat, .. } => {
-                self.open.iter_mut().for_each(|open| open.stale.push((*round, *seat)));
+            Event::UpdateStale { round, seat: participant, .. } => {
+                self.open.iter_mut().for_each(|open| open.stale.push((*round, *participant)));
             }
             Event::RoundClosed { folded, missing, .. } => {
                 let open = self.open.take()?;
                 let missing: BTreeSet<SeatId> = missing.iter().copied().collect();
                 let parts = self.parts(&open, at, *folded, &missing);
                 // An update counts once.
-                self.seats.retain(|(round, seat), _| {
-                    let counted = *round == open.round && !missing.contains(seat);
-                    !counted && !open.stale.contains(&(*round, *seat))
+                self.participants.retain(|(round, participant), _| {
+                    let counted = *round == open.round && !missing.contains(participant);
+                    !counted && !open.stale.contains(&(*round, *participant))
                 });
                 self.total.add(parts);
                 return Some(parts.seconds());
@@ -162,10 +165,10 @@ impl Stopwatch {
         None
     }
 
-    fn silent(&mut self, round: Round, seat: SeatId, at: u64) {
-        self.seats.remove(&(round, seat));
+    fn silent(&mut self, round: Round, participant: SeatId, at: u64) {
+        self.participants.remove(&(round, participant));
         if let Some(open) = self.open.as_mut().filter(|open| open.round == round) {
-            open.silent.insert(seat, at);
+            open.silent.insert(participant, at);
         }
     }
 
@@ -177,8 +180,11 @@ impl Stopwatch {
         missing: &BTreeSet<SeatId>,
     ) -> Spans {
         let own = (open.round, SeatId(0))..=(open.round, SeatId(u32::MAX));
-        let own = self.seats.range(own).filter(|((_, seat), _)| !missing.contains(seat));
-        let stale = open.stale.iter().filter_map(|seat| self.seats.get(seat));
+        let own = self
+            .participants
+            .range(own)
+            .filter(|((_, participant), _)| !missing.contains(participant));
+        let stale = open.stale.iter().filter_map(|participant| self.participants.get(participant));
         let counted: Vec<&SeatTimes> = own.map(|(_, times)| times).chain(stale).collect();
         let last = counted.iter().max_by_key(|times| times.came).copied();
         let begun = match folded {
@@ -202,10 +208,13 @@ impl Stopwatch {
         counted: usize,
         missing: &BTreeSet<SeatId>,
     ) -> u64 {
-        let arrived =
-            |seat: &SeatId| self.seats.get(&(open.round, *seat)).is_some_and(|times| times.here);
-        let out = missing.iter().any(|seat| !open.silent.contains_key(seat) && !arrived(seat));
-        let rule = self.closing.of(open.seats);
+        let arrived = |participant: &SeatId| {
+            self.participants.get(&(open.round, *participant)).is_some_and(|times| times.here)
+        };
+        let out = missing
+            .iter()
+            .any(|participant| !open.silent.contains_key(participant) && !arrived(participant));
+        let rule = self.closing.of(open.participants);
         if !out {
             return last.max(open.silent.values().copied().max().unwrap_or(0));
         }
@@ -240,25 +249,25 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn opened(at: u64, round: u32, seats: u32) -> Entry {
+    fn opened(at: u64, round: u32, participants: u32) -> Entry {
         let (round, task, cohort, behind) = (Round(round), TaskId(0), vec![], vec![]);
-        entry(at, Event::RoundOpened { round, task, phase: 0, cohort, seats, behind })
+        entry(at, Event::RoundOpened { round, task, phase: 0, cohort, seats: participants, behind })
     }
 
     fn entry(at: u64, event: Event) -> Entry {
         Entry { seq: 0, at: VirtualTime(at * MS), event, numbers: None }
     }
 
-    fn frame(at: u64, seat: (u32, u32), way: Direction, latency: u64, late: bool) -> Entry {
+    fn frame(at: u64, participant: (u32, u32), way: Direction, latency: u64, late: bool) -> Entry {
         let outcome = if late { FrameOutcome::Late } else { FrameOutcome::Delivered };
         entry(
             at,
             Event::FrameCharged {
-                round: Round(seat.0),
+                round: Round(participant.0),
                 task: TaskId(0),
                 phase: 0,
-                seat: SeatId(seat.1),
-                client: ClientId(seat.1),
+                seat: SeatId(participant.1),
+                client: ClientId(participant.1),
                 direction: way,
                 outcome,
                 bytes: Arc::new(FrameBytes::default()),
@@ -271,11 +280,14 @@ mod tests {
         )
     }
 
-    fn trained(at: u64, seat: (u32, u32), worked: u64) -> Entry {
-        let (round, seat) = (Round(seat.0), SeatId(seat.1));
-        let (task, client, worked) = (TaskId(0), ClientId(seat.0), worked * MS);
+    fn trained(at: u64, participant: (u32, u32), worked: u64) -> Entry {
+        let (round, participant) = (Round(participant.0), SeatId(participant.1));
+        let (task, client, worked) = (TaskId(0), ClientId(participant.0), worked * MS);
         let (phase, samples, kept) = (0, 1, 0);
-        entry(at, Event::Trained { round, task, phase, seat, client, samples, worked, kept })
+        entry(
+            at,
+            Event::Trained { round, task, phase, seat: participant, client, samples, worked, kept },
+        )
     }
 
     fn closed(at: u64, round: u32, folded: u32, missing: &[u32]) -> Entry {
@@ -342,9 +354,12 @@ mod tests {
     fn seats_that_send_nothing_are_waited_for() {
         let mut entries = round(0);
         entries.truncate(5);
-        let (round, task, seat, client) = (Round(0), TaskId(0), SeatId(1), ClientId(1));
+        let (round, task, participant, client) = (Round(0), TaskId(0), SeatId(1), ClientId(1));
         let (reason, detail) = ("crashed".to_owned(), String::new());
-        entries.push(entry(60, Event::ClientFailed { round, task, seat, client, reason, detail }));
+        entries.push(entry(
+            60,
+            Event::ClientFailed { round, task, seat: participant, client, reason, detail },
+        ));
         entries.push(closed(70, 0, 1, &[1]));
         assert_eq!(parts(ClosingPolicy::default(), entries), [[30, 15, 15, 10]]);
         let nobody = vec![opened(0, 0, 1), closed(70, 0, 0, &[0])];

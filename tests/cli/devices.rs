@@ -161,12 +161,12 @@ fn workers_with_places_of_their_own_give_the_same_events_and_nearly_the_same_num
 #[test]
 fn composed_ops_give_the_features_of_the_kernels() {
     let scenario = load(&[]).unwrap().scenario;
-    let lab = assemble(&scenario, &Registry::builtin(), Some(1)).unwrap().setup.lab;
+    let ctx = assemble(&scenario, &Registry::builtin(), Some(1)).unwrap().setup.lab;
     let shard = (0..8).collect();
-    let batch = lab.statistics_loader(&shard).in_order(8).next().unwrap().unwrap();
-    let pixels = lab.pixels(&batch).unwrap();
+    let batch = ctx.statistics_loader(&shard).in_order(8).next().unwrap().unwrap();
+    let pixels = ctx.pixels(&batch).unwrap();
     let none = fedcast::model::Adaptation::none();
-    let features = || lab.backbone.features(&pixels, &none).unwrap();
+    let features = || ctx.backbone.features(&pixels, &none).unwrap();
     let (kernels, composed) = (features(), without_kernels(features));
     let off = (kernels - composed).unwrap().abs().unwrap().max_all().unwrap();
     assert!(off.to_scalar::<f32>().unwrap() < 1e-4);

@@ -74,14 +74,14 @@ fn a_staged_run_with_units_load_and_assets_sends_and_takes_what_was_planned() {
             let ran = &summary["bytes"][way]["delivered"]["bytes"];
             assert_eq!(*ran, plan["total"][way], "{way} of {set:?}");
         }
-        let seats: Vec<u64> = run
+        let participants: Vec<u64> = run
             .events("round_opened")
             .iter()
             .map(|e| e["event"]["seats"].as_u64().unwrap())
             .collect();
         let planned = plan["phases"].as_array().unwrap();
         let planned: u64 = planned.iter().map(|phase| phase["seats"].as_u64().unwrap()).sum();
-        assert_eq!(seats.iter().sum::<u64>(), planned);
+        assert_eq!(participants.iter().sum::<u64>(), planned);
         let (ran, planned) = (&summary["virtual_s"], &plan["total"]["virtual_s"]);
         let difference = ran.as_f64().unwrap() - planned.as_f64().unwrap();
         assert!(difference.abs() < 1e-6, "{ran} s against {planned} s");
@@ -132,8 +132,12 @@ fn units_act_in_their_phase_only_and_hold_all_samples_together() {
             trained.iter().filter(of).map(|e| e["event"]["samples"].as_u64().unwrap()).collect();
         (all.iter().sum(), all.len())
     };
-    let ((train, seats), (statistics, units)) = (samples(0), samples(1));
-    assert_eq!((seats, units), (2 * 3, 3 * 5), "two rounds of three; three times five units");
+    let ((train, participants), (statistics, units)) = (samples(0), samples(1));
+    assert_eq!(
+        (participants, units),
+        (2 * 3, 3 * 5),
+        "two rounds of three; three times five units"
+    );
     assert_eq!(train, 2 * statistics);
     let frames = run.events("frame_charged");
     let of_units = frames.iter().filter(|e| e["event"]["kind"] == "unit");

@@ -61,8 +61,8 @@ fn the_shares_of_the_wall_time_add_up() {
         let sum = spent(&|span| span["worker"] == worker);
         assert!(sum <= total && sum > 0.8 * total, "worker {worker}: {sum} of {total}");
     }
-    let conductor = spent(&|span| span["worker"].is_null());
-    assert!(conductor <= total && conductor > 0.5 * total, "conductor: {conductor} of {total}");
+    let event_loop = spent(&|span| span["worker"].is_null());
+    assert!(event_loop <= total && event_loop > 0.5 * total, "conductor: {event_loop} of {total}");
 
     let words = ["training", "evaluation", "codec", "aggregation", "journal", "waiting"];
     for word in words {

@@ -84,10 +84,10 @@ fn any_round_is_drawn_alone() {
     let loaded = Scenario::load(&folder.path().join("scenario.toml"), &[], &Registry::builtin());
     let scenario = loaded.unwrap().scenario;
     let data = Dataset::open(&scenario.data, &Tokeniser::Characters).unwrap();
-    let curriculum = curriculum(&scenario, data.classes()).unwrap();
-    let tasks = &curriculum.tasks;
+    let task_sequence = curriculum(&scenario, data.classes()).unwrap();
+    let tasks = &task_sequence.tasks;
     let fresh = FreshClients::from_scenario(&scenario.partition, scenario.seed.partition).unwrap();
-    let asking = rules(&scenario, &curriculum).participation;
+    let asking = rules(&scenario, &task_sequence).participation;
     let mut met = BTreeSet::new();
     for round in opened.iter().rev() {
         let (number, task) = (round["round"].as_u64().unwrap(), round["task"].as_u64().unwrap());

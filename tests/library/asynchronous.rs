@@ -84,17 +84,17 @@ fn a_buffer_is_filled_by_whoever_comes_and_so_many_are_at_work() {
                 assert!(cohort.iter().all(|client| at_work.insert(*client)), "asked twice");
                 assert_eq!(at_work.len(), 4, "as many as the scenario says");
             }
-            Event::Trained { round, seat, client, .. } => {
-                clients.insert((*round, *seat), *client);
+            Event::Trained { round, seat: participant, client, .. } => {
+                clients.insert((*round, *participant), *client);
             }
             // Late are those of the task before: nobody counts them any more.
             Event::FrameCharged {
                 round,
-                seat,
+                seat: participant,
                 direction: Direction::Up,
                 outcome: FrameOutcome::Delivered,
                 ..
-            } => assert!(at_work.remove(&clients[&(*round, *seat)])),
+            } => assert!(at_work.remove(&clients[&(*round, *participant)])),
             Event::RoundClosed { folded, .. } => {
                 assert_eq!(*folded, 2);
                 full += 1;
@@ -120,14 +120,20 @@ fn every_update_is_folded_once_or_late() {
         let (mut folded, mut stale, mut told) = (0, 0, 0);
         for entry in &ran.entries {
             match &entry.event {
-                Event::FrameCharged { round, seat, direction: Direction::Up, outcome, .. } => {
-                    assert!(fate.insert((*round, *seat), *outcome).is_none());
+                Event::FrameCharged {
+                    round,
+                    seat: participant,
+                    direction: Direction::Up,
+                    outcome,
+                    ..
+                } => {
+                    assert!(fate.insert((*round, *participant), *outcome).is_none());
                 }
                 Event::RoundClosed { folded: all, stale: old, .. } => {
                     (folded, stale) = (folded + all, stale + old);
                 }
-                Event::UpdateStale { round, seat, into, .. } => {
-                    assert_eq!(fate[&(*round, *seat)], FrameOutcome::Delivered);
+                Event::UpdateStale { round, seat: participant, into, .. } => {
+                    assert_eq!(fate[&(*round, *participant)], FrameOutcome::Delivered);
                     assert!(into > round);
                     told += 1;
                 }

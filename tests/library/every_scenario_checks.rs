@@ -306,11 +306,11 @@ fn every_file_has_a_partition() {
         let drawn = || -> Result<(), Box<dyn std::error::Error>> {
             let data = at_hand(&scenario)?.map(|listed| listed.data);
             let sizes = class_sizes(&scenario, data.as_ref())?;
-            let curriculum = curriculum(&scenario, sizes.len())?;
+            let task_sequence = curriculum(&scenario, sizes.len())?;
             let clients = scenario.federation.clients;
-            let holders = holders_of(&scenario, clients, &curriculum, data.as_ref())?;
-            let sizes = curriculum.class_sizes(sizes);
-            holders.counts(&curriculum, &sizes)?;
+            let holders = holders_of(&scenario, clients, &task_sequence, data.as_ref())?;
+            let sizes = task_sequence.class_sizes(sizes);
+            holders.counts(&task_sequence, &sizes)?;
             Ok(())
         };
         if let Err(error) = drawn() {

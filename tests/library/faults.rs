@@ -175,15 +175,16 @@ fn any_mixture_of_faults_is_survived_with_the_same_digests_for_any_workers() {
                 Setup { workers: 3.into(), shaker: Some(seed), ..make(rules, Mischief::None) };
             assert_eq!(run(shaken).digests, one.digests);
             // Every seat has an end.
-            let (mut seats, mut ends) = (0, one.failures().len() + one.count("update_rejected"));
+            let (mut participants, mut ends) =
+                (0, one.failures().len() + one.count("update_rejected"));
             for entry in &one.entries {
                 match &entry.event {
-                    Event::RoundOpened { seats: opened, .. } => seats += *opened as usize,
+                    Event::RoundOpened { seats: opened, .. } => participants += *opened as usize,
                     Event::RoundClosed { folded, .. } => ends += *folded as usize,
                     _ => {}
                 }
             }
-            assert_eq!(ends, seats);
+            assert_eq!(ends, participants);
         }
     }
 }

@@ -124,9 +124,9 @@ impl ProfileSink for Retries {
 /// Also the states of clients that remember are those of a run where everything fitted.
 #[test]
 fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
-    fn digests<S: Remember>(mischief: Mischief) -> (Digests, usize) {
+    fn digests<S: Remember>(fault: Mischief) -> (Digests, usize) {
         let (memory, retries) = (MemorySink::default(), Retries::default());
-        let setup = setup::<S>(Rules { pack: 6, ..rules() }, mischief);
+        let setup = setup::<S>(Rules { pack: 6, ..rules() }, fault);
         let sink = Box::new(memory.clone());
         let end = simulate(setup, sink, Box::new(retries.clone()), Interrupt::default());
         assert_eq!(end.expect("ends well").reason, EndReason::Done);

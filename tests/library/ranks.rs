@@ -15,8 +15,8 @@ use crate::frozen::compare;
 use crate::frozen::outcome::{Outcome, by, of};
 
 /// Three ranks, this one among them.
-fn company(mischief: InjectedFault) -> Ranks {
-    Ranks::loopback(2, mischief).expect("threads start")
+fn company(fault: InjectedFault) -> Ranks {
+    Ranks::loopback(2, fault).expect("threads start")
 }
 
 /// Runs every method of a family as it is, also upon the features of another one, and one case of everything that may be
@@ -31,7 +31,7 @@ fn same(family: &str) {
     let all = cases::all().into_iter();
     let cases = all.filter(|case| case.family == family && case.by_default).filter(taken);
     let found = cases.enumerate().map(|(number, case)| {
-        let mischief = match number % 3 {
+        let fault = match number % 3 {
             0 => InjectedFault::Nothing,
             1 => InjectedFault::Shuffles(number as u64),
             _ => InjectedFault::Loses {
@@ -39,7 +39,7 @@ fn same(family: &str) {
                 after: 2 + number as u32 % 5,
             },
         };
-        (by(&case, Some(company(mischief))), case)
+        (by(&case, Some(company(fault))), case)
     });
     compare(found.collect());
 }

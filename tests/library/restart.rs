@@ -40,9 +40,9 @@ fn at(ran: &Ran, of: impl Fn(&Event) -> bool) -> VirtualTime {
 /// Uploads of a round as they arrive.
 fn uploads(ran: &Ran, wanted: Round) -> Vec<(VirtualTime, SeatId, FrameOutcome)> {
     let of = |entry: &Entry| match entry.event {
-        Event::FrameCharged { round, seat, direction: Direction::Up, outcome, .. } => {
-            (round == wanted).then_some((entry.at, seat, outcome))
-        }
+        Event::FrameCharged {
+            round, seat: participant, direction: Direction::Up, outcome, ..
+        } => (round == wanted).then_some((entry.at, participant, outcome)),
         _ => None,
     };
     ran.entries.iter().filter_map(of).collect()

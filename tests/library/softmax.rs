@@ -45,7 +45,7 @@ pub enum Mischief {
 
 /// The method; `S` says whether clients remember anything.
 pub struct Softmax<S> {
-    pub mischief: Mischief,
+    pub fault: Mischief,
     pub state: std::marker::PhantomData<S>,
 }
 
@@ -123,7 +123,7 @@ fn weights(rows: usize, values: Arc<[f32]>) -> ParameterSet {
 
 impl<S: Remember> Method for Softmax<S> {
     fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        let asset = (self.mischief == Mischief::Asset).then(|| {
+        let asset = (self.fault == Mischief::Asset).then(|| {
             let tensor = NamedTensor::f32("teacher", [1000], vec![1.0; 1000]).expect("fills");
             let body = Body::new(vec![], vec![Section::new(Kind::Generator, vec![tensor])]);
             Arc::new(Asset::new("teacher", 1, Kind::Generator, body))
@@ -154,7 +154,7 @@ impl<S: Remember> Method for Softmax<S> {
         _: &Message,
         up: Message,
     ) -> Result<Message, PolicyError> {
-        if self.mischief == Mischief::LiftPanic && up.fields().u64()? == 2 {
+        if self.fault == Mischief::LiftPanic && up.fields().u64()? == 2 {
             panic!("lifting is beyond me");
         }
         Ok(up)
@@ -162,12 +162,12 @@ impl<S: Remember> Method for Softmax<S> {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         let pack = members.len();
         let mut outcomes: Vec<_> =
-            members.iter_mut().map(|member| self.train_one(member, lab)).collect();
-        if matches!(self.mischief, Mischief::Full(room) if pack > room) {
+            members.iter_mut().map(|member| self.train_one(member, ctx)).collect();
+        if matches!(self.fault, Mischief::Full(room) if pack > room) {
             outcomes[pack / 2] = Err(Failure::Memory("CUDA_ERROR_OUT_OF_MEMORY".into()));
         }
         outcomes
@@ -187,12 +187,12 @@ impl Server for Keeper {
     fn broadcast(
         &mut self,
         _: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let assets = self.asset.clone().into_iter().collect();
         let down = Message { assets, ..Message::of(weights(CLASSES, self.rounded())) };
-        Ok(shared(down, seats))
+        Ok(shared(down, participants))
     }
     fn end_round(
         &mut self,
@@ -220,7 +220,7 @@ impl Server for Keeper {
 }
 
 impl<S: Remember> Softmax<S> {
-    fn train_one(&self, member: &mut Member, lab: &RunContext) -> Result<ClientResult, Failure> {
+    fn train_one(&self, member: &mut Member, ctx: &RunContext) -> Result<ClientResult, Failure> {
         let failed = |e: PolicyError| Failure::Policy(e.to_string());
         let mut state = S::of(&member.state).map_err(|error| failed(error.into()))?;
         let visits = state.visit();
@@ -229,24 +229,24 @@ impl<S: Remember> Softmax<S> {
         let received = &head(&member.download).map_err(failed)?.values;
         let head = Tensor::from_slice(received, (CLASSES, PIXELS), &Device::Cpu);
         let head = Var::from_tensor(&head.map_err(policy)?).map_err(policy)?;
-        let client = member.seat.client.0;
+        let client = member.participant.client.0;
         let bad = client == 2;
-        if bad && self.mischief == Mischief::Panic {
+        if bad && self.fault == Mischief::Panic {
             panic!("out of memory, say");
         }
-        if bad && self.mischief == Mischief::PanicOnce && member.seat.view.task.0 == 1 {
+        if bad && self.fault == Mischief::PanicOnce && member.participant.view.task.0 == 1 {
             panic!("out of memory, say");
         }
-        if bad && self.mischief == Mischief::BadImage {
+        if bad && self.fault == Mischief::BadImage {
             return Err(Failure::Data("cat.png is no image".into()));
         }
-        if self.mischief == Mischief::Asset && member.download.asset("teacher").is_none() {
+        if self.fault == Mischief::Asset && member.download.asset("teacher").is_none() {
             return Err(Failure::Policy("the Down lost its asset".into()));
         }
-        let rows = member.seat.view.rows.clone();
-        let loader = lab.train_loader(&member.shard);
+        let rows = member.participant.view.rows.clone();
+        let loader = ctx.train_loader(&member.shard);
         let trainables = [("head".into(), head.clone())];
-        let report = train(&lab.training, &loader, &trainables, member.key, |batch| {
+        let report = train(&ctx.training, &loader, &trainables, member.key, |batch| {
             let pixels = batch.pixels(&Device::Cpu)?.flatten_from(1)?;
             Ok(ops::cross_entropy(
                 &ops::linear(&pixels, &head, None)?,
@@ -257,7 +257,7 @@ impl<S: Remember> Softmax<S> {
         .map_err(|error| Failure::Policy(error.to_string()))?;
         let mut values = head.flatten_all().and_then(|h| h.to_vec1::<f32>()).map_err(policy)?;
         let mut rows = CLASSES;
-        match self.mischief {
+        match self.fault {
             Mischief::Nan if bad => values[7] = f32::NAN,
             Mischief::WrongShape if bad => {
                 values.truncate(PIXELS);
@@ -313,28 +313,28 @@ pub fn rules() -> Rules {
 }
 
 /// A setup with a softmax regression.
-pub fn setup<S: Remember>(rules: Rules, mischief: Mischief) -> Setup {
+pub fn setup<S: Remember>(rules: Rules, fault: Mischief) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(5);
-    let curriculum = TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
+    let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
     let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, rules.clients, 3);
     let by_class = dataset.train.by_class();
-    let shards: Vec<Vec<Shard>> = (curriculum.tasks.iter())
+    let shards: Vec<Vec<Shard>> = (task_sequence.tasks.iter())
         .map(|view| partitioner.shards(view, by_class).expect("feasible"))
         .collect();
     let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-    let lab = RunContext {
+    let ctx = RunContext {
         training: TrainingPlan {
             epochs: 1,
             batch: 10,
-            optimiser: OptimiserConfig::sgd(0.1),
+            optimizer: OptimiserConfig::sgd(0.1),
             ..TrainingPlan::default()
         },
         evaluation_batch: rules.evaluation_batch,
-        ..RunContext::new(pixels, dataset, curriculum)
+        ..RunContext::new(pixels, dataset, task_sequence)
     };
-    let method = Arc::new(Softmax::<S> { mischief, state: std::marker::PhantomData });
-    Setup::new("softmax", method, lab, shards, rules)
+    let method = Arc::new(Softmax::<S> { fault, state: std::marker::PhantomData });
+    Setup::new("softmax", method, ctx, shards, rules)
 }
 
 /// Runs it.

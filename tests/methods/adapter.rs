@@ -48,15 +48,15 @@ fn everything_trains_but_the_rows_of_other_tasks() {
 /// From the second round on: at first `W_up` is zero, and nothing below it has a gradient.
 #[test]
 fn every_trainable_has_a_gradient() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     let mut run = engine(adapter(), 3);
     let view = run.view(0);
-    let shards = deal(&lab, &view, 2);
+    let shards = deal(&ctx, &view, 2);
     run.task(0, &shards, 1);
     let received = parameters_of(&run.server.save()).unwrap();
-    let model = Classifier::trainable(&lab.backbone, &received, view.rows.clone()).unwrap();
-    let batch = lab.train_loader(&shards[0]).in_order(16).next().unwrap().unwrap();
-    let loss = model.masked_loss(&lab.pixels(&batch).unwrap(), batch.labels()).unwrap();
+    let model = Classifier::trainable(&ctx.backbone, &received, view.rows.clone()).unwrap();
+    let batch = ctx.train_loader(&shards[0]).in_order(16).next().unwrap().unwrap();
+    let loss = model.masked_loss(&ctx.pixels(&batch).unwrap(), batch.labels()).unwrap();
     assert_eq!(model.variables().len(), received.len());
     every_variable_has_a_gradient(&model, &loss);
 }

@@ -125,7 +125,8 @@ fn without_teachers_two_teachers_are_fedavg() {
 
 /// What a client of the last task got and sent, as parameters.
 fn last_exchange(run: &Engine, client: usize) -> [ParameterSet; 2] {
-    let of = |exchange: &&Exchange| exchange.task > 0 && exchange.seat.client.index() == client;
+    let of =
+        |exchange: &&Exchange| exchange.task > 0 && exchange.participant.client.index() == client;
     let last = run.exchanges.iter().rfind(of).unwrap();
     [&last.down, last.up.as_ref().unwrap()].map(|body| parameters_of(body).unwrap())
 }
@@ -318,7 +319,7 @@ fn a_teacher_stays_as_it_was_learnt() {
     let run = run(two_teachers(0.3, 0.3, OwnTeacher::Seen), 2, 2, &sgd());
     for (client, state) in &run.states {
         let sent = |task: usize| {
-            let own = |e: &&Exchange| e.seat.client == *client && e.task == task;
+            let own = |e: &&Exchange| e.participant.client == *client && e.task == task;
             let last = run.exchanges.iter().rfind(own).unwrap();
             parameters_of(last.up.as_ref().unwrap()).unwrap()
         };
@@ -336,7 +337,8 @@ fn a_teacher_stays_as_it_was_learnt() {
 fn a_client_returns_to_its_own_teacher_and_keeps_it() {
     let taught = run(two_teachers(0.0, 1.0, OwnTeacher::Seen), 2, 1, &sgd());
     for client in 0..2 {
-        let first = taught.exchanges.iter().find(|e| e.seat.client.index() == client).unwrap();
+        let first =
+            taught.exchanges.iter().find(|e| e.participant.client.index() == client).unwrap();
         let own = parameters_of(first.up.as_ref().unwrap()).unwrap();
         let apart = |set: &ParameterSet| -> f32 {
             let gaps = set.iter().flat_map(|(name, parameter)| {
@@ -427,7 +429,7 @@ fn the_oracle_keeps_everything() {
     };
     let central = of(oracle(Site::Central), 1);
     let held = central.states.values().next().unwrap();
-    for (task, view) in central.lab.curriculum.tasks.iter().enumerate() {
+    for (task, view) in central.lab.task_sequence.tasks.iter().enumerate() {
         let all = deal(&central.lab, view, 1).remove(0);
         let kept = held.tensor(Kind::Exemplars, &format!("task.{task}")).unwrap();
         assert_eq!(kept.as_u32().unwrap(), &all);
@@ -458,7 +460,7 @@ fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
         let mut engine = Engine::new(method, facts(), lab(3, order));
         engine.lab.training = plan.clone();
         let saved = engine.run(1, 100);
-        let rows = &saved.lab.curriculum;
+        let rows = &saved.lab.task_sequence;
         let row = |class| rows.row_of(class) as usize;
         let body = saved.server.save();
         let of = |row| head(&body, row..row + 1).into_iter().map(f32::from_bits).collect();

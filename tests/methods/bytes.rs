@@ -79,8 +79,8 @@ fn in_round_on(
     task: usize,
     method: impl AveragingMethod,
 ) -> Exchanged {
-    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
-    let view = &curriculum.unwrap().tasks[task - 1];
+    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
+    let view = &task_sequence.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
     let facts = ExchangeFacts { round_in_phase: round, ..first_exchange(model, view, &counts) };
     let method = built(method, model);
@@ -227,10 +227,10 @@ fn ewc_sends_the_bytes_of_its_card() {
         form,
         auxiliary: None,
     };
-    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let method = built(Ewc::default(), &model);
     let bytes = |task: usize, phase: usize| {
-        let view = &curriculum.tasks[task - 1];
+        let view = &task_sequence.tasks[task - 1];
         let counts = ClassCounts::new();
         let (model, period, counts) = (&model, view.task, &counts);
         let facts = ExchangeFacts { period, phase, ..first_exchange(model, view, counts) };

@@ -94,7 +94,8 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
         let up = exchange.up.as_ref().unwrap();
         // Two classes, three tokens, width 16.
         assert!(up.tensors().all(|(_, tensor)| tensor.shape() != [2, 3, 16]), "{}", exchange.phase);
-        let kept = run.states[&exchange.seat.client].tensor(Kind::Prompt, "compensation").unwrap();
+        let kept =
+            run.states[&exchange.participant.client].tensor(Kind::Prompt, "compensation").unwrap();
         let kept: BTreeSet<u32> = kept.as_f32().unwrap().iter().map(|v| v.to_bits()).collect();
         let numbers = up.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
         let sent = numbers.flat_map(|values| values.iter().copied());
@@ -121,9 +122,9 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
         download: Arc::new(Message::from_body(&asked.down, &asked.assets).unwrap()),
         state: run.states[&ClientId(0)].clone(),
         shard: Arc::clone(&shards[0]),
-        key: asked.seat.key(5, Round(9)),
+        key: asked.participant.key(5, Round(9)),
         missed: Vec::new(),
-        seat: asked.seat.clone(),
+        participant: asked.participant.clone(),
     };
     let found = method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
     assert!(found.metrics.is_empty());
@@ -197,7 +198,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
 fn coins_fall_apart_for_clients_rounds_and_batches() {
     let compensated = |run: &Engine, client: u32| -> Vec<u64> {
         let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
-        let own = trained.filter(|exchange| exchange.seat.client == ClientId(client));
+        let own = trained.filter(|exchange| exchange.participant.client == ClientId(client));
         own.map(|e| {
             e.metrics.iter().find(|(name, _)| *name == "compensated_steps").unwrap().1 as u64
         })
@@ -383,8 +384,8 @@ fn the_question_of_round_0_is_one_down_for_all() {
     run.task(0, &shards, 1);
     let shared = [1, 2, 3, 5].map(|phase| {
         let round = context(&run, 0, phase);
-        let seats = run.method.participants(&round, &[ClientId(0), ClientId(1)]);
-        let downs = run.server.broadcast(&round, &seats, &run.lab).unwrap();
+        let participants = run.method.participants(&round, &[ClientId(0), ClientId(1)]);
+        let downs = run.server.broadcast(&round, &participants, &run.lab).unwrap();
         Arc::ptr_eq(&downs[0], &downs[1])
     });
     assert_eq!(shared, [true, false, false, false]);

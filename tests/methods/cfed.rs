@@ -81,9 +81,9 @@ fn reviewers_are_sent_the_model_of_the_tasks_start() {
     for task in [1, 2] {
         let of_task = || run.exchanges.iter().filter(|exchange| exchange.task == task);
         assert_eq!(of_task().count(), 2 * 5);
-        let reviewers: Vec<_> = of_task().filter(|e| e.seat.role == REVIEWER).collect();
+        let reviewers: Vec<_> = of_task().filter(|e| e.participant.role == REVIEWER).collect();
         assert_eq!(reviewers.len(), 2 * 2);
-        assert!(of_task().filter(|e| e.seat.role == Role(0)).all(|e| e.assets.is_empty()));
+        assert!(of_task().filter(|e| e.participant.role == Role(0)).all(|e| e.assets.is_empty()));
         let first = reviewers[0].assets[0].digest();
         assert!(reviewers.iter().all(|e| e.assets.len() == 1 && e.assets[0].digest() == first));
         let old = parameters_of(&reviewers[0].assets[0].body).unwrap();
@@ -151,15 +151,15 @@ fn reviewers_drop_what_learners_drop() {
 fn reviews_lead_back_to_the_old_model() {
     let run = run(|c| c.review_weight = 2.0, 2, 3);
     let auxiliary = run.lab.auxiliary.as_deref().unwrap();
-    let later = run.exchanges.iter().filter(|e| e.seat.role == REVIEWER).skip(2);
+    let later = run.exchanges.iter().filter(|e| e.participant.role == REVIEWER).skip(2);
     let mut reviewers = 0;
     for exchange in later {
-        let samples = auxiliary.of(exchange.seat.client);
+        let samples = auxiliary.of(exchange.participant.client);
         let answers = |body: &Body| -> Vec<f32> {
             let parameters = parameters_of(body).unwrap();
             let model = Classifier::frozen(&run.lab.backbone, &parameters).unwrap();
             let transform = &run.lab.statistics_transform;
-            let loader = auxiliary.loader(&samples, &run.lab.curriculum, transform);
+            let loader = auxiliary.loader(&samples, &run.lab.task_sequence, transform);
             let batch = loader.in_order(18).next().unwrap().unwrap();
             let features = model.batch_features(&batch, &run.lab.device).unwrap();
             // The old model knows two classes.
@@ -184,14 +184,15 @@ fn reviews_lead_back_to_the_old_model() {
 #[test]
 fn shards_are_sent_to_those_who_review() {
     let run = run(|c| c.surrogate = Surrogate::Sent, 2, 2);
-    let reviewers = || run.exchanges.iter().filter(|exchange| exchange.seat.role == REVIEWER);
+    let reviewers =
+        || run.exchanges.iter().filter(|exchange| exchange.participant.role == REVIEWER);
     assert_eq!(reviewers().count(), 4);
     let auxiliary = run.lab.auxiliary.as_deref().unwrap();
     for exchange in reviewers() {
         let [_, sent] = &exchange.assets[..] else { panic!("{} assets", exchange.assets.len()) };
         let images = sent.body.tensor(Kind::Exemplars, "surrogate").unwrap();
         assert_eq!(images.shape(), [18, 1, 8, 8]);
-        let shard = auxiliary.of(exchange.seat.client);
+        let shard = auxiliary.of(exchange.participant.client);
         let first = auxiliary.split().image(shard[0] as usize).unwrap();
         let first: Vec<f64> = first.pixels.iter().map(|byte| f64::from(*byte)).collect();
         assert_eq!(images.numbers()[..64], first[..]);
@@ -272,10 +273,10 @@ fn cfed_sends_the_bytes_of_its_card() {
     let (form, auxiliary) = (WireForm::Full, Some(auxiliary));
     let model =
         ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 20, form, auxiliary };
-    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let counts = ClassCounts::new();
     let bytes = |task: usize, role, surrogate| {
-        let view = &curriculum.tasks[task];
+        let view = &task_sequence.tasks[task];
         let (period, phase, round_in_phase) = (view.task, 0, 0);
         let facts = ExchangeFacts {
             model: &model,

@@ -337,10 +337,10 @@ fn a_lost_upload_parts_a_client_from_its_server() {
         let method = scaffold(Train::Head, |method| method.keeping.keeper = variates);
         let run = engine(Arc::clone(&method), 1);
         let mut server = run.server;
-        let lab = fedcast::policy::RunContext { training: sgd(), ..run.lab };
-        let view = Arc::clone(&lab.curriculum.tasks[0]);
+        let ctx = fedcast::policy::RunContext { training: sgd(), ..run.lab };
+        let view = Arc::clone(&ctx.task_sequence.tasks[0]);
         let period = Stage::of(Arc::clone(&view), 1);
-        server.begin_stage(&period, &lab).unwrap();
+        server.begin_stage(&period, &ctx).unwrap();
         let round = RoundContext {
             round: Round(0),
             period: period.clone(),
@@ -350,35 +350,37 @@ fn a_lost_upload_parts_a_client_from_its_server() {
             rounds_in_phase: 1,
             run_seed: 5,
         };
-        let seats = one_participant_per_client(&period, &[ClientId(0), ClientId(1)]);
-        let downs = server.broadcast(&round, &seats, &lab).unwrap();
+        let participants = one_participant_per_client(&period, &[ClientId(0), ClientId(1)]);
+        let downs = server.broadcast(&round, &participants, &ctx).unwrap();
         let (mut folded, mut states) = (None, Vec::new());
-        for ((seat, down), shard) in seats.into_iter().zip(downs).zip(deal(&lab, &view, 2)) {
+        for ((participant, down), shard) in
+            participants.into_iter().zip(downs).zip(deal(&ctx, &view, 2))
+        {
             let mut member = Member {
                 phase: 0,
                 download: Arc::clone(&down),
                 state: Body::default(),
                 shard,
-                key: seat.key(5, Round(0)),
+                key: participant.key(5, Round(0)),
                 missed: Vec::new(),
-                seat: seat.clone(),
+                participant: participant.clone(),
             };
-            let outcome = method.train(std::slice::from_mut(&mut member), &lab).remove(0).unwrap();
+            let outcome = method.train(std::slice::from_mut(&mut member), &ctx).remove(0).unwrap();
             states.push(member.state);
-            let (model, counts) = (facts(), lab.shard_label_counts(&member.shard));
+            let (model, counts) = (facts(), ctx.shard_label_counts(&member.shard));
             let facts = first_exchange(&model, &view, &counts);
             let (sent, said) = (
                 method.message_spec(MessageKind::Download, &facts),
                 method.message_spec(MessageKind::Upload, &facts),
             );
-            let meta = UploadMeta::timely(seat.clone(), Round(0));
+            let meta = UploadMeta::timely(participant.clone(), Round(0));
             // The upload of the second is lost.
-            if seat.client == ClientId(0) {
+            if participant.client == ClientId(0) {
                 folded =
                     Some(Aggregate::of(&meta, (&down, &sent), (outcome.upload, &said)).unwrap());
             }
         }
-        server.end_round(&round, folded, &lab).unwrap();
+        server.end_round(&round, folded, &ctx).unwrap();
         let saved = server.save();
         let of = |sections: &[_], name: &str| flat(&vectors_of(sections, name).unwrap());
         let own = [0, 1].map(|client: usize| match variates {
@@ -434,7 +436,7 @@ fn uneven_clients_meet_at_the_optimum_of_all() {
 /// Option I asks for nothing of the optimiser, and its further pass costs time.
 #[test]
 fn the_gradient_of_the_whole_loss_costs_a_pass() {
-    let view = lab(1, ClassOrder::Native).curriculum.tasks[0].clone();
+    let view = lab(1, ClassOrder::Native).task_sequence.tasks[0].clone();
     let work = |option| {
         let method = scaffold(Train::Head, |method| method.option = option);
         client_passes(&*method, &view, 50, &TrainingPlan { epochs: 4, ..sgd() })

@@ -33,7 +33,7 @@ fn one_client_is_central_training() {
             let model = Classifier::trainable(&run.lab.backbone, &parameters, view.rows.clone());
             let model = model.unwrap();
             let shard = deal(&run.lab, &view, 1).remove(0);
-            let key = exchange.seat.key(SEED, Round(round as u32));
+            let key = exchange.participant.key(SEED, Round(round as u32));
             let loader = run.lab.train_loader(&shard);
             train(&run.lab.training, &loader, model.variables(), key, |batch| {
                 model.masked_loss(&batch.pixels(&Device::Cpu)?, batch.labels())
@@ -58,9 +58,9 @@ fn running_statistics_are_averaged_like_weights() {
     let facts = ModelFacts { backbone: BackboneConfig::ResNet(network), ..facts() };
     let start = ResNet::initial_parameters(&network, StreamKey::new(3, Domain::Init));
     let backbone = ResNet::from_parameters(network, &start).unwrap();
-    let lab = RunContext { backbone: Arc::new(backbone.into()), ..lab(3, ClassOrder::Native) };
+    let ctx = RunContext { backbone: Arc::new(backbone.into()), ..lab(3, ClassOrder::Native) };
     let method = FedAvg { train: Train::All, ..FedAvg::default() };
-    let mut run = Engine::new(built(method, &facts), facts, lab);
+    let mut run = Engine::new(built(method, &facts), facts, ctx);
     let all = deal(&run.lab, &run.view(0), 1).remove(0);
     let shards: Vec<Shard> = vec![all[..7].into(), all[7..].into()];
     let weights = shards.iter().map(|shard| shard.len() as f32 / all.len() as f32);
@@ -182,12 +182,13 @@ fn seats_of_two_tasks_are_sent_their_own_rows() {
         let period = Stage::of(run.view(task), 3);
         one_participant_per_client(&period, &[ClientId(client)]).remove(0)
     };
-    let seats = [of_task(1, 0), of_task(0, 1), of_task(1, 2)];
-    let together = run.server.broadcast(&round, &seats, &run.lab).unwrap();
+    let participants = [of_task(1, 0), of_task(0, 1), of_task(1, 2)];
+    let together = run.server.broadcast(&round, &participants, &run.lab).unwrap();
     assert!(Arc::ptr_eq(&together[0], &together[2]) && !Arc::ptr_eq(&together[0], &together[1]));
-    for (seat, down) in seats.iter().zip(&together) {
-        let alone = run.server.broadcast(&round, std::slice::from_ref(seat), &run.lab).unwrap();
-        assert_eq!(alone[0].body().digest(), down.body().digest(), "{:?}", seat.client);
+    for (participant, down) in participants.iter().zip(&together) {
+        let alone =
+            run.server.broadcast(&round, std::slice::from_ref(participant), &run.lab).unwrap();
+        assert_eq!(alone[0].body().digest(), down.body().digest(), "{:?}", participant.client);
     }
     assert_ne!(together[0].body().digest(), together[1].body().digest());
 }

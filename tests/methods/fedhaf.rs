@@ -54,9 +54,9 @@ fn messages_have_the_bytes_of_the_card() {
         auxiliary: None,
     };
     let method = built(FedHaf::default(), &model);
-    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let both = 5_966_736 + 4 * 2_816;
-    for (task, view) in curriculum.tasks.iter().enumerate() {
+    for (task, view) in task_sequence.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
         let facts = first_exchange(&model, view, &counts);
         let (down, up) = (
@@ -107,7 +107,7 @@ fn exemplars_stay_with_their_client() {
     for client in 0..2 {
         let kept = kept(&run, client);
         let mut samples = 0;
-        for (task, view) in run.lab.curriculum.tasks.iter().enumerate() {
+        for (task, view) in run.lab.task_sequence.tasks.iter().enumerate() {
             let shard = &deal(&run.lab, view, 2)[client];
             let tensor = kept.tensor(Kind::Exemplars, &format!("task.{task}")).unwrap();
             let own = tensor.as_u32().unwrap();
@@ -175,23 +175,23 @@ fn exemplars_are_chosen_by_the_images_that_describe() {
 fn missed_tasks_are_made_up_for() {
     let always = trained(|_| (), 3, 1);
     let late = engine(fedhaf_with(|_| ()), 3);
-    let seat = always.last().seat.clone();
+    let participant = always.last().participant.clone();
     let shards: Vec<_> = (0..3).map(|task| deal(&late.lab, &late.view(task), 2)).collect();
-    let client = seat.client.index();
+    let client = participant.client.index();
     let last = always.last();
     let mut member = Member {
         phase: 0,
         download: Arc::new(Message::from_body(&last.down, &last.assets).unwrap()),
         state: Body::default(),
         shard: Arc::clone(&shards[2][client]),
-        key: seat.key(1, fedcast::quantity::Round(2)),
+        key: participant.key(1, fedcast::quantity::Round(2)),
         missed: [0, 1]
             .map(|task| MissedTask {
                 task: TaskId(task),
                 shard: Arc::clone(&shards[task as usize][client]),
             })
             .into(),
-        seat,
+        participant,
     };
     let outcome = late.method.train(std::slice::from_mut(&mut member), &late.lab).remove(0);
     let exemplars =

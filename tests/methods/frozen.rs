@@ -10,8 +10,8 @@ use fedcast::policy::RunContext;
 
 use super::*;
 
-fn all(lab: &RunContext) -> Shard {
-    (0..lab.dataset.train.len() as u32).collect()
+fn all(ctx: &RunContext) -> Shard {
+    (0..ctx.dataset.train.len() as u32).collect()
 }
 
 fn batches(loader: &Loader) -> Vec<Batch> {
@@ -22,36 +22,36 @@ fn values(tensor: &Tensor) -> Vec<Vec<f32>> {
     tensor.to_vec2().unwrap()
 }
 
-fn uncached(lab: &RunContext) -> RunContext {
-    RunContext { cache: Arc::new(FeatureCache::new(Storage::Off, 0, false)), ..lab.clone() }
+fn uncached(ctx: &RunContext) -> RunContext {
+    RunContext { cache: Arc::new(FeatureCache::new(Storage::Off, 0, false)), ..ctx.clone() }
 }
 
 /// A prompt in block 1 leaves block 0 as it is: its output is kept, and what follows is the same.
 #[test]
 fn the_stream_below_the_first_adapted_block_is_computed_once() {
-    let lab = lab(1, ClassOrder::Native);
+    let ctx = lab(1, ClassOrder::Native);
     let rows: Vec<f32> = (0..64).map(|i| (i as f32 / 9.0).sin()).collect();
-    let prompt = Tensor::from_vec(rows, (4, 16), &lab.device).unwrap();
+    let prompt = Tensor::from_vec(rows, (4, 16), &ctx.device).unwrap();
     let prefix = vec![None, Some(Prefix::halves(&prompt).unwrap())];
     let adaptation = Adaptation { prefix, ..Adaptation::none() };
     let first = adaptation.first_adapted_block().unwrap();
     let part = FrozenPart::Below(first);
-    let whole = lab.statistics_loader(&all(&lab));
-    let kept = lab.with_frozen_features(whole.clone(), part).unwrap();
+    let whole = ctx.statistics_loader(&all(&ctx));
+    let kept = ctx.with_frozen_features(whole.clone(), part).unwrap();
     for _ in 0..3 {
         for (batch, images) in batches(&kept).iter().zip(batches(&whole)) {
             let Batch::Features { values: rows, shape, .. } = batch else { panic!("not kept") };
-            let tokens = Tensor::from_slice(rows, shape.as_slice(), &lab.device).unwrap();
-            let pixels = lab.pixels(&images).unwrap();
-            let fresh = lab.backbone.frozen(&pixels, part).unwrap();
-            let features = |tokens| lab.backbone.features_from(tokens, first, &adaptation).unwrap();
+            let tokens = Tensor::from_slice(rows, shape.as_slice(), &ctx.device).unwrap();
+            let pixels = ctx.pixels(&images).unwrap();
+            let fresh = ctx.backbone.frozen(&pixels, part).unwrap();
+            let features = |tokens| ctx.backbone.features_from(tokens, first, &adaptation).unwrap();
             assert_eq!(values(&features(&tokens)), values(&features(&fresh)));
-            let plain = lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+            let plain = ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
             assert_ne!(values(&features(&tokens)), values(&plain), "the prompt does something");
         }
     }
-    let samples = lab.dataset.train.len() as u64;
-    let CacheFigures { computed, read, .. } = lab.cache.figures();
+    let samples = ctx.dataset.train.len() as u64;
+    let CacheFigures { computed, read, .. } = ctx.cache.figures();
     assert_eq!((computed, read), (samples, 3 * samples));
 }
 
@@ -63,33 +63,33 @@ fn brought(loader: &Loader) -> Vec<Vec<Vec<f32>>> {
 
 #[test]
 fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
-    let lab = lab(1, ClassOrder::Native);
-    let loader = lab.statistics_loader(&all(&lab));
+    let ctx = lab(1, ClassOrder::Native);
+    let loader = ctx.statistics_loader(&all(&ctx));
     let whole = |batch: &Batch| {
-        values(&lab.backbone.frozen(&lab.pixels(batch).unwrap(), FrozenPart::Whole).unwrap())
+        values(&ctx.backbone.frozen(&ctx.pixels(batch).unwrap(), FrozenPart::Whole).unwrap())
     };
     let expected: Vec<Vec<Vec<f32>>> = batches(&loader).iter().map(whole).collect();
     for _ in 0..2 {
-        assert_eq!(brought(&lab.with_queries(loader.clone(), QueryView::Clean).unwrap()), expected);
+        assert_eq!(brought(&ctx.with_queries(loader.clone(), QueryView::Clean).unwrap()), expected);
     }
-    let computed = uncached(&lab).with_queries(loader.clone(), QueryView::Augmented).unwrap();
+    let computed = uncached(&ctx).with_queries(loader.clone(), QueryView::Augmented).unwrap();
     assert_eq!(brought(&computed), expected);
     // Whoever asks for features finds them there.
-    lab.with_frozen_features(loader, FrozenPart::Whole).unwrap();
-    assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
+    ctx.with_frozen_features(loader, FrozenPart::Whole).unwrap();
+    assert_eq!(ctx.cache.figures().computed, ctx.dataset.train.len() as u64);
 }
 
 #[test]
 fn queries_of_augmented_images_are_clean_and_kept_or_none() {
-    let mut lab = lab(1, ClassOrder::Native);
+    let mut ctx = lab(1, ClassOrder::Native);
     let steps = vec![Step::Flip { probability: 0.5 }];
-    lab.train_transform = Arc::new(Transform { steps, ..Transform::default() });
-    let (augmented, plain) = (lab.train_loader(&all(&lab)), lab.statistics_loader(&all(&lab)));
-    let clean = lab.with_queries(augmented.clone(), QueryView::Clean).unwrap();
-    let of_plain = brought(&lab.with_queries(plain, QueryView::Clean).unwrap());
+    ctx.train_transform = Arc::new(Transform { steps, ..Transform::default() });
+    let (augmented, plain) = (ctx.train_loader(&all(&ctx)), ctx.statistics_loader(&all(&ctx)));
+    let clean = ctx.with_queries(augmented.clone(), QueryView::Clean).unwrap();
+    let of_plain = brought(&ctx.with_queries(plain, QueryView::Clean).unwrap());
     assert_eq!(brought(&clean), of_plain);
-    assert_eq!(lab.cache.figures().computed, lab.dataset.train.len() as u64);
-    let own = lab.with_queries(augmented, QueryView::Augmented).unwrap();
+    assert_eq!(ctx.cache.figures().computed, ctx.dataset.train.len() as u64);
+    let own = ctx.with_queries(augmented, QueryView::Augmented).unwrap();
     for batch in batches(&own) {
         assert!(batch.queries(&Device::Cpu).unwrap().is_none(), "a classifier computes them");
     }

@@ -44,8 +44,8 @@ fn engine(method: Hgp) -> Engine {
 }
 
 /// The first samples of classes, so many of each, behind those that others took.
-pub fn samples(lab: &RunContext, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -> Shard {
-    let by_class = lab.dataset.train.by_class();
+pub fn samples(ctx: &RunContext, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -> Shard {
+    let by_class = ctx.dataset.train.by_class();
     let mut own = Vec::new();
     for (class, count) in wanted {
         own.extend(&by_class[*class][taken[*class]..taken[*class] + count]);
@@ -56,27 +56,27 @@ pub fn samples(lab: &RunContext, taken: &mut [usize; CLASSES], wanted: &[(usize,
 }
 
 /// Two clients with unlike shares of classes 0 and 1: 12 and 3 samples, 4 and 2.
-pub fn uneven(lab: &RunContext) -> Vec<Shard> {
+pub fn uneven(ctx: &RunContext) -> Vec<Shard> {
     let mut taken = [0; CLASSES];
-    [[(0, 12), (1, 3)], [(0, 4), (1, 2)]].map(|own| samples(lab, &mut taken, &own)).into()
+    [[(0, 12), (1, 3)], [(0, 4), (1, 2)]].map(|own| samples(ctx, &mut taken, &own)).into()
 }
 
 /// Mean and unbiased variance of the features of each class of a shard.
 pub fn moments(
-    lab: &RunContext,
+    ctx: &RunContext,
     parameters: &ParameterSet,
     shard: &Shard,
     [mean, deviation]: [f32; 2],
 ) -> BTreeMap<u32, [Vec<f64>; 2]> {
-    let network = Classifier::frozen(&lab.backbone, parameters).unwrap();
+    let network = Classifier::frozen(&ctx.backbone, parameters).unwrap();
     let mut by_class: BTreeMap<u32, Vec<Vec<f32>>> = BTreeMap::new();
     for sample in shard.iter() {
-        let image = lab.dataset.train.image(*sample as usize).unwrap();
+        let image = ctx.dataset.train.image(*sample as usize).unwrap();
         let pixels = image.pixels.iter().map(|v| (f32::from(*v) / 255.0 - mean) / deviation);
         let pixels: Vec<f32> = pixels.collect();
-        let pixels = candle_core::Tensor::from_vec(pixels, (1, 1, 8, 8), &lab.device).unwrap();
+        let pixels = candle_core::Tensor::from_vec(pixels, (1, 1, 8, 8), &ctx.device).unwrap();
         let feature = network.features(&pixels).unwrap().to_vec2::<f32>().unwrap().remove(0);
-        by_class.entry(lab.dataset.train.labels()[*sample as usize]).or_default().push(feature);
+        by_class.entry(ctx.dataset.train.labels()[*sample as usize]).or_default().push(feature);
     }
     let of = |features: Vec<Vec<f32>>| {
         let n = features.len() as f64;
@@ -218,7 +218,8 @@ pub fn kept(run: &Engine) -> Vec<f32> {
 /// Every Gaussian that the last `clients` uploads hold.
 pub fn cells(run: &Engine, clients: usize) -> Vec<(ClientId, Arc<ClassStatistics>)> {
     let round = &run.exchanges[run.exchanges.len() - clients..];
-    let of = |e: &Exchange| said(e).into_iter().map(|c| (e.seat.client, c)).collect::<Vec<_>>();
+    let of =
+        |e: &Exchange| said(e).into_iter().map(|c| (e.participant.client, c)).collect::<Vec<_>>();
     round.iter().flat_map(of).collect()
 }
 

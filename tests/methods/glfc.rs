@@ -373,12 +373,12 @@ fn glfc_sends_the_bytes_of_its_card() {
     let form = WireForm::Full;
     let model =
         ModelFacts { backbone, classes: 100, tasks: 10, clients: 10, form, auxiliary: None };
-    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let counts: ClassCounts = (90..96).map(|row| (row, 500)).collect();
     let payload =
         |sketch: &BodyShape| FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0;
     let bytes = |old_model: OldModel, lga: bool| {
-        let view = &curriculum.tasks[9];
+        let view = &task_sequence.tasks[9];
         let (period, phase, round_in_phase, role) = (view.task, 0, 0, Default::default());
         let facts = ExchangeFacts {
             model: &model,
@@ -400,7 +400,7 @@ fn glfc_sends_the_bytes_of_its_card() {
         )
     };
     let first = {
-        let view = &curriculum.tasks[0];
+        let view = &task_sequence.tasks[0];
         let counts: ClassCounts = (0..6).map(|row| (row, 500)).collect();
         let facts = first_exchange(&model, view, &counts);
         let method = built(Glfc::default(), &model);

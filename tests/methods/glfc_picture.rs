@@ -20,19 +20,19 @@ const SIDE: usize = 7;
 const SHOWN: usize = 3;
 
 fn engine(perturbation: u32, calls: u32) -> Engine {
-    let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+    let task_sequence = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
     let backbone = Backbone::from(embedded_vit().unwrap());
-    let lab = RunContext {
+    let ctx = RunContext {
         training: plan(OptimiserConfig::sgd(0.5)),
-        ..RunContext::new(backbone, digits::embedded().unwrap(), curriculum)
+        ..RunContext::new(backbone, digits::embedded().unwrap(), task_sequence)
     };
-    let facts: ModelFacts = lab.facts(1);
+    let facts: ModelFacts = ctx.facts(1);
     let fedavg = FedAvg { train: Train::Head, ..FedAvg::default() };
     let mut method = Glfc { fedavg, old_model: OldModel::Proxy, ..Glfc::default() };
     method.lr_schedule = RateSchedule::Client;
     method.proxy.perturbation = perturbation;
     (method.proxy.calls, method.proxy.images) = (calls, 1);
-    let mut engine = Engine::new(built(method, &facts), facts, lab);
+    let mut engine = Engine::new(built(method, &facts), facts, ctx);
     let shard = (0..200u32).filter(|sample| {
         let label = engine.lab.dataset.train.labels()[*sample as usize];
         (label as usize) < SHOWN

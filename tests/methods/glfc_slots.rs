@@ -56,7 +56,7 @@ fn read(overrides: &[&str]) -> Result<Scenario, String> {
 
 /// What a client was sent, what it answered and what it kept.
 struct Heard {
-    seat: Participant,
+    participant: Participant,
     down: ParameterSet,
     up: ParameterSet,
     state: GlfcClientState,
@@ -86,13 +86,13 @@ impl MethodWrapper for Listening {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        let outcomes = self.method.train(members, lab);
+        let outcomes = self.method.train(members, ctx);
         for (member, outcome) in members.iter().zip(&outcomes) {
             let outcome = outcome.as_ref().expect("everybody trains");
             let heard = Heard {
-                seat: member.seat.clone(),
+                participant: member.participant.clone(),
                 down: member.download.parameters.clone(),
                 up: outcome.upload.parameters.clone(),
                 state: GlfcClientState::of(&member.state).expect("it is a state"),
@@ -100,7 +100,7 @@ impl MethodWrapper for Listening {
                 shard: member.shard.to_vec(),
             };
             let mut all = self.heard.lock().expect("nobody panics");
-            all.entry(member.seat.client).or_default().push(heard);
+            all.entry(member.participant.client).or_default().push(heard);
         }
         outcomes
     }
@@ -109,7 +109,7 @@ impl MethodWrapper for Listening {
 fn ran(overrides: &[&str]) -> Run {
     let scenario = read(overrides).expect("is right");
     let setup = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
-    let slots = setup.lab.curriculum.slots.clone().expect("clients have tasks of their own");
+    let slots = setup.lab.task_sequence.slots.clone().expect("clients have tasks of their own");
     let heard = Arc::default();
     let method = Listening { method: Arc::clone(&setup.method), heard: Arc::clone(&heard) };
     let setup = Setup { method: Arc::new(Wrapped(method)), ..setup };
@@ -133,9 +133,9 @@ fn rows(set: &ParameterSet, of: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
 
 /// The rows of slots that a client had before the one it works on.
 fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
-    let client = heard.seat.client;
-    let earlier =
-        (0..heard.seat.view.task.0).map(|period| ClientTask { period: TaskId(period), client });
+    let client = heard.participant.client;
+    let earlier = (0..heard.participant.view.task.0)
+        .map(|period| ClientTask { period: TaskId(period), client });
     let had = earlier.filter(|slot| run.slots.begins(*slot));
     had.flat_map(|slot| run.slots.view(slot).rows.clone()).map(|row| row as u32).collect()
 }
@@ -153,7 +153,7 @@ fn rows_are_of_their_holders_and_the_rest_of_the_first_client() {
         let next = &round[0].1.down;
         let mut held = BTreeSet::new();
         for (heard, _) in &round {
-            let own = heard.seat.view.rows.clone();
+            let own = heard.participant.view.rows.clone();
             assert_eq!(rows(next, own.clone()), rows(&heard.up, own.clone()));
             assert_ne!(rows(next, own.clone()), rows(&heard.down, own.clone()));
             held.extend(own);
@@ -161,7 +161,7 @@ fn rows_are_of_their_holders_and_the_rest_of_the_first_client() {
         let rest = || (0..all).filter(|row| !held.contains(row));
         let of: Vec<ClientId> = (round.iter())
             .filter(|(heard, _)| rows(&heard.up, rest()) == rows(next, rest()))
-            .map(|(heard, _)| heard.seat.client)
+            .map(|(heard, _)| heard.participant.client)
             .collect();
         assert!(!of.is_empty(), "nobody's");
         if let [first] = of[..] {
@@ -181,8 +181,13 @@ fn clients_train_their_own_rows_alone() {
         assert_eq!(heard.state.rows, learned);
         for row in 0..run.slots.rows() {
             let of = |set| rows(set, row..row + 1);
-            let own = heard.seat.view.rows.contains(&row) || learned.contains(&(row as u32));
-            assert_eq!(of(&heard.up) != of(&heard.down), own, "row {row} of {}", heard.seat.client);
+            let own = heard.participant.view.rows.contains(&row) || learned.contains(&(row as u32));
+            assert_eq!(
+                of(&heard.up) != of(&heard.down),
+                own,
+                "row {row} of {}",
+                heard.participant.client
+            );
         }
     }
 }
@@ -197,7 +202,7 @@ fn every_client_has_an_old_model_of_its_own() {
         assert_eq!(heard.len(), 3 * ROUNDS);
         let mut begun = 0;
         for (round, now) in heard.iter().enumerate() {
-            if now.seat.view.task != heard[begun].seat.view.task {
+            if now.participant.view.task != heard[begun].participant.view.task {
                 begun = round;
                 assert_eq!(round % ROUNDS, 0);
             }
@@ -206,7 +211,7 @@ fn every_client_has_an_old_model_of_its_own() {
                 f64::from(u8::from(round == begun)),
                 "{client} {round}"
             );
-            let task = &now.seat.view;
+            let task = &now.participant.view;
             let Some(old) = &now.state.old else {
                 assert_eq!(task.task, TaskId(0), "{client} has learned something");
                 continue;
@@ -245,7 +250,9 @@ fn exemplars_are_of_a_clients_earlier_tasks_within_its_budget() {
             let mut most = 0;
             for heard in run.heard.values() {
                 let own: BTreeMap<u16, BTreeSet<u32>> = (heard.iter())
-                    .map(|heard| (heard.seat.view.task.0, heard.shard.iter().copied().collect()))
+                    .map(|heard| {
+                        (heard.participant.view.task.0, heard.shard.iter().copied().collect())
+                    })
                     .collect();
                 for now in heard {
                     let learned = learned(&run, now);

@@ -29,16 +29,16 @@ pub fn every_variable_has_a_gradient(model: &Classifier, loss: &Tensor) {
 /// Every declared trainable gets a gradient that is present, finite and not all zero.
 #[test]
 fn every_trainable_trains() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     for method in
         [hgp_with(|_| ()), fedavg_of(Train::All), fedavg_of(Train::Head), fedavg_of(Train::Prompt)]
     {
-        let run = Engine::new(method, facts(), lab.clone());
+        let run = Engine::new(method, facts(), ctx.clone());
         let received = parameters_of(&run.server.save()).unwrap();
-        let model = Classifier::trainable(&lab.backbone, &received, 2..4).unwrap();
-        let shard = deal(&lab, &run.view(1), 1).remove(0);
-        let batch = lab.train_loader(&shard).in_order(16).next().unwrap().unwrap();
-        let loss = model.masked_loss(&lab.pixels(&batch).unwrap(), batch.labels()).unwrap();
+        let model = Classifier::trainable(&ctx.backbone, &received, 2..4).unwrap();
+        let shard = deal(&ctx, &run.view(1), 1).remove(0);
+        let batch = ctx.train_loader(&shard).in_order(16).next().unwrap().unwrap();
+        let loss = model.masked_loss(&ctx.pixels(&batch).unwrap(), batch.labels()).unwrap();
         assert_eq!(model.variables().len(), received.len());
         every_variable_has_a_gradient(&model, &loss);
     }
@@ -47,16 +47,16 @@ fn every_trainable_trains() {
 /// The same for prompts that depend on a query.
 #[test]
 fn every_pool_trains() {
-    let lab = lab(3, ClassOrder::Native);
-    let run = Engine::new(fedavg_prompt(), facts(), lab.clone());
+    let ctx = lab(3, ClassOrder::Native);
+    let run = Engine::new(fedavg_prompt(), facts(), ctx.clone());
     let received = parameters_of(&run.server.save()).unwrap();
     let pool = Arc::new(WeightedPool { blocks: 2 });
     let model =
-        Classifier::pack_with(&lab.backbone, vec![received.clone()], 2..4, Some(pool)).unwrap();
-    let shard = deal(&lab, &run.view(1), 1).remove(0);
-    let loader = lab.with_queries(lab.train_loader(&shard), QueryView::Clean).unwrap();
+        Classifier::pack_with(&ctx.backbone, vec![received.clone()], 2..4, Some(pool)).unwrap();
+    let shard = deal(&ctx, &run.view(1), 1).remove(0);
+    let loader = ctx.with_queries(ctx.train_loader(&shard), QueryView::Clean).unwrap();
     let batch = loader.in_order(16).next().unwrap().unwrap();
-    let loss = model.batch_loss(&batch, &lab.device).unwrap();
+    let loss = model.batch_loss(&batch, &ctx.device).unwrap();
     assert_eq!(model.variables().len(), received.len());
     every_variable_has_a_gradient(&model, &loss);
 }
@@ -65,17 +65,17 @@ fn every_pool_trains() {
 /// leaving those rows out altogether is the same.
 #[test]
 fn the_mask_keeps_other_rows_out() {
-    let lab = lab(3, ClassOrder::Native);
-    let run = Engine::new(fedavg_of(Train::Head), facts(), lab.clone());
+    let ctx = lab(3, ClassOrder::Native);
+    let run = Engine::new(fedavg_of(Train::Head), facts(), ctx.clone());
     let received = parameters_of(&run.server.save()).unwrap();
-    let shard = deal(&lab, &run.view(1), 1).remove(0);
-    let batch = lab.train_loader(&shard).in_order(16).next().unwrap().unwrap();
-    let pixels = lab.pixels(&batch).unwrap();
+    let shard = deal(&ctx, &run.view(1), 1).remove(0);
+    let batch = ctx.train_loader(&shard).in_order(16).next().unwrap().unwrap();
+    let pixels = ctx.pixels(&batch).unwrap();
 
-    let whole = Classifier::trainable(&lab.backbone, &received, 0..CLASSES).unwrap();
+    let whole = Classifier::trainable(&ctx.backbone, &received, 0..CLASSES).unwrap();
     let logits = whole.logits(&whole.features(&pixels).unwrap()).unwrap();
     let masked = ops::cross_entropy(&logits, batch.labels(), 2..4).unwrap();
-    let part = Classifier::trainable(&lab.backbone, &received, 2..4).unwrap();
+    let part = Classifier::trainable(&ctx.backbone, &received, 2..4).unwrap();
     let own = part.masked_loss(&pixels, batch.labels()).unwrap();
     let number = |loss: &candle_core::Tensor| loss.to_scalar::<f32>().unwrap();
     assert!((number(&masked) - number(&own)).abs() < 1e-6);

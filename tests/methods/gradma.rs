@@ -101,7 +101,7 @@ fn a_client_turns_its_steps_as_the_card_says() {
         (method.project, method.client_margin, method.steps) = (Project::Clients, rho, Some(steps));
         method.decay = f64::from(decay);
     };
-    let plan = TrainingPlan { optimiser: OptimiserConfig::sgd(f64::from(rate)), ..whole(1) };
+    let plan = TrainingPlan { optimizer: OptimiserConfig::sgd(f64::from(rate)), ..whole(1) };
     let run = run(gradma(Train::Head, change), 1, 1, &plan);
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     let exchange = &run.exchanges[0];

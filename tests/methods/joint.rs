@@ -47,7 +47,7 @@ fn the_optimiser_goes_on_from_round_to_round() {
     let received = parameters_of(&fresh.server.save()).unwrap();
     let model = Classifier::trainable(&fresh.lab.backbone, &received, 0..CLASSES).unwrap();
     let shard = deal(&fresh.lab, &fresh.view(0), 1).remove(0);
-    let key = rounds.exchanges[0].seat.key(SEED, Round(0));
+    let key = rounds.exchanges[0].participant.key(SEED, Round(0));
     // Full batches: the order of samples changes only the last bits.
     let plan = TrainingPlan { epochs: 4, ..plan };
     train(&plan, &fresh.lab.train_loader(&shard), model.variables(), key, |batch| {
@@ -66,7 +66,7 @@ fn the_order_of_classes_only_renames_rows() {
     let native = engine(joint_of(Train::Head, true), 1);
     let mut renamed =
         Engine::new(joint_of(Train::Head, true), facts(), lab(1, ClassOrder::Seeded(4)));
-    let order = renamed.lab.curriculum.order.clone();
+    let order = renamed.lab.task_sequence.order.clone();
     assert_ne!(order, (0..CLASSES as u32).collect::<Vec<_>>());
     let start = parameters_of(&native.server.save()).unwrap();
     let permuted = start.iter().map(|(name, parameter)| {

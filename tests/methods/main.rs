@@ -93,7 +93,7 @@ fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
 /// every parameter, and how many samples are behind it.
 fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
     let (model, counts) = (facts(), ClassCounts::new());
-    let view = Arc::clone(&lab(3, ClassOrder::Native).curriculum.tasks[0]);
+    let view = Arc::clone(&lab(3, ClassOrder::Native).task_sequence.tasks[0]);
     let facts = first_exchange(&model, &view, &counts);
     let (down, up) = (
         method.message_spec(MessageKind::Download, &facts),
@@ -107,9 +107,9 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
         layout.parameters.iter().map(of).collect()
     };
     let sent = Arc::new(Message::of(filled(&down, base)));
-    let seat =
+    let participant =
         one_participant_per_client(&Stage::of(Arc::clone(&view), 3), &[ClientId(0)]).remove(0);
-    let meta = UploadMeta::timely(seat, Round(0));
+    let meta = UploadMeta::timely(participant, Round(0));
     let fold = |(value, samples): &(f32, u32)| {
         let samples = Values::U32([*samples].into());
         let update = Message::filling(&up, filled(&up, *value), [samples]).unwrap();
@@ -132,8 +132,8 @@ fn client_passes(
     plan: &TrainingPlan,
 ) -> f64 {
     let round = RoundContext::alone(&Stage::of(Arc::clone(view), 3), 0);
-    let seat = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
-    method.cost(&round, &RoundWork::Participant { seat, samples, plan })
+    let participant = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
+    method.cost(&round, &RoundWork::Participant { seat: participant, samples, plan })
 }
 
 fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {

@@ -29,22 +29,22 @@ type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
 const SHARDS: [usize; 5] = [21, 8, 1, 0, 13];
 
 /// Members of the first round.
-fn members(method: &Arc<dyn Method>, lab: &RunContext, spoilt: Option<usize>) -> Vec<Member> {
-    let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
+fn members(method: &Arc<dyn Method>, ctx: &RunContext, spoilt: Option<usize>) -> Vec<Member> {
+    let mut engine = Engine::new(Arc::clone(method), facts(), ctx.clone());
     seated(&mut engine, 0, spoilt)
 }
 
 /// Members of the second round of the second task: there is an earlier model, and a round before.
-fn late_members(method: &Arc<dyn Method>, lab: &RunContext) -> Vec<Member> {
-    let mut engine = Engine::new(Arc::clone(method), facts(), lab.clone());
-    let shards = [0, 1].map(|task| deal(lab, &engine.view(task), 2));
+fn late_members(method: &Arc<dyn Method>, ctx: &RunContext) -> Vec<Member> {
+    let mut engine = Engine::new(Arc::clone(method), facts(), ctx.clone());
+    let shards = [0, 1].map(|task| deal(ctx, &engine.view(task), 2));
     engine.task(0, &shards[0], 1);
     engine.first_phase(1, &shards[1], 1);
     seated(&mut engine, 1, None)
 }
 
 fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member> {
-    let (view, lab) = (engine.view(task), engine.lab.clone());
+    let (view, ctx) = (engine.view(task), engine.lab.clone());
     let method = Arc::clone(&engine.method);
     let period = fedcast::policy::Stage::of(Arc::clone(&view), 3);
     let round = RoundContext {
@@ -57,14 +57,14 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
         run_seed: 5,
     };
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
-    let seats = method.participants(&round, &cohort);
-    engine.server.begin_stage(&round.period, &lab).unwrap();
-    let downs = engine.server.broadcast(&round, &seats, &lab).unwrap();
-    let mut own = lab.dataset.train.by_class()[view.classes[0] as usize].to_vec();
-    own.extend(&lab.dataset.train.by_class()[view.classes[1] as usize]);
+    let participants = method.participants(&round, &cohort);
+    engine.server.begin_stage(&round.period, &ctx).unwrap();
+    let downs = engine.server.broadcast(&round, &participants, &ctx).unwrap();
+    let mut own = ctx.dataset.train.by_class()[view.classes[0] as usize].to_vec();
+    own.extend(&ctx.dataset.train.by_class()[view.classes[1] as usize]);
     let mut next = 0;
-    let member = |(seat, down): (Participant, Arc<Message>)| {
-        let SeatId(place) = seat.id;
+    let member = |(participant, down): (Participant, Arc<Message>)| {
+        let SeatId(place) = participant.id;
         let down = with_vectors(&down);
         let down = if spoilt == Some(place as usize) { with_nan(&down) } else { down };
         let count = SHARDS[place as usize];
@@ -75,12 +75,12 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
             download: down,
             state: Body::default(),
             shard,
-            key: seat.key(5, round.round),
+            key: participant.key(5, round.round),
             missed: Vec::new(),
-            seat,
+            participant,
         }
     };
-    seats.into_iter().zip(downs).map(member).collect()
+    participants.into_iter().zip(downs).map(member).collect()
 }
 
 /// A Down whose vectors beside the parameters, zeros in a first round, are none.
@@ -105,21 +105,21 @@ fn with_nan(down: &Message) -> Arc<Message> {
     Arc::new(Message { parameters, ..down.clone() })
 }
 
-fn train(method: &Arc<dyn Method>, lab: &RunContext, members: &mut [Member]) -> Vec<Sent> {
-    let outcomes = method.train(members, lab);
+fn train(method: &Arc<dyn Method>, ctx: &RunContext, members: &mut [Member]) -> Vec<Sent> {
+    let outcomes = method.train(members, ctx);
     outcomes
         .into_iter()
         .map(|outcome| outcome.map(|o| (o.upload.body().digest(), o.metrics)))
         .collect()
 }
 
-fn alone(method: &Arc<dyn Method>, lab: &RunContext, spoilt: Option<usize>) -> Vec<Sent> {
-    let mut members = members(method, lab, spoilt);
-    members.chunks_mut(1).flat_map(|member| train(method, lab, member)).collect()
+fn alone(method: &Arc<dyn Method>, ctx: &RunContext, spoilt: Option<usize>) -> Vec<Sent> {
+    let mut members = members(method, ctx, spoilt);
+    members.chunks_mut(1).flat_map(|member| train(method, ctx, member)).collect()
 }
 
-fn together(method: &Arc<dyn Method>, lab: &RunContext, spoilt: Option<usize>) -> Vec<Sent> {
-    train(method, lab, &mut members(method, lab, spoilt))
+fn together(method: &Arc<dyn Method>, ctx: &RunContext, spoilt: Option<usize>) -> Vec<Sent> {
+    train(method, ctx, &mut members(method, ctx, spoilt))
 }
 
 fn packable() -> Vec<Arc<dyn Method>> {
@@ -160,10 +160,10 @@ fn beside_teachers() -> Vec<Arc<dyn Method>> {
 
 #[test]
 fn a_pack_learns_what_its_members_learn_alone() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     for method in packable() {
-        assert!(max_pack_size(&*method, &lab.curriculum.tasks[0], 0) >= SHARDS.len());
-        let (alone, together) = (alone(&method, &lab, None), together(&method, &lab, None));
+        assert!(max_pack_size(&*method, &ctx.task_sequence.tasks[0], 0) >= SHARDS.len());
+        let (alone, together) = (alone(&method, &ctx, None), together(&method, &ctx, None));
         assert_eq!(alone, together);
         let steps: Vec<f64> = together.iter().map(|sent| sent.as_ref().unwrap().1[0].1).collect();
         assert_eq!(steps, [6.0, 2.0, 2.0, 0.0, 4.0]);
@@ -173,37 +173,37 @@ fn a_pack_learns_what_its_members_learn_alone() {
 /// The same beside earlier models and prototypes.
 #[test]
 fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     for method in beside_teachers().into_iter().chain(crate::regression::pairs()) {
-        assert!(max_pack_size(&*method, &lab.curriculum.tasks[1], 0) >= SHARDS.len());
-        let mut apart = late_members(&method, &lab);
+        assert!(max_pack_size(&*method, &ctx.task_sequence.tasks[1], 0) >= SHARDS.len());
+        let mut apart = late_members(&method, &ctx);
         let alone: Vec<Sent> =
-            apart.chunks_mut(1).flat_map(|member| train(&method, &lab, member)).collect();
-        assert_eq!(alone, train(&method, &lab, &mut late_members(&method, &lab)));
+            apart.chunks_mut(1).flat_map(|member| train(&method, &ctx, member)).collect();
+        assert_eq!(alone, train(&method, &ctx, &mut late_members(&method, &ctx)));
         assert!(alone.iter().all(Result::is_ok));
     }
 }
 
 #[test]
 fn a_member_that_is_not_finite_fails_alone() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     for method in packable() {
-        let (sound, spoilt) = (alone(&method, &lab, None), together(&method, &lab, Some(1)));
+        let (sound, spoilt) = (alone(&method, &ctx, None), together(&method, &ctx, Some(1)));
         for (member, (sound, sent)) in sound.iter().zip(&spoilt).enumerate() {
             match member {
                 1 => assert!(matches!(sent, Err(Failure::NonFinite(_))), "{sent:?}"),
                 _ => assert_eq!(sound, sent, "member {member}"),
             }
         }
-        assert_eq!(alone(&method, &lab, Some(1))[1], spoilt[1]);
+        assert_eq!(alone(&method, &ctx, Some(1))[1], spoilt[1]);
     }
 }
 
 /// All values a member sends, and its metrics.
 type Values = (Vec<f32>, Vec<f64>);
 
-fn values(method: &Arc<dyn Method>, lab: &RunContext, members: &mut [Member]) -> Vec<Values> {
-    let outcomes = method.train(members, lab).into_iter();
+fn values(method: &Arc<dyn Method>, ctx: &RunContext, members: &mut [Member]) -> Vec<Values> {
+    let outcomes = method.train(members, ctx).into_iter();
     let sent = outcomes.map(|outcome| {
         let outcome = outcome.expect("learns");
         let body = outcome.upload.body();
@@ -218,13 +218,13 @@ fn values(method: &Arc<dyn Method>, lab: &RunContext, members: &mut [Member]) ->
 /// when an epoch is over. In packs and alone, what is sent differs by rounding only.
 #[test]
 fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     for method in packable() {
-        let here = values(&method, &lab, &mut members(&method, &lab, None));
-        let there = without_kernels(|| values(&method, &lab, &mut members(&method, &lab, None)));
+        let here = values(&method, &ctx, &mut members(&method, &ctx, None));
+        let there = without_kernels(|| values(&method, &ctx, &mut members(&method, &ctx, None)));
         let alone: Vec<Values> = without_kernels(|| {
-            let mut members = members(&method, &lab, None);
-            members.chunks_mut(1).flat_map(|member| values(&method, &lab, member)).collect()
+            let mut members = members(&method, &ctx, None);
+            members.chunks_mut(1).flat_map(|member| values(&method, &ctx, member)).collect()
         });
         for other in [&there, &alone] {
             for ((sent, metrics), (expected, of_kernels)) in other.iter().zip(&here) {
@@ -247,10 +247,10 @@ fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
 
 #[test]
 fn a_backbone_that_trains_is_its_clients_own() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     let method = fedavg_of(Train::All);
-    assert_eq!(max_pack_size(&*method, &lab.curriculum.tasks[0], 0), 1);
-    let refused = together(&method, &lab, None);
+    assert_eq!(max_pack_size(&*method, &ctx.task_sequence.tasks[0], 0), 1);
+    let refused = together(&method, &ctx, None);
     assert!(
         refused.iter().all(|sent| {
             matches!(sent, Err(Failure::Policy(why)) if why.contains("packs of one"))

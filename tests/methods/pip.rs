@@ -273,12 +273,12 @@ fn payload(sketch: &BodyShape) -> u64 {
 #[test]
 fn pip_sends_the_bytes_of_its_card() {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
-    let curriculum = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let bytes = |form: WireForm, head: HeadForm, round_in_phase: u32| {
         let backbone = vit.into();
         let model =
             ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form, auxiliary: None };
-        let view = &curriculum.tasks[0];
+        let view = &task_sequence.tasks[0];
         let counts: ClassCounts = (0..10).map(|row| (row, 50)).collect();
         let (period, phase, role) = (view.task, 0, Default::default());
         let facts = ExchangeFacts {

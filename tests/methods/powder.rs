@@ -81,8 +81,8 @@ fn components_start_orthogonal_to_those_before() {
     run.server.begin_stage(&period, &run.lab).unwrap();
     let context = context(&run, 0, 1);
     let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
-    let seats = run.method.participants(&context, &everyone);
-    run.server.broadcast(&context, &seats, &run.lab).unwrap();
+    let participants = run.method.participants(&context, &everyone);
+    run.server.broadcast(&context, &participants, &run.lab).unwrap();
     for name in ["prompt.00.key", "prompt.00.attention", "prompt.01.component"] {
         let rows: Vec<Vec<f32>> = (table(&run).slots().iter())
             .flat_map(|slot| {
@@ -168,17 +168,17 @@ fn a_client_that_gets_all_slots_mixes_them_itself() {
 fn without_tokens_the_network_is_the_frozen_one() {
     let mut run = engine(powder_with(|c| c.prompt_len = 0), 3);
     task(&mut run, 0, 1, 1);
-    let (lab, table) = (&run.lab, table(&run));
+    let (ctx, table) = (&run.lab, table(&run));
     let slot = &table.slots()[0];
-    let loader = lab.statistics_loader(&(0..12).collect());
+    let loader = ctx.statistics_loader(&(0..12).collect());
     let batch = loader.in_order(12).next().unwrap().unwrap();
-    let pixels = lab.pixels(&batch).unwrap();
-    let features = lab.backbone.features(&pixels, &Adaptation::none()).unwrap();
+    let pixels = ctx.pixels(&batch).unwrap();
+    let features = ctx.backbone.features(&pixels, &Adaptation::none()).unwrap();
     let head = LinearHead::from_parameters(&slot.parameters).unwrap();
     let plain = head.logits(&features).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
     let scope = fedcast::policy::Scope::Task(slot.rows.clone());
-    let predictor = run.server.predictor(lab).unwrap();
-    let found = predictor.batch_scores(&batch, &lab.device, &scope).unwrap();
+    let predictor = run.server.predictor(ctx).unwrap();
+    let found = predictor.batch_scores(&batch, &ctx.device, &scope).unwrap();
     let found = found.flatten_all().unwrap().to_vec1::<f32>().unwrap();
     assert!(far(&plain, &found) < 1e-5);
 }

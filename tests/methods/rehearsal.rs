@@ -124,10 +124,10 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
     assert!(widths(Columns::Stored).iter().all(|(task, width)| *width == 2 * (task + 1)));
 
     let end = run(der(|c| c.logits = LogitTiming::End), 1, 2);
-    let last = end.exchanges.iter().rfind(|e| e.seat.client.index() == 0).unwrap();
+    let last = end.exchanges.iter().rfind(|e| e.participant.client.index() == 0).unwrap();
     let sent = parameters_of(last.up.as_ref().unwrap()).unwrap();
     let model = fedcast::learning::Classifier::frozen(&end.lab.backbone, &sent).unwrap();
-    let memory = ReplayMemory::of(&end.states[&last.seat.client]).unwrap();
+    let memory = ReplayMemory::of(&end.states[&last.participant.client]).unwrap();
     let loader = end.lab.statistics_loader(&memory.reservoir.samples());
     let batch = loader.in_order(64).next().unwrap().unwrap();
     let features = model.batch_features(&batch, &end.lab.device).unwrap();
@@ -137,7 +137,10 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
         assert!(slot.logits.iter().zip(&logits).all(|(a, b)| (a - b).abs() < 1e-5));
     }
     let stream = run(der(|_| ()), 1, 2);
-    assert_ne!(stream.states[&last.seat.client].digest(), end.states[&last.seat.client].digest());
+    assert_ne!(
+        stream.states[&last.participant.client].digest(),
+        end.states[&last.participant.client].digest()
+    );
 }
 
 /// What replay is for: with it old classes are known after the last task, without it they are gone. A larger weight for

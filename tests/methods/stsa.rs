@@ -163,7 +163,7 @@ fn merging_or_turning_tasks_round_changes_no_row() {
         let engine = engine(exact(), tasks, order).run(3, 1);
         let all = values(&engine.server.save(), "weights");
         let row = |class: u32| {
-            let row = engine.lab.curriculum.row_of(class) as usize * WIDTH as usize;
+            let row = engine.lab.task_sequence.row_of(class) as usize * WIDTH as usize;
             all[row..row + WIDTH as usize].to_vec()
         };
         (0..CLASSES as u32).flat_map(row).collect::<Vec<f64>>()

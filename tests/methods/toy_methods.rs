@@ -167,11 +167,11 @@ fn a_staged_run_goes_on_from_what_it_saved() {
 
 #[test]
 fn a_spoiled_update_is_not_finite_and_the_others_are() {
-    let poison = Poison { inner: prompted(), spoils: |seat| seat.client.0 == 1 };
+    let poison = Poison { inner: prompted(), spoils: |participant| participant.client.0 == 1 };
     let run = engine(Arc::new(Wrapped(poison))).run(3, 1);
     for exchange in &run.exchanges {
         let up = exchange.up.as_ref().unwrap();
-        assert_eq!(up.is_finite(), exchange.seat.client.0 != 1);
+        assert_eq!(up.is_finite(), exchange.participant.client.0 != 1);
     }
     assert!(run.server.save().is_finite(), "the engine leaves a spoiled update out");
 }

@@ -68,18 +68,18 @@ fn plan() -> TrainingPlan {
 
 /// Passes of a client with so many samples.
 fn client(method: &Arc<dyn Method>, round: &RoundContext, samples: usize) -> f64 {
-    let seat = one_participant_per_client(&round.period, &[ClientId(0)]).remove(0);
-    passes_of(method, round, &seat, samples)
+    let participant = one_participant_per_client(&round.period, &[ClientId(0)]).remove(0);
+    passes_of(method, round, &participant, samples)
 }
 
 /// Passes of a seat over so many samples.
 fn passes_of(
     method: &Arc<dyn Method>,
     round: &RoundContext,
-    seat: &Participant,
+    participant: &Participant,
     samples: usize,
 ) -> f64 {
-    method.cost(round, &RoundWork::Participant { seat, samples, plan: &plan() })
+    method.cost(round, &RoundWork::Participant { seat: participant, samples, plan: &plan() })
 }
 
 /// Passes of the server as a round of so many updates closes.
@@ -196,8 +196,8 @@ fn powder_and_c2prompt_pay_for_every_look() {
     let goes_on = |name: &str| {
         let phase = names(&method).iter().position(|other| *other == name).unwrap();
         let (began, now) = (round(&method, 0, phase, 0), round(&method, 1, phase, 0));
-        let seat = one_participant_per_client(&began.period, &[ClientId(0)]).remove(0);
-        passes_of(&method, &now, &seat, 40)
+        let participant = one_participant_per_client(&began.period, &[ClientId(0)]).remove(0);
+        passes_of(&method, &now, &participant, 40)
     };
     near(goes_on("statistics"), 40.0 / 3.0);
     near(goes_on("compensate"), 0.0);
@@ -269,10 +269,10 @@ fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
     let cfed = |server_distils| built(Cfed { server_distils, ..Cfed::default() }, &known);
     let method = cfed(true);
     let at = round(&method, 1, 0, 1);
-    let mut seat = one_participant_per_client(&at.period, &[ClientId(0)]).remove(0);
-    near(passes_of(&method, &at, &seat, 40), 80.0);
-    seat.role = REVIEWER;
-    near(passes_of(&method, &at, &seat, 40), 18.0 * (2.0 + 1.0 / 3.0));
+    let mut participant = one_participant_per_client(&at.period, &[ClientId(0)]).remove(0);
+    near(passes_of(&method, &at, &participant, 40), 80.0);
+    participant.role = REVIEWER;
+    near(passes_of(&method, &at, &participant, 40), 18.0 * (2.0 + 1.0 / 3.0));
     near(server_passes(&method, &at, 3), 18.0 * (5.0 + 1.0 / 3.0));
     assert_eq!(server_passes(&cfed(false), &at, 3), 0.0);
 }

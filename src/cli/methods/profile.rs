@@ -95,9 +95,16 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
                 rounds_in_phase: listed.rounds,
                 ..RoundContext::alone(&period, phase)
             };
-            let seats = one_participant_per_client(&period, &[ClientId(0)]);
-            let work = |seat| RoundWork::Participant { seat, samples: SAMPLES, plan: &plan };
-            client += seats.iter().map(|seat| method.cost(&round, &work(seat))).sum::<f64>();
+            let participants = one_participant_per_client(&period, &[ClientId(0)]);
+            let work = |participant| RoundWork::Participant {
+                seat: participant,
+                samples: SAMPLES,
+                plan: &plan,
+            };
+            client += participants
+                .iter()
+                .map(|participant| method.cost(&round, &work(participant)))
+                .sum::<f64>();
             server += method.cost(&round, &RoundWork::Server { updates: CLIENTS });
         }
     }

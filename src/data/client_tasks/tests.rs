@@ -123,13 +123,13 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     let digits = digits::embedded().unwrap();
     let rules = ClientTaskRules { classes: 3, clients: 5, periods: 3, share: 0.2, ..rules() };
     let slots = Arc::new(ClientTasks::draw(rules, 10).unwrap());
-    let curriculum = TaskSequence::of_slots(Arc::clone(&slots));
+    let task_sequence = TaskSequence::of_slots(Arc::clone(&slots));
     let sizes = digits.class_sizes();
-    let slot_sizes = curriculum.class_sizes(sizes.clone());
+    let slot_sizes = task_sequence.class_sizes(sizes.clone());
     let original = digits.test.by_class().iter().map(Vec::len).collect::<Vec<_>>();
     let train = Arc::clone(&digits.train);
-    let data = curriculum.dataset(digits).unwrap();
-    assert_eq!((data.classes(), curriculum.classes()), (45, 45));
+    let data = task_sequence.dataset(digits).unwrap();
+    assert_eq!((data.classes(), task_sequence.classes()), (45, 45));
     assert_eq!(data.class_sizes(), slot_sizes);
     let tested = data.test.by_class();
     for row in 0..45 {
@@ -142,7 +142,7 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
             if begun { (fifth..=fifth + 1).contains(&size) } else { size == 0 },
             "{row}: {size}"
         );
-        assert_eq!(curriculum.row_of(row as u32), row as u32);
+        assert_eq!(task_sequence.row_of(row as u32), row as u32);
     }
     // Five slices for three periods: who shares a class in a period has the same images of it, and other periods others.
     let held = images_by_row(&data);
@@ -218,12 +218,12 @@ fn rows_of_the_original_are_read_through_the_samples_of_slots() {
     use crate::data::{Batch, HeldRows, Loader, Transform};
     let digits = digits::embedded().unwrap();
     let rules = ClientTaskRules { classes: 10, clients: 2, periods: 1, share: 0.5, ..rules() };
-    let curriculum =
+    let task_sequence =
         Arc::new(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, 10).unwrap())));
-    let data = curriculum.dataset(digits).unwrap();
+    let data = task_sequence.dataset(digits).unwrap();
     let shard: crate::data::Shard = (0..data.test.len() as u32).collect();
     let transform = Arc::new(Transform::default());
-    let loader = Loader::new(data.test.clone(), shard.clone(), curriculum, transform);
+    let loader = Loader::new(data.test.clone(), shard.clone(), task_sequence, transform);
     let (base, samples) = loader.base();
     assert!(base.len() * 2 == shard.len() && samples.len() == shard.len());
     let images: Vec<u32> = (0..base.len() as u32).collect();

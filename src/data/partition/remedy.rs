@@ -43,11 +43,11 @@ impl Partitioner {
     pub fn advised(
         &self,
         mut error: DataError,
-        curriculum: &TaskSequence,
+        task_sequence: &TaskSequence,
         class_sizes: &[usize],
     ) -> DataError {
         if let DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. } = &mut error
-            && let Some(remedy) = self.remedy(curriculum, class_sizes)
+            && let Some(remedy) = self.remedy(task_sequence, class_sizes)
         {
             *advice = format!("`{remedy}` divides every task (tried)");
         }
@@ -55,16 +55,16 @@ impl Partitioner {
     }
 
     /// The first change that divides all tasks, the smallest ones first.
-    fn remedy(&self, curriculum: &TaskSequence, class_sizes: &[usize]) -> Option<Remedy> {
+    fn remedy(&self, task_sequence: &TaskSequence, class_sizes: &[usize]) -> Option<Remedy> {
         let samples: usize = class_sizes.iter().sum();
         let draws = u32::try_from(DEALT / samples.max(1)).unwrap_or(MOST_DRAWS);
         let attempts = draws.clamp(5, MOST_DRAWS).min(self.attempts.max(1));
         let tried = Partitioner { attempts, ..self.clone() };
         let works = |changed: &Partitioner| {
-            curriculum.tasks.iter().all(|view| changed.counts(view, class_sizes).is_ok())
+            task_sequence.tasks.iter().all(|view| changed.counts(view, class_sizes).is_ok())
         };
         let changes = [
-            tried.lower_minimum(curriculum, class_sizes),
+            tried.lower_minimum(task_sequence, class_sizes),
             tried.more_even(),
             tried.fewer_clients(),
             vec![(Remedy::MinSamples(0), Partitioner { min_samples: 0, ..tried.clone() })],
@@ -76,11 +76,11 @@ impl Partitioner {
     /// The minimum that the best draws of all tasks keep, if it is one.
     fn lower_minimum(
         &self,
-        curriculum: &TaskSequence,
+        task_sequence: &TaskSequence,
         class_sizes: &[usize],
     ) -> Vec<(Remedy, Partitioner)> {
         let any = Partitioner { min_samples: 0, ..self.clone() };
-        let smallest = curriculum.tasks.iter().map(|view| {
+        let smallest = task_sequence.tasks.iter().map(|view| {
             let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();
             // What cannot be drawn at all has no smallest shard.
             any.check(view, &sizes).map_or(0, |()| any.best(view, &sizes))
@@ -151,11 +151,11 @@ mod tests {
 
     /// The advice for ten classes of so many samples, in five tasks.
     fn advice(partitioner: &Partitioner, size: usize) -> String {
-        let (curriculum, sizes) = (curriculum(), vec![size; 10]);
+        let (task_sequence, sizes) = (curriculum(), vec![size; 10]);
         let failed = |view| partitioner.counts(view, &sizes).err();
-        let error = curriculum.tasks.iter().find_map(|view| failed(view)).expect("impossible");
+        let error = task_sequence.tasks.iter().find_map(|view| failed(view)).expect("impossible");
         let (DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. }) =
-            partitioner.advised(error, &curriculum, &sizes)
+            partitioner.advised(error, &task_sequence, &sizes)
         else {
             panic!("another error")
         };

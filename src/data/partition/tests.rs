@@ -8,7 +8,7 @@ use crate::quantity::TaskId;
 
 /// `tasks` tasks over classes of these sizes, samples numbered class after class.
 fn world(sizes: &[usize], tasks: usize) -> (TaskSequence, Vec<Vec<u32>>) {
-    let curriculum =
+    let task_sequence =
         TaskSequence::new(sizes.len(), &ClassOrder::Seeded(3), &TaskSizes::Even(tasks as u32))
             .unwrap();
     let mut next = 0u32;
@@ -16,7 +16,7 @@ fn world(sizes: &[usize], tasks: usize) -> (TaskSequence, Vec<Vec<u32>>) {
         next += size as u32;
         (next - size as u32..next).collect()
     });
-    (curriculum, by_class.collect())
+    (task_sequence, by_class.collect())
 }
 
 fn kinds() -> impl Strategy<Value = PartitionKind> {
@@ -44,9 +44,9 @@ proptest! {
         clients in 3u32..6,
         seed: u64,
     ) {
-        let (curriculum, by_class) = world(&sizes, 2);
+        let (task_sequence, by_class) = world(&sizes, 2);
         let partitioner = Partitioner { min_samples: 2, ..Partitioner::new(kind, clients, seed) };
-        for view in &curriculum.tasks {
+        for view in &task_sequence.tasks {
             let shards = partitioner.shards(view, &by_class).unwrap();
             prop_assert_eq!(shards.len(), clients as usize);
             let mut union: Vec<u32> = shards.iter().flat_map(|s| s.iter().copied()).collect();
@@ -76,20 +76,20 @@ proptest! {
         sizes in prop::collection::vec(3usize..50, 4),
         seed: u64,
     ) {
-        let (curriculum, by_class) = world(&sizes, 1);
+        let (task_sequence, by_class) = world(&sizes, 1);
         let kind = PartitionKind::Dirichlet { beta };
         let alone = Partitioner { attempts: 1, ..Partitioner::new(kind, 1, seed) };
-        let shards = alone.shards(&curriculum.tasks[0], &by_class).unwrap();
+        let shards = alone.shards(&task_sequence.tasks[0], &by_class).unwrap();
         prop_assert_eq!(shards[0].len(), sizes.iter().sum::<usize>());
     }
 }
 
 #[test]
 fn a_large_beta_is_nearly_even() {
-    let (curriculum, by_class) = world(&[1_000; 4], 1);
+    let (task_sequence, by_class) = world(&[1_000; 4], 1);
     let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 1e6 }, 5, 1);
     let sizes: Vec<usize> = by_class.iter().map(Vec::len).collect();
-    for client in partitioner.counts(&curriculum.tasks[0], &sizes).unwrap() {
+    for client in partitioner.counts(&task_sequence.tasks[0], &sizes).unwrap() {
         // 200 expected, deviation 12.6 of a binomial: five of them.
         assert!(client.iter().all(|&n| (137..263).contains(&n)), "{client:?}");
     }
@@ -97,9 +97,9 @@ fn a_large_beta_is_nearly_even() {
 
 #[test]
 fn a_small_beta_is_uneven() {
-    let (curriculum, _) = world(&[500; 10], 1);
+    let (task_sequence, _) = world(&[500; 10], 1);
     let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.05 }, 10, 1);
-    let counts = partitioner.counts(&curriculum.tasks[0], &[500; 10]).unwrap();
+    let counts = partitioner.counts(&task_sequence.tasks[0], &[500; 10]).unwrap();
     let largest_share: f64 = (0..10)
         .map(|class| f64::from(counts.iter().map(|c| c[class]).max().unwrap()) / 5_000.0)
         .sum();
@@ -108,18 +108,18 @@ fn a_small_beta_is_uneven() {
 
 #[test]
 fn an_even_deal_differs_by_one_at_most() {
-    let (curriculum, by_class) = world(&[33, 34, 36], 1);
+    let (task_sequence, by_class) = world(&[33, 34, 36], 1);
     let shards = Partitioner::new(PartitionKind::Iid, 10, 5)
-        .shards(&curriculum.tasks[0], &by_class)
+        .shards(&task_sequence.tasks[0], &by_class)
         .unwrap();
     assert!(shards.iter().all(|s| s.len() == 10 || s.len() == 11));
 }
 
 #[test]
 fn every_client_holds_the_asked_number_of_classes() {
-    let (curriculum, _) = world(&[400; 6], 1);
+    let (task_sequence, _) = world(&[400; 6], 1);
     let partitioner = Partitioner::new(PartitionKind::Quantity { classes: 2 }, 5, 9);
-    for client in partitioner.counts(&curriculum.tasks[0], &[400; 6]).unwrap() {
+    for client in partitioner.counts(&task_sequence.tasks[0], &[400; 6]).unwrap() {
         assert_eq!(client.iter().filter(|&&n| n > 0).count(), 2, "{client:?}");
     }
 }
@@ -152,8 +152,8 @@ fn acceptance_is_that_of_the_protocol() {
 
 #[test]
 fn many_clients_at_a_small_beta_need_the_extended_mode() {
-    let (curriculum, _) = world(&[500; 10], 1);
-    let view = &curriculum.tasks[0];
+    let (task_sequence, _) = world(&[500; 10], 1);
+    let view = &task_sequence.tasks[0];
     let plain = PartitionKind::Dirichlet { beta: 0.05 };
     let refused = Partitioner { attempts: 20, ..Partitioner::new(plain, 100, 1) }
         .counts(view, &[500; 10])
@@ -172,10 +172,10 @@ fn many_clients_at_a_small_beta_need_the_extended_mode() {
 
 #[test]
 fn what_cannot_be_drawn_is_refused_with_advice() {
-    let (curriculum, _) = world(&[10; 4], 1);
+    let (task_sequence, _) = world(&[10; 4], 1);
     let message = |kind, clients| {
         Partitioner::new(kind, clients, 1)
-            .counts(&curriculum.tasks[0], &[10; 4])
+            .counts(&task_sequence.tasks[0], &[10; 4])
             .unwrap_err()
             .to_string()
     };
@@ -193,10 +193,13 @@ fn what_cannot_be_drawn_is_refused_with_advice() {
 /// Recorded once: a change breaks every recorded run. Equal on every platform.
 #[test]
 fn a_partition_never_changes() {
-    let (curriculum, _) = world(&[60; 4], 2);
+    let (task_sequence, _) = world(&[60; 4], 2);
     let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, 3, 2_024);
-    let counts: Vec<Vec<Vec<u32>>> =
-        curriculum.tasks.iter().map(|view| partitioner.counts(view, &[60; 4]).unwrap()).collect();
+    let counts: Vec<Vec<Vec<u32>>> = task_sequence
+        .tasks
+        .iter()
+        .map(|view| partitioner.counts(view, &[60; 4]).unwrap())
+        .collect();
     let recorded = [[[7, 21], [15, 35], [38, 4]], [[6, 9], [17, 33], [37, 18]]];
     assert_eq!(counts, recorded);
 }
@@ -205,18 +208,18 @@ fn a_partition_never_changes() {
 #[test]
 fn a_cap_keeps_shards_near_an_even_share() {
     let sizes = [500; 10];
-    let (curriculum, by_class) = world(&sizes, 1);
+    let (task_sequence, by_class) = world(&sizes, 1);
     for (beta, seed) in [(1.0, 1), (0.1, 2), (0.05, 3)] {
         let of = |kind| Partitioner { min_samples: 1, ..Partitioner::new(kind, 5, seed) };
         let largest = |kind| {
-            let counts = of(kind).counts(&curriculum.tasks[0], &sizes).unwrap();
+            let counts = of(kind).counts(&task_sequence.tasks[0], &sizes).unwrap();
             counts.iter().map(|counts| counts.iter().sum::<u32>()).max().unwrap()
         };
         let capped = largest(PartitionKind::Capped { beta });
         assert!(capped < 1_000 + 500, "beta {beta}: {capped}");
     }
     let alone = Partitioner::new(PartitionKind::Capped { beta: 0.1 }, 1, 0);
-    let shards = alone.shards(&curriculum.tasks[0], &by_class).unwrap();
+    let shards = alone.shards(&task_sequence.tasks[0], &by_class).unwrap();
     assert_eq!(shards[0].len(), 5_000);
 }
 
@@ -224,10 +227,10 @@ fn a_cap_keeps_shards_near_an_even_share() {
 /// one, and few classes for a small one.
 #[test]
 fn clients_of_an_allocation_are_equal_in_size_and_differ_in_proportions() {
-    let (curriculum, _) = world(&[100, 130, 90, 81], 1);
+    let (task_sequence, _) = world(&[100, 130, 90, 81], 1);
     let counts = |alpha| {
         let partitioner = Partitioner::new(PartitionKind::Lda { alpha }, 10, 4);
-        partitioner.counts(&curriculum.tasks[0], &[100, 130, 90, 81]).unwrap()
+        partitioner.counts(&task_sequence.tasks[0], &[100, 130, 90, 81]).unwrap()
     };
     for alpha in [0.05, 1.0, 1e6] {
         let sizes = counts(alpha).into_iter().map(|client| client.into_iter().sum::<u32>());

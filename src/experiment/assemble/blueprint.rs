@@ -33,10 +33,10 @@ pub enum Holders {
 pub fn holders_of(
     scenario: &Scenario,
     clients: u32,
-    curriculum: &TaskSequence,
+    task_sequence: &TaskSequence,
     data: Option<&Dataset>,
 ) -> Result<Holders, DataError> {
-    if let Some(slots) = &curriculum.slots {
+    if let Some(slots) = &task_sequence.slots {
         return Ok(Holders::Slots(Arc::clone(slots)));
     }
     let (section, seed) = (&scenario.partition, scenario.seed.partition);
@@ -106,10 +106,10 @@ pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
     );
     let known = || nominal_class_sizes(&scenario.data);
     let Some(sizes) = drawn.then(known).flatten() else { return Ok(()) };
-    let curriculum = curriculum(scenario, sizes.len())?;
-    let sizes = curriculum.class_sizes(sizes);
-    let holders = holders_of(scenario, scenario.federation.clients, &curriculum, None)?;
-    holders.counts(&curriculum, &sizes)?;
+    let task_sequence = curriculum(scenario, sizes.len())?;
+    let sizes = task_sequence.class_sizes(sizes);
+    let holders = holders_of(scenario, scenario.federation.clients, &task_sequence, None)?;
+    holders.counts(&task_sequence, &sizes)?;
     Ok(())
 }
 
@@ -142,13 +142,13 @@ impl Holders {
     /// When a class has too few samples for its clients.
     pub fn counts(
         &self,
-        curriculum: &TaskSequence,
+        task_sequence: &TaskSequence,
         class_sizes: &[usize],
     ) -> Result<LabelCountSource, DataError> {
         let rows = |view: &TaskView, all: Vec<Vec<u32>>| -> Vec<ClassCounts> {
             all.iter().map(|counts| by_row(view, counts)).collect()
         };
-        let tasks = curriculum.tasks.iter();
+        let tasks = task_sequence.tasks.iter();
         Ok(LabelCountSource::Drawn(match self {
             Holders::Fresh(clients) => {
                 let class_sizes = class_sizes.to_vec();
@@ -157,7 +157,7 @@ impl Holders {
             Holders::Fixed(partitioner) => tasks
                 .map(|view| Ok(rows(view, partitioner.counts(view, class_sizes)?)))
                 .collect::<Result<_, DataError>>()
-                .map_err(|error| partitioner.advised(error, curriculum, class_sizes))?,
+                .map_err(|error| partitioner.advised(error, task_sequence, class_sizes))?,
             Holders::Natural(natural) => {
                 tasks.map(|view| rows(view, natural.counts(view))).collect()
             }

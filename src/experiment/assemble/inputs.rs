@@ -92,9 +92,9 @@ pub fn assemble(
     let data = Source { name: dataset.name.clone(), digest };
     let class_names = ClassNames::of_dataset(&dataset);
     let config = backbone.config();
-    let curriculum = Arc::new(curriculum(scenario, dataset.classes())?);
-    let dataset = Arc::new(curriculum.dataset(dataset)?);
-    let auxiliary = auxiliary(scenario, of_nobody.as_ref(), curriculum.classes())?;
+    let task_sequence = Arc::new(curriculum(scenario, dataset.classes())?);
+    let dataset = Arc::new(task_sequence.dataset(dataset)?);
+    let auxiliary = auxiliary(scenario, of_nobody.as_ref(), task_sequence.classes())?;
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
     let train = if scenario.client.augment { &transforms.train } else { &transforms.test };
     for (key, transform) in [
@@ -108,9 +108,9 @@ pub fn assemble(
         }
     }
     let known = auxiliary.as_ref().map(|(facts, _)| *facts);
-    let terms = terms(scenario, (config, known), Arc::clone(&curriculum), methods)?;
+    let terms = terms(scenario, (config, known), Arc::clone(&task_sequence), methods)?;
     let RunSpec { rules, name, method, training, facts, coding, charged, .. } = terms;
-    let shards = shards(scenario, &dataset, &curriculum)?;
+    let shards = shards(scenario, &dataset, &task_sequence)?;
     let reported = match &shards {
         ShardSource::Fresh(fresh) => Some(*fresh),
         ShardSource::Drawn(_) => None,
@@ -118,18 +118,18 @@ pub fn assemble(
     let client = ClientSize {
         backbone: config,
         batch: scenario.client.batch as usize,
-        values: received_values(&*method, &facts, &curriculum, rules.rounds),
+        values: received_values(&*method, &facts, &task_sequence, rules.rounds),
     };
     let rules = Rules { pack: pack(&scenario.devices, &workers, &client)?, ..rules };
     let weights = Source {
         name: backbone_name(&scenario.backbone, &sets),
         digest: backbone.digest()?.to_hex()[..16].to_string(),
     };
-    let lab = RunContext {
+    let ctx = RunContext {
         device: Device::Cpu,
         backbone: Arc::new(backbone),
         dataset,
-        curriculum,
+        task_sequence,
         train_transform: Arc::clone(train),
         statistics_transform: transforms.statistics,
         training,
@@ -144,7 +144,7 @@ pub fn assemble(
         name,
         charged,
         method,
-        lab,
+        lab: ctx,
         test_transform: transforms.test,
         shards,
         facts,
@@ -273,22 +273,22 @@ fn fits(
 fn shards(
     scenario: &Scenario,
     dataset: &Dataset,
-    curriculum: &crate::data::TaskSequence,
+    task_sequence: &crate::data::TaskSequence,
 ) -> Result<ShardSource, AssembleError> {
     let clients = scenario.federation.clients;
-    Ok(match holders_of(scenario, clients, curriculum, Some(dataset))? {
+    Ok(match holders_of(scenario, clients, task_sequence, Some(dataset))? {
         Holders::Fresh(fresh) => ShardSource::Fresh(fresh),
-        Holders::Natural(natural) => {
-            ShardSource::Drawn(curriculum.tasks.iter().map(|view| natural.shards(view)).collect())
-        }
+        Holders::Natural(natural) => ShardSource::Drawn(
+            task_sequence.tasks.iter().map(|view| natural.shards(view)).collect(),
+        ),
         Holders::Fixed(partitioner) => {
             let of = |view| partitioner.shards(view, dataset.train.by_class());
-            let all: Result<_, DataError> = curriculum.tasks.iter().map(|v| of(v)).collect();
-            let advised = |error| partitioner.advised(error, curriculum, &dataset.class_sizes());
+            let all: Result<_, DataError> = task_sequence.tasks.iter().map(|v| of(v)).collect();
+            let advised = |error| partitioner.advised(error, task_sequence, &dataset.class_sizes());
             ShardSource::Drawn(all.map_err(advised)?)
         }
         Holders::Slots(slots) => {
-            let periods = curriculum.tasks.iter().map(|view| slots.shards(view.task, dataset));
+            let periods = task_sequence.tasks.iter().map(|view| slots.shards(view.task, dataset));
             ShardSource::Drawn(periods.collect())
         }
     })

@@ -53,14 +53,14 @@ fn coding(scenario: &Scenario) -> Result<Coding, AssembleError> {
 fn facts(
     scenario: &Scenario,
     backbone: BackboneConfig,
-    curriculum: &TaskSequence,
+    task_sequence: &TaskSequence,
     rules: &Rules,
     auxiliary: Option<AuxiliaryFacts>,
 ) -> ModelFacts {
     ModelFacts {
         backbone,
-        classes: curriculum.classes(),
-        tasks: curriculum.tasks.len(),
+        classes: task_sequence.classes(),
+        tasks: task_sequence.tasks.len(),
         clients: rules.clients_of_a_task() as usize,
         form: scenario.wire.form,
         auxiliary,
@@ -76,18 +76,18 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, A
         None => (None, None),
     };
     let class_sizes = class_sizes(scenario, data.as_ref())?;
-    let curriculum = Arc::new(curriculum(scenario, class_sizes.len())?);
-    let class_sizes = curriculum.class_sizes(class_sizes);
+    let task_sequence = Arc::new(curriculum(scenario, class_sizes.len())?);
+    let class_sizes = task_sequence.class_sizes(class_sizes);
     let auxiliary = AuxiliaryFacts::from_scenario(scenario, of_nobody)?;
     let clients = scenario.federation.clients;
     Ok(Blueprint {
         name: scenario.name.clone(),
-        holders: holders_of(scenario, clients, &curriculum, data.as_ref())?,
+        holders: holders_of(scenario, clients, &task_sequence, data.as_ref())?,
         class_sizes,
         notes: data.map(|data| data.notes).unwrap_or_default().into_iter().chain(assumed).collect(),
         validation: scenario.data.validation_set(),
         ignored: scenario.ignored(),
-        terms: terms(scenario, (backbone_config(scenario), auxiliary), curriculum, methods)?,
+        terms: terms(scenario, (backbone_config(scenario), auxiliary), task_sequence, methods)?,
     })
 }
 
@@ -95,18 +95,18 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, A
 pub(super) fn terms(
     scenario: &Scenario,
     (backbone, auxiliary): (BackboneConfig, Option<AuxiliaryFacts>),
-    curriculum: Arc<TaskSequence>,
+    task_sequence: Arc<TaskSequence>,
     methods: &Registry,
 ) -> Result<RunSpec, AssembleError> {
-    let rules = rules(scenario, &curriculum);
-    let facts = facts(scenario, backbone, &curriculum, &rules, auxiliary);
+    let rules = rules(scenario, &task_sequence);
+    let facts = facts(scenario, backbone, &task_sequence, &rules, auxiliary);
     let method = methods.build(&scenario.method, &facts)?;
     Ok(RunSpec {
         rules,
         name: scenario.method.name.clone(),
         charged: method.profile().uses_network,
         method,
-        curriculum,
+        task_sequence,
         training: training_plan(scenario, methods),
         facts,
         coding: coding(scenario)?,

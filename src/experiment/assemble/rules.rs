@@ -17,7 +17,7 @@ use crate::scenario::{
 };
 
 /// All rules of a run over these tasks.
-pub fn rules(scenario: &Scenario, curriculum: &TaskSequence) -> Rules {
+pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
     Rules {
         seed: scenario.seed.run,
         clients: scenario.federation.clients,
@@ -28,7 +28,7 @@ pub fn rules(scenario: &Scenario, curriculum: &TaskSequence) -> Rules {
         participation: scenario.participation.clone(),
         closing: closing(&scenario.round),
         fold: scenario.federation.fold,
-        arrivals: match &curriculum.slots {
+        arrivals: match &task_sequence.slots {
             Some(slots) => ArrivalRules::Slots(Arc::clone(slots)),
             None => arrivals(&scenario.tasks.arrival),
         },

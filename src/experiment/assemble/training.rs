@@ -8,7 +8,7 @@ use crate::scenario::{ClientSection, EpochSchedule, OptimiserSection, RoundSched
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     let section = &scenario.client;
-    let optimiser = match section.optimiser {
+    let optimizer = match section.optimiser {
         OptimiserSection::Adamw { lr, weight_decay, betas, eps } => OptimiserConfig::Adam(Adam {
             learning_rate: lr,
             weight_decay,
@@ -29,7 +29,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         epochs: section.epochs,
         steps: None,
         batch: section.batch as usize,
-        optimiser,
+        optimizer,
         schedule: epoch_schedule(section),
         round_schedule: match &section.round_schedule {
             RoundSchedule::Constant => Schedule::Constant,

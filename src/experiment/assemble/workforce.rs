@@ -50,11 +50,11 @@ pub struct ClientSize {
 pub fn received_values(
     method: &dyn Method,
     model: &ModelFacts,
-    curriculum: &TaskSequence,
+    task_sequence: &TaskSequence,
     rounds: u32,
 ) -> usize {
-    let Some(view) = curriculum.tasks.last() else { return 0 };
-    let period = Stage::of(Arc::clone(view), curriculum.tasks.len());
+    let Some(view) = task_sequence.tasks.last() else { return 0 };
+    let period = Stage::of(Arc::clone(view), task_sequence.tasks.len());
     let counts = ClassCounts::new();
     let of_phase = |phase| {
         let round_in_phase = 0;

@@ -135,7 +135,7 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
     };
     let downs: Result<Vec<SavedDownload>, String> = index.downs.into_iter().map(down).collect();
     let downs = downs?;
-    if index.out.iter().any(|seat| seat.down >= downs.len()) {
+    if index.out.iter().any(|participant| participant.down >= downs.len()) {
         return Err("a Down is missing".into());
     }
     let snapshot = Snapshot {
@@ -176,7 +176,7 @@ mod tests {
         let digests = Digests { events: "e".into(), numbers: "n".into() };
         let mark = Mark { scenario: "00ff".into(), entries: 812, position: 90_000, digests };
         let asset = Arc::new(Asset::new("teacher", 3, Kind::Generator, body(3.0)));
-        let seat = PendingParticipant { round: Round(6), seat: SeatId(2), down: 0 };
+        let participant = PendingParticipant { round: Round(6), seat: SeatId(2), down: 0 };
         let snapshot = Snapshot {
             place: SnapshotPlace::Task(TaskId(1)),
             round: Round(7),
@@ -186,7 +186,7 @@ mod tests {
             clients: vec![(ClientId(1), body(2.0))],
             downs: vec![SavedDownload { body: body(5.0), assets: vec![asset] }],
             unlifted: vec![(Round(0), SeatId(0))],
-            out: vec![seat],
+            out: vec![participant],
         };
         (mark, snapshot)
     }
@@ -238,7 +238,7 @@ mod tests {
             let checksum = blake3::hash(&file);
             file.extend(checksum.as_bytes());
             if let Ok((_, back)) = decode(&file) {
-                prop_assert!(back.out.iter().all(|seat| seat.down < back.downs.len()));
+                prop_assert!(back.out.iter().all(|participant| participant.down < back.downs.len()));
             }
         }
     }

@@ -49,8 +49,8 @@ impl Estimate {
     /// Of a planned run with `workers` workers.
     pub fn of(plan: &Plan, scenario: &Scenario, costs: &Costs, workers: usize) -> Estimate {
         let total = &plan.total;
-        let seats: u64 = plan.phases.iter().map(|row| row.seats).sum();
-        let cohort = seats as f64 / total.rounds.max(1) as f64;
+        let participants: u64 = plan.phases.iter().map(|row| row.seats).sum();
+        let cohort = participants as f64 / total.rounds.max(1) as f64;
         let train_of = |row: &PlannedPhase| costs.pass_s_in(&row.phase) * row.sample_passes;
         let train_s: f64 = plan.phases.iter().map(train_of).sum();
         let evaluate_s = costs.test_s * tests(plan, scenario, costs.test_samples);
@@ -80,8 +80,9 @@ impl Estimate {
 
 /// What server and clients hold in the end, where the method says so: a trial sees its beginning only.
 fn held(plan: &Plan) -> u64 {
-    let seats: u64 = plan.phases.iter().map(|row| row.seats).sum();
-    plan.held.map_or(0, |held| held.server + held.client * seats.min(u64::from(plan.clients)))
+    let participants: u64 = plan.phases.iter().map(|row| row.seats).sum();
+    plan.held
+        .map_or(0, |held| held.server + held.client * participants.min(u64::from(plan.clients)))
 }
 
 /// Answers of all tests of a run: each is of the classes seen, in proportion.

@@ -46,7 +46,7 @@ pub fn trial(
     let watched = Arc::new(Mutex::new(Watched::default()));
     let watcher = Watcher {
         method: Arc::clone(&setup.method),
-        curriculum: Arc::clone(&setup.lab.curriculum),
+        task_sequence: Arc::clone(&setup.lab.task_sequence),
         training: setup.lab.training.clone(),
         cache: Arc::clone(&cache),
         interrupt: interrupt.clone(),
@@ -164,7 +164,7 @@ impl Watched {
 /// Counts work and ends the trial.
 struct Watcher {
     method: Arc<dyn Method>,
-    curriculum: Arc<TaskSequence>,
+    task_sequence: Arc<TaskSequence>,
     training: TrainingPlan,
     cache: Arc<FeatureCache>,
     interrupt: Interrupt,
@@ -177,12 +177,16 @@ struct Watcher {
 impl Watcher {
     /// What a seat computes in the only round of a phase.
     fn passes(&self, (round, task, phase): (Round, TaskId, usize), samples: usize) -> f64 {
-        let tasks = &self.curriculum.tasks;
+        let tasks = &self.task_sequence.tasks;
         let period = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());
         let context = RoundContext { round, ..RoundContext::alone(&period, phase) };
-        let seats = one_participant_per_client(&context.period, &[ClientId(0)]);
-        let work = |seat| RoundWork::Participant { seat, samples, plan: &self.training };
-        seats.iter().map(|seat| self.method.cost(&context, &work(seat))).sum()
+        let participants = one_participant_per_client(&context.period, &[ClientId(0)]);
+        let work = |participant| RoundWork::Participant {
+            seat: participant,
+            samples,
+            plan: &self.training,
+        };
+        participants.iter().map(|participant| self.method.cost(&context, &work(participant))).sum()
     }
 }
 

@@ -183,8 +183,8 @@ pub fn fork(
     same_inputs(&recorded.backbone, &assembly.backbone)?;
     let (mark, snapshot) = start::start(path, &recorded, &held, methods, options, end, interrupt)?;
     if !snapshot.out.is_empty() {
-        let (task, seats) = (options.after_task, snapshot.out.len());
-        return Err(ForkError::UnderWay { task, seats });
+        let (task, participants) = (options.after_task, snapshot.out.len());
+        return Err(ForkError::UnderWay { task, seats: participants });
     }
     fits(&assembly.setup, &snapshot)?;
     let forked = forked(&recorded, &mark, options.after_task);

@@ -45,16 +45,16 @@ pub enum Faults {
 /// What would end it: nobody can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
-    let RunSpec { facts, curriculum, .. } = terms;
+    let RunSpec { facts, task_sequence, .. } = terms;
     let mut sized = terms.clone();
     if faults == Faults::Off {
         sized.rules.faults = FaultRules::default();
     }
-    let counts = holders.counts(curriculum, class_sizes)?;
-    let tally = Arc::new(Mutex::new(Tally::new(Arc::clone(&terms.method), curriculum)));
+    let counts = holders.counts(task_sequence, class_sizes)?;
+    let tally = Arc::new(Mutex::new(Tally::new(Arc::clone(&terms.method), task_sequence)));
     let seen = Arc::clone(&tally);
-    let seated = move |seat: PlannedParticipant<'_>| {
-        seen.lock().seat(&seat);
+    let seated = move |participant: PlannedParticipant<'_>| {
+        seen.lock().seat(&participant);
     };
     dry_run(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
     let (one_client, total, phases) = tally.lock().finish();
@@ -76,7 +76,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
             parameters: backbone.parameter_count(),
         },
         clients: terms.rules.clients,
-        classes: curriculum.classes(),
+        classes: task_sequence.classes(),
         samples: class_sizes.iter().sum(),
         validation: *validation,
         ignored: ignored.clone(),

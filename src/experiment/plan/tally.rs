@@ -29,7 +29,7 @@ pub(super) struct Tally {
 
 #[derive(Default)]
 struct SampledWork {
-    seats: u64,
+    participants: u64,
     samples: u64,
     passes: f64,
     up_size: UploadSize,
@@ -48,27 +48,28 @@ struct Phase {
 type Uploads = BTreeMap<ClientId, Vec<Arc<FrameBytes>>>;
 
 impl Tally {
-    pub fn new(method: Arc<dyn Method>, curriculum: &TaskSequence) -> Tally {
-        let classes = curriculum.tasks.iter().map(|view| (view.rows.len(), view.seen())).collect();
+    pub fn new(method: Arc<dyn Method>, task_sequence: &TaskSequence) -> Tally {
+        let classes =
+            task_sequence.tasks.iter().map(|view| (view.rows.len(), view.seen())).collect();
         let (phases, asked, total) = (Vec::new(), BTreeMap::new(), Total::default());
         Tally { method, round: None, classes, phases, asked, total }
     }
 
     /// A seat of a round that opens. Load clients train nothing.
-    pub fn seat(&mut self, seat: &PlannedParticipant<'_>) {
-        if self.round.as_ref().map(|round| round.round) != Some(seat.context.round) {
-            self.round = Some(seat.context.clone());
+    pub fn seat(&mut self, participant: &PlannedParticipant<'_>) {
+        if self.round.as_ref().map(|round| round.round) != Some(participant.context.round) {
+            self.round = Some(participant.context.clone());
         }
-        let phase = (seat.context.period.task, seat.context.phase as u32);
+        let phase = (participant.context.period.task, participant.context.phase as u32);
         let asked = self.asked.entry(phase).or_default();
-        asked.seats += 1;
-        asked.up_size = seat.up_size;
-        asked.down_at_most |= seat.down_at_most;
-        if seat.seat.kind != ParticipantKind::Load {
-            asked.samples += seat.samples as u64;
-            asked.passes += seat.passes;
+        asked.participants += 1;
+        asked.up_size = participant.up_size;
+        asked.down_at_most |= participant.down_at_most;
+        if participant.participant.kind != ParticipantKind::Load {
+            asked.samples += participant.samples as u64;
+            asked.passes += participant.passes;
             self.total.training_jobs += 1;
-            self.total.sample_passes += seat.passes;
+            self.total.sample_passes += participant.passes;
         }
     }
 
@@ -153,9 +154,16 @@ impl Tally {
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
             }
-            let SampledWork { seats, samples, passes, up_size, down_at_most } =
+            let SampledWork { participants, samples, passes, up_size, down_at_most } =
                 asked.remove(&(task, index)).unwrap_or_default();
-            PlannedPhase { seats, samples, sample_passes: passes, up_size, down_at_most, ..row }
+            PlannedPhase {
+                seats: participants,
+                samples,
+                sample_passes: passes,
+                up_size,
+                down_at_most,
+                ..row
+            }
         };
         let rows: Vec<PlannedPhase> = phases.into_iter().map(with_seats).collect();
         for row in &rows {

@@ -92,9 +92,9 @@ impl Ranks {
     ///
     /// # Errors
     /// Threads that cannot be started.
-    pub fn loopback(others: u32, mischief: InjectedFault) -> Result<Ranks, RanksError> {
+    pub fn loopback(others: u32, fault: InjectedFault) -> Result<Ranks, RanksError> {
         // What goes wrong there is told to rank 0, or is the mischief.
-        let line = loopback(others, mischief, |rank, line| {
+        let line = loopback(others, fault, |rank, line| {
             let _ = work(rank, &line, &Registry::builtin(), Some(2));
         })?;
         Ok(Ranks::new(line, others))
@@ -168,7 +168,7 @@ impl Ranks {
             let place = (rank.0 as usize).checked_sub(1).and_then(|place| present.get_mut(place));
             let place = place.ok_or_else(|| garbled("nobody called it".into()))?;
             match serde_json::from_slice(&bytes).map_err(|error| garbled(error.to_string()))? {
-                HandshakeReply::Present(credentials) => *place = Some(*credentials),
+                HandshakeReply::Present(fingerprint) => *place = Some(*fingerprint),
                 HandshakeReply::Unable(why) => return Err(RanksError::Unable { rank, why }),
             }
         }
@@ -200,7 +200,7 @@ pub fn work(
     workers: Option<u32>,
 ) -> Result<(), RunError> {
     let Some(HandshakeRequest::Prepare { scenario }) = hear(line)? else { return Ok(()) };
-    let (credentials, assembly) = match put_together(rank, &scenario, methods, workers) {
+    let (fingerprint, assembly) = match put_together(rank, &scenario, methods, workers) {
         Ok(made) => made,
         Err(error) => {
             line.send(Rank::ZERO, say(&HandshakeReply::Unable(error.to_string())));
@@ -209,7 +209,7 @@ pub fn work(
             return Ok(());
         }
     };
-    line.send(Rank::ZERO, say(&HandshakeReply::Present(Box::new(credentials))));
+    line.send(Rank::ZERO, say(&HandshakeReply::Present(Box::new(fingerprint))));
     match hear(line)? {
         Some(HandshakeRequest::Begin) => Ok(serve(assembly.setup, line)?),
         _ => Ok(()),

@@ -92,8 +92,8 @@ impl Message for NewTerms {
 impl Handler<NewTerms> for ClientActor {
     type Result = ();
 
-    fn handle(&mut self, NewTerms(world): NewTerms, _: &mut Context<Self>) {
-        self.0.turn(world);
+    fn handle(&mut self, NewTerms(simulation): NewTerms, _: &mut Context<Self>) {
+        self.0.turn(simulation);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
 
 /// Addresses of clients that live as actors, and the memory of those that do not.
 pub(in crate::federation) struct Directory {
-    world: Arc<SimulationContext>,
+    simulation: Arc<SimulationContext>,
     supplier: Supplier,
     /// Idle actors at most.
     max_idle: usize,
@@ -43,9 +43,13 @@ impl Directory {
     /// Idle actors of a run at most: a cohort that is asked again finds its clients living.
     pub const LIVE: usize = 4_096;
 
-    pub fn new(world: Arc<SimulationContext>, supplier: Supplier, max_idle: usize) -> Directory {
+    pub fn new(
+        simulation: Arc<SimulationContext>,
+        supplier: Supplier,
+        max_idle: usize,
+    ) -> Directory {
         Directory {
-            world,
+            simulation,
             supplier,
             max_idle,
             live: BTreeMap::new(),
@@ -81,12 +85,15 @@ impl Directory {
     }
 
     /// Lets something else hold for every client.
-    pub async fn turn(&mut self, world: Arc<SimulationContext>) -> Result<(), FederationError> {
+    pub async fn turn(
+        &mut self,
+        simulation: Arc<SimulationContext>,
+    ) -> Result<(), FederationError> {
         for (id, client) in &self.live {
-            let told = client.address.send(NewTerms(Arc::clone(&world))).await;
+            let told = client.address.send(NewTerms(Arc::clone(&simulation))).await;
             told.map_err(|_| gone(*id))?;
         }
-        self.world = world;
+        self.simulation = simulation;
         Ok(())
     }
 
@@ -121,13 +128,13 @@ impl Directory {
             }
             return Ok(client.address.clone());
         }
-        let rules = &self.world.rules;
+        let rules = &self.simulation.rules;
         let registered = rules.clients.saturating_add(rules.load).saturating_add(rules.idle);
         if id.0 >= registered {
             return Err(gone(id));
         }
         let memory = self.memories.remove(&id).unwrap_or_default();
-        let terms = (Arc::clone(&self.world), self.supplier.clone());
+        let terms = (Arc::clone(&self.simulation), self.supplier.clone());
         let address = ClientActor(ClientMachine::new(id, terms, memory)).start();
         self.live.insert(id, LiveClient { address: address.clone(), rest: None });
         Ok(address)
@@ -144,7 +151,7 @@ impl Directory {
             && let Some((_, longest)) = self.idle.pop_first()
             && let Some(client) = self.live.remove(&longest)
             // An actor ends with its address; who has nothing to remember need not be asked.
-            && !self.world.stateless
+            && !self.simulation.stateless
         {
             let memory = client.address.send(Retire).await.map_err(|_| gone(longest))?;
             self.memories.extend(memory.map(|memory| (longest, memory)));
@@ -168,8 +175,8 @@ mod tests {
 
     fn directory(max_idle: usize) -> Directory {
         let setup = setup(Rules { clients: 9, load: 2, idle: 3, ..Rules::default() });
-        let world = Arc::new(SimulationContext::new(&setup).expect("possible"));
-        Directory::new(world, Supplier::Workers, max_idle)
+        let simulation = Arc::new(SimulationContext::new(&setup).expect("possible"));
+        Directory::new(simulation, Supplier::Workers, max_idle)
     }
 
     /// Sends a client an asset, which leaves it idle.
@@ -207,7 +214,7 @@ mod tests {
     fn panic_of_a_client_names_it() {
         actix::System::new().block_on(async {
             let mut directory = directory(3);
-            let task = &directory.world.curriculum.tasks[0];
+            let task = &directory.simulation.task_sequence.tasks[0];
             let context = RoundContext {
                 round: Round(0),
                 period: Stage::of(Arc::clone(task), 2),
@@ -219,7 +226,8 @@ mod tests {
             };
             // Nothing was begun that could stop.
             let failure = Failure::Crashed;
-            let stopped = WorkStopped { context: Arc::new(context), seat: SeatId(0), failure };
+            let stopped =
+                WorkStopped { context: Arc::new(context), participant: SeatId(0), failure };
             let stops = ToClient::Stops(stopped);
             let answer = directory.deliver(VirtualTime::ZERO, ClientId(5), stops).await;
             let error = answer.err().expect("the client panics");

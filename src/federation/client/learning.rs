@@ -23,12 +23,12 @@ pub(super) type ClientResults = Result<Vec<Result<ClientResult, Failure>>, Full>
 /// is tried once more when nobody else is there.
 pub(super) fn client_update(
     method: &dyn Method,
-    lab: &RunContext,
+    ctx: &RunContext,
     pack: &mut [Member],
     saved: &SavedStates,
 ) -> ClientResults {
     let admitted = memory_semaphore::acquire(JobKind::Train, pack.len());
-    let first = learn_now(method, lab, pack, saved);
+    let first = learn_now(method, ctx, pack, saved);
     let full = matches!(first, Err(Full(_)));
     let beside_others = admitted.is_some();
     drop(admitted);
@@ -36,17 +36,17 @@ pub(super) fn client_update(
         return first;
     }
     let _admitted = memory_semaphore::acquire_exclusive();
-    learn_now(method, lab, pack, saved)
+    learn_now(method, ctx, pack, saved)
 }
 
 fn learn_now(
     method: &dyn Method,
-    lab: &RunContext,
+    ctx: &RunContext,
     pack: &mut [Member],
     saved: &SavedStates,
 ) -> ClientResults {
     let begun = Instant::now();
-    let mut outcomes = match guard(|| method.train(pack, lab)) {
+    let mut outcomes = match guard(|| method.train(pack, ctx)) {
         Ok(outcomes) => outcomes,
         Err(panic) => {
             let failed = |_: &Member| Err(Failure::Panicked(panic.clone()));
@@ -61,13 +61,13 @@ fn learn_now(
     });
     let Some(full) = full else { return Ok(outcomes) };
     note_part(JobKind::Retry, begun);
-    if let Some(memory) = GpuMemory::of(&lab.device) {
+    if let Some(memory) = GpuMemory::of(&ctx.device) {
         // What the attempt allocated may otherwise still wait in the stream; if even that fails, so
         // does the next attempt.
         let _ = memory.settle();
     }
     for member in pack {
-        if let Some(saved) = saved.get(&member.seat.id) {
+        if let Some(saved) = saved.get(&member.participant.id) {
             member.state = saved.clone();
         }
     }

@@ -33,7 +33,7 @@ use crate::wire::Body;
 /// The client's side of the protocol.
 pub(crate) struct ClientMachine {
     id: ClientId,
-    world: Arc<SimulationContext>,
+    simulation: Arc<SimulationContext>,
     supplier: Supplier,
     memory: ClientMemory,
     /// With the length and the end of the work.
@@ -47,11 +47,11 @@ impl ClientMachine {
     /// A client with nothing to do, and this to remember.
     pub fn new(
         id: ClientId,
-        (world, supplier): (Arc<SimulationContext>, Supplier),
+        (simulation, supplier): (Arc<SimulationContext>, Supplier),
         memory: ClientMemory,
     ) -> ClientMachine {
         let (waiting, busy_until) = (VecDeque::new(), VirtualTime::ZERO);
-        ClientMachine { id, world, supplier, memory, waiting, busy_until, open: 0 }
+        ClientMachine { id, simulation, supplier, memory, waiting, busy_until, open: 0 }
     }
 
     pub fn id(&self) -> ClientId {
@@ -90,9 +90,9 @@ impl ClientMachine {
 
     /// Ends a seat whose work comes to nothing.
     pub fn stop(&mut self, now: VirtualTime, stopped: WorkStopped, effects: &mut Vec<Effect>) {
-        let WorkStopped { context, seat, failure } = stopped;
+        let WorkStopped { context, participant, failure } = stopped;
         self.close_seat();
-        self.fail(now, &context, seat, failure, effects);
+        self.fail(now, &context, participant, failure, effects);
     }
 
     /// Begins the work of a seat, or fails.
@@ -102,9 +102,9 @@ impl ClientMachine {
         mut broadcast: Broadcast,
         effects: &mut Vec<Effect>,
     ) {
-        let (context, seat) = (&broadcast.context, &broadcast.seat);
-        let victim = self.world.victim(context.round, seat);
-        let (faults, seed) = (&self.world.rules.faults, self.world.rules.seed);
+        let (context, participant) = (&broadcast.context, &broadcast.participant);
+        let victim = self.simulation.victim(context.round, participant);
+        let (faults, seed) = (&self.simulation.rules.faults, self.simulation.rules.seed);
         if let Some(charge) = broadcast.charge.take() {
             let again = faults.duplicates(seed, victim, Direction::Down);
             let again = again.then(|| charge.clone().with_outcome(FrameOutcome::Duplicate));
@@ -112,26 +112,26 @@ impl ClientMachine {
             effects.extend(again.map(|again| Effect::Record(again, None)));
         }
         // Whoever is not computed keeps its pack waiting no longer.
-        let out = || Effect::LeavePack(Ticket { round: context.round, seat: seat.id });
+        let out =
+            || Effect::LeavePack(Ticket { round: context.round, participant: participant.id });
         // Load clients are always there.
-        let off = (seat.kind != ParticipantKind::Load)
-            .then(|| self.world.availability.next_off(self.id, now))
+        let off = (participant.kind != ParticipantKind::Load)
+            .then(|| self.simulation.availability.next_off(self.id, now))
             .flatten();
         let crash = faults.crash(seed, victim);
         let failure = match &crash {
             _ if off == Some(now) => Some(Failure::Away),
             Some((CrashTime::Before, _)) => Some(Failure::Crashed),
-            _ => {
-                upload::damaged_down(&self.world, &self.supplier, &broadcast).map(Failure::Corrupt)
-            }
+            _ => upload::damaged_down(&self.simulation, &self.supplier, &broadcast)
+                .map(Failure::Corrupt),
         };
         if let Some(failure) = failure {
             effects.push(out());
-            self.fail(now, context, seat.id, failure, effects);
+            self.fail(now, context, participant.id, failure, effects);
             return;
         }
-        let passes = self.world.passes(context, seat);
-        let work = self.world.clock.work(self.id, context.round, victim.unit, passes);
+        let passes = self.simulation.passes(context, participant);
+        let work = self.simulation.clock.work(self.id, context.round, victim.unit, passes);
         let begin = self.busy_until.max(now);
         let end = begin + work;
         self.open += 1;
@@ -144,14 +144,14 @@ impl ClientMachine {
             // What it has computed by then is lost, so nobody computes it.
             self.busy_until = at;
             effects.push(out());
-            let (context, seat) = (Arc::clone(context), seat.id);
-            let message = ToClient::Stops(WorkStopped { context, seat, failure });
+            let (context, participant) = (Arc::clone(context), participant.id);
+            let message = ToClient::Stops(WorkStopped { context, participant, failure });
             effects.push(self.remind(at, message));
             return;
         }
         self.busy_until = end;
         if let Some(uncomputed) =
-            uncomputed::who_need_not_compute(&self.world, &broadcast, (work, end))
+            uncomputed::who_need_not_compute(&self.simulation, &broadcast, (work, end))
         {
             effects.push(out());
             effects.push(self.remind(end, ToClient::Idles(Box::new(uncomputed))));
@@ -163,16 +163,16 @@ impl ClientMachine {
 
     /// Hands waiting seats to the workers, as far as their state is here.
     fn compute(&mut self, effects: &mut Vec<Effect>) {
-        let stateless = self.world.stateless;
+        let stateless = self.simulation.stateless;
         while let Some((broadcast, time)) = self.waiting.pop_front() {
             if !stateless && self.memory.is_lent() {
                 self.waiting.push_front((broadcast, time));
                 return;
             }
             let at = ParticipantRef {
-                world: &self.world,
+                simulation: &self.simulation,
                 context: &broadcast.context,
-                seat: &broadcast.seat,
+                participant: &broadcast.participant,
             };
             let place = at.place();
             let known = self.supplier.known_training(&at, broadcast.masking.as_deref());
@@ -184,7 +184,7 @@ impl ClientMachine {
             let state = match stateless {
                 true => Ok(Body::default()),
                 false => self.memory.lend(
-                    (&self.world, &self.supplier),
+                    (&self.simulation, &self.supplier),
                     self.id,
                     (place, &broadcast.down),
                 ),
@@ -193,10 +193,10 @@ impl ClientMachine {
                 Ok(state) => state,
                 Err(error) => return effects.push(Effect::End(Err(error))),
             };
-            let task = broadcast.seat.view.task;
+            let task = broadcast.participant.view.task;
             let missed = match stateless {
                 true => Vec::new(),
-                false => self.world.missed(self.id, self.memory.last_task, task),
+                false => self.simulation.missed(self.id, self.memory.last_task, task),
             };
             effects.push(orders::ask(broadcast, state, missed, time));
         }
@@ -209,22 +209,24 @@ impl ClientMachine {
         trained: TrainingFinished,
         effects: &mut Vec<Effect>,
     ) {
-        let TrainingFinished { context, seat, state, samples, worked, result } = trained;
+        let TrainingFinished { context, participant, state, samples, worked, result } = trained;
         self.close_seat();
-        if !self.world.stateless {
+        if !self.simulation.stateless {
             self.memory.take_back(state);
         }
         match result {
             Err(Stop::Ends(error)) => effects.push(Effect::End(Err(error))),
-            Err(Stop::Failed(failure)) => self.fail(now, &context, seat.id, failure, effects),
+            Err(Stop::Failed(failure)) => {
+                self.fail(now, &context, participant.id, failure, effects)
+            }
             Ok(done) => {
-                self.memory.last_task = Some(seat.view.task);
+                self.memory.last_task = Some(participant.view.task);
                 effects.push(Effect::Record(
                     Event::Trained {
                         round: context.round,
                         task: context.period.task,
                         phase: context.phase as u32,
-                        seat: seat.id,
+                        seat: participant.id,
                         client: self.id,
                         samples: samples as u64,
                         worked: worked.0,
@@ -240,24 +242,30 @@ impl ClientMachine {
                 let forged = done.forged.map(|how| Event::UpdateForged {
                     round,
                     task,
-                    seat: seat.id,
+                    seat: participant.id,
                     client: self.id,
                     how,
                 });
                 effects.extend(forged.map(|event| Effect::Record(event, None)));
-                if self.crashes_after(&context, &seat) {
-                    self.fail(now, &context, seat.id, Failure::Crashed, effects);
+                if self.crashes_after(&context, &participant) {
+                    self.fail(now, &context, participant.id, Failure::Crashed, effects);
                 } else {
-                    let (round, id, up) = (context.round, seat.id, done.up);
-                    let twice = upload::arrives_twice(&self.world, &context, &seat);
+                    let (round, id, up) = (context.round, participant.id, done.up);
+                    let twice = upload::arrives_twice(&self.simulation, &context, &participant);
                     let bytes = Arc::clone(&up.bytes);
                     let arrived = move |charge| {
-                        ToServer::Arrived(Box::new(Arrival { round, seat: id, up, charge, twice }))
+                        ToServer::Arrived(Box::new(Arrival {
+                            round,
+                            participant: id,
+                            up,
+                            charge,
+                            twice,
+                        }))
                     };
                     effects.push(upload::send(
-                        &self.world,
+                        &self.simulation,
                         now,
-                        (&context, &seat),
+                        (&context, &participant),
                         &bytes,
                         arrived,
                     ));
@@ -274,32 +282,38 @@ impl ClientMachine {
         uncomputed: Uncomputed,
         effects: &mut Vec<Effect>,
     ) {
-        let Uncomputed { context, seat, worked, bytes } = uncomputed;
+        let Uncomputed { context, participant, worked, bytes } = uncomputed;
         self.close_seat();
-        let (round, id) = (context.round, seat.id);
-        let load = seat.kind == ParticipantKind::Load;
+        let (round, id) = (context.round, participant.id);
+        let load = participant.kind == ParticipantKind::Load;
         let skipped = Event::Skipped {
             round,
             task: context.period.task,
             phase: context.phase as u32,
-            seat: seat.id,
+            seat: participant.id,
             client: self.id,
             worked: worked.0,
         };
         effects.extend((!load).then_some(Effect::Record(skipped, None)));
-        if self.crashes_after(&context, &seat) {
-            return self.fail(now, &context, seat.id, Failure::Crashed, effects);
+        if self.crashes_after(&context, &participant) {
+            return self.fail(now, &context, participant.id, Failure::Crashed, effects);
         }
         let arrived = move |charge| match load {
             true => ToServer::Loaded { round, seat: id, charge },
             false => ToServer::Untrained { round, seat: id, charge },
         };
-        effects.push(upload::send(&self.world, now, (&context, &seat), &bytes, arrived));
+        effects.push(upload::send(
+            &self.simulation,
+            now,
+            (&context, &participant),
+            &bytes,
+            arrived,
+        ));
     }
 
     /// Something else holds from here on.
-    pub fn turn(&mut self, world: Arc<SimulationContext>) {
-        self.world = world;
+    pub fn turn(&mut self, simulation: Arc<SimulationContext>) {
+        self.simulation = simulation;
     }
 
     /// What a snapshot needs of a client that remembers.
@@ -318,9 +332,9 @@ impl ClientMachine {
     }
 
     /// Whether the client of a seat crashes between learning and sending.
-    fn crashes_after(&self, context: &RoundContext, seat: &Participant) -> bool {
-        let victim = self.world.victim(context.round, seat);
-        let crash = self.world.rules.faults.crash(self.world.rules.seed, victim);
+    fn crashes_after(&self, context: &RoundContext, participant: &Participant) -> bool {
+        let victim = self.simulation.victim(context.round, participant);
+        let crash = self.simulation.rules.faults.crash(self.simulation.rules.seed, victim);
         crash.is_some_and(|(when, _)| when == CrashTime::After)
     }
 
@@ -328,12 +342,12 @@ impl ClientMachine {
         &self,
         now: VirtualTime,
         context: &RoundContext,
-        seat: SeatId,
+        participant: SeatId,
         failure: Failure,
         effects: &mut Vec<Effect>,
     ) {
-        effects.push(Effect::Record(failed(context, seat, self.id, &failure), None));
-        let message = ToServer::Failed { round: context.round, seat };
+        effects.push(Effect::Record(failed(context, participant, self.id, &failure), None));
+        let message = ToServer::Failed { round: context.round, seat: participant };
         effects.push(Effect::deliver_to_server(now, EventClass::Delivery, message));
     }
 }
@@ -341,7 +355,7 @@ impl ClientMachine {
 /// The entry of a failure.
 pub(crate) fn failed(
     context: &RoundContext,
-    seat: SeatId,
+    participant: SeatId,
     client: ClientId,
     failure: &Failure,
 ) -> Event {
@@ -361,7 +375,7 @@ pub(crate) fn failed(
     Event::ClientFailed {
         round: context.round,
         task: context.period.task,
-        seat,
+        seat: participant,
         client,
         reason: reason.to_string(),
         detail,

@@ -35,7 +35,7 @@ enum Held {
 
 /// A seat and the state it was computed from.
 struct Before {
-    seat: (Round, SeatId),
+    participant: (Round, SeatId),
     state: Body,
     down: Arc<SentDownload>,
 }
@@ -66,18 +66,18 @@ impl ClientMemory {
     /// The state leaves to be trained; the client must not have lent it.
     pub fn lend(
         &mut self,
-        (world, supplier): (&SimulationContext, &Supplier),
+        (simulation, supplier): (&SimulationContext, &Supplier),
         client: ClientId,
-        (seat, down): ((Round, SeatId), &Arc<SentDownload>),
+        (participant, down): ((Round, SeatId), &Arc<SentDownload>),
     ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
             Held::Here(state) => state,
             Held::Answered => saved(supplier, client)?,
             Held::Fresh | Held::Lent => Body::default(),
         };
-        if world.rules.snapshots != Cadence::Never {
+        if simulation.rules.snapshots != Cadence::Never {
             let (state, down) = (state.clone(), Arc::clone(down));
-            self.before.push_back(Before { seat, state, down });
+            self.before.push_back(Before { participant, state, down });
         }
         Ok(state)
     }
@@ -95,7 +95,7 @@ impl ClientMemory {
         client: ClientId,
         out: &BTreeSet<(Round, SeatId)>,
     ) -> Option<ClientSnapshot> {
-        while self.before.front().is_some_and(|first| !out.contains(&first.seat)) {
+        while self.before.front().is_some_and(|first| !out.contains(&first.participant)) {
             self.before.pop_front();
         }
         let state = match (self.before.front(), &self.state) {
@@ -104,7 +104,7 @@ impl ClientMemory {
             (None, Held::Fresh) => return None,
             (None, Held::Answered | Held::Lent) => supplier.client_state(client)?.clone(),
         };
-        let out = self.before.iter().map(|before| (before.seat, Arc::clone(&before.down)));
+        let out = self.before.iter().map(|before| (before.participant, Arc::clone(&before.down)));
         Some(ClientSnapshot { state, out: out.collect() })
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct AssetArrived {
 #[derive(Clone)]
 pub(crate) struct Broadcast {
     pub context: Arc<RoundContext>,
-    pub seat: Participant,
+    pub participant: Participant,
     pub down: Arc<SentDownload>,
     /// What the seat masks its upload with, where the server sees sums only.
     pub masking: Option<Arc<Masking>>,
@@ -58,7 +58,7 @@ pub(crate) struct Broadcast {
 /// Result of a training job.
 pub(crate) struct TrainingFinished {
     pub context: Arc<RoundContext>,
-    pub seat: Participant,
+    pub participant: Participant,
     /// The state after a success; as it was after a failure; none where the training was not computed.
     pub state: Option<Body>,
     pub samples: usize,
@@ -88,7 +88,7 @@ impl From<Failure> for Stop {
 /// A seat that works and sends on the simulated clock only.
 pub(crate) struct Uncomputed {
     pub context: Arc<RoundContext>,
-    pub seat: Participant,
+    pub participant: Participant,
     pub worked: VirtualTime,
     /// The size its Up would have.
     pub bytes: Arc<FrameBytes>,
@@ -97,7 +97,7 @@ pub(crate) struct Uncomputed {
 /// Departure or crash of a client before the work of a seat is over.
 pub(crate) struct WorkStopped {
     pub context: Arc<RoundContext>,
-    pub seat: SeatId,
+    pub participant: SeatId,
     pub failure: Failure,
 }
 

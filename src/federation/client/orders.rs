@@ -21,13 +21,14 @@ pub(super) fn ask(
     missed: Vec<MissedTask>,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Effect {
-    let (context, seat) = (Arc::clone(&broadcast.context), broadcast.seat.clone());
-    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
+    let (context, participant) = (Arc::clone(&broadcast.context), broadcast.participant.clone());
+    let (to, ticket) =
+        (participant.client, Ticket { round: context.round, participant: participant.id });
     let (job, slot) = TrainingJob::new(broadcast, state, missed, worked);
     let pending = Box::pin(async move {
         let trained = answered(slot, |gone| gone).await.unwrap_or_else(|panic| TrainingFinished {
             context,
-            seat,
+            participant,
             state: Some(Body::default()),
             samples: 0,
             worked,
@@ -45,13 +46,14 @@ pub(super) fn supply(
     training: Result<SuppliedTraining, FederationError>,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> [Effect; 2] {
-    let Broadcast { context, seat, .. } = broadcast;
-    let (to, ticket) = (seat.client, Ticket { round: context.round, seat: seat.id });
+    let Broadcast { context, participant, .. } = broadcast;
+    let (to, ticket) =
+        (participant.client, Ticket { round: context.round, participant: participant.id });
     let (samples, result) = match training {
         Ok(SuppliedTraining { samples, result }) => (samples, result.map_err(Stop::Failed)),
         Err(error) => (0, Err(Stop::Ends(error))),
     };
-    let trained = TrainingFinished { context, seat, state: None, samples, worked, result };
+    let trained = TrainingFinished { context, participant, state: None, samples, worked, result };
     let message = ToClient::Trained(Box::new(trained));
     let told = Envelope::for_client(end, EventClass::Timer, to, message);
     [Effect::LeavePack(ticket), Effect::Deliver(told)]

@@ -69,40 +69,53 @@ pub(crate) struct MemberMeta {
 impl MemberMeta {
     fn answer(self, member: Member, result: Result<ClientUpdate, Stop>) {
         let MemberMeta { context, worked, answer, .. } = self;
-        let Member { seat, state, shard, .. } = member;
+        let Member { participant, state, shard, .. } = member;
         let samples = shard.len();
         // Nobody listens any more where the run was abandoned.
         let state = Some(state);
-        let _ = answer.send(Ok(TrainingFinished { context, seat, state, samples, worked, result }));
+        let _ = answer.send(Ok(TrainingFinished {
+            context,
+            participant,
+            state,
+            samples,
+            worked,
+            result,
+        }));
     }
 }
 
 /// Trains a pack on the calling worker.
-pub(crate) fn train_together(world: &SimulationContext, lab: &RunContext, jobs: Vec<TrainingJob>) {
-    let (places, mut members) = members(world, jobs);
+pub(crate) fn train_together(
+    simulation: &SimulationContext,
+    ctx: &RunContext,
+    jobs: Vec<TrainingJob>,
+) {
+    let (places, mut members) = members(simulation, jobs);
     // A pack is of one round.
     let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
-    let saved = saved_states(world, &members);
-    let learnt = learn_together(world, &lab.in_round(&context), &mut members, &saved);
-    seal_all(world, places, members, learnt, &saved);
+    let saved = saved_states(simulation, &members);
+    let learnt = learn_together(simulation, &ctx.in_round(&context), &mut members, &saved);
+    seal_all(simulation, places, members, learnt, &saved);
 }
 
 /// The members of a pack as their policy sees them, beside what it does not see.
 pub(crate) fn members(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     jobs: Vec<TrainingJob>,
 ) -> (Vec<MemberMeta>, Vec<Member>) {
     let split = |job| {
-        let TrainingJob { broadcast: Broadcast { context, seat, down, masking, .. }, .. } = job;
+        let TrainingJob {
+            broadcast: Broadcast { context, participant, down, masking, .. }, ..
+        } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
         let member = Member {
             phase: context.phase,
             download: Arc::clone(&down.message),
             state,
-            shard: world.seat_shard(context.phase_name, &seat),
-            key: seat.key(context.run_seed, context.round),
+            shard: simulation.seat_shard(context.phase_name, &participant),
+            key: participant.key(context.run_seed, context.round),
             missed,
-            seat,
+            participant,
         };
         (MemberMeta { context, masking, worked, answer }, member)
     };
@@ -110,10 +123,12 @@ pub(crate) fn members(
 }
 
 /// What members remember before they learn: a failed seat leaves the state as it was, also when it panicked half-way.
-pub(crate) fn saved_states(world: &SimulationContext, members: &[Member]) -> SavedStates {
-    match world.stateless {
+pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -> SavedStates {
+    match simulation.stateless {
         true => SavedStates::new(),
-        false => members.iter().map(|member| (member.seat.id, member.state.clone())).collect(),
+        false => {
+            members.iter().map(|member| (member.participant.id, member.state.clone())).collect()
+        }
     }
 }
 
@@ -137,14 +152,14 @@ impl From<ClientResult> for Learning {
 /// knows then how far it came, and all members fail. A pack that finds the memory of the device full is tried again in
 /// halves.
 pub(crate) fn learn_together(
-    world: &SimulationContext,
-    lab: &RunContext,
+    simulation: &SimulationContext,
+    ctx: &RunContext,
     members: &mut [Member],
     saved: &SavedStates,
 ) -> Vec<Result<Learning, Failure>> {
-    let method = &*world.method;
+    let method = &*simulation.method;
     let outcomes =
-        in_halves(members, &mut |pack: &mut [Member]| client_update(method, lab, pack, saved));
+        in_halves(members, &mut |pack: &mut [Member]| client_update(method, ctx, pack, saved));
     let outcome = |outcome: Result<Result<ClientResult, Failure>, Full>| {
         outcome.unwrap_or_else(|Full(why)| Err(Failure::Memory(why))).map(Learning::from)
     };
@@ -153,16 +168,16 @@ pub(crate) fn learn_together(
 
 /// Makes what a pack learnt ready to travel, and answers for each seat.
 pub(crate) fn seal_all(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     places: Vec<MemberMeta>,
     members: Vec<Member>,
     learnt: Vec<Result<Learning, Failure>>,
     saved: &SavedStates,
 ) {
     for ((place, mut member), learnt) in places.into_iter().zip(members).zip(learnt) {
-        let sealed = guard(|| seal(world, &place, &member, learnt?));
+        let sealed = guard(|| seal(simulation, &place, &member, learnt?));
         let result = sealed.unwrap_or_else(|panic| Err(panicked(panic)));
-        if let (Err(_), Some(saved)) = (&result, saved.get(&member.seat.id)) {
+        if let (Err(_), Some(saved)) = (&result, saved.get(&member.participant.id)) {
             member.state = saved.clone();
         }
         place.answer(member, result);
@@ -171,18 +186,18 @@ pub(crate) fn seal_all(
 
 /// Makes an Up ready to travel.
 fn seal(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     meta: &MemberMeta,
     member: &Member,
     learnt: Learning,
 ) -> Result<ClientUpdate, Stop> {
     // The client's own model is the one without noise and lies.
-    let (context, seat) = (&*meta.context, &member.seat);
-    let own = world.rules.compares(context).then(|| learnt.up.clone());
-    let (faults, seed) = (&world.rules.faults, world.rules.seed);
-    let victim = world.victim(context.round, seat);
-    let counts = world.holdings.counts_of(&world.curriculum, &member.shard);
-    let exchange = Arc::new(world.exchange_over(context, seat, counts));
+    let (context, participant) = (&*meta.context, &member.participant);
+    let own = simulation.rules.compares(context).then(|| learnt.up.clone());
+    let (faults, seed) = (&simulation.rules.faults, simulation.rules.seed);
+    let victim = simulation.victim(context.round, participant);
+    let counts = simulation.holdings.counts_of(&simulation.task_sequence, &member.shard);
+    let exchange = Arc::new(simulation.exchange_over(context, participant, counts));
     let (down, up) = (&exchange.down.layout, &exchange.up.layout);
     let (update, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
@@ -192,18 +207,18 @@ fn seal(
         }
         None => (learnt.up, None),
     };
-    let update = match &world.rules.privacy.noise {
+    let update = match &simulation.rules.privacy.noise {
         Some(noise) => add_noise(noise, &update, up, member.key)?,
         None => update,
     };
     let header = FrameHeader {
         kind: context.phase as u16,
         run: context.run_seed,
-        sender: seat.client.0,
+        sender: participant.client.0,
         receiver: FrameHeader::SERVER,
         round: context.round.0,
         task: context.period.task.0,
-        sequence: seat.id.0,
+        sequence: participant.id.0,
     };
     let body = match faults.spoils(seed, victim) {
         Some((how, mut rng)) => spoil(update.body(), how, &mut rng),
@@ -211,24 +226,30 @@ fn seal(
     };
     let send = || match &meta.masking {
         Some(masking) => {
-            let body =
-                mask(masking, seat, (&member.download, down), (&update, &exchange.up), &body)?;
-            Ok(send_masked(body, &world.coding, &header))
+            let body = mask(
+                masking,
+                participant,
+                (&member.download, down),
+                (&update, &exchange.up),
+                &body,
+            )?;
+            Ok(send_masked(body, &simulation.coding, &header))
         }
-        None => Ok(send_up(body, &exchange.up, &world.coding, &header)),
+        None => Ok(send_up(body, &exchange.up, &simulation.coding, &header)),
     };
     let sent = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
-    let sent = sent.map_err(|error| refused(seat, context, error))?;
+    let sent = sent.map_err(|error| refused(participant, context, error))?;
     let mut sent = SentUpload { own, exchange: Some(Arc::clone(&exchange)), ..sent };
-    let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| world.charged);
+    let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| simulation.charged);
     if let Some(mut rng) = corrupt.filter(|_| sent.fault.is_none()) {
         let lossless = CodecPlan::default();
-        let plan = if meta.masking.is_some() { &lossless } else { &world.coding.up };
-        let frame = encode(&header, &sent.body, plan).map_err(|e| refused(seat, context, e))?;
+        let plan = if meta.masking.is_some() { &lossless } else { &simulation.coding.up };
+        let frame =
+            encode(&header, &sent.body, plan).map_err(|e| refused(participant, context, e))?;
         sent.fault = damage(frame, &mut rng);
     }
-    let (metrics, method) = (learnt.metrics, &world.method);
-    let kept = match world.stateless {
+    let (metrics, method) = (learnt.metrics, &simulation.method);
+    let kept = match simulation.stateless {
         true => 0,
         false => method.state_bytes(&member.state).unwrap_or(0),
     };
@@ -251,7 +272,7 @@ fn add_noise(
 /// see, so a bad update is found here.
 fn mask(
     masking: &Masking,
-    seat: &Participant,
+    participant: &Participant,
     sent: (&PolicyMessage, &MessageSpec),
     (update, up): (&PolicyMessage, &CompiledSpec),
     body: &Body,
@@ -263,16 +284,16 @@ fn mask(
         return Err(Failure::Policy(fault));
     }
     let summand = masked_contribution(sent, (update, &up.layout))?;
-    masking.mask(seat.id, &summand).map_err(Failure::OutOfRange)
+    masking.mask(participant.id, &summand).map_err(Failure::OutOfRange)
 }
 
 /// A codec that refuses a value is the client's failure; a frame that does not survive its own
 /// encoding is the engine's.
-fn refused(seat: &Participant, context: &RoundContext, error: WireError) -> Stop {
+fn refused(participant: &Participant, context: &RoundContext, error: WireError) -> Stop {
     match error {
         WireError::Changed(_) | WireError::Malformed(_) | WireError::Truncated(_) => {
-            let (client, round, seat) = (seat.client, context.round, seat.id);
-            Stop::Ends(FederationError::Upload { client, round, seat, source: error })
+            let (client, round, participant) = (participant.client, context.round, participant.id);
+            Stop::Ends(FederationError::Upload { client, round, seat: participant, source: error })
         }
         other => Stop::Failed(Failure::Policy(other.to_string())),
     }
@@ -288,8 +309,8 @@ mod tests {
     #[test]
     fn an_upload_that_changes_on_the_wire_ends_the_run_and_a_refused_value_does_not() {
         let setup = setup(Rules { clients: 1, ..Rules::default() });
-        let seat = seat(&setup, 0);
-        let view = Arc::clone(&seat.view);
+        let participant = seat(&setup, 0);
+        let view = Arc::clone(&participant.view);
         let context = RoundContext {
             round: Round(0),
             period: crate::policy::Stage::of(view, 2),
@@ -304,10 +325,10 @@ mod tests {
             WireError::Malformed("head".into()),
             WireError::Truncated("head"),
         ] {
-            let stop = refused(&seat, &context, error);
+            let stop = refused(&participant, &context, error);
             assert!(matches!(stop, Stop::Ends(FederationError::Upload { .. })));
         }
-        let stop = refused(&seat, &context, WireError::TooLarge(1 << 50));
+        let stop = refused(&participant, &context, WireError::TooLarge(1 << 50));
         assert!(matches!(stop, Stop::Failed(Failure::Policy(_))));
     }
 }

@@ -16,30 +16,38 @@ const SLACK: VirtualTime = VirtualTime(1_000);
 
 /// A seat whose work takes so long and ends then, where it need not be computed.
 pub(super) fn who_need_not_compute(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     broadcast: &Broadcast,
     (worked, end): (VirtualTime, VirtualTime),
 ) -> Option<Uncomputed> {
-    let (context, seat) = (&broadcast.context, &broadcast.seat);
-    let idle =
-        |bytes| Uncomputed { context: Arc::clone(context), seat: seat.clone(), worked, bytes };
-    if seat.kind == ParticipantKind::Load {
-        return Some(idle(size(broadcast, world, &world.exchange(context, seat))));
+    let (context, participant) = (&broadcast.context, &broadcast.participant);
+    let idle = |bytes| Uncomputed {
+        context: Arc::clone(context),
+        participant: participant.clone(),
+        worked,
+        bytes,
+    };
+    if participant.kind == ParticipantKind::Load {
+        return Some(idle(size(broadcast, simulation, &simulation.exchange(context, participant))));
     }
-    let closes = broadcast.closes.filter(|_| world.stateless)?;
-    let exchange = world.exchange(context, seat);
+    let closes = broadcast.closes.filter(|_| simulation.stateless)?;
+    let exchange = simulation.exchange(context, participant);
     if exchange.samples() == 0 || exchange.up.layout.size == UploadSize::FromValues {
         return None;
     }
-    let bytes = size(broadcast, world, &exchange);
+    let bytes = size(broadcast, simulation, &exchange);
     // Alone on the line; with others it takes longer.
-    let arrival = end + upload::fate(world, context, seat, bytes.frame()).latency;
+    let arrival = end + upload::fate(simulation, context, participant, bytes.frame()).latency;
     (arrival > closes + SLACK).then(|| idle(bytes))
 }
 
-fn size(broadcast: &Broadcast, world: &SimulationContext, exchange: &Exchange) -> Arc<FrameBytes> {
+fn size(
+    broadcast: &Broadcast,
+    simulation: &SimulationContext,
+    exchange: &Exchange,
+) -> Arc<FrameBytes> {
     match &broadcast.masking {
-        None => Arc::clone(exchange.up.bytes(&world.coding.up)),
+        None => Arc::clone(exchange.up.bytes(&simulation.coding.up)),
         Some(masking) => masking.size(),
     }
 }

@@ -17,74 +17,75 @@ use crate::quantity::VirtualTime;
 
 /// What becomes of a seat's Up of this size.
 pub(super) fn fate(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     context: &RoundContext,
-    seat: &Participant,
+    participant: &Participant,
     bytes: u64,
 ) -> Fate {
     let transfer = Transfer {
-        client: seat.client,
+        client: participant.client,
         round: context.round,
-        unit: seat.unit_in_keys(),
+        unit: participant.unit_in_keys(),
         frame: 0,
         direction: Direction::Up,
     };
-    match world.charged {
-        true => world.links.send(transfer, bytes),
+    match simulation.charged {
+        true => simulation.links.send(transfer, bytes),
         false => Fate::instant(bytes),
     }
 }
 
 /// Whether a seat's Up arrives a second time.
 pub(super) fn arrives_twice(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     context: &RoundContext,
-    seat: &Participant,
+    participant: &Participant,
 ) -> bool {
-    let victim = world.victim(context.round, seat);
-    world.charged && world.rules.faults.duplicates(world.rules.seed, victim, Direction::Up)
+    let victim = simulation.victim(context.round, participant);
+    simulation.charged
+        && simulation.rules.faults.duplicates(simulation.rules.seed, victim, Direction::Up)
 }
 
 /// What a client finds wrong with a Down that was damaged on its way.
 pub(super) fn damaged_down(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     supplier: &Supplier,
     broadcast: &Broadcast,
 ) -> Option<String> {
-    let Broadcast { context, seat, down, .. } = broadcast;
-    let victim = world.victim(context.round, seat);
-    let draws = world.rules.faults.corrupts(world.rules.seed, victim, Direction::Down)?;
-    supplier.download_damage(&ParticipantRef { world, context, seat }, down, draws)
+    let Broadcast { context, participant, down, .. } = broadcast;
+    let victim = simulation.victim(context.round, participant);
+    let draws = simulation.rules.faults.corrupts(simulation.rules.seed, victim, Direction::Down)?;
+    supplier.download_damage(&ParticipantRef { simulation, context, participant }, down, draws)
 }
 
 /// Sends a seat's Up; `arrived` makes the server's message of it, with its charge where frames are charged.
 pub(super) fn send(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     now: VirtualTime,
-    (context, seat): (&RoundContext, &Participant),
+    (context, participant): (&RoundContext, &Participant),
     bytes: &Arc<FrameBytes>,
     arrived: impl FnOnce(Option<Event>) -> ToServer,
 ) -> Effect {
-    if !world.charged {
+    if !simulation.charged {
         return Effect::deliver_to_server(now, EventClass::Delivery, arrived(None));
     }
-    let fate = fate(world, context, seat, bytes.frame());
+    let fate = fate(simulation, context, participant, bytes.frame());
     let charge = Event::FrameCharged {
         round: context.round,
         task: context.period.task,
         phase: context.phase as u32,
-        seat: seat.id,
-        client: seat.client,
+        seat: participant.id,
+        client: participant.client,
         direction: Direction::Up,
         outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
         bytes: Arc::clone(bytes),
         sent: fate.sent,
         latency: fate.latency.0,
-        kind: seat.kind,
+        kind: participant.kind,
         copy: false,
         asset: None,
     };
-    let (round, id) = (context.round, seat.id);
+    let (round, id) = (context.round, participant.id);
     let message = match fate.arrives {
         true => arrived(Some(charge)),
         false => ToServer::Lost { round, seat: id, charge: Some(charge) },

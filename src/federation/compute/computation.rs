@@ -26,9 +26,9 @@ impl<T: Send + 'static> Computation<T> {
         lost: impl FnOnce(String) -> T + Send + 'static,
     ) -> Computation<T> {
         let (answer, slot) = oneshot::channel();
-        let work = Work::Local(Box::new(move |lab| {
+        let work = Work::Local(Box::new(move |ctx| {
             // Nobody listens any more when the run was stopped.
-            let _ = answer.send(guard(|| work(lab)));
+            let _ = answer.send(guard(|| work(ctx)));
         }));
         let result =
             Box::pin(async move { answered(slot, |gone| gone).await.unwrap_or_else(lost) });

@@ -19,7 +19,7 @@ use crate::wire::Body;
 
 /// A test of the global model on all classes seen.
 pub(in crate::federation) struct ModelTest {
-    pub world: Arc<SimulationContext>,
+    pub simulation: Arc<SimulationContext>,
     /// The round or task that it follows.
     pub after: SnapshotPlace,
     /// The model; absent where its result is supplied.
@@ -34,16 +34,16 @@ pub(in crate::federation) struct ModelTest {
 impl ModelTest {
     /// Posts one job for each block of the test set.
     pub(super) fn by_workers(self) -> Computation<Result<Vec<Tally>, FederationError>> {
-        let ModelTest { world, predictor, seen, server, digest, .. } = self;
+        let ModelTest { simulation, predictor, seen, server, digest, .. } = self;
         let Some(predictor) = predictor else {
             let what = "a model that is to be tested is not there".to_owned();
             return Computation::Known(Err(FederationError::Impossible(what)));
         };
-        let blocks = evaluation::blocks(&world, seen);
+        let blocks = evaluation::blocks(&simulation, seen);
         let (tallies, result) = Gather::new(blocks.len());
-        let test = Arc::new(Test { world, predictor, blocks, seen, server, digest, tallies });
-        let errand = |number| RemoteEvaluation { test: Arc::clone(&test), number };
-        let job = |number| (JobKind::Evaluate, Work::Remote(Box::new(errand(number))));
+        let test = Arc::new(Test { simulation, predictor, blocks, seen, server, digest, tallies });
+        let remote_job = |number| RemoteEvaluation { test: Arc::clone(&test), number };
+        let job = |number| (JobKind::Evaluate, Work::Remote(Box::new(remote_job(number))));
         let jobs = (0..test.blocks.len()).map(job).collect();
         Computation::jobs(jobs, result, FederationError::Evaluation)
     }
@@ -51,7 +51,7 @@ impl ModelTest {
 
 /// A client's model before synchronization, as its messages have it.
 pub(crate) struct OwnModel {
-    pub seat: Participant,
+    pub participant: Participant,
     pub sent: Arc<Message>,
     /// The client's update, without noise and lies.
     pub own: Message,
@@ -60,7 +60,7 @@ pub(crate) struct OwnModel {
 
 /// Client models of a round that are to be compared.
 pub(in crate::federation) struct ComparisonRequest {
-    pub world: Arc<SimulationContext>,
+    pub simulation: Arc<SimulationContext>,
     pub context: Arc<RoundContext>,
     pub models: Vec<OwnModel>,
 }
@@ -68,24 +68,24 @@ pub(in crate::federation) struct ComparisonRequest {
 impl ComparisonRequest {
     /// Posts one job for each client.
     pub(super) fn by_workers(self) -> Computation<Result<BiasMeasurement, FederationError>> {
-        let ComparisonRequest { world, context, mut models } = self;
-        models.sort_by_key(|model| model.seat.id);
+        let ComparisonRequest { simulation, context, mut models } = self;
+        models.sort_by_key(|model| model.participant.id);
         let (seen, phase) = (context.period.view.seen(), context.phase_name);
-        let classes = world.facts.classes;
-        let blocks: bias::Blocks = Arc::new(evaluation::blocks(&world, seen));
+        let classes = simulation.facts.classes;
+        let blocks: bias::Blocks = Arc::new(evaluation::blocks(&simulation, seen));
         let (gather, result) = Gather::new(models.len());
         let job = |(place, model): (usize, OwnModel)| {
-            let (world, blocks) = (Arc::clone(&world), Arc::clone(&blocks));
+            let (simulation, blocks) = (Arc::clone(&simulation), Arc::clone(&blocks));
             let gather = Arc::clone(&gather);
-            let job = move |lab: &RunContext| {
-                let shard = world.seat_shard(phase, &model.seat);
+            let job = move |ctx: &RunContext| {
+                let shard = simulation.seat_shard(phase, &model.participant);
                 gather.put(place, || {
                     let OwnModel { exchange, sent, own, .. } = &model;
                     let facts = exchange.facts();
-                    let predictor = world.method.local_model(&facts, sent, own, lab)?;
+                    let predictor = simulation.method.local_model(&facts, sent, own, ctx)?;
                     let of = |predictor| {
-                        let subject = Subject { client: model.seat.client, shard: &shard };
-                        bias::portrait(&world, lab, predictor, subject, &blocks, seen)
+                        let subject = Subject { client: model.participant.client, shard: &shard };
+                        bias::portrait(&simulation, ctx, predictor, subject, &blocks, seen)
                     };
                     predictor.map(of).transpose()
                 });

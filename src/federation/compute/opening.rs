@@ -17,7 +17,7 @@ use crate::wire::WireError;
 
 /// Request to open a round: participants, their downloads, and the frames that carry them.
 pub(in crate::federation) struct OpeningRequest {
-    pub world: Arc<SimulationContext>,
+    pub simulation: Arc<SimulationContext>,
     pub context: Arc<RoundContext>,
     pub cohort: Vec<ClientId>,
 }
@@ -39,49 +39,51 @@ impl StepRequest for OpeningRequest {
     fn work(
         self,
         server: &mut dyn Server,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<RoundOpening, FederationError> {
-        let OpeningRequest { world, context, cohort } = self;
-        let mut seats = participants(&world, &context, &cohort)?;
-        let downs = server.broadcast(&context, &seats, lab).map_err(policy("broadcast"))?;
-        if downs.len() != seats.len() {
-            let (given, wanted) = (downs.len(), seats.len());
+        let OpeningRequest { simulation, context, cohort } = self;
+        let mut participants = participants(&simulation, &context, &cohort)?;
+        let downs = server.broadcast(&context, &participants, ctx).map_err(policy("broadcast"))?;
+        if downs.len() != participants.len() {
+            let (given, wanted) = (downs.len(), participants.len());
             let what = format!("the method gave {given} Downs for {wanted} seats");
             return Err(FederationError::Impossible(what));
         }
         let mut packed: BTreeMap<*const Message, Arc<SentDownload>> = BTreeMap::new();
         // The messages stay alive until all are packed, so that no address is used twice.
         let mut sent = Vec::with_capacity(downs.len());
-        for (seat, down) in seats.iter().zip(&downs) {
+        for (participant, down) in participants.iter().zip(&downs) {
             let address = Arc::as_ptr(down);
             if let Some(known) = packed.get(&address) {
                 sent.push(Arc::clone(known));
                 continue;
             }
-            let header = down_header(&context, seat);
+            let header = down_header(&context, participant);
             let down = Arc::clone(down);
-            let send = || send_down(down, &world.coding, &header);
+            let send = || send_down(down, &simulation.coding, &header);
             let new = count_as(JobKind::Codec, send).map_err(unsendable(&context))?;
             let new = Arc::new(new);
             packed.insert(address, Arc::clone(&new));
             sent.push(new);
         }
-        let first = first_exchange(&world, &context, &seats);
-        for (seat, like) in world.load_seats(context.phase_name, &seats, &context.period) {
+        let first = first_exchange(&simulation, &context, &participants);
+        for (participant, like) in
+            simulation.load_seats(context.phase_name, &participants, &context.period)
+        {
             sent.push(Arc::clone(&sent[like]));
-            seats.push(seat);
+            participants.push(participant);
         }
-        Ok(RoundOpening { cohort, seats, downs: sent, first })
+        Ok(RoundOpening { cohort, seats: participants, downs: sent, first })
     }
 
     fn known(self, source: &dyn ResultSource) -> Result<RoundOpening, FederationError> {
-        let OpeningRequest { world, context, cohort } = self;
-        let mut seats = participants(&world, &context, &cohort)?;
-        let first = first_exchange(&world, &context, &seats);
-        let load = world.load_seats(context.phase_name, &seats, &context.period);
-        seats.extend(load.into_iter().map(|(seat, _)| seat));
-        let downs = source.downs(&world, &context, &seats)?;
-        Ok(RoundOpening { cohort, seats, downs, first })
+        let OpeningRequest { simulation, context, cohort } = self;
+        let mut participants = participants(&simulation, &context, &cohort)?;
+        let first = first_exchange(&simulation, &context, &participants);
+        let load = simulation.load_seats(context.phase_name, &participants, &context.period);
+        participants.extend(load.into_iter().map(|(participant, _)| participant));
+        let downs = source.downs(&simulation, &context, &participants)?;
+        Ok(RoundOpening { cohort, seats: participants, downs, first })
     }
 }
 
@@ -98,46 +100,50 @@ fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationE
 
 /// Returns the first seat's exchange, where uploads are to be added in secret.
 fn first_exchange(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     context: &RoundContext,
-    seats: &[Participant],
+    participants: &[Participant],
 ) -> Option<Arc<Exchange>> {
-    world
+    simulation
         .rules
         .privacy
         .secure
-        .and(seats.first())
-        .map(|seat| Arc::new(world.exchange(context, seat)))
+        .and(participants.first())
+        .map(|participant| Arc::new(simulation.exchange(context, participant)))
 }
 
 /// Returns the seats that the method gives a cohort, parts of shards as seats of their own.
 fn participants(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     context: &RoundContext,
     cohort: &[ClientId],
 ) -> Result<Vec<Participant>, FederationError> {
-    let seats = world.method.participants(context, cohort);
+    let participants = simulation.method.participants(context, cohort);
     let phase = context.phase_name;
     let wrong = |what: String| Err(FederationError::Impossible(what));
-    if let Some(place) = (0..seats.len()).find(|place| seats[*place].id.index() != *place) {
-        return wrong(format!("the method numbered {} in place {place}", seats[place].id));
+    if let Some(place) =
+        (0..participants.len()).find(|place| participants[*place].id.index() != *place)
+    {
+        return wrong(format!("the method numbered {} in place {place}", participants[place].id));
     }
-    if let Some(seat) = seats.iter().find(|seat| seat.client.0 >= world.rules.clients) {
-        return wrong(format!("the method seated {}, who is not there", seat.client));
+    if let Some(participant) =
+        participants.iter().find(|participant| participant.client.0 >= simulation.rules.clients)
+    {
+        return wrong(format!("the method seated {}, who is not there", participant.client));
     }
-    let seats = world.split(phase, seats)?;
+    let participants = simulation.split(phase, participants)?;
     let mut places = BTreeSet::new();
-    for seat in &seats {
-        if seat.unit.is_some_and(|unit| unit >= (1 << Participant::UNIT_BITS) - 1) {
-            return wrong(format!("the method gave {} a unit beyond 24 bits", seat.client));
+    for participant in &participants {
+        if participant.unit.is_some_and(|unit| unit >= (1 << Participant::UNIT_BITS) - 1) {
+            return wrong(format!("the method gave {} a unit beyond 24 bits", participant.client));
         }
-        if !places.insert((seat.client, seat.role, seat.unit)) {
+        if !places.insert((participant.client, participant.role, participant.unit)) {
             return wrong(format!(
                 "the method seated {} twice in the same role and unit ({}); \
                  seats of one client need different roles or units",
-                seat.client, seat.id
+                participant.client, participant.id
             ));
         }
     }
-    Ok(seats)
+    Ok(participants)
 }

@@ -27,7 +27,7 @@ pub(in crate::federation) trait StepRequest: Send + 'static {
     fn work(
         self,
         server: &mut dyn Server,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Self::Answer, FederationError>;
 
     /// Takes the answer from a source, without the policy.
@@ -67,7 +67,7 @@ pub(crate) struct PolicyStepResult {
 
 /// A policy that is to be made in the place of a lost one.
 pub(in crate::federation) struct Restart {
-    pub world: Arc<SimulationContext>,
+    pub simulation: Arc<SimulationContext>,
     /// Its last saved state; before its first round a server has none, and begins anew.
     pub saved: Option<Body>,
     /// The period that began since.
@@ -87,16 +87,16 @@ impl Restart {
     pub const STEP: &'static str = "restart";
 
     /// Makes a policy as it was saved, and tells it of the period that began since.
-    pub fn work(self, lab: &RunContext) -> Result<Box<dyn Server>, FederationError> {
-        let Restart { world, saved, begun } = self;
+    pub fn work(self, ctx: &RunContext) -> Result<Box<dyn Server>, FederationError> {
+        let Restart { simulation, saved, begun } = self;
         let anew = || {
-            let init = StreamKey::new(world.rules.seed, Domain::Init);
-            let mut server = world.method.server(lab, init)?;
+            let init = StreamKey::new(simulation.rules.seed, Domain::Init);
+            let mut server = simulation.method.server(ctx, init)?;
             if let Some(saved) = saved {
                 server.load(&saved)?;
             }
             if let Some(period) = begun {
-                server.begin_stage(&period, lab)?;
+                server.begin_stage(&period, ctx)?;
             }
             Ok(server)
         };
@@ -108,7 +108,7 @@ impl PolicyStepResult {
     /// The state that a step left; with the model where it is to be tested.
     fn of(
         server: &dyn Server,
-        lab: &RunContext,
+        ctx: &RunContext,
         test: bool,
     ) -> Result<PolicyStepResult, FederationError> {
         let (saved, digest) = count_as(JobKind::Codec, || {
@@ -117,7 +117,7 @@ impl PolicyStepResult {
             (saved, digest)
         });
         let predictor =
-            test.then(|| server.predictor(lab)).transpose().map_err(policy("show its model"))?;
+            test.then(|| server.predictor(ctx)).transpose().map_err(policy("show its model"))?;
         let figures = server.metrics().into_iter();
         let figures =
             figures.map(|(name, figure)| (name.to_string(), MetricValue(figure))).collect();
@@ -160,8 +160,8 @@ impl StepRequest for BeginRequest {
     const STEP: &'static str = "begin a task";
     type Answer = ();
 
-    fn work(self, server: &mut dyn Server, lab: &RunContext) -> Result<(), FederationError> {
-        server.begin_stage(&self.period, lab).map_err(policy(Self::STEP))
+    fn work(self, server: &mut dyn Server, ctx: &RunContext) -> Result<(), FederationError> {
+        server.begin_stage(&self.period, ctx).map_err(policy(Self::STEP))
     }
 
     fn known(self, _: &dyn ResultSource) -> Result<(), FederationError> {
@@ -176,12 +176,12 @@ impl StepRequest for ClosingRequest {
     fn work(
         self,
         server: &mut dyn Server,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<PolicyStepResult, FederationError> {
         let ClosingRequest { context, aggregate, test } = self;
         let (folded, figures) = aggregate.open().map_err(policy("fold uploads"))?;
-        server.end_round(&context, folded, lab).map_err(policy(Self::STEP))?;
-        let mut state = PolicyStepResult::of(server, lab, test)?;
+        server.end_round(&context, folded, ctx).map_err(policy(Self::STEP))?;
+        let mut state = PolicyStepResult::of(server, ctx, test)?;
         let named = |(name, figure): (&str, f64)| (name.to_string(), MetricValue(figure));
         state.figures.extend(figures.into_iter().map(named));
         Ok(state)
@@ -200,10 +200,10 @@ impl StepRequest for EndRequest {
     fn work(
         self,
         server: &mut dyn Server,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<PolicyStepResult, FederationError> {
-        server.end_stage(&self.period, lab).map_err(policy(Self::STEP))?;
-        PolicyStepResult::of(server, lab, self.test)
+        server.end_stage(&self.period, ctx).map_err(policy(Self::STEP))?;
+        PolicyStepResult::of(server, ctx, self.test)
     }
 
     fn known(self, source: &dyn ResultSource) -> Result<PolicyStepResult, FederationError> {

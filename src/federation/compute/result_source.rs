@@ -32,15 +32,15 @@ pub(in crate::federation) struct SuppliedClosing {
 
 /// A participant of a round.
 pub(in crate::federation) struct ParticipantRef<'a> {
-    pub world: &'a SimulationContext,
+    pub simulation: &'a SimulationContext,
     pub context: &'a RoundContext,
-    pub seat: &'a Participant,
+    pub participant: &'a Participant,
 }
 
 impl ParticipantRef<'_> {
     /// The round's number and the seat's.
     pub fn place(&self) -> (Round, SeatId) {
-        (self.context.round, self.seat.id)
+        (self.context.round, self.participant.id)
     }
 }
 
@@ -53,17 +53,17 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
     }
 
     /// Returns true if a participant's training is known; otherwise it is computed.
-    fn knows(&self, round: Round, seat: SeatId) -> bool {
-        let _ = (round, seat);
+    fn knows(&self, round: Round, participant: SeatId) -> bool {
+        let _ = (round, participant);
         true
     }
 
     /// Returns the downloads of a round, one per seat.
     fn downs(
         &self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         context: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError>;
 
     /// Returns the result of a participant's training, and the upload that follows, masked or not.

@@ -49,8 +49,8 @@ impl Supplier {
             return Computation::Known(PolicyStep::supplied(request.known(source)));
         }
         let mut server = policy.lend();
-        let job = move |lab: &RunContext| {
-            let result = request.work(&mut *server, lab);
+        let job = move |ctx: &RunContext| {
+            let result = request.work(&mut *server, ctx);
             PolicyStep { policy: Some(server), result }
         };
         Computation::job(JobKind::Server, job, panicked(R::STEP))
@@ -66,7 +66,7 @@ impl Supplier {
             return Computation::Known(PolicyStep::supplied(Ok(())));
         }
         drop(policy.lend());
-        let anew = move |lab: &RunContext| match restart.work(lab) {
+        let anew = move |ctx: &RunContext| match restart.work(ctx) {
             Ok(server) => PolicyStep { policy: Some(server), result: Ok(()) },
             Err(error) => PolicyStep::supplied(Err(error)),
         };
@@ -135,9 +135,9 @@ impl Supplier {
         if let Some(source) = self.source_of(at) {
             return source.damage(at);
         }
-        let header = down_header(at.context, at.seat);
+        let header = down_header(at.context, at.participant);
         let body = download.message.body();
-        damage(encode(&header, &body, &at.world.coding.down).ok()?, &mut draws)
+        damage(encode(&header, &body, &at.simulation.coding.down).ok()?, &mut draws)
     }
 
     /// Returns a client's state where it was saved before anything was computed.
@@ -159,8 +159,8 @@ impl Supplier {
 
     /// Returns the source where it knows a participant's training.
     fn source_of(&self, at: &ParticipantRef<'_>) -> Option<&dyn ResultSource> {
-        let (round, seat) = at.place();
-        self.source().filter(|source| source.knows(round, seat))
+        let (round, participant) = at.place();
+        self.source().filter(|source| source.knows(round, participant))
     }
 }
 

@@ -20,8 +20,8 @@ struct Counting;
 const TRAININGS: &str = "trainings";
 
 impl Method for Counting {
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        Echo.server(lab, init)
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        Echo.server(ctx, init)
     }
     fn profile(&self) -> MethodProfile {
         MethodProfile { stateless: false, ..Echo.profile() }
@@ -32,9 +32,9 @@ impl Method for Counting {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        let mut outcomes = Echo.train(members, lab);
+        let mut outcomes = Echo.train(members, ctx);
         for (member, outcome) in members.iter_mut().zip(&mut outcomes) {
             let before = member.state.sections.first().map_or(0.0, trainings);
             let now = NamedTensor::f32(TRAININGS, [1], vec![before + 1.0]).expect("fills");
@@ -57,26 +57,27 @@ fn figures(trainings: f32) -> Metrics {
 /// Walks a run with so many idle actors at most; returns its entries and how many actors lived at once.
 fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
     let setup = crate::federation::Setup { method, ..setup(rules) };
-    let world = Arc::new(SimulationContext::new(&setup).expect("possible"));
+    let simulation = Arc::new(SimulationContext::new(&setup).expect("possible"));
     let devices = WorkerPool::start(vec![setup.lab.clone()], None, Box::new(()), None);
     let devices = devices.expect("starts");
-    let policy = world.method.server(&setup.lab, StreamKey::new(0, Domain::Init)).expect("starts");
-    let server = ServerMachine::new(Arc::clone(&world), Supplier::Workers, Some(policy));
+    let policy =
+        simulation.method.server(&setup.lab, StreamKey::new(0, Domain::Init)).expect("starts");
+    let server = ServerMachine::new(Arc::clone(&simulation), Supplier::Workers, Some(policy));
     let memory = MemorySink::default();
     let sink = Box::new(memory.clone());
     let most = actix::System::new().block_on(async move {
         let interrupt = Interrupt::default();
-        let clients = Directory::new(Arc::clone(&world), Supplier::Workers, max_idle);
-        let mut conductor =
-            EventLoop::new(world, Supplier::Workers, server, sink, devices, interrupt);
-        conductor.clients = clients;
+        let clients = Directory::new(Arc::clone(&simulation), Supplier::Workers, max_idle);
+        let mut event_loop =
+            EventLoop::new(simulation, Supplier::Workers, server, sink, devices, interrupt);
+        event_loop.clients = clients;
         let mut most = 0;
         loop {
-            let step = conductor.step().await.expect("goes on");
-            most = most.max(conductor.clients.live());
+            let step = event_loop.step().await.expect("goes on");
+            most = most.max(event_loop.clients.live());
             if let Step::End(end) = step {
                 end.expect("ends well");
-                conductor.write().expect("is kept");
+                event_loop.write().expect("is kept");
                 return most;
             }
         }

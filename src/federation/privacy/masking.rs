@@ -14,7 +14,7 @@ pub(crate) struct Masking {
     /// Among whom uploads are masked, in seat order.
     pub members: Vec<SeatId>,
     /// Seats of the round, members or not: so many numbers may be added.
-    pub seats: usize,
+    pub participants: usize,
     /// The Up of the round's first seat; that of all others must look the same.
     pub up: BodyShape,
 }
@@ -30,13 +30,13 @@ impl Masking {
     ///
     /// # Errors
     /// In words: a number the ring cannot carry, or a summand of another layout.
-    pub fn mask(&self, seat: SeatId, summand: &Body) -> Result<Body, String> {
+    pub fn mask(&self, participant: SeatId, summand: &Body) -> Result<Body, String> {
         if summand.sketch() != summands(self.up.clone(), Dtype::F64) {
             return Err("its summands are not laid out like those of the round".into());
         }
         let numbers = &self.rules.numbers;
-        let mut words = numbers.words(summand, self.seats)?;
-        self.masks.put(&mut words, seat, &self.members);
+        let mut words = numbers.words(summand, self.participants)?;
+        self.masks.put(&mut words, participant, &self.members);
         numbers.pack(&words, summand).map_err(|error| error.to_string())
     }
 
@@ -44,8 +44,12 @@ impl Masking {
     pub fn open(&self, sum: MaskedSum) -> Result<Body, WireError> {
         let numbers = &self.rules.numbers;
         let mut words = sum.words;
-        let dropped: Vec<SeatId> =
-            self.members.iter().copied().filter(|seat| !sum.seats.contains(seat)).collect();
+        let dropped: Vec<SeatId> = self
+            .members
+            .iter()
+            .copied()
+            .filter(|participant| !sum.seats.contains(participant))
+            .collect();
         self.masks.remove(&mut words, &sum.seats, &dropped);
         numbers.numbers(&words, &sum.like)
     }
@@ -70,10 +74,14 @@ pub(crate) struct MaskedSum {
 
 impl MaskedSum {
     /// One upload.
-    pub fn one(modulus: Modulus, seat: SeatId, upload: &Body) -> Result<MaskedSum, WireError> {
+    pub fn one(
+        modulus: Modulus,
+        participant: SeatId,
+        upload: &Body,
+    ) -> Result<MaskedSum, WireError> {
         let numbers = super::FixedPoint { modulus, bits: 0 };
         let words = numbers.unpack(upload)?;
-        Ok(MaskedSum { words, seats: vec![seat], like: Arc::new(upload.clone()) })
+        Ok(MaskedSum { words, seats: vec![participant], like: Arc::new(upload.clone()) })
     }
 
     /// Both together.
@@ -132,15 +140,15 @@ mod tests {
                 rules: SecureAggregation { numbers, threshold: 0.5 },
                 masks: Masks::new(seed, Round(0)),
                 members: members.clone(),
-                seats: members.len(),
+                participants: members.len(),
                 up: body(&[0.0; 4]).sketch(),
             };
             let mut exact = [0i64; 4];
             let mut sums = Vec::new();
-            for (seat, (content, _)) in members.iter().zip(&contents).filter(|(_, c)| c.1) {
-                let upload = masking.mask(*seat, &body(content)).unwrap();
+            for (participant, (content, _)) in members.iter().zip(&contents).filter(|(_, c)| c.1) {
+                let upload = masking.mask(*participant, &body(content)).unwrap();
                 prop_assert!(upload.tensors().all(|(_, tensor)| tensor.dtype() == modulus.dtype()));
-                sums.push(MaskedSum::one(modulus, *seat, &upload).unwrap());
+                sums.push(MaskedSum::one(modulus, *participant, &upload).unwrap());
                 for (sum, value) in exact.iter_mut().zip(flat(&body(content))) {
                     *sum += (value * f64::from(1 << bits)).round_ties_even() as i64;
                 }
@@ -164,7 +172,7 @@ mod tests {
             rules: SecureAggregation { numbers, threshold: 0.5 },
             masks: Masks::new(1, Round(0)),
             members: vec![SeatId(0), SeatId(1)],
-            seats: 2,
+            participants: 2,
             up: body(&[0.0; 3]).sketch(),
         };
         let error = masking.mask(SeatId(0), &body(&[1.0, 1e9, 0.0])).unwrap_err();

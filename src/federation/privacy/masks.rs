@@ -27,10 +27,10 @@ impl Masks {
     }
 
     /// Masks what a member sends: its own mask, and one for every other member.
-    pub fn put(&self, words: &mut [u64], seat: SeatId, members: &[SeatId]) {
-        self.own(words, seat, Turn::On);
-        for other in members.iter().filter(|other| **other != seat) {
-            self.pair(words, seat, *other, Turn::On);
+    pub fn put(&self, words: &mut [u64], participant: SeatId, members: &[SeatId]) {
+        self.own(words, participant, Turn::On);
+        for other in members.iter().filter(|other| **other != participant) {
+            self.pair(words, participant, *other, Turn::On);
         }
     }
 
@@ -38,22 +38,22 @@ impl Masks {
     /// with those who `dropped` out. The masks of a member that dropped out, and its content, never
     /// entered the sum.
     pub fn remove(&self, sum: &mut [u64], arrived: &[SeatId], dropped: &[SeatId]) {
-        for seat in arrived {
-            self.own(sum, *seat, Turn::Off);
+        for participant in arrived {
+            self.own(sum, *participant, Turn::Off);
             for other in dropped {
-                self.pair(sum, *seat, *other, Turn::Off);
+                self.pair(sum, *participant, *other, Turn::Off);
             }
         }
     }
 
-    fn own(&self, words: &mut [u64], seat: SeatId, turn: Turn) {
-        add(words, self.key.client(seat.0), turn);
+    fn own(&self, words: &mut [u64], participant: SeatId, turn: Turn) {
+        add(words, self.key.client(participant.0), turn);
     }
 
     /// The mask of `seat` with `other`, as `seat` applies it.
-    fn pair(&self, words: &mut [u64], seat: SeatId, other: SeatId, turn: Turn) {
-        let key = self.key.client(seat.min(other).0).unit(seat.max(other).0 + 1);
-        let turn = match (seat < other, turn) {
+    fn pair(&self, words: &mut [u64], participant: SeatId, other: SeatId, turn: Turn) {
+        let key = self.key.client(participant.min(other).0).unit(participant.max(other).0 + 1);
+        let turn = match (participant < other, turn) {
             (true, turn) => turn,
             (false, Turn::On) => Turn::Off,
             (false, Turn::Off) => Turn::On,
@@ -86,9 +86,9 @@ mod tests {
         sum
     }
 
-    fn masked(masks: &Masks, words: &[u64], seat: SeatId, members: &[SeatId]) -> Vec<u64> {
+    fn masked(masks: &Masks, words: &[u64], participant: SeatId, members: &[SeatId]) -> Vec<u64> {
         let mut words = words.to_vec();
-        masks.put(&mut words, seat, members);
+        masks.put(&mut words, participant, members);
         words
     }
 
@@ -109,13 +109,13 @@ mod tests {
                 .scan(0, |next, gap| { *next += gap + 1; Some(SeatId(*next)) })
                 .collect();
             let (mut arrived, mut dropped, mut sent, mut plain) = (vec![], vec![], vec![], vec![]);
-            for ((content, arrives), seat) in contents.iter().zip(&members) {
+            for ((content, arrives), participant) in contents.iter().zip(&members) {
                 if *arrives {
-                    arrived.push(*seat);
-                    sent.push(masked(&masks, content, *seat, &members));
+                    arrived.push(*participant);
+                    sent.push(masked(&masks, content, *participant, &members));
                     plain.push(content.clone());
                 } else {
-                    dropped.push(*seat);
+                    dropped.push(*participant);
                 }
             }
             let mut total = sum(&sent);
@@ -166,9 +166,10 @@ mod tests {
     /// The same seed gives the same masks, another round or another pair other ones.
     #[test]
     fn masks_belong_to_a_round_and_a_pair() {
-        let of = |seed, round, seat, members: &[u32]| {
-            let members: Vec<SeatId> = members.iter().map(|seat| SeatId(*seat)).collect();
-            masked(&Masks::new(seed, Round(round)), &[0; 2], SeatId(seat), &members)
+        let of = |seed, round, participant, members: &[u32]| {
+            let members: Vec<SeatId> =
+                members.iter().map(|participant| SeatId(*participant)).collect();
+            masked(&Masks::new(seed, Round(round)), &[0; 2], SeatId(participant), &members)
         };
         let base = of(1, 1, 0, &[0, 1]);
         assert_eq!(base, of(1, 1, 0, &[0, 1]));

@@ -56,8 +56,8 @@ pub struct SecureAggregation {
 
 impl SecureAggregation {
     /// How many of `seats` must take every leg; at least two, for a sum of one upload is the upload.
-    pub fn needed(&self, seats: usize) -> usize {
-        least_share_of(seats, self.threshold).max(2)
+    pub fn needed(&self, participants: usize) -> usize {
+        least_share_of(participants, self.threshold).max(2)
     }
 }
 

@@ -80,7 +80,7 @@ pub struct ProtocolFrame {
     /// How long it was under way.
     pub latency: VirtualTime,
     /// Place of its seat in the round.
-    pub seat: SeatId,
+    pub participant: SeatId,
     pub leg: ProtocolStep,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
@@ -96,7 +96,7 @@ pub struct ProtocolContext<'a> {
     pub links: &'a Links,
     pub round: Round,
     /// Its seats, in order.
-    pub seats: &'a [Participant],
+    pub participants: &'a [Participant],
     pub rules: &'a SecureAggregation,
 }
 
@@ -138,21 +138,21 @@ pub struct Unmasking {
 /// Keys, roster, shares, inbox. The server waits in every leg until each frame arrived or is lost.
 pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchange {
     let mut walk = ProtocolRun { room, frames: Vec::new() };
-    let everybody = room.seats.iter().map(|seat| (seat.id, now)).collect();
+    let everybody = room.participants.iter().map(|participant| (participant.id, now)).collect();
     let present = walk.leg(ProtocolStep::Keys, everybody, 0);
     let informed = together(walk.settled(now), &present);
     let others = present.len().saturating_sub(1);
     let informed = walk.leg(ProtocolStep::Roster, informed, others);
     let shared = walk.leg(ProtocolStep::Shares, informed, others);
-    let members: Vec<SeatId> = shared.iter().map(|(seat, _)| *seat).collect();
-    let enough = members.len() >= room.rules.needed(room.seats.len());
+    let members: Vec<SeatId> = shared.iter().map(|(participant, _)| *participant).collect();
+    let enough = members.len() >= room.rules.needed(room.participants.len());
     let ready = match enough {
         true => {
             walk.leg(ProtocolStep::Inbox, together(walk.settled(now), &shared), members.len() - 1)
         }
         false => Vec::new(),
     };
-    let ready = ready.into_iter().map(|(seat, _)| seat).collect();
+    let ready = ready.into_iter().map(|(participant, _)| participant).collect();
     let settled = walk.settled(now);
     KeyExchange { frames: walk.frames, members, enough, ready, settled }
 }
@@ -164,13 +164,13 @@ pub fn unmask(
     arrived: &[SeatId],
     now: VirtualTime,
 ) -> Unmasking {
-    let needed = room.rules.needed(room.seats.len());
+    let needed = room.rules.needed(room.participants.len());
     if arrived.len() < needed {
         return Unmasking { settled: now, ..Unmasking::default() };
     }
     let mut walk = ProtocolRun { room, frames: Vec::new() };
     let others = members.saturating_sub(1);
-    let asked = arrived.iter().map(|seat| (*seat, now)).collect();
+    let asked = arrived.iter().map(|participant| (*participant, now)).collect();
     let asked = walk.leg(ProtocolStep::Survivors, asked, others);
     let answered = walk.leg(ProtocolStep::Answer, asked, others).len();
     let settled = walk.settled(now);
@@ -178,8 +178,8 @@ pub fn unmask(
 }
 
 /// The same seats, all at once.
-fn together(at: VirtualTime, seats: &[(SeatId, VirtualTime)]) -> Vec<(SeatId, VirtualTime)> {
-    seats.iter().map(|(seat, _)| (*seat, at)).collect()
+fn together(at: VirtualTime, participants: &[(SeatId, VirtualTime)]) -> Vec<(SeatId, VirtualTime)> {
+    participants.iter().map(|(participant, _)| (*participant, at)).collect()
 }
 
 struct ProtocolRun<'a, 'r> {
@@ -198,8 +198,8 @@ impl ProtocolRun<'_, '_> {
         let bytes = Arc::new(leg.bytes(others));
         // Rosters and lists of survivors are the same for all.
         let shared = matches!(leg, ProtocolStep::Roster | ProtocolStep::Survivors);
-        let fate_of = |(seat, _): &(SeatId, VirtualTime)| {
-            let sender = &self.room.seats[seat.index()];
+        let fate_of = |(participant, _): &(SeatId, VirtualTime)| {
+            let sender = &self.room.participants[participant.index()];
             let transfer = Transfer {
                 client: sender.client,
                 round: self.room.round,
@@ -213,14 +213,14 @@ impl ProtocolRun<'_, '_> {
         let starts: Vec<VirtualTime> = senders.iter().map(|(_, from)| *from).collect();
         let ends = self.room.links.arrivals(leg.direction(), &starts, &fates);
         let mut arrived = Vec::with_capacity(senders.len());
-        for (place, ((seat, from), (fate, at))) in
+        for (place, ((participant, from), (fate, at))) in
             senders.into_iter().zip(fates.into_iter().zip(ends)).enumerate()
         {
             let (bytes, copy) = (Arc::clone(&bytes), shared && place > 0);
             let latency = VirtualTime(at.0 - from.0);
-            self.frames.push(ProtocolFrame { at, latency, seat, leg, bytes, fate, copy });
+            self.frames.push(ProtocolFrame { at, latency, participant, leg, bytes, fate, copy });
             if fate.arrives {
-                arrived.push((seat, at));
+                arrived.push((participant, at));
             }
         }
         arrived
@@ -270,8 +270,13 @@ mod tests {
 
     #[test]
     fn without_losses_everybody_takes_every_leg() {
-        let (seats, links) = (seats(5), links(0.0, 1));
-        let room = ProtocolContext { links: &links, round: Round(2), seats: &seats, rules: &RULES };
+        let (participants, links) = (seats(5), links(0.0, 1));
+        let room = ProtocolContext {
+            links: &links,
+            round: Round(2),
+            participants: &participants,
+            rules: &RULES,
+        };
         let start = VirtualTime(1_000);
         let introduction = exchange_keys(&room, start);
         assert_eq!((introduction.frames.len(), introduction.members.len()), (20, 5));
@@ -288,14 +293,19 @@ mod tests {
 
     #[test]
     fn whoever_is_lost_takes_no_further_leg() {
-        let seats = seats(8);
+        let participants = seats(8);
         let mut refused = 0;
         for seed in 0..50 {
             let links = links(0.1, seed);
-            let room =
-                ProtocolContext { links: &links, round: Round(0), seats: &seats, rules: &RULES };
+            let room = ProtocolContext {
+                links: &links,
+                round: Round(0),
+                participants: &participants,
+                rules: &RULES,
+            };
             let introduction = exchange_keys(&room, VirtualTime::ZERO);
-            let mut alive: Vec<SeatId> = seats.iter().map(|seat| seat.id).collect();
+            let mut alive: Vec<SeatId> =
+                participants.iter().map(|participant| participant.id).collect();
             for leg in [
                 ProtocolStep::Keys,
                 ProtocolStep::Roster,
@@ -309,9 +319,9 @@ mod tests {
                     refused += 1;
                     break;
                 }
-                assert_eq!(frames.iter().map(|frame| frame.seat).collect::<Vec<_>>(), alive);
+                assert_eq!(frames.iter().map(|frame| frame.participant).collect::<Vec<_>>(), alive);
                 let arrived = frames.iter().filter(|frame| frame.fate.arrives);
-                alive = arrived.map(|frame| frame.seat).collect();
+                alive = arrived.map(|frame| frame.participant).collect();
                 if leg == ProtocolStep::Shares {
                     assert_eq!(introduction.members, alive);
                 }
@@ -322,11 +332,16 @@ mod tests {
 
     #[test]
     fn too_few_uploads_are_never_asked_about() {
-        let (seats, links) = (seats(5), links(0.0, 1));
-        let room = ProtocolContext { links: &links, round: Round(0), seats: &seats, rules: &RULES };
+        let (participants, links) = (seats(5), links(0.0, 1));
+        let room = ProtocolContext {
+            links: &links,
+            round: Round(0),
+            participants: &participants,
+            rules: &RULES,
+        };
         let unmasking = unmask(&room, 5, &[SeatId(0), SeatId(3)], VirtualTime(7));
         assert!(!unmasking.opened && unmasking.frames.is_empty());
         assert_eq!(unmasking.settled, VirtualTime(7));
-        assert_eq!([1, 2, 5, 10].map(|seats| RULES.needed(seats)), [2, 2, 3, 6]);
+        assert_eq!([1, 2, 5, 10].map(|participants| RULES.needed(participants)), [2, 2, 3, 6]);
     }
 }

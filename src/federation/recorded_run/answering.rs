@@ -31,25 +31,28 @@ fn unreadable(what: &str, error: &WireError) -> FederationError {
 
 impl RecordedRun {
     /// A Down's tensors, of seats that were out when the snapshot was taken.
-    fn message(&self, round: Round, seat: SeatId) -> Result<Arc<Message>, FederationError> {
-        let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, seat))) else {
+    fn message(&self, round: Round, participant: SeatId) -> Result<Arc<Message>, FederationError> {
+        let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, participant)))
+        else {
             return Ok(Arc::default());
         };
         let kept = &snapshot.downs[*place];
         if let Some(message) = self.downs[*place].get() {
             return Ok(Arc::clone(message));
         }
-        let message = Message::from_body(&kept.body, &kept.assets)
-            .map_err(|error| unreadable(&format!("the Down of {seat} of {round}"), &error))?;
+        let message = Message::from_body(&kept.body, &kept.assets).map_err(|error| {
+            unreadable(&format!("the Down of {participant} of {round}"), &error)
+        })?;
         Ok(Arc::clone(self.downs[*place].get_or_init(|| Arc::new(message))))
     }
 
     /// Whether a refused upload was found to be bad only when it should be folded.
-    fn was_lifted(&self, round: Round, seat: SeatId) -> bool {
+    fn was_lifted(&self, round: Round, participant: SeatId) -> bool {
         if self.snapshot.is_some() {
-            return self.unlifted.contains(&(round, seat));
+            return self.unlifted.contains(&(round, participant));
         }
-        let past = self.seats.get(&(round, seat)).and_then(|past| past.rejected.as_ref());
+        let past =
+            self.participants.get(&(round, participant)).and_then(|past| past.rejected.as_ref());
         past.is_some_and(|(_, on_arrival)| !on_arrival)
     }
 }
@@ -59,12 +62,12 @@ impl ResultSource for RecordedRun {
         self.snapshot.as_ref().filter(|snapshot| snapshot.place == place)
     }
 
-    fn knows(&self, round: Round, seat: SeatId) -> bool {
-        let known = || self.seats.get(&(round, seat));
+    fn knows(&self, round: Round, participant: SeatId) -> bool {
+        let known = || self.participants.get(&(round, participant));
         let recorded =
             || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
         // A whole past tells of everything, or of nothing at all.
-        !self.out.contains_key(&(round, seat)) && (self.snapshot.is_none() || recorded())
+        !self.out.contains_key(&(round, participant)) && (self.snapshot.is_none() || recorded())
     }
 
     /// With their tensors those only that somebody will learn from.
@@ -72,37 +75,39 @@ impl ResultSource for RecordedRun {
         &self,
         _: &SimulationContext,
         context: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
-        let (round, seats) = (context.round, seats.len());
-        let seats = || (0..seats as u32).map(SeatId);
-        let past = |seat| self.seats.get(&(round, seat));
+        let (round, participants) = (context.round, participants.len());
+        let participants = || (0..participants as u32).map(SeatId);
+        let past = |participant| self.participants.get(&(round, participant));
         // Copies are of the first Down of their size.
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
-        for seat in seats() {
-            if let Some(Frame { bytes, copy: false }) = past(seat).and_then(|p| p.down.as_ref()) {
-                first.entry(bytes.frame()).or_insert(seat.index());
+        for participant in participants() {
+            if let Some(Frame { bytes, copy: false }) =
+                past(participant).and_then(|p| p.down.as_ref())
+            {
+                first.entry(bytes.frame()).or_insert(participant.index());
             }
         }
         let mut named: BTreeMap<&str, u64> = BTreeMap::new();
-        let assets = seats().flat_map(|seat| {
-            let assets = past(seat).into_iter().flat_map(|p| p.assets.iter().enumerate());
-            assets.map(move |(place, asset)| (identity(round, seat, place), asset))
+        let assets = participants().flat_map(|participant| {
+            let assets = past(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
+            assets.map(move |(place, asset)| (identity(round, participant, place), asset))
         });
         for (digest, (label, frame)) in assets {
             if !frame.copy {
                 named.entry(label.as_str()).or_insert(digest);
             }
         }
-        seats()
-            .map(|seat| {
-                let down = past(seat).and_then(|p| p.down.as_ref());
+        participants()
+            .map(|participant| {
+                let down = past(participant).and_then(|p| p.down.as_ref());
                 let bytes = down.map_or_else(Arc::<FrameBytes>::default, |d| Arc::clone(&d.bytes));
                 let original = first.get(&bytes.frame()).copied();
                 let alike = original.filter(|_| down.is_some_and(|down| down.copy));
-                let sent = past(seat).into_iter().flat_map(|p| p.assets.iter().enumerate());
+                let sent = past(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
                 let sent = sent.map(|(place, (label, frame))| {
-                    let own = identity(round, seat, place);
+                    let own = identity(round, participant, place);
                     let shared = named.get(label.as_str()).copied().filter(|_| frame.copy);
                     SentAsset {
                         label: label.clone(),
@@ -111,8 +116,8 @@ impl ResultSource for RecordedRun {
                     }
                 });
                 let assets = sent.collect();
-                let message = self.message(round, seat)?;
-                let alike = alike.unwrap_or(seat.index());
+                let message = self.message(round, participant)?;
+                let alike = alike.unwrap_or(participant.index());
                 Ok(Arc::new(SentDownload { message, bytes, assets, alike }))
             })
             .collect()
@@ -123,9 +128,10 @@ impl ResultSource for RecordedRun {
         at: &ParticipantRef<'_>,
         _: Option<&Masking>,
     ) -> Result<SuppliedTraining, FederationError> {
-        let (round, seat) = at.place();
-        let nothing = || missing(format!("{seat} of {round} was not trained in the recorded run"));
-        let past = self.seats.get(&(round, seat)).ok_or_else(nothing)?;
+        let (round, participant) = at.place();
+        let nothing =
+            || missing(format!("{participant} of {round} was not trained in the recorded run"));
+        let past = self.participants.get(&(round, participant)).ok_or_else(nothing)?;
         let Some(learnt) = &past.trained else {
             let (reason, detail) = past.failed.clone().ok_or_else(nothing)?;
             let failure = failure(&reason, detail).ok_or_else(nothing)?;
@@ -140,7 +146,7 @@ impl ResultSource for RecordedRun {
             fault: past
                 .rejected
                 .as_ref()
-                .filter(|_| !self.was_lifted(round, seat))
+                .filter(|_| !self.was_lifted(round, participant))
                 .map(|r| r.0.clone()),
         };
         let (forged, metrics) = (past.forged.clone(), learnt.metrics.clone());
@@ -149,13 +155,16 @@ impl ResultSource for RecordedRun {
     }
 
     fn damage(&self, at: &ParticipantRef<'_>) -> Option<String> {
-        let (reason, detail) = self.seats.get(&at.place())?.failed.clone()?;
+        let (reason, detail) = self.participants.get(&at.place())?.failed.clone()?;
         (reason == "corrupt").then_some(detail)
     }
 
     fn refused(&self, round: Round) -> Vec<RejectedUpload> {
         let rejected = self.rounds.get(&round).into_iter().flat_map(|past| &past.rejected);
-        rejected.filter(|refusal| self.was_lifted(refusal.round, refusal.seat)).cloned().collect()
+        rejected
+            .filter(|refusal| self.was_lifted(refusal.round, refusal.participant))
+            .cloned()
+            .collect()
     }
 
     fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
@@ -191,9 +200,9 @@ impl ResultSource for RecordedRun {
 }
 
 /// Tells assets of a round apart; clients are never taken to hold one already.
-fn identity(round: Round, seat: SeatId, place: usize) -> u64 {
+fn identity(round: Round, participant: SeatId, place: usize) -> u64 {
     let mut hash = blake3::Hasher::new();
-    hash.update(&round.0.to_le_bytes()).update(&seat.0.to_le_bytes());
+    hash.update(&round.0.to_le_bytes()).update(&participant.0.to_le_bytes());
     hash.update(&(place as u64).to_le_bytes());
     let hash = hash.finalize();
     let (first, _) = hash.as_bytes().split_first_chunk().expect("a hash has 32 bytes");

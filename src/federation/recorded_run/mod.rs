@@ -27,7 +27,7 @@ use crate::quantity::{ClientId, Round, SeatId, TaskId};
 /// The recorded past of a run.
 #[derive(Default)]
 pub struct RecordedRun {
-    seats: BTreeMap<(Round, SeatId), RecordedParticipant>,
+    participants: BTreeMap<(Round, SeatId), RecordedParticipant>,
     rounds: BTreeMap<Round, RecordedRound>,
     /// Digests of the server when tasks were over.
     tasks: BTreeMap<TaskId, Digest>,

@@ -33,23 +33,24 @@ impl RecordedRun {
         let numbers = entry.numbers.clone().unwrap_or_default();
         match &entry.event {
             Event::FrameCharged { .. } => self.charged(&entry.event),
-            Event::Trained { round, seat, samples, kept, .. } => {
+            Event::Trained { round, seat: participant, samples, kept, .. } => {
                 let digest = digest(&numbers);
                 let (samples, kept, metrics) = (*samples, *kept, numbers.metrics);
                 let learnt = RecordedTraining { samples, digest, metrics, kept };
-                self.seat(*round, *seat).trained = Some(learnt);
+                self.seat(*round, *participant).trained = Some(learnt);
             }
-            Event::UpdateForged { round, seat, how, .. } => {
-                self.seat(*round, *seat).forged = Some(how.clone());
+            Event::UpdateForged { round, seat: participant, how, .. } => {
+                self.seat(*round, *participant).forged = Some(how.clone());
             }
-            Event::ClientFailed { round, seat, reason, detail, .. } => {
-                self.seat(*round, *seat).failed = Some((reason.clone(), detail.clone()));
+            Event::ClientFailed { round, seat: participant, reason, detail, .. } => {
+                self.seat(*round, *participant).failed = Some((reason.clone(), detail.clone()));
             }
-            Event::UpdateRejected { round, seat, client, why, .. } => {
-                let (round, seat, client, why) = (*round, *seat, *client, why.clone());
-                let on_arrival = arrived == Some((round, seat)) || !self.reading.charged;
-                self.seat(round, seat).rejected = Some((why.clone(), on_arrival));
-                self.reading.rejected.push(RejectedUpload { round, seat, client, why });
+            Event::UpdateRejected { round, seat: participant, client, why, .. } => {
+                let (round, participant, client, why) =
+                    (*round, *participant, *client, why.clone());
+                let on_arrival = arrived == Some((round, participant)) || !self.reading.charged;
+                self.seat(round, participant).rejected = Some((why.clone(), on_arrival));
+                self.reading.rejected.push(RejectedUpload { round, participant, client, why });
             }
             Event::Bias { round, clients, .. } => {
                 let (clients, figures, responses) = (*clients, numbers.metrics, numbers.responses);
@@ -80,7 +81,16 @@ impl RecordedRun {
     }
 
     fn charged(&mut self, event: &Event) {
-        let Event::FrameCharged { round, seat, direction, outcome, bytes, copy, asset, .. } = event
+        let Event::FrameCharged {
+            round,
+            seat: participant,
+            direction,
+            outcome,
+            bytes,
+            copy,
+            asset,
+            ..
+        } = event
         else {
             return;
         };
@@ -90,19 +100,19 @@ impl RecordedRun {
             return;
         }
         let frame = Frame { bytes: Arc::clone(bytes), copy: *copy };
-        let past = self.seat(*round, *seat);
+        let past = self.seat(*round, *participant);
         match (direction, asset) {
             (Direction::Down, Some(label)) => past.assets.push((label.clone(), frame)),
             (Direction::Down, None) => past.down = Some(frame),
             (Direction::Up, _) => {
                 past.up = Some(frame.bytes);
-                self.reading.arrived = Some((*round, *seat));
+                self.reading.arrived = Some((*round, *participant));
             }
         }
     }
 
-    fn seat(&mut self, round: Round, seat: SeatId) -> &mut RecordedParticipant {
-        self.seats.entry((round, seat)).or_default()
+    fn seat(&mut self, round: Round, participant: SeatId) -> &mut RecordedParticipant {
+        self.participants.entry((round, participant)).or_default()
     }
 
     fn round(&mut self, round: Round) -> &mut RecordedRound {

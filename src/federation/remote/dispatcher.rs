@@ -180,7 +180,7 @@ impl DispatchLoop {
     /// Gives a job to a rank, or to the workers here where it cannot travel.
     fn take(&mut self, job: Job) {
         let rank = match &job.work {
-            Work::Remote(errand) => self.rank_for(errand.client()),
+            Work::Remote(remote_job) => self.rank_for(remote_job.client()),
             Work::Local(_) => None,
         };
         let sent = rank.and_then(|rank| Some((rank, self.errand(rank, &job)?)));
@@ -188,9 +188,9 @@ impl DispatchLoop {
             let _ = self.queues.urgent.send(job);
             return;
         };
-        if let (Work::Remote(errand), Some(post)) = (&job.work, self.posts.get_mut(&rank)) {
+        if let (Work::Remote(remote_job), Some(post)) = (&job.work, self.posts.get_mut(&rank)) {
             post.out += 1;
-            self.last.extend(errand.client().map(|client| (client, rank)));
+            self.last.extend(remote_job.client().map(|client| (client, rank)));
         }
         self.bytes += bytes;
         self.out.insert(self.tickets, InFlightJob { rank, job, bytes });
@@ -198,9 +198,9 @@ impl DispatchLoop {
 
     /// Sends the errand of a job; the bytes it has, if it can travel.
     fn errand(&mut self, rank: Rank, job: &Job) -> Option<usize> {
-        let Work::Remote(errand) = &job.work else { return None };
+        let Work::Remote(remote_job) = &job.work else { return None };
         let mut packing = Packing::new(&mut self.posts.get_mut(&rank)?.sent);
-        let order = errand.order(&mut packing)?;
+        let order = remote_job.order(&mut packing)?;
         let ticket = self.tickets + 1;
         let bytes = packing.seal(|forget| RequestHeader { ticket, forget, order }).ok()?;
         self.tickets = ticket;
@@ -228,15 +228,15 @@ impl DispatchLoop {
             post.done.fetch_add(1, Ordering::Relaxed);
         }
         let Job { asked, work, .. } = out.job;
-        let Work::Remote(errand) = work else { return };
-        let work = Work::Local(Box::new(move |lab| {
+        let Work::Remote(remote_job) = work else { return };
+        let work = Work::Local(Box::new(move |ctx| {
             let landed = match frames.read() {
-                Ok(bodies) => errand.complete(answer, bodies),
-                Err(_) => Err(errand),
+                Ok(bodies) => remote_job.complete(answer, bodies),
+                Err(_) => Err(remote_job),
             };
             // What is no answer to it is done here.
-            if let Err(errand) = landed {
-                errand.run(lab);
+            if let Err(remote_job) = landed {
+                remote_job.run(ctx);
             }
         }));
         let _ = self.queues.urgent.send(Job { kind: JobKind::Codec, asked, work });

@@ -31,7 +31,7 @@ pub enum InjectedFault {
 ///
 /// # Errors
 /// Threads that cannot be started.
-pub fn loopback<W>(ranks: u32, mischief: InjectedFault, work: W) -> std::io::Result<RankChannel>
+pub fn loopback<W>(ranks: u32, fault: InjectedFault, work: W) -> std::io::Result<RankChannel>
 where
     W: Fn(Rank, RankChannel) + Clone + Send + 'static,
 {
@@ -44,7 +44,7 @@ where
         std::thread::Builder::new().name(name).spawn(move || work(rank, line))?;
         others.insert(rank, Other { carrier, sent: 0 });
     }
-    let router = Router { carrier, others, mischief, held: Vec::new() };
+    let router = Router { carrier, others, fault, held: Vec::new() };
     std::thread::Builder::new().name("router".into()).spawn(move || router.route())?;
     Ok(line)
 }
@@ -60,7 +60,7 @@ struct Router {
     /// Of rank 0.
     carrier: RankTransport,
     others: BTreeMap<Rank, Other>,
-    mischief: InjectedFault,
+    fault: InjectedFault,
     /// Answers that were held back.
     held: Vec<TransportEvent>,
 }
@@ -70,7 +70,7 @@ const HOLD: Duration = Duration::from_millis(5);
 
 impl Router {
     fn route(mut self) {
-        let mut rng = match self.mischief {
+        let mut rng = match self.fault {
             InjectedFault::Shuffles(seed) => Some(StreamKey::new(seed, Domain::Fault).rng()),
             _ => None,
         };
@@ -121,7 +121,7 @@ impl Router {
     fn bring(&mut self, from: Rank, bytes: Vec<u8>) {
         let Some(other) = self.others.get_mut(&from) else { return };
         other.sent += 1;
-        match self.mischief {
+        match self.fault {
             InjectedFault::Loses { rank, after } if rank == from && other.sent >= after => {
                 self.lose(from, "it was killed");
             }

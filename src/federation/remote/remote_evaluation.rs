@@ -23,7 +23,7 @@ pub(crate) struct RemoteEvaluation {
 
 /// A test of the global model.
 pub(crate) struct Test {
-    pub world: Arc<SimulationContext>,
+    pub simulation: Arc<SimulationContext>,
     pub predictor: Arc<dyn Predictor>,
     pub blocks: Vec<Block>,
     /// Head rows that are tested.
@@ -74,15 +74,17 @@ impl From<Counted> for Tally {
 }
 
 impl RemoteJob for RemoteEvaluation {
-    fn run(self: Box<Self>, lab: &RunContext) {
+    fn run(self: Box<Self>, ctx: &RunContext) {
         let RemoteEvaluation { test, number } = *self;
-        let Test { world, predictor, blocks, seen, tallies, .. } = &*test;
-        tallies.put(number, || evaluation::score(world, lab, &**predictor, &blocks[number], *seen));
+        let Test { simulation, predictor, blocks, seen, tallies, .. } = &*test;
+        tallies.put(number, || {
+            evaluation::score(simulation, ctx, &**predictor, &blocks[number], *seen)
+        });
     }
 
     fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest> {
-        let Test { world, digest, server, seen, .. } = &*self.test;
-        if world.next.is_some() {
+        let Test { simulation, digest, server, seen, .. } = &*self.test;
+        if simulation.next.is_some() {
             return None;
         }
         let server = packing.content(*digest, || server.clone());

@@ -12,7 +12,7 @@ use crate::wire::Body;
 /// A job that another rank may do as well.
 pub(crate) trait RemoteJob: Send {
     /// Does it here.
-    fn run(self: Box<Self>, lab: &RunContext);
+    fn run(self: Box<Self>, ctx: &RunContext);
 
     /// What a rank is asked; nothing where only this process can do it.
     fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest>;

@@ -25,7 +25,7 @@ use crate::wire::{Body, Kind};
 
 /// A pack that waits to be trained.
 pub(crate) struct RemoteTraining {
-    world: Arc<SimulationContext>,
+    simulation: Arc<SimulationContext>,
     jobs: Vec<TrainingJob>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct TrainOrder {
 
 #[derive(Serialize, Deserialize)]
 struct RemoteParticipant {
-    seat: SeatId,
+    participant: SeatId,
     client: ClientId,
     role: u8,
     unit: Option<u32>,
@@ -103,19 +103,19 @@ struct RemoteUpload {
 }
 
 impl RemoteTraining {
-    pub fn new(world: Arc<SimulationContext>, jobs: Vec<TrainingJob>) -> RemoteTraining {
-        RemoteTraining { world, jobs }
+    pub fn new(simulation: Arc<SimulationContext>, jobs: Vec<TrainingJob>) -> RemoteTraining {
+        RemoteTraining { simulation, jobs }
     }
 }
 
 impl RemoteJob for RemoteTraining {
-    fn run(self: Box<Self>, lab: &RunContext) {
-        train_together(&self.world, lab, self.jobs);
+    fn run(self: Box<Self>, ctx: &RunContext) {
+        train_together(&self.simulation, ctx, self.jobs);
     }
 
     fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest> {
         // Ranks know the last world of a run only, not those that held before a fork.
-        if self.world.next.is_some() {
+        if self.simulation.next.is_some() {
             return None;
         }
         let context = &self.jobs.first()?.broadcast.context;
@@ -126,7 +126,7 @@ impl RemoteJob for RemoteTraining {
             round_in_phase: context.round_in_phase,
             rounds_in_phase: context.rounds_in_phase,
             run_seed: context.run_seed,
-            members: self.jobs.iter().map(|job| seated(&self.world, job, packing)).collect(),
+            members: self.jobs.iter().map(|job| seated(&self.simulation, job, packing)).collect(),
         }))
     }
 
@@ -141,39 +141,40 @@ impl RemoteJob for RemoteTraining {
         if read.len() != self.jobs.len() {
             return Err(self);
         }
-        let (places, mut members) = members(&self.world, self.jobs);
-        let saved = saved_states(&self.world, &members);
+        let (places, mut members) = members(&self.simulation, self.jobs);
+        let saved = saved_states(&self.simulation, &members);
         let (learnt, states): (Vec<_>, Vec<_>) = read.into_iter().unzip();
         for (member, state) in members.iter_mut().zip(states) {
             member.state = state.unwrap_or_default();
         }
-        seal_all(&self.world, places, members, learnt, &saved);
+        seal_all(&self.simulation, places, members, learnt, &saved);
         Ok(())
     }
 
     fn client(&self) -> Option<ClientId> {
-        self.jobs.first().map(|job| job.broadcast.seat.client)
+        self.jobs.first().map(|job| job.broadcast.participant.client)
     }
 }
 
 fn seated(
-    world: &SimulationContext,
+    simulation: &SimulationContext,
     job: &TrainingJob,
     packing: &mut Packing<'_>,
 ) -> RemoteParticipant {
-    let Participant { id, client, role: Role(role), unit, kind, ref view } = job.broadcast.seat;
+    let Participant { id, client, role: Role(role), unit, kind, ref view } =
+        job.broadcast.participant;
     let down = &job.broadcast.down.message;
-    let known = world.curriculum.view_of(view.task, client);
+    let known = simulation.task_sequence.view_of(view.task, client);
     let asset = |asset: &Arc<Asset>| {
         let body = packing.content(asset.digest(), || (*asset.body).clone());
         AssetOf::new(asset, body)
     };
     let assets = down.assets.iter().map(asset).collect();
     let body = packing.shared(down, || down.body());
-    let background = world.method.remote_state(down);
+    let background = simulation.method.remote_state(down);
     let background = background.map(|known| packing.shared(&known, || (*known).clone()));
     RemoteParticipant {
-        seat: id,
+        participant: id,
         client,
         role,
         unit,
@@ -183,7 +184,7 @@ fn seated(
             .then(|| View { rows: view.rows.clone(), classes: view.classes.clone() }),
         missed: job.missed.iter().map(|missed| missed.task).collect(),
         down: RemoteDownload { body, assets, background },
-        state: (!world.stateless).then(|| packing.frame(job.state.clone())),
+        state: (!simulation.stateless).then(|| packing.frame(job.state.clone())),
     }
 }
 
@@ -242,7 +243,7 @@ impl TrainOrder {
     /// In words, for what is not there.
     pub(super) fn unpack(
         self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         shelf: &mut RankCache,
         bodies: &[Body],
     ) -> Result<Pack, String> {
@@ -258,7 +259,7 @@ impl TrainOrder {
                 background.push((named.id, shelf.body(named, bodies)?));
             }
             let down = shelf.message(seated.down.body, bodies, &assets)?;
-            members.push(self.member(world, seated, down, bodies)?);
+            members.push(self.member(simulation, seated, down, bodies)?);
         }
         let TrainOrder { round_in_phase, rounds_in_phase, .. } = self;
         Ok(Pack { members, background, round_in_phase, rounds_in_phase })
@@ -266,12 +267,12 @@ impl TrainOrder {
 
     fn member(
         &self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         seated: &RemoteParticipant,
         down: Arc<Message>,
         bodies: &[Body],
     ) -> Result<Member, String> {
-        let tasks = world.curriculum.tasks.len();
+        let tasks = simulation.task_sequence.tasks.len();
         if seated.task.index() >= tasks || seated.missed.iter().any(|t| t.index() >= tasks) {
             return Err(format!("an errand of {} names a task that is not there", seated.client));
         }
@@ -280,10 +281,10 @@ impl TrainOrder {
             Some(View { rows, classes }) => {
                 Arc::new(TaskView { task, rows: rows.clone(), classes: classes.clone() })
             }
-            None => Arc::clone(world.curriculum.view_of(task, seated.client)),
+            None => Arc::clone(simulation.task_sequence.view_of(task, seated.client)),
         };
-        let seat = Participant {
-            id: seated.seat,
+        let participant = Participant {
+            id: seated.participant,
             client: seated.client,
             role: Role(seated.role),
             unit: seated.unit,
@@ -296,16 +297,16 @@ impl TrainOrder {
         };
         let missed = seated.missed.iter().map(|task| MissedTask {
             task: *task,
-            shard: world.shard(&world.curriculum.tasks[task.index()], seated.client),
+            shard: simulation.shard(&simulation.task_sequence.tasks[task.index()], seated.client),
         });
         Ok(Member {
             phase: self.phase,
             download: down,
             state,
-            shard: world.seat_shard(&self.phase_name, &seat),
-            key: seat.key(self.run_seed, self.round),
+            shard: simulation.seat_shard(&self.phase_name, &participant),
+            key: participant.key(self.run_seed, self.round),
             missed: missed.collect(),
-            seat,
+            participant,
         })
     }
 }
@@ -319,14 +320,14 @@ impl Pack {
     /// Learns; the answer and its frames.
     pub fn client_update(
         mut self,
-        world: &SimulationContext,
-        lab: &RunContext,
+        simulation: &SimulationContext,
+        ctx: &RunContext,
     ) -> (JobResponse, Vec<Body>) {
-        let lab = lab.at_round(self.round_in_phase, self.rounds_in_phase);
-        let saved = saved_states(world, &self.members);
-        let learnt = learn_together(world, &lab, &mut self.members, &saved);
+        let ctx = ctx.at_round(self.round_in_phase, self.rounds_in_phase);
+        let saved = saved_states(simulation, &self.members);
+        let learnt = learn_together(simulation, &ctx, &mut self.members, &saved);
         let mut bodies = Vec::new();
-        let remembers = !world.stateless;
+        let remembers = !simulation.stateless;
         let trained = learnt.into_iter().zip(&self.members).map(|(learnt, member)| {
             RemoteTrainingResult::new(learnt, remembers.then_some(&member.state), &mut bodies)
         });

@@ -33,9 +33,13 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let labs = setup.workers.labs(&setup.lab)?;
     let mut devices = WorkerPool::start(labs, setup.shaker, Box::new(()), None)?;
-    let world = SimulationContext::first(&setup)?;
-    let hand =
-        Arc::new(RankWorker { world, init, acquired: Mutex::default(), model: Mutex::default() });
+    let simulation = SimulationContext::first(&setup)?;
+    let hand = Arc::new(RankWorker {
+        simulation,
+        init,
+        acquired: Mutex::default(),
+        model: Mutex::default(),
+    });
     let mut shelf = RankCache::default();
     let lost = loop {
         let bytes = match line.incoming().recv() {
@@ -55,7 +59,7 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
         shelf.forget(&asked.forget);
         let task = match asked.order {
             JobRequest::Train(order) => {
-                order.unpack(&hand.world, &mut shelf, &bodies).map(RankJob::Train)
+                order.unpack(&hand.simulation, &mut shelf, &bodies).map(RankJob::Train)
             }
             JobRequest::Test(order) => {
                 shelf.body(order.server, &bodies).map(|server| RankJob::Test(order, server))
@@ -64,7 +68,7 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
         match task {
             Ok(task) => {
                 let hand = Arc::clone(&hand);
-                devices.submit(task.kind(), reply.after(move |lab| hand.work(task, lab)));
+                devices.submit(task.kind(), reply.after(move |ctx| hand.work(task, ctx)));
             }
             Err(why) => reply.send(JobResponse::Refused(why), &[]),
         }
@@ -102,7 +106,7 @@ type Done = Result<(JobResponse, Vec<Body>), String>;
 impl Reply {
     /// A job whose result is sent; one that fails is refused.
     fn after(self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) -> Work {
-        Work::Local(Box::new(move |lab| match guard(|| job(lab)).and_then(|done| done) {
+        Work::Local(Box::new(move |ctx| match guard(|| job(ctx)).and_then(|done| done) {
             Ok((answer, bodies)) => self.send(answer, &bodies),
             Err(why) => self.send(JobResponse::Refused(why), &[]),
         }))
@@ -125,7 +129,7 @@ impl Reply {
 
 /// What the jobs of a rank share.
 struct RankWorker {
-    world: Arc<SimulationContext>,
+    simulation: Arc<SimulationContext>,
     /// Where the server's initial draws are.
     init: StreamKey,
     /// What the method has taken in.
@@ -135,31 +139,31 @@ struct RankWorker {
 }
 
 impl RankWorker {
-    fn work(&self, task: RankJob, lab: &RunContext) -> Done {
+    fn work(&self, task: RankJob, ctx: &RunContext) -> Done {
         match task {
-            RankJob::Train(pack) => self.train(pack, lab),
-            RankJob::Test(order, server) => self.test(&order, &server, lab),
+            RankJob::Train(pack) => self.train(pack, ctx),
+            RankJob::Test(order, server) => self.test(&order, &server, ctx),
         }
     }
 
-    fn train(&self, pack: Pack, lab: &RunContext) -> Done {
+    fn train(&self, pack: Pack, ctx: &RunContext) -> Done {
         for (id, background) in pack.background() {
             // Whoever needs it as well waits until it is there.
             let mut acquired = self.acquired.lock();
             if !acquired.contains(id) {
-                let method = &self.world.method;
-                method.load_remote_state(background, lab, self.init).map_err(|e| e.to_string())?;
+                let method = &self.simulation.method;
+                method.load_remote_state(background, ctx, self.init).map_err(|e| e.to_string())?;
                 acquired.insert(*id);
             }
         }
-        Ok(pack.client_update(&self.world, lab))
+        Ok(pack.client_update(&self.simulation, ctx))
     }
 
-    fn test(&self, order: &TestOrder, server: &Body, lab: &RunContext) -> Done {
-        let predictor = self.predictor(order.server.id, server, lab).map_err(|e| e.to_string())?;
-        let blocks = evaluation::blocks(&self.world, order.seen);
+    fn test(&self, order: &TestOrder, server: &Body, ctx: &RunContext) -> Done {
+        let predictor = self.predictor(order.server.id, server, ctx).map_err(|e| e.to_string())?;
+        let blocks = evaluation::blocks(&self.simulation, order.seen);
         let block = blocks.get(order.block).ok_or("there is no such block of test samples")?;
-        let tally = evaluation::score(&self.world, lab, &*predictor, block, order.seen);
+        let tally = evaluation::score(&self.simulation, ctx, &*predictor, block, order.seen);
         let tally = tally.map_err(|error| error.to_string())?;
         Ok((JobResponse::Tested(tally.into()), Vec::new()))
     }
@@ -169,15 +173,15 @@ impl RankWorker {
         &self,
         id: u64,
         saved: &Body,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let mut model = self.model.lock();
         if let Some((_, predictor)) = model.as_ref().filter(|(known, _)| *known == id) {
             return Ok(Arc::clone(predictor));
         }
-        let mut server = self.world.method.server(lab, self.init)?;
+        let mut server = self.simulation.method.server(ctx, self.init)?;
         server.load(saved)?;
-        let predictor = server.predictor(lab)?;
+        let predictor = server.predictor(ctx)?;
         *model = Some((id, Arc::clone(&predictor)));
         Ok(predictor)
     }

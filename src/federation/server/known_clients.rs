@@ -13,28 +13,31 @@ impl KnownClients {
     /// What is drawn for those of `clients` that are new; nothing where all are alike.
     pub fn meet(
         &mut self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         clients: impl Iterator<Item = ClientId>,
     ) -> Vec<Event> {
-        let rules = &world.rules;
+        let rules = &simulation.rules;
         let alike = rules.compute.is_ideal() && rules.links.is_ideal();
         if alike && rules.availability.everybody_stays() {
             return Vec::new();
         }
-        clients.filter(|client| self.0.insert(*client)).map(|client| drawn(world, client)).collect()
+        clients
+            .filter(|client| self.0.insert(*client))
+            .map(|client| drawn(simulation, client))
+            .collect()
     }
 }
 
-fn drawn(world: &SimulationContext, client: ClientId) -> Event {
-    let link = world.links.link(client);
+fn drawn(simulation: &SimulationContext, client: ClientId) -> Event {
+    let link = simulation.links.link(client);
     let rate = |rate: f64| rate.is_finite().then(|| rate.round() as u64);
     Event::ClientDrawn {
         client,
-        slowness: (world.clock.slowness(client) * 1e6).round() as u64,
-        setup: world.clock.setup(client).0,
+        slowness: (simulation.clock.slowness(client) * 1e6).round() as u64,
+        setup: simulation.clock.setup(client).0,
         down: rate(link.down),
         up: rate(link.up),
         round_trip: VirtualTime::from_seconds(link.round_trip).0,
-        leaves: Some(world.availability.membership(client).1.0).filter(|at| *at < u64::MAX),
+        leaves: Some(simulation.availability.membership(client).1.0).filter(|at| *at < u64::MAX),
     }
 }

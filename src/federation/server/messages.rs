@@ -77,7 +77,7 @@ impl ToServer {
 /// An Up as it reaches the server.
 pub(crate) struct Arrival {
     pub round: Round,
-    pub seat: SeatId,
+    pub participant: SeatId,
     pub up: SentUpload,
     pub charge: Option<Event>,
     /// Whether the network delivers it a second time at once.

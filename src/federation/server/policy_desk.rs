@@ -68,13 +68,13 @@ impl PolicyDesk {
     /// that has begun since.
     pub fn restart(
         &mut self,
-        world: &Arc<SimulationContext>,
+        simulation: &Arc<SimulationContext>,
         round: Round,
         begun: Option<Stage>,
     ) -> Computation<PolicyStep<()>> {
         // Before its first round a server has nothing saved, and is made anew.
         let saved = (round > Round(0)).then(|| self.saved.clone());
-        let restart = Restart { world: Arc::clone(world), saved, begun };
+        let restart = Restart { simulation: Arc::clone(simulation), saved, begun };
         self.supplier.restart(&mut self.policy, restart)
     }
 
@@ -105,13 +105,14 @@ impl PolicyDesk {
     /// Tests the model on these head rows.
     pub fn test(
         &self,
-        world: &Arc<SimulationContext>,
+        simulation: &Arc<SimulationContext>,
         after: SnapshotPlace,
         seen: usize,
         predictor: Option<Arc<dyn Predictor>>,
     ) -> Computation<Result<Vec<Tally>, FederationError>> {
-        let (world, server, digest) = (Arc::clone(world), self.saved.clone(), self.digest);
-        self.supplier.test(ModelTest { world, after, predictor, seen, server, digest })
+        let (simulation, server, digest) =
+            (Arc::clone(simulation), self.saved.clone(), self.digest);
+        self.supplier.test(ModelTest { simulation, after, predictor, seen, server, digest })
     }
 
     /// Compares the client models of a round.

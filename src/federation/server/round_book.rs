@@ -63,7 +63,7 @@ impl RoundBook {
 
     /// Returns the clients of closed rounds whose uploads still count.
     pub fn clients_underway(&self) -> BTreeSet<ClientId> {
-        self.underway.values().map(|(seat, _)| seat.client).collect()
+        self.underway.values().map(|(participant, _)| participant.client).collect()
     }
 
     /// Notes the round that the policy is opening.
@@ -97,8 +97,8 @@ impl RoundBook {
     }
 
     /// Notes that a seat of the open round sends nothing that counts.
-    pub fn skip(&mut self, seat: SeatId) {
-        self.open.iter_mut().for_each(|round| round.skip(seat));
+    pub fn skip(&mut self, participant: SeatId) {
+        self.open.iter_mut().for_each(|round| round.skip(participant));
     }
 
     /// Closes the open round if it is complete and returns it. Its seats that are out become stragglers; where
@@ -108,11 +108,11 @@ impl RoundBook {
         let complete = |round: &&mut OpenRound| !round.is_closed() && round.is_complete(underway);
         let round = self.open.as_mut().filter(complete)?;
         let number = round.context.round;
-        for seat in round.close() {
-            let sent = round.sent_to(seat);
-            self.stragglers.insert((number, seat), Arc::clone(&sent.1));
+        for participant in round.close() {
+            let sent = round.sent_to(participant);
+            self.stragglers.insert((number, participant), Arc::clone(&sent.1));
             if late_counts && sent.0.trains() {
-                self.underway.insert((number, seat), sent);
+                self.underway.insert((number, participant), sent);
             }
         }
         Some(round)
@@ -124,16 +124,17 @@ impl RoundBook {
         let round = self.open.as_mut()?;
         let number = round.context.round;
         let out = round.close().into_iter();
-        self.stragglers.extend(out.map(|seat| ((number, seat), round.sent_to(seat).1)));
-        let (seats, stale) = round.forget();
+        self.stragglers
+            .extend(out.map(|participant| ((number, participant), round.sent_to(participant).1)));
+        let (participants, stale) = round.forget();
         self.underway.clear();
-        Some(LostUploads { seats, stale })
+        Some(LostUploads { seats: participants, stale })
     }
 
     /// Notes an upload that could not be lifted.
     pub fn refuse(&mut self, refusal: &RejectedUpload) {
         self.open.iter_mut().for_each(|round| round.refuse(refusal));
-        self.unlifted.push((refusal.round, refusal.seat));
+        self.unlifted.push((refusal.round, refusal.participant));
     }
 
     /// Keeps the result of the open round's fold; its clients have taken part in the task.
@@ -155,8 +156,8 @@ impl RoundBook {
     }
 
     /// Notes that a seat of a closed round is out no more.
-    pub fn straggler_is_back(&mut self, seat: RoundSeat) {
-        self.stragglers.remove(&seat);
+    pub fn straggler_is_back(&mut self, participant: RoundSeat) {
+        self.stragglers.remove(&participant);
     }
 
     /// Returns true if seats of closed rounds are still out.
@@ -170,8 +171,8 @@ impl RoundBook {
     }
 
     /// Takes a seat of a closed round whose upload still counts.
-    pub fn take_underway(&mut self, seat: RoundSeat) -> Option<SeatDown> {
-        self.underway.remove(&seat)
+    pub fn take_underway(&mut self, participant: RoundSeat) -> Option<SeatDown> {
+        self.underway.remove(&participant)
     }
 
     /// Holds an upload of a closed round until a round is open again.
@@ -194,9 +195,10 @@ impl RoundBook {
     pub fn seats_out(&self) -> BTreeMap<RoundSeat, Arc<SentDownload>> {
         let held = self.held.iter();
         let held = held.map(|StaleUpload { sent, arrival }| {
-            ((arrival.round, arrival.seat), Arc::clone(&sent.1))
+            ((arrival.round, arrival.participant), Arc::clone(&sent.1))
         });
-        let out = self.stragglers.iter().map(|(seat, down)| (*seat, Arc::clone(down)));
+        let out =
+            self.stragglers.iter().map(|(participant, down)| (*participant, Arc::clone(down)));
         out.chain(held).collect()
     }
 
@@ -208,6 +210,7 @@ impl RoundBook {
     /// Returns the seats of the open round that are out, as lines of text.
     pub fn waiting(&self) -> Vec<String> {
         let out = self.open.iter().flat_map(OpenRound::seats_out);
-        out.map(|seat| format!("{} of {} is out", seat.id, seat.client)).collect()
+        out.map(|participant| format!("{} of {} is out", participant.id, participant.client))
+            .collect()
     }
 }

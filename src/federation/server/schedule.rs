@@ -75,7 +75,7 @@ impl Schedule {
     /// Opens the next round, with this cohort.
     pub fn open_round(
         &mut self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         now: VirtualTime,
         cohort: &[ClientId],
     ) -> RoundContext {
@@ -84,18 +84,18 @@ impl Schedule {
         let phase = self.phase();
         RoundContext {
             round,
-            period: self.period_of_round(world, now, cohort),
+            period: self.period_of_round(simulation, now, cohort),
             phase: self.phase,
             phase_name: phase.name,
             round_in_phase: self.round_in_phase,
             rounds_in_phase: phase.rounds,
-            run_seed: world.rules.seed,
+            run_seed: simulation.rules.seed,
         }
     }
 
     fn period_of_round(
         &self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         now: VirtualTime,
         cohort: &[ClientId],
     ) -> Stage {
@@ -106,7 +106,7 @@ impl Schedule {
             round: rounds(&self.phases[..self.phase]) + self.round_in_phase,
             rounds: rounds(&self.phases),
         };
-        world.period_of_round(self.task, cohort, &moment)
+        simulation.period_of_round(self.task, cohort, &moment)
     }
 
     /// Ends a round; false where it was the last of its phase.
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn rounds_are_counted_over_phases_and_tasks() {
-        let world = SimulationContext::new(&setup(Rules::default())).expect("possible");
+        let simulation = SimulationContext::new(&setup(Rules::default())).expect("possible");
         let mut schedule = Schedule::new();
         let mut walked = Vec::new();
         for _ in 0..2 {
@@ -153,7 +153,7 @@ mod tests {
             while schedule.seek_phase() {
                 assert_eq!(schedule.is_first_of_task(), schedule.phase().name == "look");
                 loop {
-                    let context = schedule.open_round(&world, VirtualTime(6), &[]);
+                    let context = schedule.open_round(&simulation, VirtualTime(6), &[]);
                     assert_eq!(schedule.last_round(), context.round);
                     let RoundContext { round, phase, round_in_phase, rounds_in_phase, .. } =
                         context;

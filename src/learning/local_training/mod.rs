@@ -65,7 +65,7 @@ pub struct TrainingPlan {
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
     /// Created anew for every call of [`train`]: no moment survives a round (see [`train_with`]).
-    pub optimiser: OptimiserConfig,
+    pub optimizer: OptimiserConfig,
     /// The learning rate from epoch to epoch.
     pub schedule: Schedule,
     /// The learning rate from round to round of a phase (see [`TrainingPlan::in_round`]).
@@ -85,7 +85,7 @@ impl Default for TrainingPlan {
             epochs: 5,
             steps: None,
             batch: 16,
-            optimiser: OptimiserConfig::adamw(3e-3),
+            optimizer: OptimiserConfig::adamw(3e-3),
             schedule: Schedule::Constant,
             round_schedule: Schedule::Constant,
             first_rate: None,
@@ -99,15 +99,15 @@ impl TrainingPlan {
     /// The plan of round `round` (from 0) of `rounds`: its optimiser starts at the rate that
     /// `round_schedule` gives, and [`schedule`](TrainingPlan::schedule) goes on from there.
     pub fn in_round(&self, round: u32, rounds: u32) -> TrainingPlan {
-        let rate = self.round_schedule.rate(self.optimiser.learning_rate(), round, rounds);
-        let optimiser = self.optimiser.clone().with_learning_rate(rate);
+        let rate = self.round_schedule.rate(self.optimizer.learning_rate(), round, rounds);
+        let optimizer = self.optimizer.clone().with_learning_rate(rate);
         let first_rate = Some(self.first_rate());
-        TrainingPlan { optimiser, first_rate, round: Some((round, rounds)), ..self.clone() }
+        TrainingPlan { optimizer, first_rate, round: Some((round, rounds)), ..self.clone() }
     }
 
     /// The learning rate before the round schedule lowered it.
     pub fn first_rate(&self) -> f64 {
-        self.first_rate.unwrap_or(self.optimiser.learning_rate())
+        self.first_rate.unwrap_or(self.optimizer.learning_rate())
     }
 
     /// Steps of a shard of so many samples.
@@ -135,8 +135,8 @@ pub fn train(
     forward: impl FnMut(&Batch) -> Result<Tensor, LearningError>,
 ) -> Result<TrainingReport, LearningError> {
     let vars: Vec<Var> = trainables.iter().map(|(_, var)| var.clone()).collect();
-    let mut optimiser = plan.optimiser.clone().over(vars);
-    train_with(plan, &mut optimiser, loader, trainables, key, forward)
+    let mut optimizer = plan.optimizer.clone().over(vars);
+    train_with(plan, &mut optimizer, loader, trainables, key, forward)
 }
 
 /// [`train`] with an optimiser over the same variables in the same order: one that goes on from
@@ -146,14 +146,14 @@ pub fn train(
 /// As [`train`].
 pub fn train_with(
     plan: &TrainingPlan,
-    optimiser: &mut Optimizer,
+    optimizer: &mut Optimizer,
     loader: &Loader,
     trainables: &[(Arc<str>, Var)],
     key: StreamKey,
     mut forward: impl FnMut(&Batch) -> Result<Tensor, LearningError>,
 ) -> Result<TrainingReport, LearningError> {
     let alone = [MemberData { loader, key }];
-    let reports = train_pack(plan, optimiser, trainables, &alone, |step| forward(&step.batch))?;
+    let reports = train_pack(plan, optimizer, trainables, &alone, |step| forward(&step.batch))?;
     reports.into_iter().next().unwrap_or_else(|| Ok(TrainingReport::default()))
 }
 
@@ -167,9 +167,10 @@ mod tests {
 
     fn loader(samples: u32) -> Loader {
         let digits = digits::embedded().unwrap();
-        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let task_sequence =
+            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
         let transform = Arc::new(Transform::default());
-        Loader::new(digits.train, (0..samples).collect(), Arc::new(curriculum), transform)
+        Loader::new(digits.train, (0..samples).collect(), Arc::new(task_sequence), transform)
     }
 
     type Trainable = (Arc<str>, Var);
@@ -250,7 +251,7 @@ mod tests {
         let plan = TrainingPlan {
             epochs: 1,
             batch: 8,
-            optimiser: OptimiserConfig::sgd(1.0),
+            optimizer: OptimiserConfig::sgd(1.0),
             clip: Some(1e-3),
             ..TrainingPlan::default()
         };
@@ -264,17 +265,17 @@ mod tests {
     fn a_schedule_over_rounds_scales_every_epoch_of_a_round() {
         let round_schedule = Schedule::MultiStep { milestones: vec![5, 8], factor: 0.1 };
         let plan = TrainingPlan {
-            optimiser: OptimiserConfig::sgd(0.4),
+            optimizer: OptimiserConfig::sgd(0.4),
             round_schedule,
             ..TrainingPlan::default()
         };
-        let rate = |round| plan.in_round(round, 10).optimiser.learning_rate();
+        let rate = |round| plan.in_round(round, 10).optimizer.learning_rate();
         for (round, expected) in [(0, 0.4), (4, 0.4), (5, 0.04), (9, 0.004)] {
             assert!((rate(round) - expected).abs() < 1e-12, "round {round}: {}", rate(round));
         }
         // The rate of a round is where the schedule over its epochs begins.
         let both = TrainingPlan { schedule: Schedule::Cosine, ..plan.in_round(5, 10) };
-        assert_eq!(both.schedule.rate(both.optimiser.learning_rate(), 0, 5), rate(5));
+        assert_eq!(both.schedule.rate(both.optimizer.learning_rate(), 0, 5), rate(5));
     }
 
     /// Of 20 digits in batches of 8 an epoch has three steps.
@@ -285,8 +286,8 @@ mod tests {
             let all = [w.clone(), b.clone()];
             (train(plan, &loader(20), &all, key(), |x| loss(x, &w, &b)).unwrap(), values(&w))
         };
-        let optimiser = OptimiserConfig::sgd(0.5);
-        let plan = TrainingPlan { epochs: 2, batch: 8, optimiser, ..TrainingPlan::default() };
+        let optimizer = OptimiserConfig::sgd(0.5);
+        let plan = TrainingPlan { epochs: 2, batch: 8, optimizer, ..TrainingPlan::default() };
         assert_eq!((plan.steps_of(20), plan.steps_of(0)), (6, 0));
         let (epochs, end) = train_for(&plan);
         assert_eq!((epochs.steps, epochs.rates), (6, 3.0));
@@ -299,7 +300,7 @@ mod tests {
         let (falls, _) = train_for(&TrainingPlan { schedule: Schedule::Cosine, ..plan.clone() });
         assert!((falls.rates - (1.5 + 0.75)).abs() < 1e-12, "{}", falls.rates);
         let later = TrainingPlan { round_schedule: Schedule::Cosine, ..plan }.in_round(5, 10);
-        assert!((later.optimiser.learning_rate() - 0.25).abs() < 1e-12);
+        assert!((later.optimizer.learning_rate() - 0.25).abs() < 1e-12);
         assert_eq!((later.first_rate(), later.in_round(0, 1).first_rate()), (0.5, 0.5));
     }
 
@@ -320,9 +321,9 @@ mod tests {
             .map(|(from, to)| {
                 let digits = digits::embedded().unwrap();
                 let order = ClassOrder::Native;
-                let curriculum = TaskSequence::new(10, &order, &TaskSizes::Even(1)).unwrap();
+                let task_sequence = TaskSequence::new(10, &order, &TaskSizes::Even(1)).unwrap();
                 let transform = Arc::new(Transform::default());
-                Loader::new(digits.train, (from..to).collect(), Arc::new(curriculum), transform)
+                Loader::new(digits.train, (from..to).collect(), Arc::new(task_sequence), transform)
             })
             .into()
     }
@@ -331,7 +332,7 @@ mod tests {
         TrainingPlan {
             epochs: 3,
             batch: 8,
-            optimiser: OptimiserConfig::adamw(0.01).weight_decay(0.1),
+            optimizer: OptimiserConfig::adamw(0.01).weight_decay(0.1),
             schedule: Schedule::Cosine,
             clip: Some(0.5),
             ..TrainingPlan::default()
@@ -366,14 +367,14 @@ mod tests {
         let w = Var::from_slice(&weights, (4, 10, 64), &Device::Cpu).unwrap();
         let b = Var::zeros((4, 10), candle_core::DType::F32, &Device::Cpu).unwrap();
         let trainables = [("head.weight".into(), w.clone()), ("head.bias".into(), b.clone())];
-        let mut optimiser = plan().optimiser.over_pack(vec![w.clone(), b.clone()], 4);
+        let mut optimizer = plan().optimizer.over_pack(vec![w.clone(), b.clone()], 4);
         let forward = |step: &PackBatch| -> Result<Tensor, LearningError> {
             let pixels = step.batch.pixels(&Device::Cpu)?.flatten_from(1)?;
             let logits = ops::grouped_linear(&pixels, &w, Some(&b), &step.groups)?;
             let labels = step.batch.labels();
             Ok(ops::grouped_cross_entropy(&logits, labels, 0..10, &step.groups)?)
         };
-        let reports = train_pack(&plan(), &mut optimiser, &trainables, &courses, forward);
+        let reports = train_pack(&plan(), &mut optimizer, &trainables, &courses, forward);
         let each = reports.unwrap().into_iter().enumerate();
         each.map(|(member, report)| {
             let of = |var: &Var| var.get(member).unwrap().flatten_all().unwrap().to_vec1().unwrap();
@@ -450,8 +451,8 @@ mod tests {
         let loaders = loaders();
         let courses: Vec<MemberData<'_>> =
             loaders.iter().map(|loader| MemberData { loader, key: key() }).collect();
-        let mut optimiser = plan().optimiser.over(vec![w.1.clone()]);
-        let result = train_pack(&plan(), &mut optimiser, &[w], &courses, |_| {
+        let mut optimizer = plan().optimizer.over(vec![w.1.clone()]);
+        let result = train_pack(&plan(), &mut optimizer, &[w], &courses, |_| {
             Err(LearningError::Shape("never asked".into()))
         });
         assert!(result.unwrap_err().to_string().contains("4 courses"));

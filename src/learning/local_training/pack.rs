@@ -29,20 +29,20 @@ use crate::model::ops::{self, Groups};
 /// What concerns all members: a trainable without gradient, an op that refuses.
 pub fn train_pack(
     plan: &TrainingPlan,
-    optimiser: &mut Optimizer,
+    optimizer: &mut Optimizer,
     trainables: &[(Arc<str>, Var)],
     courses: &[MemberData<'_>],
     forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<Vec<Result<TrainingReport, LearningError>>, LearningError> {
-    if optimiser.members() != courses.len() {
-        let (of, courses) = (optimiser.members(), courses.len());
+    if optimizer.members() != courses.len() {
+        let (of, courses) = (optimizer.members(), courses.len());
         return Err(LearningError::Shape(format!("an optimiser of {of} for {courses} courses")));
     }
     let on_host = trainables.iter().all(|(_, var)| ops::served(&[var]));
-    let mut pack = Pack::new(plan, optimiser.learning_rate(), trainables, courses);
+    let mut pack = Pack::new(plan, optimizer.learning_rate(), trainables, courses);
     match on_host {
-        true => train_watched(&mut pack, optimiser, forward)?,
-        false => train_unwatched(&mut pack, optimiser, forward)?,
+        true => train_watched(&mut pack, optimizer, forward)?,
+        false => train_unwatched(&mut pack, optimizer, forward)?,
     }
     Ok(pack.members.into_iter().map(|(_, progress)| progress.finish()).collect())
 }
@@ -50,7 +50,7 @@ pub fn train_pack(
 /// Losses and gradients are looked at before a step: a spoilt one is not taken.
 fn train_watched(
     pack: &mut Pack<'_>,
-    optimiser: &mut Optimizer,
+    optimizer: &mut Optimizer,
     mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<(), LearningError> {
     while let Some(Upcoming { batch, turns }) = pack.next_step()? {
@@ -62,7 +62,7 @@ fn train_watched(
         }
         let gradients = losses.backward()?;
         let strides = pack.strides(&turns, &gradients)?;
-        optimiser.step_members(&gradients, &strides)?;
+        optimizer.step_members(&gradients, &strides)?;
         pack.note(&seen, &turns);
     }
     Ok(())
@@ -73,7 +73,7 @@ fn train_watched(
 /// gone on until then with values that are not finite, and fails at the step where it began.
 fn train_unwatched(
     pack: &mut Pack<'_>,
-    optimiser: &mut Optimizer,
+    optimizer: &mut Optimizer,
     mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<(), LearningError> {
     let longest = pack.longest_epoch();
@@ -85,7 +85,7 @@ fn train_unwatched(
         let squares = squares_there(&gradients, &pack.vars, pack.members.len())?;
         let scales = pack.plan.clip.map(|limit| clip_factors(&squares, limit)).transpose()?;
         let strides = pack.unclipped(&turns);
-        optimiser.step_scaled(&gradients, &strides, scales.as_ref())?;
+        optimizer.step_scaled(&gradients, &strides, scales.as_ref())?;
         // Without its history, which holds every activation of the step.
         let losses = per_member(&losses.detach(), turns.len())?;
         unread.push(Step { losses, squares, turns });

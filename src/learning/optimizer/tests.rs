@@ -35,7 +35,7 @@ impl Quadratic {
     ) -> Vec<f32> {
         let var = Var::from_slice(&self.start, self.start.len(), &Device::Cpu).unwrap();
         let vars = vec![var.clone()];
-        let mut optimiser = rule.over(vars.clone());
+        let mut optimizer = rule.over(vars.clone());
         let mut all = self.start.clone();
         for step in 0..10 {
             let at = var.to_vec1::<f32>().unwrap();
@@ -45,7 +45,7 @@ impl Quadratic {
             let gradients = (&slope * var.as_tensor()).unwrap().sum_all().unwrap();
             let gradients = gradients.backward().unwrap();
             let scale = scale(&gradients, &vars);
-            optimiser.step(&gradients, rate(step), scale).unwrap();
+            optimizer.step(&gradients, rate(step), scale).unwrap();
             all.extend(var.to_vec1::<f32>().unwrap());
         }
         all
@@ -161,8 +161,8 @@ fn plain_gradients_step_as_those_of_a_graph() {
     let (a, b) = (vars(), vars());
     let mut with_graph = OptimiserConfig::adamw(0.1).weight_decay(0.1).over(a.clone());
     let mut without = OptimiserConfig::adamw(0.1).weight_decay(0.1).over(b.clone());
-    for optimiser in [&mut with_graph, &mut without] {
-        optimiser.set_rate_factors(vec![1.0, 0.5]);
+    for optimizer in [&mut with_graph, &mut without] {
+        optimizer.set_rate_factors(vec![1.0, 0.5]);
     }
     let read =
         |vars: &[Var]| -> Vec<Vec<f32>> { vars.iter().map(|v| v.to_vec1().unwrap()).collect() };
@@ -193,27 +193,27 @@ fn three_members(rule: &OptimiserConfig) -> (Vec<Vec<f32>>, OptimiserState) {
         each
     };
     let fresh = || {
-        let mut optimiser = rule.clone().over_pack(vars.clone(), 3);
-        optimiser.set_rate_factors(vec![1.0, 0.3]);
-        optimiser
+        let mut optimizer = rule.clone().over_pack(vars.clone(), 3);
+        optimizer.set_rate_factors(vec![1.0, 0.3]);
+        optimizer
     };
-    let mut optimiser = fresh();
+    let mut optimizer = fresh();
     for step in 0..12u32 {
         let loss = (vars[0].sqr().unwrap().sum_all().unwrap() * 0.5).unwrap()
             + vars[1].sin().unwrap().sum_all().unwrap();
         let gradients = loss.unwrap().backward().unwrap();
         let halves = Tensor::new(&[0.5f32, 1.0, 0.25], &Device::Cpu).unwrap();
         let strides = members(1.0 - 0.05 * f64::from(step), step);
-        optimiser.step_scaled(&gradients, &strides, (step > 4).then_some(&halves)).unwrap();
+        optimizer.step_scaled(&gradients, &strides, (step > 4).then_some(&halves)).unwrap();
         if step == 5 {
             // All members go on with the steps of the one that took most.
-            let state = optimiser.into_state().unwrap();
-            optimiser = fresh();
-            optimiser.resume(state).unwrap();
+            let state = optimizer.into_state().unwrap();
+            optimizer = fresh();
+            optimizer.resume(state).unwrap();
         }
     }
     let values = vars.iter().map(|v| v.flatten_all().unwrap().to_vec1().unwrap()).collect();
-    (values, optimiser.into_state().unwrap())
+    (values, optimizer.into_state().unwrap())
 }
 
 #[test]

@@ -168,22 +168,22 @@ impl<C: AveragingMethod> Averager<C> {
         &self,
         member: &PackClient<'_, C::State>,
         trained: super::LocalTrainingResult,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
-        let (parts, model, view) = (self.parts(), &*self.model, &member.seat.view);
-        let (context, cut) = (parts.context(model, lab), self.cut(view, RowPurpose::Up));
+        let (parts, model, view) = (self.parts(), &*self.model, &member.participant.view);
+        let (context, cut) = (parts.context(model, ctx), self.cut(view, RowPurpose::Up));
         let round = parts.download.round(member.down);
         let query = RowQuery { round, ..context.shared.query(model, view, RowPurpose::Up) };
         let travels = |name: &str| parts.adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
-        let counts = lab.shard_label_counts(member.shard);
+        let counts = ctx.shard_label_counts(member.shard);
         let facts = ExchangeFacts {
             model,
             view,
             period: view.task,
             phase: 0,
             round_in_phase: round,
-            role: member.seat.role,
+            role: member.participant.role,
             counts: &counts,
         };
         let control = self.upload_fields(&facts, cut.head.start);
@@ -206,10 +206,10 @@ impl<C: AveragingMethod> Averager<C> {
     fn report(
         &self,
         member: &mut PackClient<'_, C::State>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
         let parts = self.parts();
-        let context = parts.context(&self.model, lab);
+        let context = parts.context(&self.model, ctx);
         let (extra, metrics) = match parts.final_exchange {
             Some(last) => last.report(&context, member)?,
             None => Default::default(),
@@ -220,14 +220,14 @@ impl<C: AveragingMethod> Averager<C> {
     fn train_pack(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Vec<Result<ClientResult, PolicyError>>, PolicyError> {
         let closes = members.first().is_some_and(|member| is_closing(member.phase));
         let mut pack = Vec::with_capacity(members.len());
         for member in &*members {
-            let cut = self.cut(&member.seat.view, RowPurpose::Down);
+            let cut = self.cut(&member.participant.view, RowPurpose::Down);
             pack.push(PackClient {
-                seat: &member.seat,
+                participant: &member.participant,
                 down: &member.download,
                 received: cut.padded(&self.parameters, &member.download.parameters),
                 state: C::State::of(&member.state)?,
@@ -238,12 +238,12 @@ impl<C: AveragingMethod> Averager<C> {
         }
         let parts = self.parts();
         let outcomes = match closes {
-            true => pack.iter_mut().map(|member| self.report(member, lab)).collect(),
+            true => pack.iter_mut().map(|member| self.report(member, ctx)).collect(),
             false => {
-                let training = parts.training(&self.model, &pack, lab);
+                let training = parts.training(&self.model, &pack, ctx);
                 let learnt = parts.local.client_update(&training, &mut pack)?;
                 let trained = pack.iter().zip(learnt);
-                trained.map(|(member, trained)| self.upload(member, trained?, lab)).collect()
+                trained.map(|(member, trained)| self.upload(member, trained?, ctx)).collect()
             }
         };
         if !parts.stateless {
@@ -275,11 +275,11 @@ fn weight_tensors(
 }
 
 impl<C: AveragingMethod> Method for Averager<C> {
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         for subject in self.parts().requirements().iter().filter_map(|one| one.in_blocks) {
-            lab.backbone.config().blocks_for(subject)?;
+            ctx.backbone.config().blocks_for(subject)?;
         }
-        Ok(Box::new(AveragingServer::new(self.clone(), lab, init)?))
+        Ok(Box::new(AveragingServer::new(self.clone(), ctx, init)?))
     }
 
     fn profile(&self) -> MethodProfile {
@@ -344,11 +344,13 @@ impl<C: AveragingMethod> Method for Averager<C> {
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let (parts, model) = (self.parts(), &*self.model);
         match *work {
-            RoundWork::Participant { seat, samples, .. } if is_closing(round.phase) => {
-                parts.report_work(model, &seat.view, samples)
+            RoundWork::Participant { seat: participant, samples, .. }
+                if is_closing(round.phase) =>
+            {
+                parts.report_work(model, &participant.view, samples)
             }
-            RoundWork::Participant { seat, samples, plan } => {
-                parts.work(&Workload { model, seat, round, samples, plan })
+            RoundWork::Participant { seat: participant, samples, plan } => {
+                parts.work(&Workload { model, participant, round, samples, plan })
             }
             RoundWork::Server { updates } => parts.server.work(model, round, updates),
         }
@@ -361,9 +363,9 @@ impl<C: AveragingMethod> Method for Averager<C> {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        match self.train_pack(members, lab) {
+        match self.train_pack(members, ctx) {
             Ok(outcomes) => {
                 outcomes.into_iter().map(|outcome| outcome.map_err(Failure::from)).collect()
             }
@@ -377,7 +379,7 @@ impl<C: AveragingMethod> Method for Averager<C> {
         facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let (view, all) = (facts.view, &*self.parameters);
         let down = self.cut(view, RowPurpose::Down);
@@ -388,12 +390,12 @@ impl<C: AveragingMethod> Method for Averager<C> {
         let whole = self.cut(view, RowPurpose::Up).put(all, &received, &own.parameters)?;
         let (parts, model, task) = (self.parts(), &*self.model, view.task.index());
         let own = match parts.answer {
-            Some(answer) => answer.client_predictor(model, task, sent, &whole, lab)?,
+            Some(answer) => answer.client_predictor(model, task, sent, &whole, ctx)?,
             None => None,
         };
         match own {
             Some(own) => Ok(Some(own)),
-            None => parts.adaptation.predictor(model, task, &whole, lab).map(Some),
+            None => parts.adaptation.predictor(model, task, &whole, ctx).map(Some),
         }
     }
 }

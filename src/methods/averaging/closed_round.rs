@@ -18,7 +18,7 @@ pub struct ClosedRound<'a> {
     /// Which round it is.
     pub round: &'a RoundContext,
     /// The server's lab.
-    pub lab: &'a RunContext,
+    pub ctx: &'a RunContext,
 }
 
 impl ClosedRound<'_> {

@@ -44,16 +44,16 @@ pub(in crate::methods) fn of(down: &Message) -> Result<Option<ParameterSet>, Wir
 /// # Errors
 /// An asset that holds something else, or that does not fit the backbone.
 pub(in crate::methods) fn teacher<S>(
-    ClientContext { shared, lab, .. }: &ClientContext<'_>,
+    ClientContext { shared, ctx, .. }: &ClientContext<'_>,
     pack: &[PackClient<'_, S>],
     (rows, norms): (Range<usize>, TeacherBatchNormMode),
 ) -> Result<Option<Teacher>, PolicyError> {
     let first = first_of(pack)?;
-    let settings = shared.adaptation.settings(&first.seat.view);
+    let settings = shared.adaptation.settings(&first.participant.view);
     let norms = norms.of(settings.batch_norms());
     let teacher = |old| match settings.max_pack {
-        1 => Teacher::new(&lab.backbone, &old, rows, norms),
-        _ => Teacher::of_pack(&lab.backbone, &old, rows, pack.len()),
+        1 => Teacher::new(&ctx.backbone, &old, rows, norms),
+        _ => Teacher::of_pack(&ctx.backbone, &old, rows, pack.len()),
     };
     Ok(of(first.down)?.map(teacher).transpose()?)
 }

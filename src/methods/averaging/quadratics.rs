@@ -92,12 +92,12 @@ impl<C: AveragingMethod> World<C> {
             notes: Vec::new(),
         };
         let backbone = Backbone::Pixels(PixelShape { channels: 5, image: 1 });
-        let curriculum = TaskSequence::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
-        let lab = RunContext::new(backbone, dataset, curriculum);
-        let base = Averager::new(method, &lab.facts(clients.len() as u32));
-        let mut server = base.server(&lab, StreamKey::new(1, Domain::Init)).unwrap();
-        let view = Arc::clone(&lab.curriculum.tasks[0]);
-        server.begin_stage(&Stage::of(view, 1), &lab).unwrap();
+        let task_sequence = TaskSequence::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let ctx = RunContext::new(backbone, dataset, task_sequence);
+        let base = Averager::new(method, &ctx.facts(clients.len() as u32));
+        let mut server = base.server(&ctx, StreamKey::new(1, Domain::Init)).unwrap();
+        let view = Arc::clone(&ctx.task_sequence.tasks[0]);
+        server.begin_stage(&Stage::of(view, 1), &ctx).unwrap();
         // The same server at another place.
         let saved = server.save();
         let mut values = start.iter().map(|value| *value as f32);
@@ -110,7 +110,7 @@ impl<C: AveragingMethod> World<C> {
         sections.extend(saved.sections[sections.len()..].iter().cloned());
         server.load(&Body::new(saved.meta, sections)).unwrap();
         let states = vec![Body::default(); clients.len()];
-        World { base, lab, clients, states, server, round: 0 }
+        World { base, lab: ctx, clients, states, server, round: 0 }
     }
 
     pub fn facts(&self) -> &ModelFacts {
@@ -118,7 +118,7 @@ impl<C: AveragingMethod> World<C> {
     }
 
     pub fn view(&self) -> Arc<TaskView> {
-        Arc::clone(&self.lab.curriculum.tasks[0])
+        Arc::clone(&self.lab.task_sequence.tasks[0])
     }
 
     /// The global model.
@@ -153,37 +153,38 @@ impl<C: AveragingMethod> World<C> {
         };
         self.round += 1;
         let cohort: Vec<ClientId> = present.iter().map(|id| ClientId(*id as u32)).collect();
-        let seats = one_participant_per_client(&context.period, &cohort);
-        let lab = self.lab.clone();
-        let downs = self.server.broadcast(&context, &seats, &lab).unwrap();
+        let participants = one_participant_per_client(&context.period, &cohort);
+        let ctx = self.lab.clone();
+        let downs = self.server.broadcast(&context, &participants, &ctx).unwrap();
         let (mut all, mut walked) = (None::<Aggregate>, Vec::new());
-        for (seat, sent) in seats.iter().zip(downs) {
-            let (folded, one) = self.seat(seat, &sent, steps(seat.client.index()), &after);
+        for (participant, sent) in participants.iter().zip(downs) {
+            let (folded, one) =
+                self.seat(participant, &sent, steps(participant.client.index()), &after);
             walked.push(one);
             all = Some(match all {
                 Some(all) => all.merge(folded),
                 None => folded,
             });
         }
-        self.server.end_round(&context, all, &lab).unwrap();
+        self.server.end_round(&context, all, &ctx).unwrap();
         walked
     }
 
     fn seat(
         &mut self,
-        seat: &Participant,
+        participant: &Participant,
         sent: &Arc<Message>,
         steps: Vec<Step>,
         after: &impl Fn(&World<C>, &mut PackClient<'_, C::State>, &mut LocalTrainingResult),
     ) -> (Aggregate, Walked) {
-        let id = seat.client.index();
+        let id = participant.client.index();
         let shard: Shard = (0..self.clients[id].samples as u32).collect();
         let mut member = PackClient {
-            seat,
+            participant,
             down: sent,
             received: self
                 .base
-                .cut(&seat.view, RowPurpose::Down)
+                .cut(&participant.view, RowPurpose::Down)
                 .padded(&self.base.parameters, &sent.parameters),
             state: self.state(id),
             shard: &shard,
@@ -196,8 +197,8 @@ impl<C: AveragingMethod> World<C> {
         self.states[id] = member.state.save();
         let facts = ExchangeFacts {
             model: self.facts(),
-            view: &seat.view,
-            period: seat.view.task,
+            view: &participant.view,
+            period: participant.view.task,
             phase: 0,
             round_in_phase: 0,
             role: Default::default(),
@@ -206,7 +207,7 @@ impl<C: AveragingMethod> World<C> {
         let [down, layout] = [MessageKind::Download, MessageKind::Upload]
             .map(|kind| self.base.message_spec(kind, &facts));
         assert!(sent.body().fills(&down.body()) && up.body().fills(&layout.body()));
-        let meta = UploadMeta::timely(seat.clone(), Round(0));
+        let meta = UploadMeta::timely(participant.clone(), Round(0));
         (Aggregate::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)
     }
 
@@ -221,7 +222,7 @@ impl<C: AveragingMethod> World<C> {
         let network = Classifier::trainable(&self.lab.backbone, &member.received, 0..1).unwrap();
         let pack = std::slice::from_ref(member);
         let mut objective = parts.local.objective(&context, pack, &network).unwrap();
-        let mut optimiser = self.lab.training.optimiser.clone().over(network.vars());
+        let mut optimizer = self.lab.training.optimizer.clone().over(network.vars());
         let batch = Batch::Features {
             values: vec![0.0; 5],
             shape: vec![1, 5],
@@ -246,7 +247,7 @@ impl<C: AveragingMethod> World<C> {
             let gradients = loss.backward().unwrap();
             let norm = global_norm(&gradients, &network.vars()).unwrap();
             let scale = self.lab.training.clip.map_or(1.0, |limit| clip_factor(norm, limit));
-            optimiser.step(&gradients, *rate, scale).unwrap();
+            optimizer.step(&gradients, *rate, scale).unwrap();
             (rates, norms) = (rates + rate, [norms, vec![norm]].concat());
         }
         let parameters = network.parameters().unwrap();
@@ -292,11 +293,11 @@ fn uneven_clients_pull_fedavg_away_from_the_optimum() {
         train: crate::methods::fedavg::Train::Head,
         ..Default::default()
     };
-    let mut world = World::new(fedavg, uneven(), &[0.0; SIZE]);
-    world.lab.training.optimiser = crate::learning::OptimiserConfig::sgd(0.1);
+    let mut simulation = World::new(fedavg, uneven(), &[0.0; SIZE]);
+    simulation.lab.training.optimizer = crate::learning::OptimiserConfig::sgd(0.1);
     let step = Step { rate: 0.1, noise: vec![0.0; SIZE] };
     for _ in 0..400 {
-        world.round(&[0, 1, 2], |_| vec![step.clone(); 5], |_, _, _| ());
+        simulation.round(&[0, 1, 2], |_| vec![step.clone(); 5], |_, _, _| ());
     }
-    assert!(slope_of_all(&world.clients, &world.model()) > 0.3);
+    assert!(slope_of_all(&simulation.clients, &simulation.model()) > 0.3);
 }

@@ -30,10 +30,10 @@ pub(super) struct AveragingServer<C: AveragingMethod> {
 impl<C: AveragingMethod> AveragingServer<C> {
     pub fn new(
         base: Averager<C>,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Result<AveragingServer<C>, PolicyError> {
-        let theta = base.parts().adaptation.initial(&base.model, lab, init)?;
+        let theta = base.parts().adaptation.initial(&base.model, ctx, init)?;
         let (memory, figures) = (C::Memory::default(), Vec::new());
         Ok(AveragingServer { base, init, theta, memory, previous: None, figures })
     }
@@ -52,19 +52,20 @@ impl<C: AveragingMethod> AveragingServer<C> {
     fn down(
         &self,
         cut: &RowSelection,
-        (round, seat): (&RoundContext, &Participant),
-        lab: &RunContext,
+        (round, participant): (&RoundContext, &Participant),
+        ctx: &RunContext,
     ) -> Result<Message, PolicyError> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let Parts { adaptation, download, previous_model, .. } = parts;
-        let query = parts.shared().query(model, &seat.view, RowPurpose::Down);
+        let query = parts.shared().query(model, &participant.view, RowPurpose::Down);
         let travels = |name: &str| adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
         let closes = is_closing(round.phase);
-        let taught = !closes && previous_model.is_some_and(|model| model.is_sent_to(seat.role));
+        let taught =
+            !closes && previous_model.is_some_and(|model| model.is_sent_to(participant.role));
         let previous = self.previous.iter().filter(|_| taught).cloned();
         let own = match !closes || parts.final_exchange_sends_assets() {
-            true => download.assets(&self.memory, seat, lab)?,
+            true => download.assets(&self.memory, participant, ctx)?,
             false => Vec::new(),
         };
         let assets: Vec<Arc<Asset>> = previous.chain(own).collect();
@@ -75,19 +76,19 @@ impl<C: AveragingMethod> AveragingServer<C> {
         }
         control.extend(download.fields(&self.memory, round));
         let mut extra = download.sections(&self.memory, round)?;
-        extra.extend(download.personal_sections(model, &self.memory, seat)?);
+        extra.extend(download.personal_sections(model, &self.memory, participant)?);
         Ok(Message { control, parameters, extra, assets })
     }
 }
 
 impl<C: AveragingMethod> Server for AveragingServer<C> {
-    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         let (parts, model, init) = (self.base.parts(), &*self.base.model, self.init);
         let task = period.task.index();
         let reinitializes = parts.previous_model.is_some_and(|previous| previous.reinitializes);
         if reinitializes && self.is_as_left() {
             let init = init.task(u32::from(period.task.0));
-            self.theta = parts.adaptation.initial(model, lab, init)?;
+            self.theta = parts.adaptation.initial(model, ctx, init)?;
         }
         if self.memory.is_new_task(task) {
             let theta = std::mem::take(&mut self.theta);
@@ -102,22 +103,23 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut sent: Vec<(RowSelection, Role, Arc<Message>)> = Vec::new();
-        let mut downs = Vec::with_capacity(seats.len());
+        let mut downs = Vec::with_capacity(participants.len());
         let personal = self.base.parts().download.is_personal();
-        for seat in seats {
-            let cut = self.base.cut(&seat.view, RowPurpose::Down);
-            let alike =
-                |known: &RowSelection, role: Role| !personal && *known == cut && role == seat.role;
+        for participant in participants {
+            let cut = self.base.cut(&participant.view, RowPurpose::Down);
+            let alike = |known: &RowSelection, role: Role| {
+                !personal && *known == cut && role == participant.role
+            };
             let known = sent.iter().find(|(known, role, _)| alike(known, *role));
             let down = match known {
                 Some((_, _, down)) => Arc::clone(down),
                 None => {
-                    let down = Arc::new(self.down(&cut, (round, seat), lab)?);
-                    sent.push((cut, seat.role, Arc::clone(&down)));
+                    let down = Arc::new(self.down(&cut, (round, participant), ctx)?);
+                    sent.push((cut, participant.role, Arc::clone(&down)));
                     down
                 }
             };
@@ -130,14 +132,14 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(folded) = folded else { return Ok(()) };
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let shared = parts.shared();
         if is_closing(round.phase) {
-            let closing = ClosedRound { model, shared, before: &self.theta, folded, round, lab };
+            let closing = ClosedRound { model, shared, before: &self.theta, folded, round, ctx };
             if let Some(last) = parts.final_exchange {
                 self.figures = last.aggregate(&mut self.memory, closing)?;
             }
@@ -145,32 +147,32 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         }
         let moved = folded.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
-        let closing = ClosedRound { model, shared, before: &before, folded, round, lab };
+        let closing = ClosedRound { model, shared, before: &before, folded, round, ctx };
         self.figures = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
     }
 
-    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         if self.base.parts().sends_previous_model() {
             let cut = self.base.cut(&period.view, RowPurpose::Down);
             let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
             self.previous = Some(previous(period.task, &left));
         }
-        self.base.parts().server.end_task(&mut self.memory, &self.theta, period, lab)
+        self.base.parts().server.end_task(&mut self.memory, &self.theta, period, ctx)
     }
 
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let task = self.memory.task();
         let cut = self.base.inference_cut(task);
         let theta = cut.take(&self.base.parameters, &self.theta, |_| true)?;
         let own = match parts.answer {
-            Some(answer) => answer.server_predictor(model, &self.memory, &theta, lab)?,
+            Some(answer) => answer.server_predictor(model, &self.memory, &theta, ctx)?,
             None => None,
         };
         match own {
             Some(own) => Ok(own),
-            None => parts.adaptation.predictor(model, task, &theta, lab),
+            None => parts.adaptation.predictor(model, task, &theta, ctx),
         }
     }
 

@@ -10,7 +10,7 @@ use super::SAMPLES;
 
 /// One seat of a pack.
 pub struct PackClient<'a, S> {
-    pub seat: &'a Participant,
+    pub participant: &'a Participant,
     /// What the server sent.
     pub down: &'a Message,
     /// Its parameters, rows in the places they have on the server; zeros before the first that was sent.
@@ -32,8 +32,8 @@ impl<'a, S> PackClient<'a, S> {
         S: Default,
     {
         let (received, state) = (self.received.clone(), S::default());
-        let PackClient { seat, down, key, missed, .. } = *self;
-        PackClient { seat, down, received, state, shard, key, missed }
+        let PackClient { participant, down, key, missed, .. } = *self;
+        PackClient { participant, down, received, state, shard, key, missed }
     }
 }
 

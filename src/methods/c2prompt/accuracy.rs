@@ -11,16 +11,16 @@ impl C2PromptServer {
     pub(super) fn accuracy(
         &self,
         slots: &[usize],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<f64>, PolicyError> {
         let table = self.powder.table().slots();
         let tasks: BTreeSet<(usize, usize)> =
             slots.iter().map(|slot| (table[*slot].rows.start, table[*slot].rows.end)).collect();
-        let predictor = self.powder.predictor(lab)?;
+        let predictor = self.powder.predictor(ctx)?;
         let (mut sum, mut tested) = (0.0, 0);
         for (start, end) in &tasks {
             let within =
-                lab.accuracy_within(*start..*end, &lab.statistics_transform, &*predictor)?;
+                ctx.accuracy_within(*start..*end, &ctx.statistics_transform, &*predictor)?;
             sum += within.unwrap_or(0.0);
             tested += usize::from(within.is_some());
         }

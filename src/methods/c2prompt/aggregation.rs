@@ -30,7 +30,7 @@ impl C2PromptServer {
     pub(super) fn aggregate(
         &mut self,
         matched: Vec<(ClientTaskKey, Histogram)>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let (keys, histograms): (Vec<ClientTaskKey>, Vec<Histogram>) = matched.into_iter().unzip();
         let table = self.powder.table();
@@ -41,7 +41,7 @@ impl C2PromptServer {
             ("cpa_own_weight", weights.own_weight()),
             ("cpa_kept_rows", weights.unmatched().len() as f64),
         ]);
-        self.note_accuracy("cpa_accuracy_before", &slots, lab)?;
+        self.note_accuracy("cpa_accuracy_before", &slots, ctx)?;
         let mut stacks = self.stacks(&slots, weights.size())?;
         for Stack { rows, .. } in &mut stacks {
             *rows = weights.mix(rows, rows.len() / weights.size());
@@ -55,7 +55,7 @@ impl C2PromptServer {
                 slot.parameters.insert(name.as_str(), parameter);
             }
         }
-        self.note_accuracy("cpa_accuracy_after", &slots, lab)
+        self.note_accuracy("cpa_accuracy_after", &slots, ctx)
     }
 
     /// Keys, attention and tokens of these slots, which have so many components together.
@@ -109,10 +109,10 @@ impl C2PromptServer {
         &mut self,
         name: &'static str,
         slots: &[usize],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         if self.method.config.cpa_accuracy {
-            let accuracy = self.accuracy(slots, lab)?;
+            let accuracy = self.accuracy(slots, ctx)?;
             self.figures.extend(accuracy.map(|accuracy| (name, accuracy)));
         }
         Ok(())

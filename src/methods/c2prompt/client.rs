@@ -17,7 +17,7 @@ use crate::wire::{NamedTensor, Section, WireError};
 /// What a member kept of the slot that it works on now.
 pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
     let mut state = Compensation::of(&member.state)?;
-    state.enter(member.seat.view.task);
+    state.enter(member.participant.view.task);
     Ok(state)
 }
 
@@ -27,7 +27,7 @@ impl C2Prompt {
         &self,
         members: &[Member],
         states: &[Compensation],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         let slot_down = |member: &Member| {
             ClientTaskDownload::read(&opened(member.phase, Message::clone(&member.download))?)
@@ -46,21 +46,21 @@ impl C2Prompt {
                 && state.prompts().is_some() == other_state.prompts().is_some()
                 && !tossed(state)
         });
-        packs.flat_map(|pack| self.learn_together(pack, lab)).collect()
+        packs.flat_map(|pack| self.learn_together(pack, ctx)).collect()
     }
 
     fn learn_together(
         &self,
         pack: &[(Learner<'_>, &Compensation)],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         let (learners, states): (Vec<Learner<'_>>, Vec<&Compensation>) =
             pack.iter().copied().unzip();
-        let mut company = match CompensationTraining::new(self, &learners, &states, &lab.device) {
+        let mut company = match CompensationTraining::new(self, &learners, &states, &ctx.device) {
             Ok(company) => company,
             Err(error) => return Failure::of_all(learners.len(), error),
         };
-        let learnt = self.powder.learn(&learners, lab, &mut company);
+        let learnt = self.powder.learn(&learners, ctx, &mut company);
         let beside = |(member, outcome): (usize, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
             outcome.metrics.push(("compensated_steps", company.compensated[member].steps as f64));
@@ -76,21 +76,22 @@ impl C2Prompt {
         &self,
         member: &Member,
         state: &mut Compensation,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
-        let Member { phase, seat, shard, key, .. } = member;
+        let Member { phase, participant, shard, key, .. } = member;
         let down = opened(*phase, Message::clone(&member.download))?;
         if C2Prompt::inner(*phase).is_some() {
-            return self.powder.look(member, &down, lab);
+            return self.powder.look(member, &down, ctx);
         }
         if C2Prompt::asks(*phase) {
-            let up = self.moments(seat, shard, lab)?.write(self.dim)?;
+            let up = self.moments(participant, shard, ctx)?.write(self.dim)?;
             return Ok(ClientResult { upload: up, metrics: Vec::new() });
         }
         let (up, mut metrics) = (Message::default(), Vec::new());
         // Who goes on with a slot keeps its prompts.
         if state.prompts().is_none() && !shard.is_empty() {
-            let found = self.compensate((seat, shard, *key), &Gaussians::read(&down)?, lab)?;
+            let found =
+                self.compensate((participant, shard, *key), &Gaussians::read(&down)?, ctx)?;
             let epochs = &found.report.epoch_losses;
             let loss = |epoch: Option<&f64>| epoch.copied().unwrap_or(0.0);
             metrics = vec![
@@ -98,7 +99,7 @@ impl C2Prompt {
                 ("alignment_first", loss(epochs.first())),
                 ("alignment_last", loss(epochs.last())),
             ];
-            state.keep(seat.view.task, found.prompts);
+            state.keep(participant.view.task, found.prompts);
         }
         Ok(ClientResult { upload: up, metrics })
     }

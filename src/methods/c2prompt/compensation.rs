@@ -34,19 +34,19 @@ impl C2Prompt {
     /// When samples cannot be read.
     pub fn moments(
         &self,
-        seat: &Participant,
+        participant: &Participant,
         shard: &Shard,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<ClientTaskMoments, PolicyError> {
-        let (rows, dim) = (&seat.view.rows, lab.backbone.dim());
+        let (rows, dim) = (&participant.view.rows, ctx.backbone.dim());
         let mut by_class = vec![Vec::new(); rows.len()];
-        let loader = lab.with_frozen_features(lab.statistics_loader(shard), FrozenPart::Whole)?;
-        for batch in loader.in_order(lab.evaluation_batch) {
+        let loader = ctx.with_frozen_features(ctx.statistics_loader(shard), FrozenPart::Whole)?;
+        for batch in loader.in_order(ctx.evaluation_batch) {
             let batch = batch?;
             let features = match batch.inputs() {
                 Batch::Features { values, .. } => values.clone(),
                 _ => {
-                    let found = lab.backbone.frozen(&lab.pixels(&batch)?, FrozenPart::Whole)?;
+                    let found = ctx.backbone.frozen(&ctx.pixels(&batch)?, FrozenPart::Whole)?;
                     found.flatten_all()?.to_vec1::<f32>()?
                 }
             };
@@ -63,16 +63,16 @@ impl C2Prompt {
     /// Numbers that are not finite, samples that cannot be read.
     pub fn compensate(
         &self,
-        (seat, shard, key): (&Participant, &Shard, StreamKey),
+        (participant, shard, key): (&Participant, &Shard, StreamKey),
         gaussians: &Gaussians,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Compensated, PolicyError> {
-        let (config, dim) = (&self.config, lab.backbone.dim());
+        let (config, dim) = (&self.config, ctx.backbone.dim());
         let shape = [gaussians.classes, config.compensation_len as usize, dim];
         let mut values = vec![0f32; shape.iter().product()];
         fill_normal(&mut key.domain(Domain::Method).rng(), &mut values);
         values.iter_mut().for_each(|value| *value *= START);
-        let device = &lab.device;
+        let device = &ctx.device;
         let start = Parameter { shape: shape.to_vec(), values: values.into() };
         let prompts: Var = start.variable(device)?;
         let by_class = |values: &[f32]| -> Result<Tensor, PolicyError> {
@@ -82,15 +82,15 @@ impl C2Prompt {
         let whitening = Whitening { eps: config.variance_eps, floor: config.variance_floor };
         let precisions = gaussians.precisions(dim, whitening);
         let precisions = by_class(&precisions)?;
-        let plan = TrainingPlan { epochs: config.compensation_epochs, ..lab.training.clone() };
+        let plan = TrainingPlan { epochs: config.compensation_epochs, ..ctx.training.clone() };
         let trainables = [(Arc::from("compensation"), prompts.clone())];
-        let first = seat.view.rows.start as u32;
-        let loader = lab.train_loader(shard);
+        let first = participant.view.rows.start as u32;
+        let loader = ctx.train_loader(shard);
         let report = train(&plan, &loader, &trainables, key, |batch| {
             let classes = classes_of(batch.labels(), first, device)?;
             let tokens = prompts.index_select(&classes, 0)?;
             let adaptation = Adaptation { block_tokens: vec![Some(tokens)], ..Adaptation::none() };
-            let features = lab.backbone.features(&batch.pixels(device)?, &adaptation)?;
+            let features = ctx.backbone.features(&batch.pixels(device)?, &adaptation)?;
             Ok(misalignment(&features, &classes, (&means, &precisions))?)
         })?;
         let values = Parameter::of(&prompts)?.values;

@@ -159,8 +159,8 @@ fn inner_of<'a>(facts: &ExchangeFacts<'a>, phase: usize) -> ExchangeFacts<'a> {
 }
 
 impl Method for C2Prompt {
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        lab.backbone.config().blocks_for("a prompt")?;
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        ctx.backbone.config().blocks_for("a prompt")?;
         let powder = PowderServer::new(Arc::new(self.powder.clone()), init);
         let (method, reports) = (Arc::new(self.clone()), Reports::default());
         Ok(Box::new(C2PromptServer { method, powder, reports, figures: Vec::new() }))
@@ -209,11 +209,11 @@ impl Method for C2Prompt {
     /// partial participation this is too little for a client that was not sampled when its task began: it trains its
     /// prompts in the first round that asks for them.
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
-        let RoundWork::Participant { seat, samples, plan } = *work else { return 0.0 };
+        let RoundWork::Participant { seat: participant, samples, plan } = *work else { return 0.0 };
         match C2Prompt::inner(round.phase) {
             Some(phase) => self.powder.passes(phase, samples, plan),
             None if C2Prompt::asks(round.phase) => samples as f64 / 3.0,
-            None if seat.view.task != round.period.task => 0.0,
+            None if participant.view.task != round.period.task => 0.0,
             None => samples as f64 * f64::from(self.config.compensation_epochs),
         }
     }
@@ -225,7 +225,7 @@ impl Method for C2Prompt {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         let states = members.iter().map(client::entered).collect::<Result<Vec<_>, _>>();
         let mut states = match states {
@@ -233,10 +233,10 @@ impl Method for C2Prompt {
             Err(error) => return Failure::of_all(members.len(), error),
         };
         let mut outcomes = match members.iter().all(|member| C2Prompt::trains(member.phase)) {
-            true => self.learn(members, &states, lab),
+            true => self.learn(members, &states, ctx),
             false => {
                 let each = members.iter().zip(&mut states);
-                each.map(|(member, state)| Ok(self.exchange(member, state, lab)?)).collect()
+                each.map(|(member, state)| Ok(self.exchange(member, state, ctx)?)).collect()
             }
         };
         for ((member, state), outcome) in members.iter_mut().zip(states).zip(&mut outcomes) {

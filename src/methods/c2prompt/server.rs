@@ -27,11 +27,12 @@ impl C2PromptServer {
     /// The Gaussians that each seat's classes have over all clients.
     fn gaussians(
         &self,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        let dim = lab.backbone.dim();
-        let classes: Vec<Vec<u32>> = seats.iter().map(|seat| classes_of(seat, lab)).collect();
+        let dim = ctx.backbone.dim();
+        let classes: Vec<Vec<u32>> =
+            participants.iter().map(|participant| classes_of(participant, ctx)).collect();
         let gaussians = self.reports.gaussians(classes.iter().map(Vec::as_slice), dim)?;
         gaussians.into_iter().map(|of_seat| Ok(Arc::new(of_seat.write(dim)?))).collect()
     }
@@ -41,11 +42,15 @@ impl C2PromptServer {
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let report = |kept: KeptUpload| -> Result<(ClientTaskKey, Report), PolicyError> {
-            let (seat, moments) = (&kept.meta.seat, ClientTaskMoments::read(&kept.update)?);
-            Ok((ClientTaskKey::of(seat), Report { classes: classes_of(seat, lab), moments }))
+            let (participant, moments) =
+                (&kept.meta.participant, ClientTaskMoments::read(&kept.update)?);
+            Ok((
+                ClientTaskKey::of(participant),
+                Report { classes: classes_of(participant, ctx), moments },
+            ))
         };
         let kept = folded.into_iter().flat_map(|folded| folded.kept);
         let reported = kept.map(report).collect::<Result<Vec<_>, _>>()?;
@@ -61,26 +66,26 @@ impl C2PromptServer {
 }
 
 /// The classes of a seat as ids of the data set, in which a class that comes again is the same one.
-fn classes_of(seat: &Participant, lab: &RunContext) -> Vec<u32> {
-    lab.curriculum.classes_of(&seat.view)
+fn classes_of(participant: &Participant, ctx: &RunContext) -> Vec<u32> {
+    ctx.task_sequence.classes_of(&participant.view)
 }
 
 impl Server for C2PromptServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let downs = match C2Prompt::inner(round.phase) {
             Some(phase) => {
                 let inner = RoundContext { phase, ..round.clone() };
-                self.powder.broadcast(&inner, seats, lab)?
+                self.powder.broadcast(&inner, participants, ctx)?
             }
             None if C2Prompt::asks(round.phase) => {
-                return Ok(shared(closed(round.phase, Message::default()), seats));
+                return Ok(shared(closed(round.phase, Message::default()), participants));
             }
-            None => self.gaussians(seats, lab)?,
+            None => self.gaussians(participants, ctx)?,
         };
         // Every seat's is charged as a frame of its own.
         let close = |down| Arc::new(closed(round.phase, Arc::unwrap_or_clone(down)));
@@ -91,35 +96,36 @@ impl Server for C2PromptServer {
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(phase) = C2Prompt::inner(round.phase) else {
             return match C2Prompt::asks(round.phase) {
-                true => self.take(round, folded, lab),
+                true => self.take(round, folded, ctx),
                 false => Ok(()),
             };
         };
         let Some(folded) = folded else { return Ok(()) };
         let matched =
             |kept: &KeptUpload| -> Result<Option<(ClientTaskKey, Histogram)>, PolicyError> {
-                let (seat, found) = (&kept.meta.seat, scores(&kept.update)?);
-                let histogram = |scores| Histogram { classes: classes_of(seat, lab), scores };
-                Ok(found.map(|scores| (ClientTaskKey::of(seat), histogram(scores))))
+                let (participant, found) = (&kept.meta.participant, scores(&kept.update)?);
+                let histogram =
+                    |scores| Histogram { classes: classes_of(participant, ctx), scores };
+                Ok(found.map(|scores| (ClientTaskKey::of(participant), histogram(scores))))
             };
         let matched = folded.kept.iter().filter_map(|kept| matched(kept).transpose());
         let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let inner = RoundContext { phase, ..round.clone() };
-        self.powder.end_round(&inner, Some(folded), lab)?;
+        self.powder.end_round(&inner, Some(folded), ctx)?;
         self.figures.extend(self.powder.metrics());
         match self.mixes_after(round) && !matched.is_empty() {
-            true => self.aggregate(matched, lab),
+            true => self.aggregate(matched, ctx),
             false => Ok(()),
         }
     }
 
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
-        self.powder.predictor(lab)
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+        self.powder.predictor(ctx)
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

@@ -27,16 +27,16 @@ pub(super) fn ask(
     parameters: &ParameterSet,
     rows: Range<usize>,
     samples: &Shard,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<Targets, PolicyError> {
-    let teacher = Teacher::new(&lab.backbone, parameters, rows, None)?;
-    let auxiliary = samples_of_nobody(lab)?;
-    let loader = auxiliary.loader(samples, &lab.curriculum, &lab.statistics_transform);
-    let loader = lab.with_frozen_features(loader, teacher.model().frozen_part())?;
+    let teacher = Teacher::new(&ctx.backbone, parameters, rows, None)?;
+    let auxiliary = samples_of_nobody(ctx)?;
+    let loader = auxiliary.loader(samples, &ctx.task_sequence, &ctx.statistics_transform);
+    let loader = ctx.with_frozen_features(loader, teacher.model().frozen_part())?;
     let (mut targets, width) = (Targets::new(), teacher.rows().len().max(1));
-    for batch in loader.in_order(lab.evaluation_batch) {
+    for batch in loader.in_order(ctx.evaluation_batch) {
         let batch = batch?;
-        let told = teacher.answers(&batch, &lab.device)?;
+        let told = teacher.answers(&batch, &ctx.device)?;
         let each = batch.samples().iter().zip(told.chunks(width));
         targets.extend(each.map(|(sample, told)| (*sample, told.to_vec())));
     }
@@ -47,9 +47,9 @@ pub(super) fn ask(
 ///
 /// # Errors
 /// Where a run that was put together by hand has none.
-pub(super) fn samples_of_nobody(lab: &RunContext) -> Result<&crate::data::Auxiliary, PolicyError> {
+pub(super) fn samples_of_nobody(ctx: &RunContext) -> Result<&crate::data::Auxiliary, PolicyError> {
     let none = || PolicyError::Unsupported("there are no auxiliary samples".to_owned());
-    lab.auxiliary.as_deref().ok_or_else(none)
+    ctx.auxiliary.as_deref().ok_or_else(none)
 }
 
 /// A model that learns from targets.
@@ -71,26 +71,26 @@ impl Student<'_> {
         self,
         samples: &Shard,
         targets: &Targets,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let Student { method, received: (parameters, rows), plan, settings, key } = self;
         let received = parameters.clone();
-        let (backbone, norms) = (&lab.backbone, settings.norms);
+        let (backbone, norms) = (&ctx.backbone, settings.norms);
         let network = Classifier::pack_normed(backbone, vec![parameters], rows, None, norms)?;
-        let auxiliary = samples_of_nobody(lab)?;
-        let loader = auxiliary.loader(samples, &lab.curriculum, &lab.train_transform);
-        let loader = lab.with_frozen_features(loader, network.frozen_part())?;
-        let mut optimiser = plan.optimiser.clone().over_pack(network.vars(), 1);
+        let auxiliary = samples_of_nobody(ctx)?;
+        let loader = auxiliary.loader(samples, &ctx.task_sequence, &ctx.train_transform);
+        let loader = ctx.with_frozen_features(loader, network.frozen_part())?;
+        let mut optimizer = plan.optimizer.clone().over_pack(network.vars(), 1);
         let factors = network.variables().iter().map(|(name, _)| method.fedavg.rate_factor(name));
-        optimiser.set_rate_factors(factors.collect());
+        optimizer.set_rate_factors(factors.collect());
         let variables = network.variables();
         let (rate, mut step) = (settings.dropout, 0);
         let report =
-            train_with(&plan, &mut optimiser, &loader, variables, key, |batch: &Batch| {
+            train_with(&plan, &mut optimizer, &loader, variables, key, |batch: &Batch| {
                 let places = vec![MaskPlace { key: key.domain(Domain::Dropout), step }];
                 let dropout = (rate > 0.0).then_some(Dropout { rate, places });
                 step += 1;
-                let logits = network.training_logits(batch, &lab.device, dropout)?;
+                let logits = network.training_logits(batch, &ctx.device, dropout)?;
                 let told = batch.samples().iter().flat_map(|sample| &targets[sample]).copied();
                 method.distilled(&logits, &told.collect::<Vec<f32>>())
             })?;
@@ -120,13 +120,13 @@ pub(super) fn ask_in_turn(
     (models, asked_before): (&[&ParameterSet], u64),
     rows: &Range<usize>,
     samples: &Shard,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<Targets, PolicyError> {
     let mut targets = Targets::new();
     for (number, parameters) in models.iter().enumerate() {
         let is_its = |at: &usize| source(asked_before, *at, models.len()) == number;
         let own = (0..samples.len()).filter(is_its).map(|at| samples[at]).collect();
-        targets.extend(ask(parameters, rows.clone(), &own, lab)?);
+        targets.extend(ask(parameters, rows.clone(), &own, ctx)?);
     }
     Ok(targets)
 }
@@ -189,11 +189,12 @@ mod tests {
         use crate::data::{Auxiliary, ClassOrder, TaskSequence, TaskSizes, digits};
         use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
         let pixels = PixelShape { channels: 1, image: 8 };
-        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let task_sequence =
+            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
         let digits = digits::embedded().unwrap();
         let auxiliary = Auxiliary::new(&digits.train, 10, (7, true), 2).unwrap();
-        let mut lab = RunContext::new(Backbone::Pixels(pixels), digits, curriculum);
-        lab.auxiliary = Some(Arc::new(auxiliary));
+        let mut ctx = RunContext::new(Backbone::Pixels(pixels), digits, task_sequence);
+        ctx.auxiliary = Some(Arc::new(auxiliary));
         let number = |number: f32| {
             let mut head = ParameterSet::new();
             let zeros = Parameter { shape: vec![10, 64], values: [0.0; 640].into() };
@@ -204,9 +205,9 @@ mod tests {
         };
         let models = [number(0.0), number(1.0), number(2.0)];
         let models: Vec<&ParameterSet> = models.iter().collect();
-        let all = samples_of_nobody(&lab).unwrap().of_server().unwrap();
+        let all = samples_of_nobody(&ctx).unwrap().of_server().unwrap();
         let samples: Shard = all.iter().copied().take(7).collect();
-        let told = ask_in_turn((&models, 5), &(2..4), &samples, &lab).unwrap();
+        let told = ask_in_turn((&models, 5), &(2..4), &samples, &ctx).unwrap();
         for (at, sample) in samples.iter().enumerate() {
             assert_eq!(told[sample], [((5 + at) % 3) as f32; 2], "{at}");
         }

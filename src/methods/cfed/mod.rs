@@ -111,21 +111,21 @@ impl Cfed {
         context: &ClientContext<'_>,
         member: &PackClient<'_, ()>,
     ) -> Result<LocalTrainingResult, PolicyError> {
-        let ClientContext { model, shared, lab } = *context;
+        let ClientContext { model, shared, ctx } = *context;
         let untaught = || PolicyError::Unsupported("a reviewer was sent no old model".to_owned());
         let old = previous::of(member.down)?.ok_or_else(untaught)?;
-        let view = &member.seat.view;
+        let view = &member.participant.view;
         let rows = shared.trained_rows(model, view);
-        let samples = samples_of_nobody(lab)?.of(member.seat.client);
-        let targets = ask(&old, rows.clone(), &samples, lab)?;
+        let samples = samples_of_nobody(ctx)?.of(member.participant.client);
+        let targets = ask(&old, rows.clone(), &samples, ctx)?;
         let student = Student {
             method: self,
             received: (member.received.clone(), rows),
-            plan: lab.training.clone(),
+            plan: ctx.training.clone(),
             settings: shared.adaptation.settings(view),
             key: member.key,
         };
-        let (parameters, report) = student.learn(&samples, &targets, lab)?;
+        let (parameters, report) = student.learn(&samples, &targets, ctx)?;
         let mut metrics = report.metrics();
         metrics.push(("reviewed", samples.len() as f64));
         let beside = ParameterSet::new();
@@ -145,16 +145,16 @@ impl Cfed {
         closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded, round, lab } = closing;
+        let ClosedRound { model, shared, before, folded, round, ctx } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
-        let samples = samples_of_nobody(lab)?.of_server().ok_or_else(none)?;
+        let samples = samples_of_nobody(ctx)?.of_server().ok_or_else(none)?;
         let view = &round.period.view;
         let rows = shared.trained_rows(model, view);
         let came_back = folded.kept.iter().map(|kept| &kept.update.parameters);
         let models: Vec<&ParameterSet> = came_back.chain([*before]).collect();
-        let targets = ask_in_turn((&models, asked.0), &rows, &samples, lab)?;
+        let targets = ask_in_turn((&models, asked.0), &rows, &samples, ctx)?;
         asked.0 += samples.len() as u64;
-        let plan = lab.in_round(round).training;
+        let plan = ctx.in_round(round).training;
         let student = Student {
             method: self,
             received: (std::mem::take(theta), rows),
@@ -162,7 +162,7 @@ impl Cfed {
             settings: shared.adaptation.settings(view),
             key: round.key(Domain::Method),
         };
-        let (parameters, report) = student.learn(&samples, &targets, lab)?;
+        let (parameters, report) = student.learn(&samples, &targets, ctx)?;
         *theta = parameters;
         let last = report.epoch_losses.last().copied().unwrap_or(0.0);
         Ok(vec![("distilled", samples.len() as f64), ("distillation_loss", last)])
@@ -195,7 +195,7 @@ impl LocalUpdate<()> for Cfed {
         training: &LocalTraining<'_, ()>,
         pack: &mut [PackClient<'_, ()>],
     ) -> Result<PackResult, PolicyError> {
-        match pack.first().is_some_and(|member| member.seat.role == REVIEWER) {
+        match pack.first().is_some_and(|member| member.participant.role == REVIEWER) {
             true => Ok(train_sequentially(pack, |member| self.review(&training.context, member))),
             false => training.train(pack),
         }
@@ -204,7 +204,7 @@ impl LocalUpdate<()> for Cfed {
     /// A reviewer trains on its auxiliary samples, of which it first asks the old model.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let shard = load.model.auxiliary.map_or(0, |known| known.samples);
-        match load.seat.role == REVIEWER {
+        match load.participant.role == REVIEWER {
             true => load.passes_over(shard) + shard as f64 / 3.0,
             false => load.passes(),
         }
@@ -245,14 +245,14 @@ impl DownloadExtras<TeacherCycle> for Cfed {
     fn assets(
         &self,
         _memory: &TeacherCycle,
-        seat: &Participant,
-        lab: &RunContext,
+        participant: &Participant,
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
-        if seat.role != REVIEWER {
+        if participant.role != REVIEWER {
             return Ok(Vec::new());
         }
-        let auxiliary = samples_of_nobody(lab)?;
-        let (samples, unknown) = (auxiliary.of(seat.client), "images of different sizes");
+        let auxiliary = samples_of_nobody(ctx)?;
+        let (samples, unknown) = (auxiliary.of(participant.client), "images of different sizes");
         let unsized_images = || PolicyError::Unsupported(unknown.to_owned());
         let [channels, rows, columns] =
             auxiliary.split().image_shape().ok_or_else(unsized_images)?;

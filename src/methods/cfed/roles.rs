@@ -78,12 +78,14 @@ impl Roles for Division {
         let learn = first.into_iter().map(|place| all[place].clone());
         let review =
             second.into_iter().map(|place| Participant { role: REVIEWER, ..all[place].clone() });
-        let mut seats: Vec<Participant> = learn.chain(review).collect();
-        if seats.is_empty() {
-            seats.extend(all.into_iter().take(1));
+        let mut participants: Vec<Participant> = learn.chain(review).collect();
+        if participants.is_empty() {
+            participants.extend(all.into_iter().take(1));
         }
-        let numbered = (0..).zip(seats);
-        numbered.map(|(place, seat)| Participant { id: SeatId(place), ..seat }).collect()
+        let numbered = (0..).zip(participants);
+        numbered
+            .map(|(place, participant)| Participant { id: SeatId(place), ..participant })
+            .collect()
     }
 }
 
@@ -170,14 +172,20 @@ mod tests {
             let division = Division { learners, reviewers, rounding, drawn };
             let (mut reviews, mut twice) = ([0; 10], 0);
             for round in 0..2_000 {
-                let seats = division.participants(&context(1, round), &cohort);
+                let participants = division.participants(&context(1, round), &cohort);
                 let (review, learn): (Vec<&Participant>, Vec<&Participant>) =
-                    seats.iter().partition(|seat| seat.role == REVIEWER);
+                    participants.iter().partition(|participant| participant.role == REVIEWER);
                 assert_eq!((learn.len(), review.len()), (6, 4));
-                assert!(seats.iter().enumerate().all(|(at, seat)| seat.id.index() == at));
-                for seat in review {
-                    reviews[seat.client.0 as usize - 10] += 1;
-                    twice += learn.iter().filter(|other| other.client == seat.client).count();
+                assert!(
+                    participants
+                        .iter()
+                        .enumerate()
+                        .all(|(at, participant)| participant.id.index() == at)
+                );
+                for participant in review {
+                    reviews[participant.client.0 as usize - 10] += 1;
+                    twice +=
+                        learn.iter().filter(|other| other.client == participant.client).count();
                 }
             }
             // 800 of 2,000 each; five deviations of a binomial are 110.

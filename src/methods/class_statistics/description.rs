@@ -46,7 +46,7 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let mut sections = vec![trained.sample_count()?];
-        sections.extend(self.descriptions().section(member, trained, context.lab)?);
+        sections.extend(self.descriptions().section(member, trained, context.ctx)?);
         Ok(sections)
     }
 
@@ -133,16 +133,16 @@ impl Descriptions {
         self,
         member: &PackClient<'_, S>,
         trained: &LocalTrainingResult,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Section>, PolicyError> {
         if !self.used {
             return Ok(None);
         }
-        let all = features_by_class(member, trained, lab)?;
+        let all = features_by_class(member, trained, ctx)?;
         let enough = all.iter().filter(|class| class.features.len() >= self.least as usize);
         Ok(match self.spread {
             Some(Spread { form, .. }) => {
-                let dim = lab.backbone.dim();
+                let dim = ctx.backbone.dim();
                 let gaussians = enough.map(|ClassFeatures { row, features }| {
                     let gaussian = ClassGaussian::fit(form, dim, features);
                     Arc::new(ClassStatistics { row: *row, gaussian })
@@ -178,18 +178,18 @@ impl ClassFeatures {
 pub fn features_by_class<S>(
     member: &PackClient<'_, S>,
     trained: &LocalTrainingResult,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<Vec<ClassFeatures>, PolicyError> {
-    let rows = &member.seat.view.rows;
-    let local = Classifier::frozen(&lab.backbone, &trained.parameters)?;
+    let rows = &member.participant.view.rows;
+    let local = Classifier::frozen(&ctx.backbone, &trained.parameters)?;
     let loader =
-        lab.with_frozen_features(lab.statistics_loader(member.shard), local.frozen_part())?;
+        ctx.with_frozen_features(ctx.statistics_loader(member.shard), local.frozen_part())?;
     let mut classes: Vec<ClassFeatures> =
         rows.clone().map(|row| ClassFeatures { row: row as u32, features: Vec::new() }).collect();
     let key = member.key.domain(Domain::Augment);
-    for batch in loader.in_order_drawn(lab.evaluation_batch, key) {
+    for batch in loader.in_order_drawn(ctx.evaluation_batch, key) {
         let batch = batch?;
-        let found = local.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+        let found = local.batch_features(&batch, &ctx.device)?.to_vec2::<f32>()?;
         for (feature, label) in found.into_iter().zip(batch.labels()) {
             classes[*label as usize - rows.start].features.push(feature);
         }

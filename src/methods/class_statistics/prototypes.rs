@@ -66,7 +66,7 @@ impl Prototypes {
         let said = folded
             .kept
             .iter()
-            .map(|upload| Ok((upload.meta.seat.client, messages::said(&upload.update)?)))
+            .map(|upload| Ok((upload.meta.participant.client, messages::said(&upload.update)?)))
             .collect::<Result<Vec<_>, WireError>>()?;
         if kept == GaussianLifetime::Cohort {
             self.cells.retain(|row, _| !task.contains(&(*row as usize)));

@@ -107,7 +107,7 @@ impl Ewc {
         &self,
         member: &PackClient<'_, OwnImportance>,
     ) -> Result<Option<(ParameterSet, ParameterSet)>, PolicyError> {
-        if member.seat.view.rows.start == 0 {
+        if member.participant.view.rows.start == 0 {
             return Ok(None);
         }
         Ok(match self.site {
@@ -180,10 +180,10 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         context: &ClientContext<'_>,
         member: &mut PackClient<'_, OwnImportance>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError> {
-        let ClientContext { model, shared, lab } = *context;
-        let view = &member.seat.view;
+        let ClientContext { model, shared, ctx } = *context;
+        let view = &member.participant.view;
         let model_there = (&member.received, shared.trained_rows(model, view));
-        let sum = local_fisher(self.fisher, model_there, member.shard, lab)?;
+        let sum = local_fisher(self.fisher, model_there, member.shard, ctx)?;
         let terms = NamedTensor::u32(SAMPLES, [], vec![sum.terms as u32])?;
         let rows = self.fedavg.head.down_rows(view, model.classes);
         let all = sum.scaled(1.0, f64::INFINITY, &member.received);
@@ -227,9 +227,9 @@ impl LocalUpdate<OwnImportance> for Ewc {
             return Ok(learnt);
         }
         for (member, trained) in pack.iter_mut().zip(&learnt) {
-            let (Ok(trained), view) = (trained, &member.seat.view) else { continue };
+            let (Ok(trained), view) = (trained, &member.participant.view) else { continue };
             let there = (&trained.parameters, self.fisher_rows(view));
-            let sum = local_fisher(self.fisher, there, member.shard, training.context.lab)?;
+            let sum = local_fisher(self.fisher, there, member.shard, training.context.ctx)?;
             let mean = 1.0 / sum.terms.max(1) as f64;
             let fisher = sum.scaled(mean, self.clip(), &trained.parameters);
             member.state.overwrite(&trained.parameters, fisher, view);

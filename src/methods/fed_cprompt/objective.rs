@@ -25,7 +25,7 @@ impl FeatureContrast {
         method: &FedCPrompt,
         model: &ModelFacts,
         pack: &[PackClient<'_, ()>],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<FeatureContrast, PolicyError> {
         let task = task_of(pack);
         let own = method.coda.own_rows(model, task);
@@ -33,7 +33,7 @@ impl FeatureContrast {
         let frozen = |used: usize| {
             let prompting: Arc<dyn Prompting> = Arc::new(method.coda.components(model, used, 0..0));
             let received = pack.iter().map(|member| member.received.clone()).collect();
-            Classifier::pack_with(&lab.backbone, received, 0..1, Some(prompting))
+            Classifier::pack_with(&ctx.backbone, received, 0..1, Some(prompting))
         };
         let previous = (task > 0).then(|| frozen(own.start)).transpose()?;
         Ok(FeatureContrast { global: frozen(own.end)?, previous, c2l: method.c2l })
@@ -82,11 +82,11 @@ impl PromptContrast {
         method: &FedCPrompt,
         model: &ModelFacts,
         pack: &[PackClient<'_, ()>],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<PromptContrast, PolicyError> {
         let of = |task: usize| -> Result<Vec<Tensor>, PolicyError> {
             let sets = pack.iter().map(|member| &member.received);
-            sets.map(|set| components(method, model, task, set, &lab.device)).collect()
+            sets.map(|set| components(method, model, task, set, &ctx.device)).collect()
         };
         let task = task_of(pack);
         let earlier = (0..task).map(of).collect::<Result<_, _>>()?;
@@ -122,7 +122,7 @@ impl Objective for PromptContrast {
 
 /// The task of a pack, from 0.
 fn task_of(pack: &[PackClient<'_, ()>]) -> usize {
-    pack.first().map_or(0, |member| member.seat.view.task.index())
+    pack.first().map_or(0, |member| member.participant.view.task.index())
 }
 
 /// The components of a task, of all blocks one behind the other.

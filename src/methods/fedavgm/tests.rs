@@ -52,8 +52,8 @@ fn without_momentum_it_is_fedavg_to_the_bit() {
 /// At `eta = 1` the model moves by the velocity that is remembered.
 #[test]
 fn the_velocity_is_the_last_step() {
-    let (world, models) = four_rounds(fedavgm(|_| ()));
-    let velocity = world.memory();
+    let (simulation, models) = four_rounds(fedavgm(|_| ()));
+    let velocity = simulation.memory();
     assert_eq!(velocity.rounds(), 4);
     let last = models[3].iter().zip(&models[2]).map(|(new, old)| new - old);
     for (velocity, step) in flat(velocity.of_order(0)).iter().zip(last) {

@@ -16,31 +16,31 @@ fn feddc(change: impl Fn(&mut FedDc)) -> FedDc {
 }
 
 fn after(
-    world: &World<FedDc>,
+    simulation: &World<FedDc>,
     member: &mut PackClient<'_, VectorStore>,
     trained: &mut LocalTrainingResult,
 ) {
-    if world.base.method.keeping.keeper == Keeper::Client {
-        let parts = world.base.parts();
-        let context = parts.context(world.facts(), &world.lab);
-        renew(&world.base.method, &context, member, (trained, None)).unwrap();
+    if simulation.base.method.keeping.keeper == Keeper::Client {
+        let parts = simulation.base.parts();
+        let context = parts.context(simulation.facts(), &simulation.lab);
+        renew(&simulation.base.method, &context, member, (trained, None)).unwrap();
     }
 }
 
 /// What is known of a client.
-fn known(world: &World<FedDc>, name: &str, client: usize) -> Vec<f64> {
-    let set = match world.base.method.keeping.keeper {
-        Keeper::Client => world.state(client).get(name).map(flat),
+fn known(simulation: &World<FedDc>, name: &str, client: usize) -> Vec<f64> {
+    let set = match simulation.base.method.keeping.keeper {
+        Keeper::Client => simulation.state(client).get(name).map(flat),
         Keeper::Server => {
             let of_client = VectorStore::of_client(name, ClientId(client as u32));
-            world.memory().get(&of_client).map(flat)
+            simulation.memory().get(&of_client).map(flat)
         }
     };
     set.unwrap_or_else(|| vec![0.0; SIZE])
 }
 
-fn mean(world: &World<FedDc>, name: &str) -> Vec<f64> {
-    flat(world.memory().get(name).unwrap())
+fn mean(simulation: &World<FedDc>, name: &str) -> Vec<f64> {
+    flat(simulation.memory().get(name).unwrap())
 }
 
 /// `w`, `g`, the mean drift, all drifts, all `g_m`, local results and norms of three rounds: plain, and clipped with a
@@ -54,28 +54,28 @@ fn golden_control_variates_of_feddc() {
     {
         for variates in [Keeper::Client, Keeper::Server] {
             let method = feddc(|method| (method.alpha, method.keeping.keeper) = (alpha, variates));
-            let mut world = World::new(method, golden_clients(&golden), &golden.f64("w0"));
-            let (mut w, mut theta) = (world.model(), Vec::new());
+            let mut simulation = World::new(method, golden_clients(&golden), &golden.f64("w0"));
+            let (mut w, mut theta) = (simulation.model(), Vec::new());
             let [mut g, mut hbar] = [(); 2].map(|()| vec![0.0; SIZE]);
             let [mut h, mut g_m] = [(); 2].map(|()| vec![0.0; 3 * SIZE]);
             let mut norms = Vec::new();
             for (round, cohort) in golden_cohorts(&golden).iter().enumerate() {
-                world.lab.training = TrainingPlan {
+                simulation.lab.training = TrainingPlan {
                     epochs: golden.i64("feddc.K")[0] as u32,
                     batch: 1_000_000,
-                    optimiser: OptimiserConfig::sgd(eta[round]).weight_decay(decay),
+                    optimizer: OptimiserConfig::sgd(eta[round]).weight_decay(decay),
                     first_rate: Some(eta[0]),
                     clip,
                     ..TrainingPlan::default()
                 };
                 let steps = |m| golden_steps(&golden, (round, m), |_| eta[round]);
-                let walked = world.round(cohort, steps, after);
-                w.extend(world.model());
-                g.extend(mean(&world, CONTROL));
-                hbar.extend(mean(&world, DRIFT));
+                let walked = simulation.round(cohort, steps, after);
+                w.extend(simulation.model());
+                g.extend(mean(&simulation, CONTROL));
+                hbar.extend(mean(&simulation, DRIFT));
                 for m in 0..3 {
-                    h.extend(known(&world, DRIFT, m));
-                    g_m.extend(known(&world, CONTROL, m));
+                    h.extend(known(&simulation, DRIFT, m));
+                    g_m.extend(known(&simulation, CONTROL, m));
                     let one = walked.iter().find(|one| one.client == m);
                     theta.extend(one.map_or(vec![0.0; SIZE], |one| one.end.clone()));
                     let mut own = one.map_or(Vec::new(), |one| one.norms.clone());
@@ -107,11 +107,11 @@ fn uneven_quadratics_end_where_nobody_drifts() {
             (method.keeping.keeper, method.rates, method.alpha) = (variates, rates, 0.5);
         });
         let whole = cohorts.len() == 1;
-        let mut world = World::new(method, uneven(), &[0.0; SIZE]);
-        world.lab.training = TrainingPlan {
+        let mut simulation = World::new(method, uneven(), &[0.0; SIZE]);
+        simulation.lab.training = TrainingPlan {
             epochs: 5,
             batch: 1_000,
-            optimiser: OptimiserConfig::sgd(0.02),
+            optimizer: OptimiserConfig::sgd(0.02),
             clip: None,
             ..TrainingPlan::default()
         };
@@ -119,25 +119,28 @@ fn uneven_quadratics_end_where_nobody_drifts() {
         let mut ways = vec![vec![0.0; SIZE]; 3];
         let rounds = if whole { 1_500 } else { 8 };
         for round in 0..rounds {
-            let before = world.model();
+            let before = simulation.model();
             let walked =
-                world.round(&cohorts[round % cohorts.len()], |_| vec![step.clone(); 5], after);
+                simulation.round(&cohorts[round % cohorts.len()], |_| vec![step.clone(); 5], after);
             for one in walked {
                 let way = one.end.iter().zip(&before).map(|(end, before)| end - before);
                 ways[one.client].iter_mut().zip(way).for_each(|(sum, way)| *sum += way);
             }
-            let mean_drift = mean(&world, DRIFT);
+            let mean_drift = mean(&simulation, DRIFT);
             for at in 0..SIZE {
-                let all: f64 = (0..3).map(|m| known(&world, DRIFT, m)[at]).sum();
+                let all: f64 = (0..3).map(|m| known(&simulation, DRIFT, m)[at]).sum();
                 assert!((mean_drift[at] - all / 3.0).abs() < 1e-4, "{round}");
                 for (m, way) in ways.iter().enumerate() {
-                    assert!((known(&world, DRIFT, m)[at] - way[at]).abs() < 1e-3, "{round} {m}");
+                    assert!(
+                        (known(&simulation, DRIFT, m)[at] - way[at]).abs() < 1e-3,
+                        "{round} {m}"
+                    );
                 }
             }
         }
         if whole {
             let (slope, drift) =
-                (slope_of_all(&world.clients, &world.model()), mean(&world, DRIFT));
+                (slope_of_all(&simulation.clients, &simulation.model()), mean(&simulation, DRIFT));
             assert!(slope < 1e-3, "{variates:?}: {slope}");
             assert!(drift.iter().all(|drift| drift.abs() < 1e-3), "{drift:?}");
         }
@@ -152,21 +155,21 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
         let method = feddc(|method| (method.alpha, method.rates) = (0.0, rates));
         let mut clients = uneven();
         clients.iter_mut().for_each(|client| client.curvature = vec![0.0; SIZE * SIZE]);
-        let mut world = World::new(method, clients, &[0.0; SIZE]);
+        let mut simulation = World::new(method, clients, &[0.0; SIZE]);
         let rate = 0.1 * lowered;
-        world.lab.training = TrainingPlan {
+        simulation.lab.training = TrainingPlan {
             epochs: 4,
             batch: 1_000,
-            optimiser: OptimiserConfig::sgd(rate),
+            optimizer: OptimiserConfig::sgd(rate),
             first_rate: Some(0.1),
             clip: None,
             ..TrainingPlan::default()
         };
         let noise = |client: usize| vec![[1.0, -2.0, 0.5][client]; SIZE];
         let steps = |client| vec![Step { rate, noise: noise(client) }; 4];
-        world.round(&[0, 1, 2], steps, after);
+        simulation.round(&[0, 1, 2], steps, after);
         for client in 0..3 {
-            for value in known(&world, CONTROL, client) {
+            for value in known(&simulation, CONTROL, client) {
                 let expected = lowered * noise(client)[0];
                 assert!((value - expected).abs() < 1e-5, "{rates:?}: {value} {expected}");
             }
@@ -182,18 +185,18 @@ fn a_drifted_model_is_pulled_back() {
         let mut clients = uneven();
         clients[0].samples = 40;
         clients.iter_mut().for_each(|client| client.curvature = vec![0.0; SIZE * SIZE]);
-        let mut world = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
-        world.lab.training.optimiser = OptimiserConfig::sgd(1.0);
-        world.lab.training.clip = None;
+        let mut simulation = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
+        simulation.lab.training.optimizer = OptimiserConfig::sgd(1.0);
+        simulation.lab.training.clip = None;
         // It has drifted by 1, and nothing else is known of it.
-        let like = world.memory();
+        let like = simulation.memory();
         let like = like.get(DRIFT).unwrap();
         let mut state = VectorStore::default();
-        state.begin(world.view().task, Reset::Task);
+        state.begin(simulation.view().task, Reset::Task);
         state.set(DRIFT, like.zipped(like, |_, _| 1.0));
-        world.states[client] = crate::wire::Saved::save(&state);
+        simulation.states[client] = crate::wire::Saved::save(&state);
         let still = vec![Step { rate: 1.0, noise: vec![0.0; SIZE] }];
-        let walked = world.round(&[client], |_| still.clone(), after);
+        let walked = simulation.round(&[client], |_| still.clone(), after);
         for moved in &walked[0].end {
             assert!((moved + 0.5 / size).abs() < 1e-6, "{client}: {moved}");
         }
@@ -205,18 +208,18 @@ fn a_drifted_model_is_pulled_back() {
 fn a_single_client_has_nothing_to_correct() {
     let mut clients = uneven();
     clients.truncate(1);
-    let mut world = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
-    world.lab.training = TrainingPlan {
+    let mut simulation = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
+    simulation.lab.training = TrainingPlan {
         epochs: 3,
         batch: 1_000,
-        optimiser: OptimiserConfig::sgd(0.1),
+        optimizer: OptimiserConfig::sgd(0.1),
         clip: None,
         ..TrainingPlan::default()
     };
     let step = Step { rate: 0.1, noise: vec![0.0; SIZE] };
     for _ in 0..4 {
-        world.round(&[0], |_| vec![step.clone(); 3], after);
-        let (own, all) = (known(&world, CONTROL, 0), mean(&world, CONTROL));
+        simulation.round(&[0], |_| vec![step.clone(); 3], after);
+        let (own, all) = (known(&simulation, CONTROL, 0), mean(&simulation, CONTROL));
         assert!(own.iter().any(|value| value.abs() > 1e-2));
         for (own, all) in own.iter().zip(all) {
             assert!((own - all).abs() < 1e-5, "{own} {all}");

@@ -16,25 +16,25 @@ use crate::quantity::TaskId;
 pub(super) fn herd(
     config: &FedHaf,
     member: &mut PackClient<'_, HeldSamples>,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<(), PolicyError> {
     if config.retention <= 0.0 {
         return Ok(());
     }
     let missed = member.missed.iter().map(|missed| (missed.task, Arc::clone(&missed.shard)));
-    let current = (member.seat.view.task, Arc::clone(member.shard));
+    let current = (member.participant.view.task, Arc::clone(member.shard));
     let held: Vec<(TaskId, Shard)> = missed.chain([current]).collect();
     for (task, shard) in held {
         if member.state.knows(task) || shard.is_empty() {
             continue;
         }
-        let view = lab.curriculum.tasks.get(task.index()).ok_or_else(|| {
+        let view = ctx.task_sequence.tasks.get(task.index()).ok_or_else(|| {
             PolicyError::Unsupported(format!("{task} is not among the tasks of this run"))
         })?;
-        let (features, labels) = shard_features(lab, &shard)?;
+        let (features, labels) = shard_features(ctx, &shard)?;
         let (rule, share, rows) = (config.herding, config.retention, view.rows.clone());
         let chosen = exemplars(rule, share, rows, &shard, &labels, &features);
-        member.state.keep(task, chosen.into(), lab.dataset.train.sample_bytes()?);
+        member.state.keep(task, chosen.into(), ctx.dataset.train.sample_bytes()?);
     }
     Ok(())
 }

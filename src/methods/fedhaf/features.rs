@@ -27,14 +27,14 @@ pub(super) fn frozen_features(
 
 /// Frozen features of a shard in its order, row-major, and the head row of each sample.
 pub(super) fn shard_features(
-    lab: &RunContext,
+    ctx: &RunContext,
     shard: &Shard,
 ) -> Result<(Vec<f32>, Vec<u32>), PolicyError> {
-    let loader = lab.with_frozen_features(lab.statistics_loader(shard), FrozenPart::Whole)?;
+    let loader = ctx.with_frozen_features(ctx.statistics_loader(shard), FrozenPart::Whole)?;
     let (mut features, mut labels) = (Vec::new(), Vec::new());
-    for batch in loader.in_order(lab.evaluation_batch) {
+    for batch in loader.in_order(ctx.evaluation_batch) {
         let batch = batch?;
-        let found = frozen_features(&lab.backbone, &batch, &lab.device)?;
+        let found = frozen_features(&ctx.backbone, &batch, &ctx.device)?;
         features.extend(found.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?);
         labels.extend(batch.labels());
     }
@@ -86,12 +86,12 @@ impl Predictor for Model {
         self.scores_of(&self.features(pixels)?, scope)
     }
 
-    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        if self.backbone.place().same(lab.backbone.place()) {
+    fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        if self.backbone.place().same(ctx.backbone.place()) {
             return Ok(None);
         }
         let rows = self.network.rows().end;
-        let there = Model::new(&lab.backbone, self.shape, &self.parameters, rows)?;
+        let there = Model::new(&ctx.backbone, self.shape, &self.parameters, rows)?;
         Ok(Some(Arc::new(there)))
     }
 

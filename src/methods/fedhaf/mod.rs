@@ -166,22 +166,22 @@ impl FedHaf {
         &self,
         shape: &NetworkShape,
         member: &mut PackClient<'_, HeldSamples>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<LocalTrainingResult, PolicyError> {
-        let view = Arc::clone(&member.seat.view);
-        herd(self, member, lab)?;
+        let view = Arc::clone(&member.participant.view);
+        herd(self, member, ctx)?;
         let old = member.state.before(view.task);
         let previous = previous::of(member.down)?;
-        let loader = lab.train_loader(&joined(member.shard, &old));
-        let loader = lab.with_frozen_features(loader, FrozenPart::Whole)?;
+        let loader = ctx.train_loader(&joined(member.shard, &old));
+        let loader = ctx.with_frozen_features(loader, FrozenPart::Whole)?;
         let mut parameters = member.received.clone();
         let mut metrics = Vec::new();
         for stage in
-            TrainingPart::all(self, previous.is_some(), !old.is_empty(), lab.training.epochs)
+            TrainingPart::all(self, previous.is_some(), !old.is_empty(), ctx.training.epochs)
         {
             let from = (&loader, &parameters);
             let (learnt, report) =
-                stage.train((self, shape), member, from, previous.as_ref(), lab)?;
+                stage.train((self, shape), member, from, previous.as_ref(), ctx)?;
             parameters = learnt;
             match stage.parts {
                 (true, _) => metrics.extend(report.metrics()),
@@ -244,10 +244,10 @@ impl Adaptation for FedHaf {
         model: &ModelFacts,
         _task: usize,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let rows = theta.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
-        Ok(Arc::new(Model::new(&lab.backbone, self.shape(model), theta, rows)?))
+        Ok(Arc::new(Model::new(&ctx.backbone, self.shape(model), theta, rows)?))
     }
 }
 
@@ -258,7 +258,7 @@ impl LocalUpdate<HeldSamples> for FedHaf {
         pack: &mut [PackClient<'_, HeldSamples>],
     ) -> Result<PackResult, PolicyError> {
         let shape = self.shape(training.context.model);
-        Ok(train_sequentially(pack, |member| self.train(&shape, member, training.context.lab)))
+        Ok(train_sequentially(pack, |member| self.train(&shape, member, training.context.ctx)))
     }
 
     fn max_pack(&self, _usual: usize) -> usize {
@@ -267,8 +267,8 @@ impl LocalUpdate<HeldSamples> for FedHaf {
 
     /// Takes a client's earlier tasks to have been as large as this one: what it keeps is its own.
     fn work(&self, load: &Workload<'_>) -> f64 {
-        let Workload { seat, samples, plan, .. } = *load;
-        let (task, classes) = (seat.view.task.index(), seat.view.rows.len());
+        let Workload { participant, samples, plan, .. } = *load;
+        let (task, classes) = (participant.view.task.index(), participant.view.rows.len());
         let exemplars = task * kept_of(samples, classes, self.retention);
         TrainingPart::work(self, task > 0, (samples, exemplars), plan.epochs)
     }

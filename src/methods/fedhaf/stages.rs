@@ -77,27 +77,27 @@ impl TrainingPart {
         member: &PackClient<'_, HeldSamples>,
         (loader, parameters): (&Loader, &ParameterSet),
         previous: Option<&ParameterSet>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
-        let view = &member.seat.view;
+        let view = &member.participant.view;
         // In the first task there is nothing that could have settled.
         let norms = if previous.is_some() { config.norms } else { BatchNormMode::Batch };
         let rows = 0..view.seen();
         let by_batch = ByBatch::training(self.trains, norms);
-        let network = Network::new(shape, parameters, self.trains, rows, by_batch, &lab.device)?;
+        let network = Network::new(shape, parameters, self.trains, rows, by_batch, &ctx.device)?;
         // The model to distil from answers for the old classes.
         let teacher = |set| {
             let (rows, by_batch) = (0..view.rows.start, by_batch.taught_by(config.teacher_norms));
-            Network::new(shape, set, Trains::NOTHING, rows, by_batch, &lab.device)
+            Network::new(shape, set, Trains::NOTHING, rows, by_batch, &ctx.device)
         };
         let previous = previous.map(teacher).transpose()?;
         let previous = previous.as_ref();
-        let plan = TrainingPlan { epochs: self.epochs, ..lab.training.clone() };
-        let mut optimiser = plan.optimiser.clone().over(network.vars());
+        let plan = TrainingPlan { epochs: self.epochs, ..ctx.training.clone() };
+        let mut optimizer = plan.optimizer.clone().over(network.vars());
         let objective = Objective { config, network: &network, previous, parts: self.parts };
         let course = [MemberData { loader, key: member.key }];
-        let reports = train_pack(&plan, &mut optimiser, network.variables(), &course, |step| {
-            let features = frozen_features(&lab.backbone, &step.batch, &lab.device)
+        let reports = train_pack(&plan, &mut optimizer, network.variables(), &course, |step| {
+            let features = frozen_features(&ctx.backbone, &step.batch, &ctx.device)
                 .map_err(|error| LearningError::Shape(error.to_string()))?;
             let labels = step.batch.labels();
             let seen = Seen { features: &features, labels, rows: view.rows.clone() };

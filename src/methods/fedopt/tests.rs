@@ -88,10 +88,10 @@ fn models_of_four_rounds_follow_algorithm_2() {
             ],
         ),
     ] {
-        let (world, models) = four_rounds(fedopt(optimizer, as_in_the_paper));
+        let (simulation, models) = four_rounds(fedopt(optimizer, as_in_the_paper));
         assert_models(&models, expected, &format!("{optimizer:?}"));
-        assert_eq!(world.memory().rounds(), 4);
-        assert!(flat(world.memory().of_order(1)).iter().all(|v| *v > 0.0), "{optimizer:?}");
+        assert_eq!(simulation.memory().rounds(), 4);
+        assert!(flat(simulation.memory().of_order(1)).iter().all(|v| *v > 0.0), "{optimizer:?}");
     }
 }
 

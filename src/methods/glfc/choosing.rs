@@ -52,11 +52,11 @@ impl Choosing {
         self,
         shard: &Shard,
         model: &Classifier,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Vec<Class>, PolicyError> {
         match self.by {
             Exemplars::Herding => {
-                let found = features_by_row(shard, model, lab)?.into_iter();
+                let found = features_by_row(shard, model, ctx)?.into_iter();
                 let class = |(row, class): (u32, Candidates)| Class {
                     row,
                     samples: class.samples,
@@ -65,8 +65,8 @@ impl Choosing {
                 Ok(found.map(class).collect())
             }
             Exemplars::Random => {
-                let labels = lab.dataset.train.labels();
-                let row = |sample: u32| lab.curriculum.row_of(labels[sample as usize]);
+                let labels = ctx.dataset.train.labels();
+                let row = |sample: u32| ctx.task_sequence.row_of(labels[sample as usize]);
                 let mut rows: Vec<(u32, u32)> =
                     shard.iter().map(|sample| (row(*sample), *sample)).collect();
                 rows.sort_unstable();

@@ -50,19 +50,19 @@ impl Glfc {
         training: &LocalTraining<'_, GlfcClientState>,
         member: &mut PackClient<'_, GlfcClientState>,
     ) -> Result<LocalTrainingResult, PolicyError> {
-        let ClientContext { model, lab, .. } = training.context;
-        let view = Arc::clone(&member.seat.view);
+        let ClientContext { model, ctx, .. } = training.context;
+        let view = Arc::clone(&member.participant.view);
         let mut state = std::mem::take(&mut member.state);
         for missed in member.missed {
             state.meet(missed.task, &missed.shard);
         }
         state.meet(view.task, member.shard);
-        let received = Classifier::frozen(&lab.backbone, &member.received)?;
-        let signalled = self.is_signalled(&mut state, member, &received, lab)?;
+        let received = Classifier::frozen(&ctx.backbone, &member.received)?;
+        let signalled = self.is_signalled(&mut state, member, &received, ctx)?;
         if signalled {
             let (budget, repeats) = (self.budget as usize, self.repeats);
             let choosing = Choosing { budget, repeats, by: self.exemplars };
-            state.learn(view.task, &received, (choosing, member.key), lab)?;
+            state.learn(view.task, &received, (choosing, member.key), ctx)?;
             // Who has learned nothing has nothing to hold.
             let keeps = self.old_model == OldModel::Received && !state.rows.is_empty();
             let old = keeps.then(|| with_rows(&member.received, view.rows.start));
@@ -71,14 +71,14 @@ impl Glfc {
         let old = state.by_class.below(view.rows.start as u32);
         let mut all = [member.shard, old.as_slice()].concat();
         all.sort_unstable();
-        let (all, learned): (Shard, _) = (all.into(), state.of_tasks(&lab.curriculum));
+        let (all, learned): (Shard, _) = (all.into(), state.of_tasks(&ctx.task_sequence));
         let old_model = self.old_of(member.down, &state, view.rows.start)?;
-        let teacher = old_model.map(|(old, rows)| Teacher::new(&lab.backbone, &old, 0..rows, None));
+        let teacher = old_model.map(|(old, rows)| Teacher::new(&ctx.backbone, &old, 0..rows, None));
         let (terms, task, teacher) = (self.terms, view.task.index(), teacher.transpose()?);
         let own = (self.outputs == Outputs::Own)
             .then(|| Own::new(&learned, view.rows.clone(), model.classes));
-        let lab = RunContext { training: self.lr_schedule.plan(&lab.training), ..lab.clone() };
-        let training = training.in_lab(&lab);
+        let ctx = RunContext { training: self.lr_schedule.plan(&ctx.training), ..ctx.clone() };
+        let training = training.in_lab(&ctx);
         let trained = training.train_with_objective(&[member.with_shard(&all)], |_| {
             Ok(Box::new(Compensated { terms, learned, task, own, old: teacher }))
         })?;
@@ -86,7 +86,7 @@ impl Glfc {
         trained.samples = member.shard.len();
         if signalled && self.has_proxy() && !member.shard.is_empty() {
             let learnt = (&trained.parameters, view.seen());
-            let sent = gradients(&self.proxy, model, learnt, member.shard, &lab)?;
+            let sent = gradients(&self.proxy, model, learnt, member.shard, &ctx)?;
             trained.beside.insert(GRADIENTS, sent);
         }
         trained.metrics.push(("signal", f64::from(u8::from(signalled))));

@@ -67,7 +67,7 @@ fn put(
             if place == 0 {
                 head = head.with_rows(sent, 0)?;
             }
-            let rows = &kept.meta.seat.view.rows;
+            let rows = &kept.meta.participant.view.rows;
             head = head.with_rows(&sent.cut(rows.clone())?, rows.start)?;
         }
         theta.insert(*name, head);
@@ -95,9 +95,10 @@ mod tests {
     fn kept(client: u32, rows: std::ops::Range<usize>, sent: ParameterSet) -> KeptUpload {
         let classes = rows.clone().map(|row| row as u32).collect();
         let view = Arc::new(TaskView { task: TaskId(0), rows, classes });
-        let seat = one_participant_per_client(&Stage::of(view, 1), &[ClientId(client)]).remove(0);
+        let participant =
+            one_participant_per_client(&Stage::of(view, 1), &[ClientId(client)]).remove(0);
         let (sent, update) = (Arc::new(Message::default()), Message::of(sent));
-        KeptUpload { meta: UploadMeta::timely(seat, Round(0)), sent, update }
+        KeptUpload { meta: UploadMeta::timely(participant, Round(0)), sent, update }
     }
 
     fn bias(set: &ParameterSet) -> Vec<f32> {
@@ -150,7 +151,7 @@ mod tests {
         let order = |round| {
             let mut order: Vec<&KeptUpload> = clients.iter().collect();
             draw(&mut order, StreamKey::new(7, Domain::Method).round(round));
-            order.iter().map(|kept| kept.meta.seat.client.0).collect::<Vec<_>>()
+            order.iter().map(|kept| kept.meta.participant.client.0).collect::<Vec<_>>()
         };
         assert_eq!(order(3), order(3));
         let firsts: Vec<u32> = (0..200).map(|round| order(round)[0]).collect();

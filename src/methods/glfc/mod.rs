@@ -131,8 +131,8 @@ impl LocalUpdate<GlfcClientState> for Glfc {
     /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an earlier
     /// task does not.
     fn work(&self, load: &Workload<'_>) -> f64 {
-        let Workload { model, seat, round, samples, .. } = *load;
-        let (view, budget) = (&seat.view, self.budget as usize);
+        let Workload { model, participant, round, samples, .. } = *load;
+        let (view, budget) = (&participant.view, self.budget as usize);
         let (task, classes) = (view.task.index(), view.rows.len());
         let exemplars = exemplars_after(task, samples, budget);
         let training = load.with_teachers(1, load.passes_over(samples + exemplars));
@@ -235,8 +235,8 @@ impl UploadExtras<GlfcClientState> for Glfc {
             let Parameter { shape, values } = sent.clone();
             said.tensors.push(NamedTensor::f32(GRADIENTS, shape, values)?);
         }
-        if self.traces(&member.seat.view) {
-            let traces = trace(&trained.parameters, member.shard, context.lab)?;
+        if self.traces(&member.participant.view) {
+            let traces = trace(&trained.parameters, member.shard, context.ctx)?;
             let (rows, counts): (Vec<u32>, Vec<u32>) =
                 traces.iter().map(|(row, _, count)| (*row, *count)).unzip();
             let values = traces.iter().map(|(_, trace, _)| *trace).collect::<Vec<f64>>();

@@ -63,12 +63,12 @@ mod tests {
     fn rates_fall_in_the_epochs_of_the_card() {
         let plan = TrainingPlan {
             epochs: 20,
-            optimiser: OptimiserConfig::sgd(2.0),
+            optimizer: OptimiserConfig::sgd(2.0),
             ..TrainingPlan::default()
         };
         let rates = |schedule: RateSchedule, round| {
             let plan = schedule.plan(&plan.in_round(round, 10));
-            let rate = |epoch| 2.0 / plan.schedule.rate(plan.optimiser.learning_rate(), epoch, 20);
+            let rate = |epoch| 2.0 / plan.schedule.rate(plan.optimizer.learning_rate(), epoch, 20);
             [0, 9, 10, 19].map(|epoch| rate(epoch).round())
         };
         let all = |schedule| [0, 4, 5, 6, 7, 8, 9].map(|round| rates(schedule, round));

@@ -28,16 +28,16 @@ impl Glfc {
         state: &mut GlfcClientState,
         member: &PackClient<'_, GlfcClientState>,
         received: &Classifier,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<bool, PolicyError> {
-        let view = &member.seat.view;
+        let view = &member.participant.view;
         match self.signal {
             Signal::Task => Ok(state.task != Some(view.task)),
             // Nothing answers on nothing: the entropy stays that of the last round with samples.
             Signal::Entropy if member.shard.is_empty() => Ok(false),
             Signal::Entropy => {
                 let before = state.entropy;
-                state.entropy = entropy(member.shard, received, view.seen(), lab)?;
+                state.entropy = entropy(member.shard, received, view.seen(), ctx)?;
                 Ok(state.entropy - before > self.threshold)
             }
         }
@@ -49,12 +49,12 @@ fn entropy(
     shard: &Shard,
     model: &Classifier,
     seen: usize,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<f64, PolicyError> {
-    let loader = lab.with_frozen_features(lab.statistics_loader(shard), model.frozen_part())?;
+    let loader = ctx.with_frozen_features(ctx.statistics_loader(shard), model.frozen_part())?;
     let mut total = 0.0;
-    for batch in loader.in_order(lab.evaluation_batch) {
-        let logits = model.logits(&model.batch_features(&batch?, &lab.device)?)?;
+    for batch in loader.in_order(ctx.evaluation_batch) {
+        let logits = model.logits(&model.batch_features(&batch?, &ctx.device)?)?;
         let logits = logits.narrow(1, 0, seen)?.contiguous()?.to_vec2::<f32>()?;
         total += logits.iter().map(|row| entropy_of(row)).sum::<f64>();
     }

@@ -52,13 +52,13 @@ impl GlfcClientState {
         task: TaskId,
         model: &Classifier,
         (choosing, key): (Choosing, StreamKey),
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.task = Some(task);
-        self.sample_bytes = lab.dataset.train.sample_bytes()?;
+        self.sample_bytes = ctx.dataset.train.sample_bytes()?;
         let now = self.met.split_off(&task);
         for shard in std::mem::replace(&mut self.met, now).into_values() {
-            let classes = choosing.classes(&shard, model, lab)?;
+            let classes = choosing.classes(&shard, model, ctx)?;
             self.rows.extend(classes.iter().map(|class| class.row));
             let each = Quota::Floor.of(choosing.budget, self.rows.len());
             self.by_class.cut(each);
@@ -70,8 +70,9 @@ impl GlfcClientState {
     }
 
     /// Learned classes with the task of each.
-    pub(super) fn of_tasks(&self, curriculum: &TaskSequence) -> LearnedRows {
-        let task = |row: u32| curriculum.tasks.partition_point(|view| view.seen() <= row as usize);
+    pub(super) fn of_tasks(&self, task_sequence: &TaskSequence) -> LearnedRows {
+        let task =
+            |row: u32| task_sequence.tasks.partition_point(|view| view.seen() <= row as usize);
         self.rows.iter().map(|row| (*row, task(*row))).collect()
     }
 }
@@ -119,10 +120,10 @@ mod tests {
     #[test]
     fn learned_rows_are_of_the_task_that_brought_them() {
         use crate::data::{ClassOrder, TaskSizes};
-        let curriculum = TaskSequence::new(6, &ClassOrder::Native, &TaskSizes::Even(3)).unwrap();
+        let task_sequence = TaskSequence::new(6, &ClassOrder::Native, &TaskSizes::Even(3)).unwrap();
         let mut memory = GlfcClientState::default();
         memory.rows.extend([0, 1, 2, 3, 5]);
         let wanted = LearnedRows::from([(0, 0), (1, 0), (2, 1), (3, 1), (5, 2)]);
-        assert_eq!(memory.of_tasks(&curriculum), wanted);
+        assert_eq!(memory.of_tasks(&task_sequence), wanted);
     }
 }

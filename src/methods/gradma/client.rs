@@ -41,19 +41,19 @@ struct ReferenceModels {
 impl GradMaObjective {
     pub fn new(
         method: &GradMa,
-        ClientContext { model, shared, lab }: &ClientContext<'_>,
+        ClientContext { model, shared, ctx }: &ClientContext<'_>,
         pack: &[PackClient<'_, ()>],
         network: &Classifier,
     ) -> Result<GradMaObjective, PolicyError> {
         let mut elsewhere = None;
         if let (true, Some(member)) = (method.at_clients(), pack.first()) {
-            let view = &member.seat.view;
+            let view = &member.participant.view;
             let norms = shared.adaptation.settings(view).norms;
             let prompting = shared.adaptation.prompting(model, view.task.index(), true);
             let copy = || {
                 let received = vec![member.received.clone()];
                 let (rows, prompting) = (network.rows(), prompting.clone());
-                Classifier::pack_normed(&lab.backbone, received, rows, prompting, norms)
+                Classifier::pack_normed(&ctx.backbone, received, rows, prompting, norms)
             };
             elsewhere = Some(ReferenceModels { start: copy()?, previous: copy()? });
         }

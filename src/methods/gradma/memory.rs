@@ -38,7 +38,7 @@ impl ClientDelta {
         let (from, to) = local_trajectory(shared, model, kept)?;
         // Buffers have no update.
         let update = from.filter(|name| !is_buffer(name)).zipped(&to, |from, to| from - to);
-        Ok(ClientDelta { client: kept.meta.seat.client, update })
+        Ok(ClientDelta { client: kept.meta.participant.client, update })
     }
 }
 

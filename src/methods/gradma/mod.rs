@@ -136,9 +136,9 @@ impl LocalUpdate<()> for GradMa {
         training: &LocalTraining<'_, ()>,
         pack: &mut [PackClient<'_, ()>],
     ) -> Result<PackResult, PolicyError> {
-        let (lab, steps) = (training.context.lab, self.steps.map(u64::from));
-        let plan = TrainingPlan { steps, ..lab.training.clone() };
-        training.in_lab(&RunContext { training: plan, ..lab.clone() }).train(pack)
+        let (ctx, steps) = (training.context.ctx, self.steps.map(u64::from));
+        let plan = TrainingPlan { steps, ..ctx.training.clone() };
+        training.in_lab(&RunContext { training: plan, ..ctx.clone() }).train(pack)
     }
 
     fn max_pack(&self, _usual: usize) -> usize {

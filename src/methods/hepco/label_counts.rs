@@ -27,9 +27,9 @@ impl<S> UploadExtras<S> for LabelCounts {
         member: &PackClient<'_, S>,
         _trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
-        let counts = context.lab.reported_label_counts(member.seat, member.shard);
+        let counts = context.ctx.reported_label_counts(member.participant, member.shard);
         let of = |row: usize| counts.get(&(row as u32)).copied().unwrap_or(0);
-        let counts: Vec<u32> = member.seat.view.rows.clone().map(of).collect();
+        let counts: Vec<u32> = member.participant.view.rows.clone().map(of).collect();
         let counts = NamedTensor::u32(COUNTS, [counts.len()], counts)?;
         Ok(vec![Section::new(Kind::Statistics, vec![counts])])
     }

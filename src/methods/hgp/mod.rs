@@ -59,7 +59,7 @@ impl Adaptation for Hgp {
     fn initial(
         &self,
         model: &ModelFacts,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let deviation = match self.init {
@@ -68,7 +68,7 @@ impl Adaptation for Hgp {
         };
         let below = match self.train {
             Learns::Prompt => self.prompt(model).initial_parameters(deviation, init),
-            Learns::All => lab.backbone.parameters()?,
+            Learns::All => ctx.backbone.parameters()?,
             Learns::Head => ParameterSet::new(),
         };
         let (classes, dim) = (model.classes, model.backbone.dim());

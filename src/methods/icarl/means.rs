@@ -45,15 +45,15 @@ pub(super) fn sums_of(
     model: &Classifier,
     (rows, dim): (usize, usize),
     flips: bool,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<(Vec<f64>, Vec<u32>), PolicyError> {
     let (mut sums, mut counts) = (vec![0.0; rows * dim], vec![0; rows]);
-    let mirrored = flips.then(|| lab.mirror_loader(samples)).flatten();
-    for loader in [lab.statistics_loader(samples)].into_iter().chain(mirrored) {
-        let loader = lab.with_frozen_features(loader, model.frozen_part())?;
-        for batch in loader.in_order(lab.evaluation_batch) {
+    let mirrored = flips.then(|| ctx.mirror_loader(samples)).flatten();
+    for loader in [ctx.statistics_loader(samples)].into_iter().chain(mirrored) {
+        let loader = ctx.with_frozen_features(loader, model.frozen_part())?;
+        for batch in loader.in_order(ctx.evaluation_batch) {
             let batch = batch?;
-            let features = model.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+            let features = model.batch_features(&batch, &ctx.device)?.to_vec2::<f32>()?;
             for (feature, label) in features.iter().zip(batch.labels()) {
                 add_unit(&mut sums, &mut counts, (*label as usize, feature));
             }
@@ -170,8 +170,8 @@ impl Predictor for NearestMean {
         self.scores_of(&self.model.features(pixels)?, scope)
     }
 
-    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let Some(model) = self.model.copy_at(&lab.backbone)? else { return Ok(None) };
+    fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let Some(model) = self.model.copy_at(&ctx.backbone)? else { return Ok(None) };
         Ok(Some(Arc::new(NearestMean::new(model, self.means.clone(), self.absent))))
     }
 

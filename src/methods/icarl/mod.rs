@@ -122,19 +122,19 @@ impl Icarl {
         state: &mut Exemplars,
         shard: &Shard,
         parameters: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         if self.budget == 0 || shard.is_empty() {
             return Ok(());
         }
-        state.sample_bytes = lab.dataset.train.sample_bytes()?;
+        state.sample_bytes = ctx.dataset.train.sample_bytes()?;
         match self.keep {
             Keeps::Herding => {
-                let model = Classifier::frozen(&lab.backbone, parameters)?;
-                state.herd(shard, &model, (self.quota, self.budget as usize), lab)
+                let model = Classifier::frozen(&ctx.backbone, parameters)?;
+                state.herd(shard, &model, (self.quota, self.budget as usize), ctx)
             }
             Keeps::Everything => {
-                state.keep_all(shard, lab);
+                state.keep_all(shard, ctx);
                 Ok(())
             }
         }
@@ -142,7 +142,7 @@ impl Icarl {
 
     /// Exemplars of earlier classes that take part in a round.
     fn replayed(&self, member: &PackClient<'_, Exemplars>) -> Vec<u32> {
-        let old = member.state.by_class.below(member.seat.view.rows.start as u32);
+        let old = member.state.by_class.below(member.participant.view.rows.start as u32);
         let budget = self.budget as usize;
         if self.keep == Keeps::Herding || old.len() <= budget {
             return old;
@@ -157,13 +157,13 @@ impl Icarl {
         training: &LocalTraining<'_, Exemplars>,
         member: &mut PackClient<'_, Exemplars>,
     ) -> Result<LocalTrainingResult, PolicyError> {
-        let lab = training.context.lab;
-        let task = member.seat.view.task;
+        let ctx = training.context.ctx;
+        let task = member.participant.view.task;
         let mut state = std::mem::take(&mut member.state);
         let waiting = state.waiting.take_if(|(of, _)| *of < task).map(|(_, shard)| shard);
         let missed = member.missed.iter().map(|missed| Arc::clone(&missed.shard));
         for shard in waiting.into_iter().chain(missed) {
-            self.absorb(&mut state, &shard, &member.received, lab)?;
+            self.absorb(&mut state, &shard, &member.received, ctx)?;
         }
         if state.seen <= u64::from(task.0) {
             state.waiting = Some((task, Arc::clone(member.shard)));
@@ -216,11 +216,11 @@ impl LocalUpdate<Exemplars> for Icarl {
         pack: &[PackClient<'_, Exemplars>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        let lab = context.lab;
+        let ctx = context.ctx;
         let member = first_of(pack)?;
         let previous = previous::of(member.down)?;
-        let previous = previous.map(|set| Classifier::frozen(&lab.backbone, &set)).transpose()?;
-        let view = &member.seat.view;
+        let previous = previous.map(|set| Classifier::frozen(&ctx.backbone, &set)).transpose()?;
+        let view = &member.participant.view;
         let columns = (view.rows.start, view.seen());
         Ok(Box::new(Distilled { loss: self.loss, bce: self.bce, columns, previous }))
     }
@@ -231,7 +231,7 @@ impl LocalUpdate<Exemplars> for Icarl {
 
     /// Training on the task's samples and all exemplars, and the previous network's answers on them.
     fn work(&self, load: &Workload<'_>) -> f64 {
-        let (task, samples) = (load.seat.view.task.index(), load.samples);
+        let (task, samples) = (load.participant.view.task.index(), load.samples);
         let exemplars = exemplars_after(task, samples, self.budget as usize);
         load.with_teachers(1, load.passes_over(samples + exemplars))
     }
@@ -287,16 +287,16 @@ impl FinalExchange<Exemplars, Means> for Icarl {
         context: &ClientContext<'_>,
         member: &mut PackClient<'_, Exemplars>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError> {
-        let lab = context.lab;
+        let ctx = context.ctx;
         let mut state = std::mem::take(&mut member.state);
         if let Some((_, shard)) = state.waiting.take() {
-            self.absorb(&mut state, &shard, &member.received, lab)?;
+            self.absorb(&mut state, &shard, &member.received, ctx)?;
         }
         member.state = state;
-        let (rows, dim) = (member.seat.view.seen(), lab.backbone.dim());
-        let model = Classifier::frozen(&lab.backbone, &member.received)?;
+        let (rows, dim) = (member.participant.view.seen(), ctx.backbone.dim());
+        let model = Classifier::frozen(&ctx.backbone, &member.received)?;
         let held: Shard = member.state.by_class.below(rows as u32).into();
-        let (sums, counts) = sums_of(&held, &model, (rows, dim), self.flips, lab)?;
+        let (sums, counts) = sums_of(&held, &model, (rows, dim), self.flips, ctx)?;
         let sums = sums.into_iter().map(|sum| sum as f32).collect::<Vec<f32>>();
         let tensors = vec![
             NamedTensor::f32(SUMS, [rows, dim], sums)?,
@@ -321,12 +321,12 @@ impl Answer<Means> for Icarl {
         _model: &ModelFacts,
         memory: &Means,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         if memory.classes() == 0 {
             return Ok(None);
         }
-        let model = Arc::new(Classifier::frozen(&lab.backbone, theta)?);
+        let model = Arc::new(Classifier::frozen(&ctx.backbone, theta)?);
         Ok(Some(Arc::new(NearestMean::new(model, memory.clone(), self.absent))))
     }
 }

@@ -33,9 +33,9 @@ impl Exemplars {
         shard: &Shard,
         model: &Classifier,
         (quota, budget): (Quota, usize),
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        let features = features_by_row(shard, model, lab)?;
+        let features = features_by_row(shard, model, ctx)?;
         let known = self.by_class.iter().filter(|(row, _)| !features.contains_key(row)).count();
         let each = quota.of(budget, known + features.len());
         for (row, class) in features {
@@ -47,10 +47,10 @@ impl Exemplars {
     }
 
     /// Keeps all of a shard.
-    pub(super) fn keep_all(&mut self, shard: &Shard, lab: &RunContext) {
+    pub(super) fn keep_all(&mut self, shard: &Shard, ctx: &RunContext) {
         let mut by_row: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for sample in shard.iter() {
-            let row = lab.curriculum.row_of(lab.dataset.train.labels()[*sample as usize]);
+            let row = ctx.task_sequence.row_of(ctx.dataset.train.labels()[*sample as usize]);
             by_row.entry(row).or_default().push(*sample);
         }
         by_row.into_iter().for_each(|(row, samples)| self.by_class.insert(row, samples));

@@ -187,7 +187,7 @@ impl Answer<Tasks> for Lorm {
         model: &ModelFacts,
         tasks: &Tasks,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let merged = match tasks.is_over() && tasks.finished() > 1 {
             true => tasks.merged(&self.layers(model))?,
@@ -197,7 +197,7 @@ impl Answer<Tasks> for Lorm {
             Some(pairs) => theta.filter(|name| !is_lora(name)).merge(&stacked(&pairs, 1.0)?),
             None => Lorm::averaged(tasks.earlier(), theta)?,
         };
-        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &network)?)))
+        Ok(Some(Arc::new(Classifier::frozen(&ctx.backbone, &network)?)))
     }
 
     /// With the pairs of earlier tasks, as the server answers within a task.
@@ -207,10 +207,10 @@ impl Answer<Tasks> for Lorm {
         _task: usize,
         sent: &Message,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let network = Lorm::averaged(&earlier_in(sent)?, theta)?;
-        Ok(Some(Arc::new(Classifier::frozen(&lab.backbone, &network)?)))
+        Ok(Some(Arc::new(Classifier::frozen(&ctx.backbone, &network)?)))
     }
 }
 

@@ -25,11 +25,11 @@ impl Lorm {
         &self,
         member: &PackClient<'_, ()>,
         now: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
         let earlier = earlier_in(member.down)?;
-        let network = Classifier::frozen(&lab.backbone, &Lorm::averaged(&earlier, now)?)?;
-        self.statistics.measure(&network, member, lab)
+        let network = Classifier::frozen(&ctx.backbone, &Lorm::averaged(&earlier, now)?)?;
+        self.statistics.measure(&network, member, ctx)
     }
 }
 
@@ -42,13 +42,13 @@ impl UploadExtras<()> for Lorm {
 
     fn sections(
         &self,
-        &ClientContext { lab, .. }: &ClientContext<'_>,
+        &ClientContext { ctx, .. }: &ClientContext<'_>,
         member: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
-        let moments = self.measure(member, &trained.parameters, lab)?;
+        let moments = self.measure(member, &trained.parameters, ctx)?;
         let mut said = trained.sample_count()?;
-        said.tensors.extend(self.statistics.tensors(&self.measured(&lab.facts(1)), &moments)?);
+        said.tensors.extend(self.statistics.tensors(&self.measured(&ctx.facts(1)), &moments)?);
         Ok(vec![said])
     }
 
@@ -76,10 +76,10 @@ impl FinalExchange<(), Tasks> for Lorm {
 
     fn report(
         &self,
-        &ClientContext { model, lab, .. }: &ClientContext<'_>,
+        &ClientContext { model, ctx, .. }: &ClientContext<'_>,
         member: &mut PackClient<'_, ()>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError> {
-        let moments = self.measure(member, &member.received, lab)?;
+        let moments = self.measure(member, &member.received, ctx)?;
         let layers = self.layers(model).into_iter().map(|(_, _, layer)| layer);
         let tensors = self.statistics.tensors(&layers.collect::<Vec<_>>(), &moments)?;
         Ok((vec![Section::new(Kind::Statistics, tensors)], Vec::new()))

@@ -25,7 +25,7 @@ pub trait Adaptation {
     fn initial(
         &self,
         model: &ModelFacts,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError>;
 
@@ -82,11 +82,11 @@ pub trait Adaptation {
     fn metrics(
         &self,
         model: &ModelFacts,
-        seat: &Participant,
+        participant: &Participant,
         trained: &ParameterSet,
         loader: &Loader,
     ) -> Result<Metrics, PolicyError> {
-        let _ = (model, seat, trained, loader);
+        let _ = (model, participant, trained, loader);
         Ok(Metrics::new())
     }
 
@@ -99,10 +99,10 @@ pub trait Adaptation {
         model: &ModelFacts,
         task: usize,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let prompting = self.prompting(model, task, false);
-        Ok(Arc::new(Classifier::frozen_with(&lab.backbone, theta, prompting)?))
+        Ok(Arc::new(Classifier::frozen_with(&ctx.backbone, theta, prompting)?))
     }
 
     /// Returns requirements on a scenario.

@@ -16,7 +16,7 @@ pub trait Answer<M> {
         model: &ModelFacts,
         memory: &M,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError>;
 
     /// Returns the predictor of a client before its upload is averaged: of these whole parameters, of which it trained
@@ -30,9 +30,9 @@ pub trait Answer<M> {
         task: usize,
         sent: &Message,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let _ = (model, task, sent, theta, lab);
+        let _ = (model, task, sent, theta, ctx);
         Ok(None)
     }
 }

@@ -11,5 +11,5 @@ pub struct ClientContext<'a> {
     /// Parameters that train.
     pub shared: SharedModel<'a>,
     /// The client's lab.
-    pub lab: &'a RunContext,
+    pub ctx: &'a RunContext,
 }

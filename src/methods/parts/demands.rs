@@ -15,15 +15,16 @@ impl<S: ClientState, M: ServerState> Parts<'_, S, M> {
 
     /// Returns services that the layouts would allow and a part cannot bear; the reason that counts is the first.
     pub fn restrictions(&self) -> Vec<Restriction> {
-        let mut vetoes = self.local.restrictions();
-        vetoes.extend(self.upload.restrictions());
-        vetoes.extend(self.transform.into_iter().flat_map(|transform| transform.restrictions()));
-        vetoes.extend(self.server.restrictions());
-        for veto in self.adaptation.restrictions() {
-            if vetoes.iter().all(|known| known.service != veto.service) {
-                vetoes.push(veto);
+        let mut restrictions = self.local.restrictions();
+        restrictions.extend(self.upload.restrictions());
+        restrictions
+            .extend(self.transform.into_iter().flat_map(|transform| transform.restrictions()));
+        restrictions.extend(self.server.restrictions());
+        for restriction in self.adaptation.restrictions() {
+            if restrictions.iter().all(|known| known.service != restriction.service) {
+                restrictions.push(restriction);
             }
         }
-        vetoes
+        restrictions
     }
 }

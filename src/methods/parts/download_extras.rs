@@ -40,9 +40,9 @@ pub trait DownloadExtras<M> {
         &self,
         model: &ModelFacts,
         memory: &M,
-        seat: &Participant,
+        participant: &Participant,
     ) -> Result<Vec<Section>, PolicyError> {
-        let _ = (model, memory, seat);
+        let _ = (model, memory, participant);
         Ok(Vec::new())
     }
 
@@ -82,10 +82,10 @@ pub trait DownloadExtras<M> {
     fn assets(
         &self,
         memory: &M,
-        seat: &Participant,
-        lab: &RunContext,
+        participant: &Participant,
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
-        let _ = (memory, seat, lab);
+        let _ = (memory, participant, ctx);
         Ok(Vec::new())
     }
 }

@@ -11,12 +11,12 @@ use crate::quantity::ClientId;
 
 impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
     /// Returns the surroundings of a client's part of a round.
-    pub fn context<'a>(&'a self, model: &'a ModelFacts, lab: &'a RunContext) -> ClientContext<'a>
+    pub fn context<'a>(&'a self, model: &'a ModelFacts, ctx: &'a RunContext) -> ClientContext<'a>
     where
         'm: 'a,
     {
         let shared: SharedModel<'a> = self.shared();
-        ClientContext { model, shared, lab }
+        ClientContext { model, shared, ctx }
     }
 
     /// Returns the usual training of a pack, with the objective of the method.
@@ -24,13 +24,13 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
         &'a self,
         model: &'a ModelFacts,
         pack: &[PackClient<'_, S>],
-        lab: &'a RunContext,
+        ctx: &'a RunContext,
     ) -> LocalTraining<'a, S>
     where
         'm: 'a,
     {
         let round = pack.first().map_or(0, |first| self.download.round(first.down));
-        LocalTraining { context: self.context(model, lab), local: self.local, round }
+        LocalTraining { context: self.context(model, ctx), local: self.local, round }
     }
 
     /// Returns the weight of a parameter in the mean. Statistics that no optimizer moves have no elementwise weights.

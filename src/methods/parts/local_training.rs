@@ -21,13 +21,13 @@ pub struct LocalTraining<'a, S> {
 
 impl<'a, S> LocalTraining<'a, S> {
     /// Returns the same in another lab, with another plan of training.
-    pub fn in_lab<'b>(&self, lab: &'b RunContext) -> LocalTraining<'b, S>
+    pub fn in_lab<'b>(&self, ctx: &'b RunContext) -> LocalTraining<'b, S>
     where
         'a: 'b,
     {
         let ClientContext { model, shared, .. } = self.context;
         LocalTraining {
-            context: ClientContext { model, shared, lab },
+            context: ClientContext { model, shared, ctx },
             local: self.local,
             round: self.round,
         }
@@ -62,10 +62,10 @@ impl<'a, S> LocalTraining<'a, S> {
         pack: &[PackClient<'_, S>],
         objective: impl FnOnce(&Classifier) -> Result<Box<dyn Objective + 'o>, PolicyError>,
     ) -> Result<PackResult, PolicyError> {
-        let ClientContext { model, shared, lab } = self.context;
+        let ClientContext { model, shared, ctx } = self.context;
         let SharedModel { adaptation, .. } = shared;
         let Some(first) = pack.first() else { return Ok(Vec::new()) };
-        let view = &first.seat.view;
+        let view = &first.participant.view;
         let received = pack.iter().map(|member| member.received.clone()).collect();
         let prompting = adaptation.prompting(model, view.task.index(), true);
         let rows = shared.trained_rows(model, view);
@@ -74,14 +74,14 @@ impl<'a, S> LocalTraining<'a, S> {
         let query =
             RowQuery { round: self.round, ..shared.query(model, view, RowPurpose::Training) };
         let stays = |name: &str| !adaptation.takes_part(&query, name);
-        let backbone = &lab.backbone;
+        let backbone = &ctx.backbone;
         let network =
             Classifier::pack_but(backbone, received, rows, prompting, settings.norms, &stays)?;
         let loader = |member: &PackClient<'_, S>| {
             let loader =
-                lab.with_frozen_features(lab.train_loader(member.shard), network.frozen_part())?;
+                ctx.with_frozen_features(ctx.train_loader(member.shard), network.frozen_part())?;
             match settings.query {
-                Some(query) => lab.with_queries(loader, query),
+                Some(query) => ctx.with_queries(loader, query),
                 None => Ok(loader),
             }
         };
@@ -92,25 +92,25 @@ impl<'a, S> LocalTraining<'a, S> {
             .map(|(loader, member)| MemberData { loader, key: member.key })
             .collect();
         let mut objective = objective(&network)?;
-        let rule = lab.training.optimiser.clone();
-        let mut optimiser = rule.over_pack(network.vars(), network.members());
+        let rule = ctx.training.optimizer.clone();
+        let mut optimizer = rule.over_pack(network.vars(), network.members());
         let factors = network.variables().iter().map(|(name, _)| adaptation.rate_factor(name));
-        optimiser.set_rate_factors(factors.collect());
+        optimizer.set_rate_factors(factors.collect());
         let rate = settings.dropout;
         let variables = network.variables();
-        let reports = train_pack(&lab.training, &mut optimiser, variables, &courses, |step| {
+        let reports = train_pack(&ctx.training, &mut optimizer, variables, &courses, |step| {
             let places = pack.iter().zip(&step.steps).map(|(member, step)| MaskPlace {
                 key: member.key.domain(Domain::Dropout),
                 step: *step,
             });
             let dropout = (rate > 0.0).then(|| Dropout { rate, places: places.collect() });
-            objective.losses(&TrainingStep { model: &network, step, device: &lab.device, dropout })
+            objective.losses(&TrainingStep { model: &network, step, device: &ctx.device, dropout })
         })?;
         let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
         let trained = |(member, ((parameters, report), loader)): (&PackClient<'_, S>, _)| {
             let report: TrainingReport = report?;
             let (rates, mut metrics) = (report.rates, report.metrics());
-            metrics.extend(adaptation.metrics(model, member.seat, &parameters, loader)?);
+            metrics.extend(adaptation.metrics(model, member.participant, &parameters, loader)?);
             let (samples, beside) = (member.shard.len(), ParameterSet::new());
             Ok(LocalTrainingResult { parameters, samples, rates, beside, metrics })
         };

@@ -48,9 +48,9 @@ pub trait ServerUpdate<M> {
         memory: &mut M,
         theta: &ParameterSet,
         period: &Stage,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        let _ = (memory, theta, period, lab);
+        let _ = (memory, theta, period, ctx);
         Ok(())
     }
 

@@ -94,13 +94,16 @@ fn demands_and_costs_of_all_parts_count() {
     let parts = Parts { local: &Demanding, upload: &Demanding, ..plain };
     let plan = &TrainingPlan { epochs: 3, ..TrainingPlan::default() };
     let (model, round) = (&model(WireForm::Full), &round());
-    let seat = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
-    let load = Workload { model, seat, round, samples: 4, plan };
+    let participant = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
+    let load = Workload { model, participant, round, samples: 4, plan };
     assert_eq!((plain.work(&load), parts.work(&load)), (12.0, 42.0));
     let required: Vec<_> = parts.requirements().into_iter().map(|one| one.summary).collect();
     assert_eq!(required, [Some("for training".to_owned())]);
-    let reasons: Vec<_> =
-        parts.restrictions().iter().map(|veto| (veto.service, veto.why)).collect();
+    let reasons: Vec<_> = parts
+        .restrictions()
+        .iter()
+        .map(|restriction| (restriction.service, restriction.why))
+        .collect();
     let training = (Capability::MixedTasks, "for a reason of training");
     assert_eq!(reasons, [training, (Capability::SecureAggregation, "for a reason of uploads")]);
     // The adaptation's own reason counts where no other part has one.

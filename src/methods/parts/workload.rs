@@ -9,7 +9,7 @@ pub struct Workload<'a> {
     /// Dimensions of the model.
     pub model: &'a ModelFacts,
     /// The participant.
-    pub seat: &'a Participant,
+    pub participant: &'a Participant,
     /// Which round it is.
     pub round: &'a RoundContext,
     /// Number of its samples.
@@ -32,7 +32,8 @@ impl Workload<'_> {
     /// Returns sample passes of training with so many teachers from the second task on: of each a further forward pass, a
     /// third of a training pass.
     pub fn with_teachers(&self, teachers: u8, passes: f64) -> f64 {
-        let teachers = if self.seat.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };
+        let teachers =
+            if self.participant.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };
         (1.0 + teachers / 3.0) * passes
     }
 }

@@ -221,9 +221,9 @@ impl Adaptation for PiLora {
         _model: &ModelFacts,
         task: usize,
         theta: &ParameterSet,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
-        Ok(Arc::new(Classifier::frozen(&lab.backbone, &self.passing(theta, task))?))
+        Ok(Arc::new(Classifier::frozen(&ctx.backbone, &self.passing(theta, task))?))
     }
 
     fn requirements(&self) -> Vec<Requirement> {
@@ -238,18 +238,18 @@ impl LocalUpdate<()> for PiLora {
         training: &LocalTraining<'_, ()>,
         pack: &mut [PackClient<'_, ()>],
     ) -> Result<PackResult, PolicyError> {
-        let ClientContext { model, lab, .. } = training.context;
+        let ClientContext { model, ctx, .. } = training.context;
         for member in pack.iter_mut() {
-            member.received = self.passing(&member.received, member.seat.view.task.index());
+            member.received = self.passing(&member.received, member.participant.view.task.index());
         }
         let Some(first) = pack.first() else { return Ok(Vec::new()) };
         let mut met = vec![ClassFeatureSums::default(); pack.len()];
         let learnt = training.train_with_objective(pack, |_| {
-            Ok(Box::new(PiLoraObjective::new(self, first, &mut met, &lab.device)?))
+            Ok(Box::new(PiLoraObjective::new(self, first, &mut met, &ctx.device)?))
         })?;
         let dim = model.backbone.dim();
         let told = pack.iter().zip(met).zip(learnt).map(|((member, met), trained)| {
-            let rows = described(&lab.shard_label_counts(member.shard), 1);
+            let rows = described(&ctx.shard_label_counts(member.shard), 1);
             Ok(LocalTrainingResult { beside: met.beside(&rows, dim), ..trained? })
         });
         Ok(told.collect())
@@ -268,7 +268,7 @@ impl UploadExtras<()> for PiLora {
         member: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
-        let rows = described(&context.lab.shard_label_counts(member.shard), 1);
+        let rows = described(&context.ctx.shard_label_counts(member.shard), 1);
         let means = ClassFeatureSums::told(&rows, &trained.beside);
         Ok([trained.sample_count()?].into_iter().chain(ClassMean::section(&means)).collect())
     }

@@ -80,7 +80,7 @@ impl<'o> PiLoraObjective<'o> {
         met: &'o mut [ClassFeatureSums],
         device: &Device,
     ) -> Result<PiLoraObjective<'o>, PolicyError> {
-        let view = TaskView::clone(&first.seat.view);
+        let view = TaskView::clone(&first.participant.view);
         let received = &first.received;
         let compete = method.compete.rows(&view, rows_of(received));
         let part = |rows: Range<usize>| -> Result<_, ModelError> {

@@ -49,12 +49,19 @@ fn step(
     let classes = rows.clone().map(|row| row as u32).collect();
     let view = Arc::new(TaskView { task: TaskId(1), rows: rows.clone(), classes });
     let (id, client, role, kind) = (SeatId(0), ClientId(0), Role(0), ParticipantKind::Client);
-    let seat = Participant { id, client, role, unit: None, kind, view };
+    let participant = Participant { id, client, role, unit: None, kind, view };
     let (down, shard) = (Message::default(), Vec::new().into());
     let key = StreamKey::new(1, Domain::Method);
     let (state, missed) = ((), &[][..]);
-    let member =
-        PackClient { seat: &seat, down: &down, received, state, shard: &shard, key, missed };
+    let member = PackClient {
+        participant: &participant,
+        down: &down,
+        received,
+        state,
+        shard: &shard,
+        key,
+        missed,
+    };
     let mut met = vec![ClassFeatureSums::default()];
     let device = testing::device();
     let mut objective = PiLoraObjective::new(method, &member, &mut met, &device).unwrap();

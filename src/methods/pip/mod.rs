@@ -109,8 +109,8 @@ impl LocalUpdate<()> for Pip {
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let source = |member: &PackClient<'_, ()>| {
-            let prototypes = heard(member.down, &member.seat.view)?;
-            let steps = member.shard.len().div_ceil(context.lab.training.batch.max(1));
+            let prototypes = heard(member.down, &member.participant.view)?;
+            let steps = member.shard.len().div_ceil(context.ctx.training.batch.max(1));
             Ok(Source::new(prototypes, member.key, steps))
         };
         let sources = pack.iter().map(source).collect::<Result<Vec<_>, WireError>>()?;

@@ -72,7 +72,7 @@ impl ServerUpdate<Prototypes> for Pip {
         let mut reports: BTreeMap<u32, Vec<(f64, Gaussian)>> = BTreeMap::new();
         for kept in &folded.kept {
             let rows = described_in(&kept.update)?;
-            let visits = known.visit(kept.meta.seat.client);
+            let visits = known.visit(kept.meta.participant.client);
             let counts = match self.proto_weights {
                 Weighing::Classes if !rows.is_empty() => {
                     let counts = kept.update.tensor(Kind::Prototypes, COUNTS)?;

@@ -19,25 +19,25 @@ impl Pip {
         &self,
         member: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Vec<DiagonalGaussian>, PolicyError> {
-        let (view, model) = (&member.seat.view, &lab.facts(0));
+        let (view, model) = (&member.participant.view, &ctx.facts(0));
         let prompting =
             self.base.prompting(model, view.task.index(), self.features == Features::Trained);
-        let local = Classifier::frozen_with(&lab.backbone, &trained.parameters, prompting)?;
+        let local = Classifier::frozen_with(&ctx.backbone, &trained.parameters, prompting)?;
         let loader =
-            lab.with_frozen_features(lab.statistics_loader(member.shard), local.frozen_part())?;
-        let loader = lab.with_queries(loader, self.base.prompted.query)?;
+            ctx.with_frozen_features(ctx.statistics_loader(member.shard), local.frozen_part())?;
+        let loader = ctx.with_queries(loader, self.base.prompted.query)?;
         let mut classes = vec![Vec::new(); view.rows.len()];
-        for batch in loader.in_order(lab.evaluation_batch) {
+        for batch in loader.in_order(ctx.evaluation_batch) {
             let batch = batch?;
-            let found = local.batch_features(&batch, &lab.device)?.to_vec2::<f32>()?;
+            let found = local.batch_features(&batch, &ctx.device)?.to_vec2::<f32>()?;
             for (feature, label) in found.into_iter().zip(batch.labels()) {
                 classes[*label as usize - view.rows.start].push(feature);
             }
         }
         let enough = classes.iter().filter(|class| class.len() >= LEAST as usize);
-        Ok(enough.map(|class| DiagonalGaussian::fit(lab.backbone.dim(), class.iter())).collect())
+        Ok(enough.map(|class| DiagonalGaussian::fit(ctx.backbone.dim(), class.iter())).collect())
     }
 }
 
@@ -60,19 +60,19 @@ impl UploadExtras<()> for Pip {
 
     fn sections(
         &self,
-        &ClientContext { lab, .. }: &ClientContext<'_>,
+        &ClientContext { ctx, .. }: &ClientContext<'_>,
         member: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let mut said = vec![trained.sample_count()?];
-        let gaussians = self.gaussians(member, trained, lab)?;
+        let gaussians = self.gaussians(member, trained, ctx)?;
         if gaussians.is_empty() {
             return Ok(said);
         }
         let narrow = |of: fn(&DiagonalGaussian) -> &Vec<f64>| {
             gaussians.iter().flat_map(|one| of(one).iter().map(|v| *v as f32)).collect::<Vec<_>>()
         };
-        let (n, dim) = (gaussians.len(), lab.backbone.dim());
+        let (n, dim) = (gaussians.len(), ctx.backbone.dim());
         let mut tensors = vec![
             NamedTensor::f32(MEANS, [n, dim], narrow(|one| &one.mean))?,
             NamedTensor::f32(VARIANCES, [n, dim], narrow(|one| &one.variance))?,

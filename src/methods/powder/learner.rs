@@ -23,7 +23,7 @@ use crate::policy::{ClientResult, Failure, Member, Message, Participant, PolicyE
 /// One client and its slot_down.
 #[derive(Clone, Copy, Debug)]
 pub struct Learner<'a> {
-    pub seat: &'a Participant,
+    pub participant: &'a Participant,
     /// What it was sent.
     pub slot_down: &'a ClientTaskDownload,
     /// Its samples.
@@ -35,7 +35,12 @@ pub struct Learner<'a> {
 impl<'a> Learner<'a> {
     /// A member of a pack and what it was sent.
     pub fn of((member, slot_down): (&'a Member, &'a ClientTaskDownload)) -> Learner<'a> {
-        Learner { seat: &member.seat, slot_down, shard: &member.shard, key: member.key }
+        Learner {
+            participant: &member.participant,
+            slot_down,
+            shard: &member.shard,
+            key: member.key,
+        }
     }
 
     /// Whether two slot_downs can be learnt in one pack: equal shapes, and both or neither with a teacher.
@@ -96,10 +101,10 @@ impl Powder {
     pub fn learn(
         &self,
         learners: &[Learner<'_>],
-        lab: &RunContext,
+        ctx: &RunContext,
         companion: &mut dyn TrainingExtension,
     ) -> Vec<Result<ClientResult, Failure>> {
-        match self.train_slots(learners, lab, companion) {
+        match self.train_slots(learners, ctx, companion) {
             Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
             Err(error) => Failure::of_all(learners.len(), error),
         }
@@ -108,7 +113,7 @@ impl Powder {
     fn train_slots(
         &self,
         learners: &[Learner<'_>],
-        lab: &RunContext,
+        ctx: &RunContext,
         companion: &mut dyn TrainingExtension,
     ) -> Result<Vec<Result<ClientResult, PolicyError>>, PolicyError> {
         let Some(first) = learners.first() else { return Ok(Vec::new()) };
@@ -117,15 +122,15 @@ impl Powder {
             learners.iter().map(|learner| learner.slot_down.received(&self.shape)).collect();
         let model = |trains| {
             let prompting = Arc::new(self.prompting(trains));
-            Classifier::pack_with(&lab.backbone, received.clone(), 0..classes, Some(prompting))
+            Classifier::pack_with(&ctx.backbone, received.clone(), 0..classes, Some(prompting))
         };
         let student = model(true)?;
         let distils = first.slot_down.teaches && self.config.kd_weight > 0.0 && classes > 2;
         let teacher = distils.then(|| model(false)).transpose()?;
         let loader = |learner: &Learner<'_>| {
             let loader =
-                lab.with_frozen_features(lab.train_loader(learner.shard), student.frozen_part())?;
-            lab.with_queries(loader, self.config.query)
+                ctx.with_frozen_features(ctx.train_loader(learner.shard), student.frozen_part())?;
+            ctx.with_queries(loader, self.config.query)
         };
         let loaders = learners.iter().map(loader).collect::<Result<Vec<Loader>, _>>()?;
         let courses: Vec<MemberData<'_>> = loaders
@@ -134,10 +139,10 @@ impl Powder {
             .map(|(loader, learner)| MemberData { loader, key: learner.key })
             .collect();
         let slot_downs =
-            ClientTaskDownloads { powder: self, learners, lab, student: &student, teacher };
-        let plan = &lab.training;
-        let mut optimiser = plan.optimiser.clone().over_pack(student.vars(), student.members());
-        let reports = train_pack(plan, &mut optimiser, student.variables(), &courses, |batch| {
+            ClientTaskDownloads { powder: self, learners, ctx, student: &student, teacher };
+        let plan = &ctx.training;
+        let mut optimizer = plan.optimizer.clone().over_pack(student.vars(), student.members());
+        let reports = train_pack(plan, &mut optimizer, student.variables(), &courses, |batch| {
             slot_downs.losses(batch, &loaders[0], companion)
         })?;
         let layout = learnt(&self.shape, classes);
@@ -162,10 +167,10 @@ impl Powder {
         &self,
         member: &Member,
         down: &Message,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
-        let (rows, looks) = (&member.seat.view.rows, SimilarityKeys::read(down)?);
-        let found = self.attention(rows, &member.shard, &looks, lab)?;
+        let (rows, looks) = (&member.participant.view.rows, SimilarityKeys::read(down)?);
+        let found = self.attention(rows, &member.shard, &looks, ctx)?;
         Ok(ClientResult { upload: found.write(&self.shape)?, metrics: Vec::new() })
     }
 
@@ -175,15 +180,15 @@ impl Powder {
         rows: &Range<usize>,
         shard: &Shard,
         looks: &SimilarityKeys,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Attention, PolicyError> {
         let (classes, shape) = (rows.len(), &self.shape);
         let width = shape.scores(looks.slots.len());
         let (mut sums, mut counts) = (vec![0f64; classes * width], vec![0u32; classes]);
-        let loader = lab.with_queries(lab.statistics_loader(shard), QueryView::Clean)?;
-        for batch in loader.in_order(lab.evaluation_batch) {
+        let loader = ctx.with_queries(ctx.statistics_loader(shard), QueryView::Clean)?;
+        for batch in loader.in_order(ctx.evaluation_batch) {
             let batch = batch?;
-            let queries = queries_of(&batch, lab)?;
+            let queries = queries_of(&batch, ctx)?;
             let mut first = 0;
             // No slot may lend yet.
             for block in shape.blocks.clone().filter(|_| !looks.slots.is_empty()) {
@@ -192,7 +197,7 @@ impl Powder {
                     let found = looks.parameters.get(&name).ok_or_else(|| {
                         PolicyError::Unsupported(format!("`{name}` is not among what was sent"))
                     })?;
-                    Ok(found.tensor(&lab.device)?)
+                    Ok(found.tensor(&ctx.device)?)
                 };
                 let (keys, attention) =
                     (part(ComponentPart::Key)?, part(ComponentPart::Attention)?);
@@ -214,10 +219,10 @@ impl Powder {
 }
 
 /// Queries of a batch: its own, or those of its pixels.
-fn queries_of(batch: &Batch, lab: &RunContext) -> Result<Tensor, PolicyError> {
-    match batch.queries(&lab.device)? {
+fn queries_of(batch: &Batch, ctx: &RunContext) -> Result<Tensor, PolicyError> {
+    match batch.queries(&ctx.device)? {
         Some(queries) => Ok(queries),
-        None => Ok(lab.backbone.frozen(&lab.pixels(batch)?, FrozenPart::Whole)?),
+        None => Ok(ctx.backbone.frozen(&ctx.pixels(batch)?, FrozenPart::Whole)?),
     }
 }
 
@@ -225,7 +230,7 @@ fn queries_of(batch: &Batch, lab: &RunContext) -> Result<Tensor, PolicyError> {
 struct ClientTaskDownloads<'a> {
     powder: &'a Powder,
     learners: &'a [Learner<'a>],
-    lab: &'a RunContext,
+    ctx: &'a RunContext,
     student: &'a Classifier,
     teacher: Option<Classifier>,
 }
@@ -238,7 +243,7 @@ impl ClientTaskDownloads<'_> {
         loader: &Loader,
         companion: &mut dyn TrainingExtension,
     ) -> Result<Tensor, LearningError> {
-        let (device, groups) = (&self.lab.device, &batch.groups);
+        let (device, groups) = (&self.ctx.device, &batch.groups);
         let classes = self.classes(batch);
         let step = Step { batch, classes: &classes };
         let input = match companion.tokens(&step)? {
@@ -270,7 +275,7 @@ impl ClientTaskDownloads<'_> {
     fn classes(&self, PackBatch { batch, groups, .. }: &PackBatch) -> Vec<u32> {
         let labels = batch.labels();
         let of_member = |(learner, run): (&Learner<'_>, Range<usize>)| {
-            let first = learner.seat.view.rows.start as u32;
+            let first = learner.participant.view.rows.start as u32;
             labels[run].iter().map(move |row| row.wrapping_sub(first)).collect::<Vec<u32>>()
         };
         self.learners.iter().zip(groups.runs()).flat_map(of_member).collect()
@@ -314,7 +319,7 @@ impl ClientTaskDownloads<'_> {
     ) -> Result<(), LearningError> {
         let (batch, variables) = (&step.batch.batch, self.student.variables());
         let queries =
-            queries_of(batch, self.lab).map_err(|error| LearningError::Shape(error.to_string()))?;
+            queries_of(batch, self.ctx).map_err(|error| LearningError::Shape(error.to_string()))?;
         let alone = self.learners.len() == 1;
         for (member, run) in step.batch.groups.runs().enumerate() {
             if run.is_empty() {

@@ -153,8 +153,8 @@ fn begun(ExchangeFacts { model, period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
 }
 
 impl Method for Powder {
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        lab.backbone.config().blocks_for("a prompt")?;
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        ctx.backbone.config().blocks_for("a prompt")?;
         Ok(Box::new(PowderServer::new(Arc::new(self.clone()), init)))
     }
 
@@ -228,10 +228,10 @@ impl Method for Powder {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         if !members.iter().all(|member| Powder::trains(member.phase)) {
-            let look = |member: &Member| Ok(self.look(member, &member.download, lab)?);
+            let look = |member: &Member| Ok(self.look(member, &member.download, ctx)?);
             return members.iter().map(look).collect();
         }
         let slot_downs = members.iter().map(|member| ClientTaskDownload::read(&member.download));
@@ -240,7 +240,7 @@ impl Method for Powder {
             Err(error) => return Failure::of_all(members.len(), error),
         };
         let learners: Vec<Learner<'_>> = members.iter().zip(&slot_downs).map(Learner::of).collect();
-        learners.chunk_by(Learner::alike).flat_map(|pack| self.learn(pack, lab, &mut ())).collect()
+        learners.chunk_by(Learner::alike).flat_map(|pack| self.learn(pack, ctx, &mut ())).collect()
     }
 }
 

@@ -105,17 +105,17 @@ impl Predictor for ClientTaskModels {
         true
     }
 
-    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        if self.backbone.place().same(lab.backbone.place()) {
+    fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        if self.backbone.place().same(ctx.backbone.place()) {
             return Ok(None);
         }
         let here = |slot: &ClientTaskModel| -> Result<ClientTaskModel, PolicyError> {
-            let model = slot.model.copy_at(&lab.backbone)?;
+            let model = slot.model.copy_at(&ctx.backbone)?;
             let model = model.unwrap_or_else(|| Arc::clone(&slot.model));
             Ok(ClientTaskModel { rows: slot.rows.clone(), model })
         };
         let slots = self.slots.iter().map(here).collect::<Result<_, _>>()?;
-        let (backbone, frozen) = (Arc::clone(&lab.backbone), self.frozen);
+        let (backbone, frozen) = (Arc::clone(&ctx.backbone), self.frozen);
         Ok(Some(Arc::new(ClientTaskModels { backbone, slots, frozen })))
     }
 }

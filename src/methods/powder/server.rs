@@ -41,8 +41,8 @@ impl PowderServer {
     }
 
     /// The number of a seat's slot, which begins now if it has not yet.
-    fn begin(&mut self, seat: &Participant) -> usize {
-        let (key, rows) = (ClientTaskKey::of(seat), seat.view.rows.clone());
+    fn begin(&mut self, participant: &Participant) -> usize {
+        let (key, rows) = (ClientTaskKey::of(participant), participant.view.rows.clone());
         self.table.begin(key, rows, &self.method.shape, self.init)
     }
 
@@ -53,14 +53,18 @@ impl PowderServer {
     }
 
     /// Looks at the samples of slots that clients leave in this round for others, which begin now.
-    fn look_at_left(&mut self, seats: &[Participant], lab: &RunContext) -> Result<(), PolicyError> {
-        let latest = |seat: &Participant| {
+    fn look_at_left(
+        &mut self,
+        participants: &[Participant],
+        ctx: &RunContext,
+    ) -> Result<(), PolicyError> {
+        let latest = |participant: &Participant| {
             let slots = self.table.slots();
-            let beginner = self.table.find(ClientTaskKey::of(seat)).is_none();
-            slots.iter().rposition(|slot| beginner && slot.key.client == seat.client)
+            let beginner = self.table.find(ClientTaskKey::of(participant)).is_none();
+            slots.iter().rposition(|slot| beginner && slot.key.client == participant.client)
         };
-        let left: Vec<usize> = seats.iter().filter_map(latest).collect();
-        self.look_at(&left, lab)
+        let left: Vec<usize> = participants.iter().filter_map(latest).collect();
+        self.look_at(&left, ctx)
     }
 
     /// Looks at the samples of slots that clients work on: of all as a period begins, later of those that begin then.
@@ -68,12 +72,12 @@ impl PowderServer {
         &mut self,
         round: &RoundContext,
         slots: &[usize],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let opens = round.round_in_phase == 0;
         let new = |slot: &&usize| self.table.slots()[**slot].attention.is_none();
         let asked: Vec<usize> = slots.iter().filter(|slot| opens || new(slot)).copied().collect();
-        self.look_at(&asked, lab)?;
+        self.look_at(&asked, ctx)?;
         if !asked.is_empty() {
             self.compare(&asked);
         }
@@ -81,13 +85,13 @@ impl PowderServer {
     }
 
     /// What clients would answer in a phase of their own.
-    fn look_at(&mut self, slots: &[usize], lab: &RunContext) -> Result<(), PolicyError> {
+    fn look_at(&mut self, slots: &[usize], ctx: &RunContext) -> Result<(), PolicyError> {
         let looks = self.looks(&[]);
         for slot in slots {
             let rows = self.table.slots()[*slot].rows.clone();
             // The classes of the data set of slots are their head rows.
-            let samples = lab.dataset.train.of_classes(rows.clone().map(|row| row as u32));
-            let found = self.method.attention(&rows, &samples.into(), &looks, lab)?;
+            let samples = ctx.dataset.train.of_classes(rows.clone().map(|row| row as u32));
+            let found = self.method.attention(&rows, &samples.into(), &looks, ctx)?;
             self.table.slot_mut(*slot).attention = Some(found);
         }
         Ok(())
@@ -128,17 +132,18 @@ impl Server for PowderServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let method = Arc::clone(&self.method);
         let here = Powder::mixes(round.phase) && method.looks_at_server();
         if here {
-            self.look_at_left(seats, lab)?;
+            self.look_at_left(participants, ctx)?;
         }
-        let slots: Vec<usize> = seats.iter().map(|seat| self.begin(seat)).collect();
+        let slots: Vec<usize> =
+            participants.iter().map(|participant| self.begin(participant)).collect();
         if here {
-            self.look_at_held(round, &slots, lab)?;
+            self.look_at_held(round, &slots, ctx)?;
         }
         if !Powder::trains(round.phase) {
             return self.questions(&slots);
@@ -175,7 +180,7 @@ impl Server for PowderServer {
         let mut asked = Vec::new();
         for KeptUpload { meta, update, .. } in kept {
             // A server that was lost may not know whom it asked.
-            let number = self.begin(&meta.seat);
+            let number = self.begin(&meta.participant);
             if Powder::trains(round.phase) {
                 self.table.learn(number, update.parameters);
             } else {
@@ -190,7 +195,7 @@ impl Server for PowderServer {
         Ok(())
     }
 
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let shape = &self.method.shape;
         let mut slots = Vec::new();
         for (number, slot) in self.table.slots().iter().enumerate() {
@@ -202,10 +207,10 @@ impl Server for PowderServer {
                 false => slot.parameters.clone(),
             };
             let prompting = Arc::new(self.method.prompting(false));
-            let model = Classifier::frozen_with(&lab.backbone, &parameters, Some(prompting))?;
+            let model = Classifier::frozen_with(&ctx.backbone, &parameters, Some(prompting))?;
             slots.push(ClientTaskModel { rows: slot.rows.clone(), model: Arc::new(model) });
         }
-        Ok(Arc::new(ClientTaskModels::new(&lab.backbone, slots, shape.blocks.start)))
+        Ok(Arc::new(ClientTaskModels::new(&ctx.backbone, slots, shape.blocks.start)))
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

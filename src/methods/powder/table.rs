@@ -24,8 +24,8 @@ pub struct ClientTaskKey {
 
 impl ClientTaskKey {
     /// The slot that a seat works on.
-    pub fn of(seat: &Participant) -> ClientTaskKey {
-        ClientTaskKey { task: seat.view.task, client: seat.client }
+    pub fn of(participant: &Participant) -> ClientTaskKey {
+        ClientTaskKey { task: participant.view.task, client: participant.client }
     }
 }
 

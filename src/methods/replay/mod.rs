@@ -59,10 +59,10 @@ pub(super) fn learn(
     replay: &Replay,
     member: &mut PackClient<'_, ReplayMemory>,
 ) -> Result<LocalTrainingResult, PolicyError> {
-    let lab = training.context.lab;
+    let ctx = training.context.ctx;
     let mut memory = std::mem::take(&mut member.state);
     let capacity = replay.buffer.size as usize;
-    memory.sample_bytes = lab.dataset.train.sample_bytes()?;
+    memory.sample_bytes = ctx.dataset.train.sample_bytes()?;
     for missed in member.missed {
         if memory.begin(missed.task) {
             for sample in missed.shard.iter() {
@@ -71,13 +71,13 @@ pub(super) fn learn(
             }
         }
     }
-    let offering = match memory.begin(member.seat.view.task) {
-        true => member.shard.len().div_ceil(lab.training.batch.max(1)) as u64,
+    let offering = match memory.begin(member.participant.view.task) {
+        true => member.shard.len().div_ceil(ctx.training.batch.max(1)) as u64,
         false => 0,
     };
     let trained = training.train_with_objective(std::slice::from_ref(member), |_| {
         let (key, memory) = (member.key, &mut memory);
-        Ok(Box::new(Replaying { replay, lab, key, memory, offering }))
+        Ok(Box::new(Replaying { replay, ctx, key, memory, offering }))
     })?;
     member.state = memory;
     let mut trained = take_single(trained)?;
@@ -92,7 +92,7 @@ pub(super) fn learn(
 /// The losses of a step with draws from the memory as it stands; then the batch is offered to it, in the first epoch.
 struct Replaying<'a> {
     replay: &'a Replay,
-    lab: &'a RunContext,
+    ctx: &'a RunContext,
     key: StreamKey,
     memory: &'a mut ReplayMemory,
     /// Steps whose batches are offered.
@@ -117,8 +117,8 @@ impl Replaying<'_> {
     ) -> Result<(Batch, Vec<Vec<f32>>), LearningError> {
         let held = self.memory.reservoir.slots();
         let shard: Shard = slots.iter().map(|slot| held[*slot].sample).collect();
-        let loader = self.lab.train_loader(&shard);
-        let loader = self.lab.with_frozen_features(loader, model.frozen_part());
+        let loader = self.ctx.train_loader(&shard);
+        let loader = self.ctx.with_frozen_features(loader, model.frozen_part());
         let loader = loader.map_err(|error| LearningError::Shape(error.to_string()))?;
         let keys = [Domain::Shuffle, Domain::Augment].map(|domain| self.key.domain(domain));
         let epoch = EPOCHS + 2 * step + which;
@@ -210,20 +210,20 @@ pub(super) fn note_again(
     memory: &mut ReplayMemory,
     rows: Range<usize>,
     (parameters, notes): (&crate::model::ParameterSet, usize),
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<(), PolicyError> {
-    let model = Classifier::frozen(&lab.backbone, parameters)?;
+    let model = Classifier::frozen(&ctx.backbone, parameters)?;
     let of_task = |sample: u32| {
-        let row = lab.curriculum.row_of(lab.dataset.train.labels()[sample as usize]);
+        let row = ctx.task_sequence.row_of(ctx.dataset.train.labels()[sample as usize]);
         rows.contains(&(row as usize))
     };
     let own = memory.reservoir.slots_mut().filter(|slot| of_task(slot.sample));
     let mut own: Vec<&mut BufferedSample> = own.collect();
     let shard: Shard = own.iter().map(|slot| slot.sample).collect();
-    let loader = lab.with_frozen_features(lab.statistics_loader(&shard), model.frozen_part())?;
+    let loader = ctx.with_frozen_features(ctx.statistics_loader(&shard), model.frozen_part())?;
     let mut said = Vec::with_capacity(own.len());
-    for batch in loader.in_order(lab.evaluation_batch) {
-        let features = model.batch_features(&batch?, &lab.device)?;
+    for batch in loader.in_order(ctx.evaluation_batch) {
+        let features = model.batch_features(&batch?, &ctx.device)?;
         said.extend(model.logits(&features)?.to_vec2::<f32>()?);
     }
     for (slot, mut logits) in own.iter_mut().zip(said) {

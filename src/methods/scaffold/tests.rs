@@ -19,14 +19,14 @@ fn scaffold(change: impl Fn(&mut Scaffold)) -> Scaffold {
 
 /// What the method does with a client that has walked.
 fn after(
-    world: &World<Scaffold>,
+    simulation: &World<Scaffold>,
     member: &mut PackClient<'_, VectorStore>,
     trained: &mut LocalTrainingResult,
 ) {
-    let method = &world.base.method;
+    let method = &simulation.base.method;
     // The loss is not that of samples.
     let gradient = (method.option == Renewal::Gradient).then(|| {
-        let own = &world.clients[member.seat.client.index()];
+        let own = &simulation.clients[member.participant.client.index()];
         let mut gradient = own.gradient(&flat(&member.received)).into_iter();
         let one = |(name, like): (&std::sync::Arc<str>, &Parameter)| {
             let values = gradient.by_ref().take(like.values.len()).map(|v| v as f32).collect();
@@ -36,7 +36,7 @@ fn after(
     });
     if method.keeping.keeper == Keeper::Client {
         let parts = method.parts();
-        let context = parts.context(world.facts(), &world.lab);
+        let context = parts.context(simulation.facts(), &simulation.lab);
         renew(method, &context, member, (trained, gradient)).unwrap();
     }
 }
@@ -91,25 +91,26 @@ fn golden_control_variates_of_scaffold() {
                 (method.option, method.server_lr) = (option, server_lr);
                 (method.fedavg.weights, method.keeping.keeper) = (weights, variates);
             });
-            let mut world = World::new(method, golden_clients(&golden), &golden.f64("w0"));
-            world.lab.training.clip = None;
-            world.lab.training.optimiser = OptimiserConfig::sgd(0.1);
-            let (mut x, mut c, mut own) = (world.model(), vec![0.0; SIZE], vec![0.0; 3 * SIZE]);
+            let mut simulation = World::new(method, golden_clients(&golden), &golden.f64("w0"));
+            simulation.lab.training.clip = None;
+            simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
+            let (mut x, mut c, mut own) =
+                (simulation.model(), vec![0.0; SIZE], vec![0.0; 3 * SIZE]);
             let mut y = Vec::new();
             for (round, cohort) in golden_cohorts(&golden).iter().enumerate() {
                 let steps = |m| golden_steps(&golden, (round, m), |k| eta[round * 5 + k]);
-                let walked = world.round(cohort, steps, after);
-                x.extend(world.model());
-                c.extend(flat(world.memory().get(CONTROL).unwrap()));
+                let walked = simulation.round(cohort, steps, after);
+                x.extend(simulation.model());
+                c.extend(flat(simulation.memory().get(CONTROL).unwrap()));
                 for m in 0..3 {
                     let kept = match variates {
-                        Keeper::Client => world.state(m).get(CONTROL).map(flat),
+                        Keeper::Client => simulation.state(m).get(CONTROL).map(flat),
                         Keeper::Server => {
                             let name = VectorStore::of_client(
                                 CONTROL,
                                 crate::quantity::ClientId(m as u32),
                             );
-                            world.memory().get(&name).map(flat)
+                            simulation.memory().get(&name).map(flat)
                         }
                     };
                     own.extend(kept.unwrap_or_else(|| vec![0.0; SIZE]));
@@ -133,17 +134,17 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
         (Keeper::Server, vec![vec![0, 1, 2]]),
         (Keeper::Client, vec![vec![0, 1], vec![2], vec![1, 2], vec![0]]),
     ] {
-        let mut world =
+        let mut simulation =
             World::new(scaffold(|method| method.keeping.keeper = variates), uneven(), &[0.0; SIZE]);
-        world.lab.training.optimiser = OptimiserConfig::sgd(0.1);
-        world.lab.training.clip = None;
+        simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
+        simulation.lab.training.clip = None;
         let step = Step { rate: 0.05, noise: vec![0.0; SIZE] };
         let steps = |client| vec![step.clone(); 3 + 2 * client];
         for round in 0..1_500 {
-            world.round(&cohorts[round % cohorts.len()], steps, after);
-            let all = world.memory();
+            simulation.round(&cohorts[round % cohorts.len()], steps, after);
+            let all = simulation.memory();
             let own = (0..3).map(|m| match variates {
-                Keeper::Client => world.state(m).get(CONTROL).map(flat),
+                Keeper::Client => simulation.state(m).get(CONTROL).map(flat),
                 Keeper::Server => all
                     .get(&VectorStore::of_client(CONTROL, crate::quantity::ClientId(m as u32)))
                     .map(flat),
@@ -156,7 +157,7 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
                 assert!((mean - c).abs() < 1e-4, "{round}: {mean} {c}");
             }
         }
-        let slope = slope_of_all(&world.clients, &world.model());
+        let slope = slope_of_all(&simulation.clients, &simulation.model());
         assert!(slope < 1e-3, "{variates:?} {}: {slope}", cohorts.len());
     }
 }
@@ -170,17 +171,17 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
         optimum: vec![0.0; SIZE],
         samples: slope as usize,
     };
-    let mut world =
+    let mut simulation =
         World::new(scaffold(|_| ()), vec![flat_loss(2.0), flat_loss(5.0)], &[0.5; SIZE]);
-    world.lab.training.clip = None;
-    world.lab.training.optimiser = OptimiserConfig::sgd(0.1);
+    simulation.lab.training.clip = None;
+    simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
     let slope = |client: usize| [-1.5, 0.75][client];
     for rates in [vec![0.1, 0.05], vec![0.2], vec![0.01, 0.02, 0.03]] {
         let step = |client: usize, rate: f64| Step { rate, noise: vec![slope(client); SIZE] };
         let steps = |client| rates.iter().map(|rate| step(client, *rate)).collect();
-        world.round(&[0, 1], steps, after);
+        simulation.round(&[0, 1], steps, after);
         for client in 0..2 {
-            for value in flat(world.state(client).get(CONTROL).unwrap()) {
+            for value in flat(simulation.state(client).get(CONTROL).unwrap()) {
                 assert!((value - slope(client)).abs() < 1e-4, "{client}: {value}");
             }
         }

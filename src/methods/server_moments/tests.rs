@@ -21,15 +21,15 @@ pub(in crate::methods) fn fedavg() -> FedAvg {
 pub(in crate::methods) fn four_rounds<C: AveragingMethod>(method: C) -> (World<C>, Vec<Vec<f64>>) {
     let mut clients = uneven();
     clients.iter_mut().zip([10, 20, 30]).for_each(|(client, samples)| client.samples = samples);
-    let mut world = World::new(method, clients, &[0.5; SIZE]);
-    world.lab.training.optimiser = OptimiserConfig::sgd(0.1);
-    world.lab.training.clip = None;
+    let mut simulation = World::new(method, clients, &[0.5; SIZE]);
+    simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
+    simulation.lab.training.clip = None;
     let step = Step { rate: 0.05, noise: vec![0.0; SIZE] };
     let models = COHORTS.map(|cohort| {
-        world.round(cohort, |client| vec![step.clone(); 2 + client], |_, _, _| ());
-        world.model()
+        simulation.round(cohort, |client| vec![step.clone(); 2 + client], |_, _, _| ());
+        simulation.model()
     });
-    (world, models.into())
+    (simulation, models.into())
 }
 
 /// Compares with models that were computed apart, in f64.

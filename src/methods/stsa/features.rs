@@ -19,20 +19,20 @@ pub(super) enum Frozen {
 }
 
 impl Frozen {
-    pub fn of(lab: &RunContext) -> Frozen {
-        match &lab.staged {
+    pub fn of(ctx: &RunContext) -> Frozen {
+        match &ctx.staged {
             Some(staged) => Frozen::Staged(Arc::clone(staged)),
-            None => Frozen::Backbone(Arc::clone(&lab.backbone)),
+            None => Frozen::Backbone(Arc::clone(&ctx.backbone)),
         }
     }
 
     /// The same at the place of `lab`, or `None` where it is there already.
-    pub fn at(&self, lab: &RunContext) -> Result<Option<Frozen>, PolicyError> {
+    pub fn at(&self, ctx: &RunContext) -> Result<Option<Frozen>, PolicyError> {
         Ok(match self {
-            Frozen::Staged(staged) => staged.to_device(lab)?.map(Frozen::Staged),
+            Frozen::Staged(staged) => staged.to_device(ctx)?.map(Frozen::Staged),
             Frozen::Backbone(network) => {
-                let here = network.place().same(lab.backbone.place());
-                (!here).then(|| Frozen::Backbone(Arc::clone(&lab.backbone)))
+                let here = network.place().same(ctx.backbone.place());
+                (!here).then(|| Frozen::Backbone(Arc::clone(&ctx.backbone)))
             }
         })
     }
@@ -46,11 +46,11 @@ impl Frozen {
     }
 
     /// A shard in order, with features in place of pixels where they are kept.
-    fn loader(&self, lab: &RunContext, shard: &Shard) -> Result<Loader, PolicyError> {
-        let loader = lab.statistics_loader(shard);
+    fn loader(&self, ctx: &RunContext, shard: &Shard) -> Result<Loader, PolicyError> {
+        let loader = ctx.statistics_loader(shard);
         match self {
-            Frozen::Staged(staged) => lab.with_features_for(loader, &**staged),
-            Frozen::Backbone(_) => lab.with_frozen_features(loader, FrozenPart::Whole),
+            Frozen::Staged(staged) => ctx.with_features_for(loader, &**staged),
+            Frozen::Backbone(_) => ctx.with_frozen_features(loader, FrozenPart::Whole),
         }
     }
 
@@ -86,7 +86,7 @@ pub(super) struct Collected {
 
 /// Passes over a shard once, in order: `h = ReLU(f W)`, sums in f64.
 pub(super) fn collect(
-    lab: &RunContext,
+    ctx: &RunContext,
     shard: &Shard,
     view: &TaskView,
     layer: &Projection,
@@ -101,12 +101,12 @@ pub(super) fn collect(
         }
         rows.chunks(layer.width()).zip(classes).for_each(|(row, class)| unit.add(row, *class));
     };
-    let frozen = Frozen::of(lab);
+    let frozen = Frozen::of(ctx);
     let (mut features, mut labels) = (Vec::new(), Vec::new());
-    let loader = frozen.loader(lab, shard)?;
-    for batch in loader.in_order(lab.evaluation_batch) {
+    let loader = frozen.loader(ctx, shard)?;
+    for batch in loader.in_order(ctx.evaluation_batch) {
         let batch = batch?;
-        let found = frozen.batch_features(&batch, &lab.device)?;
+        let found = frozen.batch_features(&batch, &ctx.device)?;
         features.extend(doubles(&found, layer.inputs())?);
         labels.extend(batch.labels().iter().map(|row| *row as usize - view.rows.start));
         if labels.len() >= BLOCK {

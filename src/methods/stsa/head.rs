@@ -62,8 +62,8 @@ impl Predictor for RidgeHead {
         self.frozen.features(pixels)
     }
 
-    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let Some(frozen) = self.frozen.at(lab)? else { return Ok(None) };
+    fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let Some(frozen) = self.frozen.at(ctx)? else { return Ok(None) };
         Ok(Some(Arc::new(RidgeHead { frozen, scorer: Arc::clone(&self.scorer) })))
     }
 

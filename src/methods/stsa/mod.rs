@@ -111,11 +111,11 @@ impl Stsa {
     }
 
     /// What a client says about its samples.
-    fn sums(&self, member: &Member, lab: &RunContext) -> Result<ClientResult, PolicyError> {
-        let view = &member.seat.view;
+    fn sums(&self, member: &Member, ctx: &RunContext) -> Result<ClientResult, PolicyError> {
+        let view = &member.participant.view;
         let layer = self.layer(messages::seed_of(&member.download)?);
         let exact = matches!(self.config.variant, Variant::Exact { .. });
-        let found = collect(lab, &member.shard, view, &layer, exact)?;
+        let found = collect(ctx, &member.shard, view, &layer, exact)?;
         let up = messages::upload(&self.statistics(view.rows.len()), &found)?;
         Ok(ClientResult { upload: up, metrics: Vec::new() })
     }
@@ -143,10 +143,10 @@ impl Method for Stsa {
     fn profile(&self) -> MethodProfile {
         let task = "sums of features are placed at the head rows of one task";
         let lies = "sums of features are not forged: nobody but a first method would be attacked";
-        let mut vetoes = Restriction::against(&[Capability::MixedTasks], task);
-        vetoes.extend(Restriction::against(&[Capability::MaliciousClients], lies));
+        let mut restrictions = Restriction::against(&[Capability::MixedTasks], task);
+        restrictions.extend(Restriction::against(&[Capability::MaliciousClients], lies));
         MethodProfile {
-            restrictions: vetoes,
+            restrictions,
             memory_footprint: Some(self.holdings()),
             ..MethodProfile::default()
         }
@@ -177,11 +177,11 @@ impl Method for Stsa {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         let sums = |member: &Member| match member.shard.is_empty() {
             true => Err(Failure::NoData),
-            false => Ok(self.sums(member, lab)?),
+            false => Ok(self.sums(member, ctx)?),
         };
         members.iter().map(sums).collect()
     }

@@ -59,21 +59,21 @@ impl StsaServer {
         &mut self,
         (units, all): (&[Unit], usize),
         (rule, view): (&Estimation, &TaskView),
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(Symmetric, ClassSums), PolicyError> {
         let width = self.method.width();
         let mut sums = ClassSums::zeros(view.rows.len(), width);
         units.iter().for_each(|unit| sums.add(&unit.sums));
         let gram = estimate(units, all, width, rule);
         if rule.diagnostics {
-            let truth = self.truth(view, &view.classes, lab)?.gram.unwrap_or_default();
+            let truth = self.truth(view, &view.classes, ctx)?.gram.unwrap_or_default();
             let mut gap = gram.clone();
             gap.add_scaled(-1.0, &truth);
             self.figures.push(("gram_error", gap.norm() / truth.norm()));
             self.figures.push(("gram_trace", gram.trace() / truth.trace()));
         }
         if rule.head_error {
-            self.know_exactly(units, view, lab)?;
+            self.know_exactly(units, view, ctx)?;
         }
         Ok((gram, sums))
     }
@@ -83,10 +83,10 @@ impl StsaServer {
         &self,
         view: &TaskView,
         classes: &[u32],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Collected, PolicyError> {
-        let shard: Shard = lab.dataset.train.of_classes(classes.iter().copied()).into();
-        collect(lab, &shard, view, &self.method.layer(self.seed), true)
+        let shard: Shard = ctx.dataset.train.of_classes(classes.iter().copied()).into();
+        collect(ctx, &shard, view, &self.method.layer(self.seed), true)
     }
 
     /// Adds the exact sums of a task, class by class, and says what error Proposition 3.2 expects.
@@ -94,12 +94,12 @@ impl StsaServer {
         &mut self,
         units: &[Unit],
         view: &TaskView,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let mut task = Symmetric::zeros(self.method.width());
         let mut expected = 0.0;
         for class in &view.classes {
-            let found = self.truth(view, &[*class], lab)?;
+            let found = self.truth(view, &[*class], ctx)?;
             let gram = found.gram.unwrap_or_default();
             for (place, samples) in found.unit.counts.iter().enumerate() {
                 if *samples == 0.0 {
@@ -154,9 +154,12 @@ impl StsaServer {
 /// How many parts the clients cut that these uploads come from. A client with few samples has fewer
 /// than the others; it cut as many all the same.
 pub(super) fn cut_by(folded: &Aggregate) -> usize {
-    let seats = || folded.kept.iter().map(|kept| &kept.meta.seat);
-    let clients: BTreeSet<_> = seats().map(|seat| seat.client).collect();
-    let each = seats().map(|seat| seat.unit.map_or(1, |unit| unit + 1)).max().unwrap_or(0);
+    let participants = || folded.kept.iter().map(|kept| &kept.meta.participant);
+    let clients: BTreeSet<_> = participants().map(|participant| participant.client).collect();
+    let each = participants()
+        .map(|participant| participant.unit.map_or(1, |unit| unit + 1))
+        .max()
+        .unwrap_or(0);
     clients.len() * each as usize
 }
 
@@ -164,17 +167,17 @@ impl Server for StsaServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        Ok(shared(messages::of_seed(self.seed)?, seats))
+        Ok(shared(messages::of_seed(self.seed)?, participants))
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(folded) = folded else { return Ok(()) };
@@ -184,7 +187,7 @@ impl Server for StsaServer {
             Variant::Estimated(rule) => {
                 let units = folded.kept.iter().map(|kept| messages::unit_of(&kept.update));
                 let units: Vec<Unit> = units.collect::<Result<_, _>>()?;
-                self.estimated((&units, cut_by(&folded)), (&rule, view), lab)?
+                self.estimated((&units, cut_by(&folded)), (&rule, view), ctx)?
             }
         };
         self.gram.add(&gram);
@@ -195,10 +198,10 @@ impl Server for StsaServer {
         self.solve(view.seen())
     }
 
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let (layer, mode) = (self.method.layer(self.seed), self.method.config.head_mode);
         let scorer = Scorer::new(layer, mode, self.weights.clone());
-        Ok(Arc::new(RidgeHead { frozen: Frozen::of(lab), scorer: Arc::new(scorer) }))
+        Ok(Arc::new(RidgeHead { frozen: Frozen::of(ctx), scorer: Arc::new(scorer) }))
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

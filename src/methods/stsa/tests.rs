@@ -365,13 +365,13 @@ fn seat(id: u32, client: u32, unit: Option<u32>) -> Participant {
 /// The release's `K`: clients times parts, also those that had nothing to send.
 #[test]
 fn empty_parts_of_a_client_count_among_all_units() {
-    let of = |seats: &[(u32, Option<u32>)]| {
+    let of = |participants: &[(u32, Option<u32>)]| {
         let kept = |(id, (client, unit)): (usize, &(u32, Option<u32>))| KeptUpload {
             meta: UploadMeta::timely(seat(id as u32, *client, *unit), Round(0)),
             sent: Arc::new(Message::default()),
             update: Message::default(),
         };
-        let kept = seats.iter().enumerate().map(kept).collect();
+        let kept = participants.iter().enumerate().map(kept).collect();
         cut_by(&Aggregate { kept, ..Aggregate::default() })
     };
     assert_eq!(of(&[]), 0);
@@ -387,9 +387,9 @@ fn the_server_counts_units_as_it_is_told() {
     use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
     use crate::model::{Backbone, PixelShape};
     use crate::policy::{Method, RoundContext, RunContext, Stage};
-    let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
     let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-    let lab = RunContext::new(pixels, digits::embedded().unwrap(), curriculum);
+    let ctx = RunContext::new(pixels, digits::embedded().unwrap(), task_sequence);
     let samples = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
     let solved = |rule: Estimation, unit: Option<u32>| {
         let (method, _) = stsa(Payload::F64, Variant::Estimated(rule));
@@ -402,7 +402,7 @@ fn the_server_counts_units_as_it_is_told() {
             Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
         let folded = samples.iter().enumerate().map(fold).reduce(Aggregate::merge);
-        let view = Arc::clone(&lab.curriculum.tasks[0]);
+        let view = Arc::clone(&ctx.task_sequence.tasks[0]);
         let round = RoundContext {
             round: Round(0),
             period: Stage::of(view, 10),
@@ -412,8 +412,8 @@ fn the_server_counts_units_as_it_is_told() {
             rounds_in_phase: 1,
             run_seed: 0,
         };
-        let mut server = method.server(&lab, StreamKey::new(1, Domain::Init)).unwrap();
-        server.end_round(&round, folded, &lab).unwrap();
+        let mut server = method.server(&ctx, StreamKey::new(1, Domain::Init)).unwrap();
+        server.end_round(&round, folded, &ctx).unwrap();
         server.save().digest()
     };
     assert_ne!(solved(TOTAL, None), solved(TOTAL, Some(2)));
@@ -424,11 +424,14 @@ fn the_server_counts_units_as_it_is_told() {
 /// What an upload is sent as, and what the engine makes of two of them.
 #[test]
 fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
-    let seats = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
-    let of = |seat: &Samples| Collected { unit: seat.units().remove(0), gram: Some(seat.gram()) };
-    let found = seats.each_ref().map(of);
-    let mut gram = seats[0].gram();
-    gram.add(&seats[1].gram());
+    let participants = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
+    let of = |participant: &Samples| Collected {
+        unit: participant.units().remove(0),
+        gram: Some(participant.gram()),
+    };
+    let found = participants.each_ref().map(of);
+    let mut gram = participants[0].gram();
+    gram.add(&participants[1].gram());
     let mut sums = found[0].unit.sums.clone();
     sums.add(&found[1].unit.sums);
     let forms = [

@@ -112,8 +112,9 @@ fn message(parameters: ParameterSet, samples: u32) -> Message {
 
 fn meta(discount: f64) -> UploadMeta {
     let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
-    let seat = one_participant_per_client(&Stage::of(Arc::new(view), 2), &[ClientId(0)]).remove(0);
-    UploadMeta { discount, ..UploadMeta::timely(seat, Round(0)) }
+    let participant =
+        one_participant_per_client(&Stage::of(Arc::new(view), 2), &[ClientId(0)]).remove(0);
+    UploadMeta { discount, ..UploadMeta::timely(participant, Round(0)) }
 }
 
 fn fold_one(

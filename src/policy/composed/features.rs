@@ -32,8 +32,8 @@ impl Predictor for FrozenFeatures {
         self.network.scores(pixels, scope)
     }
 
-    fn to_device(&self, lab: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let Some(network) = self.network.to_device(lab)? else { return Ok(None) };
+    fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let Some(network) = self.network.to_device(ctx)? else { return Ok(None) };
         Ok(Some(Arc::new(FrozenFeatures::new(network, self.digest))))
     }
 

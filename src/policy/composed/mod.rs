@@ -75,8 +75,8 @@ impl Composed {
     }
 
     /// Freezes the features of the first method's server as they stand.
-    fn freeze(&self, first: &dyn Server, lab: &RunContext) -> Result<Frozen, PolicyError> {
-        let network = first.predictor(lab)?;
+    fn freeze(&self, first: &dyn Server, ctx: &RunContext) -> Result<Frozen, PolicyError> {
+        let network = first.predictor(ctx)?;
         let asset = Asset::new(FEATURES, 0, Kind::Weights, network.feature_state());
         let features = Arc::new(FrozenFeatures::new(network, asset.digest()));
         let (asset, server) = (Arc::new(asset), Arc::new(first.save()));
@@ -121,19 +121,19 @@ impl Composed {
     fn train_alike(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Vec<Result<ClientResult, Failure>>, PolicyError> {
         let Some(first) = members.first() else { return Ok(Vec::new()) };
-        let (second, phase) = self.stage(&first.seat.view, first.phase);
-        let lab = match self.named(&first.download)? {
-            None => lab.clone(),
-            Some(frozen) => with_features(lab, &frozen)?,
+        let (second, phase) = self.stage(&first.participant.view, first.phase);
+        let ctx = match self.named(&first.download)? {
+            None => ctx.clone(),
+            Some(frozen) => with_features(ctx, &frozen)?,
         };
         let mut inner = Vec::with_capacity(members.len());
         for member in &*members {
             let (first, then) = both(&member.state)?;
             inner.push(Member {
-                seat: member.seat.clone(),
+                participant: member.participant.clone(),
                 phase,
                 download: Arc::new(down_within(&member.download)?),
                 state: if second { then } else { first },
@@ -142,7 +142,7 @@ impl Composed {
                 missed: member.missed.clone(),
             });
         }
-        let mut outcomes = self.method_of(second).train(&mut inner, &lab).into_iter();
+        let mut outcomes = self.method_of(second).train(&mut inner, &ctx).into_iter();
         let outer = members.iter_mut().zip(inner).map(|(member, inner)| {
             if !self.profile.stateless {
                 let (first, then) = both(&member.state).map_err(PolicyError::from)?;
@@ -168,11 +168,11 @@ fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
             roles.push((role, word));
         }
     }
-    let mut vetoes = first.restrictions;
-    vetoes.extend(then.restrictions);
-    vetoes.retain(|veto| veto.service != Capability::MixedTasks);
+    let mut restrictions = first.restrictions;
+    restrictions.extend(then.restrictions);
+    restrictions.retain(|restriction| restriction.service != Capability::MixedTasks);
     let why = "the task of a round says which of two methods learns";
-    vetoes.push(Restriction { service: Capability::MixedTasks, why });
+    restrictions.push(Restriction { service: Capability::MixedTasks, why });
     // Of the first method at least its features are held.
     let features = MemoryFootprint { server: tensor_bytes(&first.features), client: 0 };
     let of_first = first.memory_footprint.unwrap_or(features);
@@ -182,7 +182,7 @@ fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
     };
     MethodProfile {
         roles,
-        restrictions: vetoes,
+        restrictions,
         features: first.features,
         uses_network: first.uses_network || then.uses_network,
         stateless: first.stateless && then.stateless,
@@ -196,8 +196,8 @@ fn tensor_bytes(body: &BodyShape) -> u64 {
     tensors.map(|tensor| 4 * tensor.elements()).sum()
 }
 
-fn with_features(lab: &RunContext, frozen: &Frozen) -> Result<RunContext, PolicyError> {
-    Ok(RunContext { staged: Some(predictor_on(&frozen.features, lab)?), ..lab.clone() })
+fn with_features(ctx: &RunContext, frozen: &Frozen) -> Result<RunContext, PolicyError> {
+    Ok(RunContext { staged: Some(predictor_on(&frozen.features, ctx)?), ..ctx.clone() })
 }
 
 /// Whether a message belongs to the second method.
@@ -239,9 +239,9 @@ fn both(state: &Body) -> Result<(Body, Body), WireError> {
 }
 
 impl Method for Composed {
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        let first = self.first.server(lab, init)?;
-        Ok(Box::new(ComposedServer::new(self.clone(), first, lab, init)))
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        let first = self.first.server(ctx, init)?;
+        Ok(Box::new(ComposedServer::new(self.clone(), first, ctx, init)))
     }
 
     fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
@@ -301,7 +301,7 @@ impl Method for Composed {
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let view = match work {
-            RoundWork::Participant { seat, .. } => &seat.view,
+            RoundWork::Participant { seat: participant, .. } => &participant.view,
             RoundWork::Server { .. } => &round.period.view,
         };
         let (second, phase) = self.stage(view, round.phase);
@@ -316,12 +316,12 @@ impl Method for Composed {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         let alike = |a: &Member, b: &Member| {
             let of = |member: &Member| {
                 let features = self.named(&member.download).ok().flatten();
-                let stage = self.stage(&member.seat.view, member.phase);
+                let stage = self.stage(&member.participant.view, member.phase);
                 (stage, features.map(|frozen| frozen.asset.digest()))
             };
             of(a) == of(b)
@@ -330,7 +330,7 @@ impl Method for Composed {
         packs
             .flat_map(|pack| {
                 let members = pack.len();
-                let trained = self.train_alike(pack, lab);
+                let trained = self.train_alike(pack, ctx);
                 trained.unwrap_or_else(|error| Failure::of_all(members, error))
             })
             .collect()
@@ -343,12 +343,12 @@ impl Method for Composed {
     fn load_remote_state(
         &self,
         background: &Body,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Result<(), PolicyError> {
-        let mut first = self.first.server(lab, init)?;
+        let mut first = self.first.server(ctx, init)?;
         first.load(background)?;
-        self.freeze(&*first, lab).map(drop)
+        self.freeze(&*first, ctx).map(drop)
     }
 
     fn local_model(
@@ -356,15 +356,15 @@ impl Method for Composed {
         facts: &ExchangeFacts<'_>,
         sent: &Message,
         own: &Message,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let (second, phase) = self.stage(facts.view, facts.phase);
-        let lab = match self.named(sent)? {
-            None => lab.clone(),
-            Some(frozen) => with_features(lab, &frozen)?,
+        let ctx = match self.named(sent)? {
+            None => ctx.clone(),
+            Some(frozen) => with_features(ctx, &frozen)?,
         };
         let (sent, own) = (down_within(sent)?, up_within(own)?);
         let facts = ExchangeFacts { phase, ..facts.clone() };
-        self.method_of(second).local_model(&facts, &sent, &own, &lab)
+        self.method_of(second).local_model(&facts, &sent, &own, &ctx)
     }
 }

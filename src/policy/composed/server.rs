@@ -41,10 +41,10 @@ impl ComposedServer {
     pub(super) fn new(
         method: Composed,
         first: Box<dyn Server>,
-        lab: &RunContext,
+        ctx: &RunContext,
         init: StreamKey,
     ) -> Self {
-        ComposedServer { method, first, second: None, lab: lab.clone(), init }
+        ComposedServer { method, first, second: None, lab: ctx.clone(), init }
     }
 
     /// Freezes the first method's features as they stand, with a second server upon them.
@@ -64,17 +64,17 @@ impl ComposedServer {
     }
 
     /// The first method is over.
-    fn start_second(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        self.first.end_stage(period, lab)?;
+    fn start_second(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.first.end_stage(period, ctx)?;
         let mut second = self.freeze()?;
-        second.server.begin_stage(period, &with_features(lab, &second.frozen)?)?;
+        second.server.begin_stage(period, &with_features(ctx, &second.frozen)?)?;
         self.second = Some(second);
         Ok(())
     }
 
-    fn second(&mut self, period: &Stage, lab: &RunContext) -> Result<&mut Second, PolicyError> {
+    fn second(&mut self, period: &Stage, ctx: &RunContext) -> Result<&mut Second, PolicyError> {
         if self.second.is_none() {
-            self.start_second(period, lab)?;
+            self.start_second(period, ctx)?;
         }
         self.second.as_mut().ok_or_else(|| PolicyError::Unsupported("no second method".into()))
     }
@@ -92,27 +92,27 @@ impl ComposedServer {
 }
 
 impl Server for ComposedServer {
-    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         if period.task == TaskId(0) {
-            return self.first.begin_stage(period, lab);
+            return self.first.begin_stage(period, ctx);
         }
-        let second = self.second(period, lab)?;
-        second.server.begin_stage(period, &with_features(lab, &second.frozen)?)
+        let second = self.second(period, ctx)?;
+        second.server.begin_stage(period, &with_features(ctx, &second.frozen)?)
     }
 
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let (is_second, inner) = self.inner(round);
         let (downs, features) = if is_second {
-            let second = self.second(&round.period, lab)?;
-            let lab = with_features(lab, &second.frozen)?;
-            (second.server.broadcast(&inner, seats, &lab)?, Some(second.frozen.clone()))
+            let second = self.second(&round.period, ctx)?;
+            let ctx = with_features(ctx, &second.frozen)?;
+            (second.server.broadcast(&inner, participants, &ctx)?, Some(second.frozen.clone()))
         } else {
-            (self.first.broadcast(&inner, seats, lab)?, None)
+            (self.first.broadcast(&inner, participants, ctx)?, None)
         };
         Ok(each_changed(&downs, |down| outside(down, features.as_ref())))
     }
@@ -121,34 +121,34 @@ impl Server for ComposedServer {
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let (is_second, inner) = self.inner(round);
         let folded = folded.map(within).transpose()?;
         if is_second {
-            let second = self.second(&round.period, lab)?;
-            let lab = with_features(lab, &second.frozen)?;
-            second.server.end_round(&inner, folded, &lab)?;
+            let second = self.second(&round.period, ctx)?;
+            let ctx = with_features(ctx, &second.frozen)?;
+            second.server.end_round(&inner, folded, &ctx)?;
             second.has_learnt = true;
             return Ok(());
         }
-        self.first.end_round(&inner, folded, lab)?;
+        self.first.end_round(&inner, folded, ctx)?;
         if self.ends_first(round) {
-            self.start_second(&round.period, lab)?;
+            self.start_second(&round.period, ctx)?;
         }
         Ok(())
     }
 
-    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
-        let second = self.second(period, lab)?;
-        second.server.end_stage(period, &with_features(lab, &second.frozen)?)
+    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        let second = self.second(period, ctx)?;
+        second.server.end_stage(period, &with_features(ctx, &second.frozen)?)
     }
 
     /// The first method's until the second has learnt something.
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         match self.second.as_ref().filter(|second| second.has_learnt) {
-            None => self.first.predictor(lab),
-            Some(second) => second.server.predictor(&with_features(lab, &second.frozen)?),
+            None => self.first.predictor(ctx),
+            Some(second) => second.server.predictor(&with_features(ctx, &second.frozen)?),
         }
     }
 

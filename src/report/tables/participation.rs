@@ -162,15 +162,15 @@ struct Pending {
 }
 
 impl Pending {
-    fn place(&mut self, client: ClientId, seat: SeatId) -> &mut ParticipantRow {
-        self.places.entry((client, seat)).or_default()
+    fn place(&mut self, client: ClientId, participant: SeatId) -> &mut ParticipantRow {
+        self.places.entry((client, participant)).or_default()
     }
 
     fn close(&mut self, missing: &[SeatId]) {
         self.closed = true;
         self.missing = missing.to_vec();
-        for ((_, seat), place) in &mut self.places {
-            if !place.load && missing.binary_search(seat).is_err() {
+        for ((_, participant), place) in &mut self.places {
+            if !place.load && missing.binary_search(participant).is_err() {
                 // Whatever else happened on the way, it was used.
                 place.outcome = Some(Outcome::Aggregated);
             }
@@ -180,9 +180,9 @@ impl Pending {
     /// Whether it is known what became of everybody.
     fn settled(&self) -> bool {
         let places = self.places.iter().filter(|(_, place)| place.settled());
-        let settled: BTreeSet<SeatId> = places.map(|((_, seat), _)| *seat).collect();
+        let settled: BTreeSet<SeatId> = places.map(|((_, participant), _)| *participant).collect();
         let loads = self.places.values().all(|place| !place.load || place.settled());
-        self.closed && loads && self.missing.iter().all(|seat| settled.contains(seat))
+        self.closed && loads && self.missing.iter().all(|participant| settled.contains(participant))
     }
 
     fn row(&self, client: ClientId, phase: String) -> Row {
@@ -250,9 +250,9 @@ impl<W: Write> ParticipationTable<W> {
         &mut self,
         round: Round,
         client: ClientId,
-        seat: SeatId,
+        participant: SeatId,
     ) -> Option<&mut ParticipantRow> {
-        Some(self.round(round)?.place(client, seat))
+        Some(self.round(round)?.place(client, participant))
     }
 
     fn round(&mut self, round: Round) -> Option<&mut Pending> {
@@ -291,8 +291,8 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     missing: Vec::new(),
                 });
             }
-            Event::FrameCharged { round, seat, client, outcome, bytes, .. } => {
-                if let Some(place) = self.place(*round, *client, *seat) {
+            Event::FrameCharged { round, seat: participant, client, outcome, bytes, .. } => {
+                if let Some(place) = self.place(*round, *client, *participant) {
                     place.charge(entry.at, &entry.event);
                     match outcome {
                         _ if bytes.is_protocol() => {}
@@ -302,36 +302,37 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     }
                 }
             }
-            Event::Trained { round, seat, client, samples, worked, .. } => {
-                if let Some(place) = self.place(*round, *client, *seat) {
+            Event::Trained { round, seat: participant, client, samples, worked, .. } => {
+                if let Some(place) = self.place(*round, *client, *participant) {
                     place.samples = *samples;
                     place.worked += worked;
                     place.trained = Some(entry.at);
                     place.loss = loss(entry);
                 }
             }
-            Event::Skipped { round, seat, client, worked, .. } => {
-                if let Some(place) = self.place(*round, *client, *seat) {
+            Event::Skipped { round, seat: participant, client, worked, .. } => {
+                if let Some(place) = self.place(*round, *client, *participant) {
                     place.worked += worked;
                     place.became(Outcome::Skipped);
                 }
             }
-            Event::ClientFailed { round, seat, client, reason, .. } => {
-                let place = self.place(*round, *client, *seat);
+            Event::ClientFailed { round, seat: participant, client, reason, .. } => {
+                let place = self.place(*round, *client, *participant);
                 place.into_iter().for_each(|p| p.became(Outcome::Failed(reason.clone())));
             }
-            Event::UpdateRejected { round, seat, client, .. } => {
-                let place = self.place(*round, *client, *seat);
+            Event::UpdateRejected { round, seat: participant, client, .. } => {
+                let place = self.place(*round, *client, *participant);
                 place.into_iter().for_each(|place| place.became(Outcome::Rejected));
             }
-            Event::UpdateStale { round, seat, client, .. } => {
-                let place = self.place(*round, *client, *seat);
+            Event::UpdateStale { round, seat: participant, client, .. } => {
+                let place = self.place(*round, *client, *participant);
                 place.into_iter().for_each(|place| place.became(Outcome::Stale));
             }
             Event::ServerRestarted { round, lost, .. } => {
-                for ((_, seat), place) in self.round(*round).iter_mut().flat_map(|r| &mut r.places)
+                for ((_, participant), place) in
+                    self.round(*round).iter_mut().flat_map(|r| &mut r.places)
                 {
-                    if lost.contains(seat) {
+                    if lost.contains(participant) {
                         place.became(Outcome::Restart);
                     }
                 }

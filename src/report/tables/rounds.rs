@@ -133,9 +133,9 @@ struct Pending {
 }
 
 impl Pending {
-    fn settle(&mut self, seat: SeatId) {
-        self.settled.insert(seat);
-        self.missing.remove(&seat);
+    fn settle(&mut self, participant: SeatId) {
+        self.settled.insert(participant);
+        self.missing.remove(&participant);
     }
 
     fn row(&self) -> Row {
@@ -243,7 +243,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
         let parts = self.watch.take(entry);
         match &entry.event {
             Event::PhaseStarted { .. } => self.phases.take(&entry.event),
-            Event::RoundOpened { round, task, phase, cohort, seats, .. } => {
+            Event::RoundOpened { round, task, phase, cohort, seats: participants, .. } => {
                 self.flush(false)?;
                 let phase = self.phases.name(*task, *phase);
                 self.open.push_back(Pending {
@@ -254,7 +254,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     closed: None,
                     parts: None,
                     sampled: cohort.len(),
-                    seats: *seats,
+                    seats: *participants,
                     aggregated: 0,
                     missing: BTreeSet::new(),
                     settled: BTreeSet::new(),
@@ -267,11 +267,11 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     distance: None,
                 });
             }
-            Event::FrameCharged { round, seat, outcome, .. } => {
+            Event::FrameCharged { round, seat: participant, outcome, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.traffic.take(&entry.event)?;
                     if matches!(outcome, FrameOutcome::Late | FrameOutcome::Lost) {
-                        row.settle(*seat);
+                        row.settle(*participant);
                     }
                 }
             }
@@ -280,17 +280,17 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     row.losses.push(loss);
                 }
             }
-            Event::ClientFailed { round, seat, .. } => {
+            Event::ClientFailed { round, seat: participant, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.failed += 1;
-                    row.settle(*seat);
+                    row.settle(*participant);
                 }
             }
             Event::UpdateRejected { round, .. } => {
                 self.row(*round).into_iter().for_each(|row| row.rejected += 1);
             }
-            Event::UpdateStale { round, seat, .. } => {
-                self.row(*round).into_iter().for_each(|row| row.settle(*seat));
+            Event::UpdateStale { round, seat: participant, .. } => {
+                self.row(*round).into_iter().for_each(|row| row.settle(*participant));
             }
             Event::ServerRestarted { round, lost, .. } => {
                 self.row(*round)
@@ -300,7 +300,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             // Of a sum that cannot be opened nobody's upload counts, late or not.
             Event::SumMasked { round, opened: false, .. } => {
                 if let Some(row) = self.row(*round) {
-                    (0..row.seats).for_each(|seat| row.settle(SeatId(seat)));
+                    (0..row.seats).for_each(|participant| row.settle(SeatId(participant)));
                 }
             }
             Event::RoundClosed { round, folded, missing, .. } => {
@@ -309,7 +309,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     row.parts = parts;
                     row.aggregated = *folded;
                     row.missing = missing.iter().copied().collect();
-                    row.missing.retain(|seat| !row.settled.contains(seat));
+                    row.missing.retain(|participant| !row.settled.contains(participant));
                 }
             }
             Event::Bias { round, .. } => {

@@ -53,24 +53,24 @@ fn a_federation_where_everybody_crashes_still_ends() {
 
 #[test]
 fn bad_updates_are_rejected_and_the_others_count() {
-    for (mischief, why) in [
+    for (fault, why) in [
         (Mischief::Nan, "`head.weight` is not finite"),
         (Mischief::WrongShape, "[1, 64]"),
         (Mischief::LiftPanic, "lifting is beyond me"),
     ] {
-        let ran = run(setup::<Visits>(rules(), mischief));
+        let ran = run(setup::<Visits>(rules(), fault));
         done(&ran);
         let rejected = ran.entries.iter().filter_map(|e| match &e.event {
             Event::UpdateRejected { client, why, .. } => Some((client.0, why.clone())),
             _ => None,
         });
         let rejected: Vec<_> = rejected.collect();
-        assert_eq!(rejected.len(), 10, "{mischief:?}");
+        assert_eq!(rejected.len(), 10, "{fault:?}");
         let of_client = |(client, text): &(u32, String)| *client == 2 && text.contains(why);
-        assert!(rejected.iter().all(of_client), "{mischief:?}: {rejected:?}");
+        assert!(rejected.iter().all(of_client), "{fault:?}: {rejected:?}");
         for entry in &ran.entries {
             if let Event::RoundClosed { folded, missing, .. } = &entry.event {
-                assert_eq!((*folded, missing.len()), (5, 1), "{mischief:?}");
+                assert_eq!((*folded, missing.len()), (5, 1), "{fault:?}");
             }
         }
     }

@@ -61,15 +61,24 @@ fn the_first_of_equal_frames_in_a_round_is_no_copy() {
     let mut sent = std::collections::BTreeSet::new();
     let mut copies = 0;
     let frames = ran.entries.iter().filter_map(|e| match &e.event {
-        Event::FrameCharged { round, seat, direction: Direction::Down, copy, asset, .. } => {
-            Some((*round, asset.clone(), *seat, *copy))
-        }
+        Event::FrameCharged {
+            round,
+            seat: participant,
+            direction: Direction::Down,
+            copy,
+            asset,
+            ..
+        } => Some((*round, asset.clone(), *participant, *copy)),
         _ => None,
     });
     let mut frames: Vec<_> = frames.collect();
-    frames.sort_by_key(|(round, _, seat, _)| (*round, *seat));
-    for (round, asset, seat, copy) in frames {
-        assert_eq!(copy, !sent.insert((round, asset.clone())), "{asset:?} to {seat} in {round}");
+    frames.sort_by_key(|(round, _, participant, _)| (*round, *participant));
+    for (round, asset, participant, copy) in frames {
+        assert_eq!(
+            copy,
+            !sent.insert((round, asset.clone())),
+            "{asset:?} to {participant} in {round}"
+        );
         copies += u32::from(copy);
     }
     assert!(copies > 0);

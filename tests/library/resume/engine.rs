@@ -194,15 +194,15 @@ fn servers_that_restart() {
 
 #[test]
 fn misbehaving_clients_assets_and_measures() {
-    for mischief in [
+    for fault in [
         Mischief::Nan,
         Mischief::WrongShape,
         Mischief::PanicOnce,
         Mischief::LiftPanic,
         Mischief::Asset,
     ] {
-        let what = format!("{mischief:?}");
-        resumes(&what, &mobile(), |rules| setup::<Visits>(rules, mischief));
+        let what = format!("{fault:?}");
+        resumes(&what, &mobile(), |rules| setup::<Visits>(rules, fault));
     }
     both("bias and packs", &Rules { bias: Some(Compared::Round), pack: 3, ..slow() });
     resumes("uncharged", &rules(), |rules| Setup {

@@ -43,15 +43,15 @@ impl MethodWrapper for Told {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        let outcomes = self.inner.train(members, lab);
+        let outcomes = self.inner.train(members, ctx);
         let told = |(member, outcome): (&Member, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
             let mut body = outcome.upload.body();
             let tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
             for tensor in tensors.filter(|tensor| &**tensor.name() == "histogram") {
-                let values = self.histograms[member.seat.client.index()].to_vec();
+                let values = self.histograms[member.participant.client.index()].to_vec();
                 *tensor = NamedTensor::f32("histogram", [3, 2], values).unwrap();
             }
             outcome.upload = Message::from_body(&body, &outcome.upload.assets).unwrap();
@@ -216,14 +216,14 @@ fn rows_of_sums_are_compared_as_they_are() {
 fn clients_report_means_or_sums_of_their_scores() {
     for scores in [Scores::Means, Scores::Sums] {
         let mut run = crate::engine(mixing(|c| c.cpa_scores = scores), 3);
-        run.lab.training.optimiser = OptimiserConfig::sgd(0.0);
+        run.lab.training.optimizer = OptimiserConfig::sgd(0.0);
         let shards = deal(&run.lab, &run.view(0), 3);
         run.task(0, &shards, 1);
         for train in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {
             let up = train.up.as_ref().unwrap();
             let told = up.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
             let sent = parameters_of(up).unwrap();
-            let loader = run.lab.statistics_loader(&shards[train.seat.client.index()]);
+            let loader = run.lab.statistics_loader(&shards[train.participant.client.index()]);
             let batch = loader.in_order(1_000).next().unwrap().unwrap();
             let pixels = run.lab.pixels(&batch).unwrap();
             let queries = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
@@ -392,12 +392,12 @@ fn accuracy_is_told_before_and_after_mixing() {
 /// Right answers on the test images of the first task, among its classes.
 fn answered(run: &Engine) -> f64 {
     let predictor = run.server.predictor(&run.lab).unwrap();
-    let (test, curriculum) = (&run.lab.dataset.test, &run.lab.curriculum);
-    let of_task = |sample: &u32| curriculum.row_of(test.labels()[*sample as usize]) < 2;
+    let (test, task_sequence) = (&run.lab.dataset.test, &run.lab.task_sequence);
+    let of_task = |sample: &u32| task_sequence.row_of(test.labels()[*sample as usize]) < 2;
     let shard = (0..test.len() as u32).filter(of_task).collect();
     let transform = Arc::clone(&run.lab.statistics_transform);
     let loader =
-        fedcast::data::Loader::new(Arc::clone(test), shard, Arc::clone(curriculum), transform);
+        fedcast::data::Loader::new(Arc::clone(test), shard, Arc::clone(task_sequence), transform);
     let tally = evaluate(&loader, 7, 6, 0..2, |batch| {
         predictor.scores(&run.lab.pixels(batch)?, &Scope::Task(0..2))
     });
@@ -414,7 +414,7 @@ fn every_client_has_a_histogram_of_its_own() {
         let up = exchange.up.as_ref().unwrap();
         let tensor = up.tensor(Kind::Statistics, "histogram").unwrap();
         let scores = tensor.as_f32().unwrap().to_vec();
-        by_client.entry(exchange.seat.client).or_default().push(scores);
+        by_client.entry(exchange.participant.client).or_default().push(scores);
     }
     assert_eq!(by_client.len(), 2);
     assert_ne!(by_client[&ClientId(0)], by_client[&ClientId(1)]);

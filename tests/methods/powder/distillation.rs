@@ -62,7 +62,7 @@ fn shares_of_classes_weigh_their_own_samples() {
     let down = downs(&run, "train").next().unwrap();
     let shape = Powder::new(small(), &facts()).shape;
     let (view, phase) = (run.view(0), 1);
-    let seats = run.method.participants(&context(&run, 0, phase), &[ClientId(0)]);
+    let participants = run.method.participants(&context(&run, 0, phase), &[ClientId(0)]);
     // Of the slot's three classes the client has two.
     let by_class = run.lab.dataset.train.by_class();
     let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
@@ -75,9 +75,9 @@ fn shares_of_classes_weigh_their_own_samples() {
             download: Arc::new(down.write(&shape).unwrap()),
             state: Default::default(),
             shard: shard.clone(),
-            key: seats[0].key(5, Round(9)),
+            key: participants[0].key(5, Round(9)),
             missed: Vec::new(),
-            seat: seats[0].clone(),
+            participant: participants[0].clone(),
         };
         let members = std::slice::from_mut(&mut member);
         run.method.train(members, &run.lab).remove(0).unwrap().upload.body().digest()

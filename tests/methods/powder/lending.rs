@@ -86,15 +86,15 @@ fn answered(run: &Engine, mut slots: ClientTaskTable, task: usize) -> Attention 
     let (numbers, parameters) = slots.looks(&shape, Lend::Begun, &[]);
     let down = SimilarityKeys { slots: numbers, parameters }.write(&shape).unwrap();
     let view = run.view(task);
-    let seats = run.method.participants(&context(run, task, 3), &[ClientId(0)]);
+    let participants = run.method.participants(&context(run, task, 3), &[ClientId(0)]);
     let mut member = Member {
         phase: 3,
         download: Arc::new(down),
         state: Default::default(),
         shard: deal(&run.lab, &view, 1).remove(0),
-        key: seats[0].key(5, Round(9)),
+        key: participants[0].key(5, Round(9)),
         missed: Vec::new(),
-        seat: seats[0].clone(),
+        participant: participants[0].clone(),
     };
     let found = run.method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
     Attention::read(&found.upload).unwrap()
@@ -189,8 +189,8 @@ fn a_server_that_sees_images_finds_what_clients_tell() {
     assert_eq!(left.over, [0]);
     run.server.begin_stage(&Stage::of(run.view(1), 3), &run.lab).unwrap();
     let context = context(&run, 1, 2);
-    let seats = run.method.participants(&context, &[ClientId(0)]);
-    run.server.broadcast(&context, &seats, &run.lab).unwrap();
+    let participants = run.method.participants(&context, &[ClientId(0)]);
+    run.server.broadcast(&context, &participants, &run.lab).unwrap();
     let slots = table(&run);
     // The slot that was left is scored again on what it has become, the new one on both.
     assert_eq!(slots.slots()[0].attention, Some(left));

@@ -114,8 +114,8 @@ fn powder_sends_the_bytes_of_its_card() {
 
 #[test]
 fn messages_that_are_something_else_are_refused() {
-    let lab = lab(3, ClassOrder::Native);
-    let mut run = Engine::new(powder_with(|_| ()), facts(), lab);
+    let ctx = lab(3, ClassOrder::Native);
+    let mut run = Engine::new(powder_with(|_| ()), facts(), ctx);
     task(&mut run, 0, 1, 1);
     let slot_down = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
     let sent = Message::from_body(&slot_down.down, &[]).unwrap();

@@ -25,28 +25,28 @@ pub fn pack_and_alone(
 ) -> [Vec<Sent>; 2] {
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let context = context(run, view.task.index(), phase);
-    let seats = run.method.participants(&context, &cohort);
-    let downs = run.server.broadcast(&context, &seats, &run.lab).unwrap();
+    let participants = run.method.participants(&context, &cohort);
+    let downs = run.server.broadcast(&context, &participants, &run.lab).unwrap();
     let by_class = run.lab.dataset.train.by_class();
     let own = view.classes.iter().flat_map(|class| by_class[*class as usize].iter().copied());
     let own: Vec<u32> = own.collect();
     let members = || -> Vec<Member> {
         let mut next = 0;
-        let member = |(seat, down): (&fedcast::policy::Participant, &_)| {
-            let count = SHARDS[seat.client.index()];
+        let member = |(participant, down): (&fedcast::policy::Participant, &_)| {
+            let count = SHARDS[participant.client.index()];
             let shard: Shard = (next..next + count).map(|at| own[at * 5 % own.len()]).collect();
             next += count;
             Member {
                 phase,
                 download: Arc::clone(down),
-                state: run.states.get(&seat.client).cloned().unwrap_or_default(),
+                state: run.states.get(&participant.client).cloned().unwrap_or_default(),
                 shard,
-                key: seat.key(5, Round(40)),
+                key: participant.key(5, Round(40)),
                 missed: Vec::new(),
-                seat: seat.clone(),
+                participant: participant.clone(),
             }
         };
-        seats.iter().zip(&downs).map(member).collect()
+        participants.iter().zip(&downs).map(member).collect()
     };
     let sent = |members: &mut [Member]| {
         let outcomes = method.train(members, &run.lab).into_iter();

@@ -25,7 +25,7 @@ const ROUNDS: u32 = 4;
 
 /// One seat's training.
 struct Trained {
-    seat: Participant,
+    participant: Participant,
     key: StreamKey,
     samples: usize,
     sent: Arc<Message>,
@@ -56,8 +56,8 @@ impl MethodWrapper for Watched {
         &*self.method
     }
 
-    fn server(&self, lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        let server = self.method.server(lab, init)?;
+    fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        let server = self.method.server(ctx, init)?;
         let seen = Arc::clone(&self.seen);
         Ok(Box::new(Wrapped(WatchedServer { server, seen })))
     }
@@ -65,13 +65,13 @@ impl MethodWrapper for Watched {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        let outcomes = self.method.train(members, lab);
+        let outcomes = self.method.train(members, ctx);
         let mut seen = self.seen.lock().unwrap();
         for (member, outcome) in members.iter().zip(&outcomes) {
             seen.trained.push(Trained {
-                seat: member.seat.clone(),
+                participant: member.participant.clone(),
                 key: member.key,
                 samples: member.shard.len(),
                 sent: Arc::clone(&member.download),
@@ -95,10 +95,10 @@ impl ServerWrapper for WatchedServer {
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let before = parameters_of(&self.server.save()).unwrap();
-        self.server.end_round(round, folded, lab)?;
+        self.server.end_round(round, folded, ctx)?;
         let after = parameters_of(&self.server.save()).unwrap();
         self.seen.lock().unwrap().rounds.insert(round.round, [before, after]);
         Ok(())
@@ -118,8 +118,8 @@ fn paced() -> Rules {
 
 /// A run of three tasks, whose clients hold unlike numbers of samples, and its journal.
 fn ran(form: C2lForm, rules: Rules) -> (Seen, Vec<fedcast::federation::Entry>) {
-    let lab = lab(3, ClassOrder::Native);
-    let by_class = lab.dataset.train.by_class();
+    let ctx = lab(3, ClassOrder::Native);
+    let by_class = ctx.dataset.train.by_class();
     // Of a class of 24 samples 3, 5, 7 and 9.
     let shards_of = |classes: &[u32]| -> Vec<Shard> {
         let part = |from: usize, to: usize| {
@@ -130,14 +130,14 @@ fn ran(form: C2lForm, rules: Rules) -> (Seen, Vec<fedcast::federation::Entry>) {
         };
         vec![part(0, 3), part(3, 8), part(8, 15), part(15, 24)]
     };
-    let held = lab.curriculum.tasks.iter().map(|view| shards_of(&view.classes)).collect();
+    let held = ctx.task_sequence.tasks.iter().map(|view| shards_of(&view.classes)).collect();
     let seen = Arc::new(Mutex::new(Seen::default()));
     let watched = Watched { method: contrast_of(form), seen: Arc::clone(&seen) };
     let facts = ModelFacts { clients: CLIENTS, ..facts() };
     let setup = Setup {
         facts,
         workers: 1.into(),
-        ..Setup::new("asynchronous", Arc::new(Wrapped(watched)), lab, held, rules)
+        ..Setup::new("asynchronous", Arc::new(Wrapped(watched)), ctx, held, rules)
     };
     let journal = MemorySink::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).unwrap();
@@ -174,7 +174,8 @@ fn compare(round: Round, [before, after]: &[ParameterSet; 2], counted: &[Counted
     let everybody: usize = counted.iter().map(|(trained, _)| trained.samples).sum();
     let mut told = false;
     for task in 0..3 {
-        let of_task = |(trained, _): &&Counted<'_>| trained.seat.view.task == TaskId(task as u16);
+        let of_task =
+            |(trained, _): &&Counted<'_>| trained.participant.view.task == TaskId(task as u16);
         let learnt: Vec<Counted<'_>> = counted.iter().filter(of_task).copied().collect();
         let samples: usize = learnt.iter().map(|(trained, _)| trained.samples).sum();
         // Two components and two classes a task.
@@ -203,12 +204,12 @@ fn components_of_a_task_are_averaged_over_the_group_that_learns_it() {
         assert_eq!(seen.rounds.len(), 3 * ROUNDS as usize);
         let mut mixed = 0;
         for (round, states) in &seen.rounds {
-            let here = |t: &&Trained| t.key == t.seat.key(SEED, *round);
+            let here = |t: &&Trained| t.key == t.participant.key(SEED, *round);
             let counted: Vec<Counted<'_>> =
                 seen.trained.iter().filter(here).map(|trained| (trained, 1.0)).collect();
             assert_eq!(counted.len(), CLIENTS);
-            let first = counted[0].0.seat.view.task;
-            let tasks_differ = counted.iter().any(|(t, _)| t.seat.view.task != first);
+            let first = counted[0].0.participant.view.task;
+            let tasks_differ = counted.iter().any(|(t, _)| t.participant.view.task != first);
             assert_eq!(compare(*round, states, &counted), tasks_differ, "{round}");
             mixed += usize::from(tasks_differ);
         }
@@ -223,14 +224,14 @@ fn components_of_a_task_are_averaged_over_the_group_that_learns_it() {
 fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
     for form in [C2lForm::FeatureHinge, C2lForm::FeatureSoftmax, C2lForm::Prompt] {
         let method = contrast_of(form);
-        let lab = lab(3, ClassOrder::Native);
+        let ctx = lab(3, ClassOrder::Native);
         let (seen, _) = ran(form, paced());
         let behind = |t: &&Trained| {
-            let round = (0..12).map(Round).find(|round| t.key == t.seat.key(SEED, *round));
-            t.seat.view.task == TaskId(1) && round.is_some_and(|round| round.0 / ROUNDS == 2)
+            let round = (0..12).map(Round).find(|round| t.key == t.participant.key(SEED, *round));
+            t.participant.view.task == TaskId(1) && round.is_some_and(|round| round.0 / ROUNDS == 2)
         };
         let trained = seen.trained.iter().find(behind).expect("somebody is behind");
-        let shard: Shard = lab.dataset.train.by_class()[2][..6].into();
+        let shard: Shard = ctx.dataset.train.by_class()[2][..6].into();
         let upload = |changed: Range<usize>| {
             let mut down = (*trained.sent).clone();
             for (name, Parameter { shape, values }) in trained.sent.parameters.iter() {
@@ -242,7 +243,7 @@ fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
                     .insert(Arc::clone(name), Parameter { shape, values: values.into() });
             }
             let mut member = Member {
-                seat: trained.seat.clone(),
+                participant: trained.participant.clone(),
                 phase: 0,
                 download: Arc::new(down),
                 state: Body::default(),
@@ -250,7 +251,7 @@ fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
                 key: trained.key,
                 missed: Vec::new(),
             };
-            let outcome = method.train(std::slice::from_mut(&mut member), &lab).remove(0).unwrap();
+            let outcome = method.train(std::slice::from_mut(&mut member), &ctx).remove(0).unwrap();
             let sets = ["prompt.00.component", "head.weight"];
             let own = |name: &&str| rows(&outcome.upload.parameters, name, 2..4).to_vec();
             sets.iter().map(own).collect::<Vec<_>>().concat()
@@ -284,21 +285,25 @@ fn late_updates_fold_into_the_rows_of_their_task() {
     let (mut late, mut mixed) = (0, 0);
     for entry in &entries {
         match &entry.event {
-            Event::UpdateStale { round, seat, into, .. } => {
-                folded.entry(*into).or_default().push((*round, *seat));
+            Event::UpdateStale { round, seat: participant, into, .. } => {
+                folded.entry(*into).or_default().push((*round, *participant));
             }
             Event::RoundClosed { round, missing, .. } => {
                 let missing: Vec<SeatId> = missing.clone();
-                let timely = (0..CLIENTS as u32).map(SeatId).filter(|seat| !missing.contains(seat));
-                let timely: Vec<_> = timely.map(|seat| (*round, seat)).collect();
+                let timely = (0..CLIENTS as u32)
+                    .map(SeatId)
+                    .filter(|participant| !missing.contains(participant));
+                let timely: Vec<_> = timely.map(|participant| (*round, participant)).collect();
                 folded.entry(*round).or_default().extend(timely);
             }
             _ => {}
         }
     }
     for (round, states) in &seen.rounds {
-        let of = |(from, seat): &(Round, SeatId)| {
-            let is = |t: &&Trained| t.seat.id == *seat && t.key == t.seat.key(SEED, *from);
+        let of = |(from, participant): &(Round, SeatId)| {
+            let is = |t: &&Trained| {
+                t.participant.id == *participant && t.key == t.participant.key(SEED, *from)
+            };
             let left = 1.0 / (1.0 + f64::from(round.0 - from.0));
             seen.trained.iter().find(is).map(|trained| (trained, left))
         };
@@ -306,7 +311,7 @@ fn late_updates_fold_into_the_rows_of_their_task() {
         let counted: Vec<Counted<'_>> = came.filter_map(of).collect();
         late += counted.iter().filter(|(_, left)| *left < 1.0).count();
         let tasks: std::collections::BTreeSet<TaskId> =
-            counted.iter().map(|(trained, _)| trained.seat.view.task).collect();
+            counted.iter().map(|(trained, _)| trained.participant.view.task).collect();
         mixed += usize::from(tasks.len() > 1);
         compare(*round, states, &counted);
     }

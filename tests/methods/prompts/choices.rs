@@ -62,11 +62,11 @@ fn without_a_pull_keys_stay_and_so_do_prompts_nobody_chose() {
 }
 
 /// Queries of the first batch of task 0, and the batch.
-fn step(lab: &fedcast::policy::RunContext) -> (PackBatch, Tensor) {
-    let shard = deal(lab, &lab.curriculum.tasks[0], 1).remove(0);
-    let loader = lab.with_queries(lab.train_loader(&shard), QueryView::Clean).unwrap();
+fn step(ctx: &fedcast::policy::RunContext) -> (PackBatch, Tensor) {
+    let shard = deal(ctx, &ctx.task_sequence.tasks[0], 1).remove(0);
+    let loader = ctx.with_queries(ctx.train_loader(&shard), QueryView::Clean).unwrap();
     let batch = loader.in_order(16).next().unwrap().unwrap();
-    let queries = batch.queries(&lab.device).unwrap().unwrap();
+    let queries = batch.queries(&ctx.device).unwrap().unwrap();
     let groups = Groups::one(batch.len());
     (PackBatch { batch, groups, steps: vec![0] }, queries)
 }
@@ -80,8 +80,8 @@ fn pulling(top: usize, pull: f64) -> SelectedPrompts {
 /// The cosine does not see how long a key is, so a pull cannot make it longer.
 #[test]
 fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
-    let lab = lab(3, ClassOrder::Native);
-    let (step, queries) = step(&lab);
+    let ctx = lab(3, ClassOrder::Native);
+    let (step, queries) = step(&ctx);
     /// Who pulls, how it is trained, the keys that are pulled, and the largest pull.
     type Pulling = (Arc<dyn Method>, Arc<dyn Prompting>, Range<usize>, f32);
     let kinds: [Pulling; 2] = [
@@ -102,14 +102,14 @@ fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
     for (method, prompting, keys, bound) in kinds {
         let received = saved(&engine(method, 3));
         let tensors: PromptTensors = (received.iter())
-            .map(|(name, p)| (Arc::clone(name), p.tensor(&lab.device).unwrap()))
+            .map(|(name, p)| (Arc::clone(name), p.tensor(&ctx.device).unwrap()))
             .collect();
         let pull = prompting.loss(&tensors, &queries).unwrap().unwrap();
         assert!(pull.to_scalar::<f32>().unwrap().abs() <= bound);
         let model =
-            Classifier::pack_with(&lab.backbone, vec![received.clone()], 0..2, Some(prompting));
+            Classifier::pack_with(&ctx.backbone, vec![received.clone()], 0..2, Some(prompting));
         let model = model.unwrap();
-        let loss = model.pack_losses(&step, &lab.device, None).unwrap();
+        let loss = model.pack_losses(&step, &ctx.device, None).unwrap();
         let gradients = loss.sum_all().unwrap().backward().unwrap();
         let (_, variable) =
             model.variables().iter().find(|(name, _)| &**name == "prompt.keys").unwrap();
@@ -195,8 +195,8 @@ fn prompts_of_no_length_are_a_linear_probe() {
 /// Keys that tell tasks apart make inference what it would be with the task given.
 #[test]
 fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
-    let lab = lab(3, ClassOrder::Native);
-    let (step, queries) = step(&lab);
+    let ctx = lab(3, ClassOrder::Native);
+    let (step, queries) = step(&ctx);
     let mut received = saved(&engine(dual_of(|_| ()), 3));
     let mean = queries.mean(0).unwrap();
     let keys = Tensor::stack(&[mean.neg().unwrap(), mean.clone(), mean.neg().unwrap()], 0).unwrap();
@@ -204,8 +204,8 @@ fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
     let features = |expert: Expert| {
         let prompting =
             Experts { general: 0..1, experts: 1..2, expert, pull: 0.0, layout: ExpertLayout::Own };
-        let model = Classifier::frozen_with(&lab.backbone, &received, Some(Arc::new(prompting)));
-        let found = model.unwrap().batch_features(&step.batch, &lab.device).unwrap();
+        let model = Classifier::frozen_with(&ctx.backbone, &received, Some(Arc::new(prompting)));
+        let found = model.unwrap().batch_features(&step.batch, &ctx.device).unwrap();
         found.to_vec2::<f32>().unwrap()
     };
     assert_eq!(features(Expert::Nearest(0..3)), features(Expert::Given(1)));
@@ -303,11 +303,11 @@ fn offsets_are_the_same_for_everybody() {
 /// Prompts are chosen image by image: no vote of a batch.
 #[test]
 fn an_image_is_answered_alike_whatever_stands_beside_it() {
-    let lab = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassOrder::Native);
     let loader =
-        lab.with_queries(lab.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
+        ctx.with_queries(ctx.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
     let batches = |size| loader.in_order(size).map(Result::unwrap).collect::<Vec<_>>();
-    let queries = batches(16)[0].queries(&lab.device).unwrap().unwrap();
+    let queries = batches(16)[0].queries(&ctx.device).unwrap().unwrap();
     // Keys between which images are torn: what is particular to three of them.
     let apart = queries.broadcast_sub(&queries.mean_keepdim(0).unwrap()).unwrap();
     let keys = Parameter::of(&apart.narrow(0, 0, 3).unwrap()).unwrap();
@@ -331,9 +331,9 @@ fn an_image_is_answered_alike_whatever_stands_beside_it() {
     for (method, prompting) in kinds {
         let mut received = saved(&engine(method, 3));
         received.insert("prompt.keys", keys.clone());
-        let model = Classifier::frozen_with(&lab.backbone, &received, Some(prompting)).unwrap();
+        let model = Classifier::frozen_with(&ctx.backbone, &received, Some(prompting)).unwrap();
         let features = |size| -> Vec<f32> {
-            let of = |batch| model.batch_features(&batch, &lab.device).unwrap();
+            let of = |batch| model.batch_features(&batch, &ctx.device).unwrap();
             let all = batches(size).into_iter().map(of);
             all.flat_map(|f| f.flatten_all().unwrap().to_vec1::<f32>().unwrap()).collect()
         };
@@ -424,10 +424,10 @@ fn components_of_zeros_are_a_prefix_of_zeros() {
             values.iter_mut().for_each(|v| *v = 0.0);
         }
     });
-    let lab = lab(3, ClassOrder::Native);
-    let zeros = Tensor::zeros((4, 16), candle_core::DType::F32, &lab.device).unwrap();
+    let ctx = lab(3, ClassOrder::Native);
+    let zeros = Tensor::zeros((4, 16), candle_core::DType::F32, &ctx.device).unwrap();
     let prefix = || Prefix::halves(&zeros).unwrap();
-    assert!(near(&features, &adapted(&lab, &Adaptation::prefixes([prefix(), prefix()]))));
+    assert!(near(&features, &adapted(&ctx, &Adaptation::prefixes([prefix(), prefix()]))));
 }
 
 #[test]

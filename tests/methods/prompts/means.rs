@@ -14,23 +14,23 @@ fn central(
     begin: impl Fn(usize, ParameterSet) -> ParameterSet,
     prompting: impl Fn(usize) -> Arc<dyn Prompting>,
 ) -> ParameterSet {
-    let (lab, mut parameters, mut begun) = (&run.lab, start, None);
+    let (ctx, mut parameters, mut begun) = (&run.lab, start, None);
     for (round, exchange) in run.exchanges.iter().enumerate() {
         let (task, view) = (exchange.task, run.view(exchange.task));
         if begun.replace(task) != Some(task) {
             parameters = begin(task, parameters);
         }
         let (rows, prompting) = (view.rows.clone(), Some(prompting(task)));
-        let model = Classifier::pack_with(&lab.backbone, vec![parameters], rows, prompting);
+        let model = Classifier::pack_with(&ctx.backbone, vec![parameters], rows, prompting);
         let model = model.unwrap();
-        let loader = lab.train_loader(&deal(lab, &view, 1).remove(0));
-        let key = exchange.seat.key(SEED, Round(round as u32));
+        let loader = ctx.train_loader(&deal(ctx, &view, 1).remove(0));
+        let key = exchange.participant.key(SEED, Round(round as u32));
         let (course, rule) =
-            ([MemberData { loader: &loader, key }], lab.training.optimiser.clone());
-        let mut optimiser = rule.over_pack(model.vars(), 1);
-        let plan = &lab.training;
-        train_pack(plan, &mut optimiser, model.variables(), &course, |step| {
-            model.pack_losses(step, &lab.device, None)
+            ([MemberData { loader: &loader, key }], ctx.training.optimizer.clone());
+        let mut optimizer = rule.over_pack(model.vars(), 1);
+        let plan = &ctx.training;
+        train_pack(plan, &mut optimizer, model.variables(), &course, |step| {
+            model.pack_losses(step, &ctx.device, None)
         })
         .unwrap();
         parameters = model.parameters().unwrap();
@@ -100,9 +100,11 @@ fn of_equal_clients_is_what_each_of_them_sent() {
         let period = Stage::of(run.view(0), 3);
         run.server.begin_stage(&period, &run.lab).unwrap();
         let before = saved(&run);
-        let seats = one_participant_per_client(&period, &[0, 1, 2].map(ClientId)).into_iter();
-        let folded = seats.map(|seat| {
-            let (meta, update) = (UploadMeta::timely(seat, Round(0)), (up.clone(), &up_layout));
+        let participants =
+            one_participant_per_client(&period, &[0, 1, 2].map(ClientId)).into_iter();
+        let folded = participants.map(|participant| {
+            let (meta, update) =
+                (UploadMeta::timely(participant, Round(0)), (up.clone(), &up_layout));
             Aggregate::of(&meta, (&sent, &down_layout), update).unwrap()
         });
         let folded = folded.reduce(Aggregate::merge);

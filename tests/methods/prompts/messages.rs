@@ -44,15 +44,15 @@ fn lean_and_growing_messages_change_no_result() {
 fn no_cache_changes_a_bit_and_augmented_queries_do() {
     for method in all() {
         let run = |off: bool, augment: bool| {
-            let mut lab = lab(3, ClassOrder::Native);
+            let mut ctx = lab(3, ClassOrder::Native);
             if off {
-                lab.cache = Arc::new(FeatureCache::new(Storage::Off, 0, false));
+                ctx.cache = Arc::new(FeatureCache::new(Storage::Off, 0, false));
             }
             if augment {
                 let steps = vec![Step::Flip { probability: 0.5 }];
-                lab.train_transform = Arc::new(Transform { steps, ..Transform::default() });
+                ctx.train_transform = Arc::new(Transform { steps, ..Transform::default() });
             }
-            saved(&Engine::new(Arc::clone(&method), facts(), lab).run(2, 1)).digest()
+            saved(&Engine::new(Arc::clone(&method), facts(), ctx).run(2, 1)).digest()
         };
         assert_eq!(run(false, false), run(true, false));
         assert_eq!(run(false, true), run(true, true));
@@ -60,11 +60,11 @@ fn no_cache_changes_a_bit_and_augmented_queries_do() {
     }
     let with = |query| {
         let prompted = Prompted { query, ..Prompted::default() };
-        let mut lab = lab(3, ClassOrder::Native);
+        let mut ctx = lab(3, ClassOrder::Native);
         let steps = vec![Step::Flip { probability: 0.5 }];
-        lab.train_transform = Arc::new(Transform { steps, ..Transform::default() });
+        ctx.train_transform = Arc::new(Transform { steps, ..Transform::default() });
         let method = coda_of(|coda| coda.prompted = prompted.clone());
-        saved(&Engine::new(method, facts(), lab).run(2, 1)).digest()
+        saved(&Engine::new(method, facts(), ctx).run(2, 1)).digest()
     };
     assert_ne!(with(QueryView::Clean), with(QueryView::Augmented));
 }
@@ -108,7 +108,7 @@ fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
     let base = saved(&Engine::new(method, model.clone(), lab(3, ClassOrder::Native)));
     let summed = Aggregate::of_sum(&sum, &down, &up).unwrap().apply(&base);
     let folded = run.exchanges.iter().zip(ups).map(|(exchange, update)| {
-        let meta = UploadMeta::timely(exchange.seat.clone(), Round(0));
+        let meta = UploadMeta::timely(exchange.participant.clone(), Round(0));
         Aggregate::of(&meta, (&sent, &down), (update, &up)).unwrap()
     });
     let folded = folded.reduce(Aggregate::merge).unwrap().apply(&base);

@@ -122,10 +122,10 @@ fn task(run: &mut Engine, task: usize) {
     run.task(task, &shards, 1);
 }
 
-fn answers(predictor: &dyn Predictor, lab: &fedcast::policy::RunContext) -> Vec<f32> {
-    let loader = lab.statistics_loader(&(0..20).collect());
+fn answers(predictor: &dyn Predictor, ctx: &fedcast::policy::RunContext) -> Vec<f32> {
+    let loader = ctx.statistics_loader(&(0..20).collect());
     let batch = loader.in_order(20).next().unwrap().unwrap();
-    let features = predictor.features(&lab.pixels(&batch).unwrap()).unwrap();
+    let features = predictor.features(&ctx.pixels(&batch).unwrap()).unwrap();
     features.flatten_all().unwrap().to_vec1().unwrap()
 }
 
@@ -145,9 +145,9 @@ fn answers_with(method: Arc<dyn Method>, change: impl Fn(&str, &mut [f32])) -> V
 }
 
 /// The features of the first images with this adaptation of the backbone.
-fn adapted(lab: &fedcast::policy::RunContext, adaptation: &Adaptation) -> Vec<f32> {
-    let batch = lab.statistics_loader(&(0..20).collect()).in_order(20).next().unwrap().unwrap();
-    let features = lab.backbone.features(&lab.pixels(&batch).unwrap(), adaptation).unwrap();
+fn adapted(ctx: &fedcast::policy::RunContext, adaptation: &Adaptation) -> Vec<f32> {
+    let batch = ctx.statistics_loader(&(0..20).collect()).in_order(20).next().unwrap().unwrap();
+    let features = ctx.backbone.features(&ctx.pixels(&batch).unwrap(), adaptation).unwrap();
     features.flatten_all().unwrap().to_vec1().unwrap()
 }
 

@@ -103,21 +103,21 @@ pub fn lab(tasks: usize, order: ClassOrder) -> RunContext {
         (Arc::clone(name), parameter)
     });
     let vit = Vit::from_parameters(config(), &wider.collect()).unwrap();
-    let curriculum = TaskSequence::new(CLASSES, &order, &TaskSizes::Even(tasks as u32)).unwrap();
+    let task_sequence = TaskSequence::new(CLASSES, &order, &TaskSizes::Even(tasks as u32)).unwrap();
     RunContext {
         training: plan(OptimiserConfig::adamw(1e-2)),
         evaluation_batch: 16,
-        ..RunContext::new(Backbone::from(vit), dataset(), curriculum)
+        ..RunContext::new(Backbone::from(vit), dataset(), task_sequence)
     }
 }
 
-pub fn plan(optimiser: OptimiserConfig) -> TrainingPlan {
-    TrainingPlan { epochs: 2, batch: 8, optimiser, clip: Some(1.0), ..TrainingPlan::default() }
+pub fn plan(optimizer: OptimiserConfig) -> TrainingPlan {
+    TrainingPlan { epochs: 2, batch: 8, optimizer, clip: Some(1.0), ..TrainingPlan::default() }
 }
 
 /// The training samples of a task, dealt to `clients` in turn within each class.
-pub fn deal(lab: &RunContext, view: &TaskView, clients: usize) -> Vec<Shard> {
-    let by_class = lab.dataset.train.by_class();
+pub fn deal(ctx: &RunContext, view: &TaskView, clients: usize) -> Vec<Shard> {
+    let by_class = ctx.dataset.train.by_class();
     let of_client = |client: usize| -> Shard {
         let mut own: Vec<u32> = view
             .classes

@@ -27,8 +27,8 @@ fn sent(view: &TaskView, dim: usize) -> MessageSpec {
 }
 
 impl Method for NearestMean {
-    fn server(&self, lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        features(lab)?;
+    fn server(&self, ctx: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+        features(ctx)?;
         Ok(Box::new(NearestMeanServer { means: Vec::new() }))
     }
 
@@ -76,25 +76,25 @@ impl Method for NearestMean {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        members.iter().map(|member| collected(member, lab).map_err(Failure::from)).collect()
+        members.iter().map(|member| collected(member, ctx).map_err(Failure::from)).collect()
     }
 }
 
-fn features(lab: &RunContext) -> Result<&Arc<dyn Predictor>, PolicyError> {
+fn features(ctx: &RunContext) -> Result<&Arc<dyn Predictor>, PolicyError> {
     let missing = || PolicyError::Unsupported("needs the features of a first method".into());
-    lab.staged.as_ref().ok_or_else(missing)
+    ctx.staged.as_ref().ok_or_else(missing)
 }
 
 /// Means of a client's features by head row; zeros where it has no sample.
-fn collected(member: &Member, lab: &RunContext) -> Result<ClientResult, PolicyError> {
-    let view = &member.seat.view;
-    let (rows, dim) = (view.rows.clone(), lab.backbone.dim());
+fn collected(member: &Member, ctx: &RunContext) -> Result<ClientResult, PolicyError> {
+    let view = &member.participant.view;
+    let (rows, dim) = (view.rows.clone(), ctx.backbone.dim());
     let (mut counts, mut sums) = (vec![0u32; rows.len()], vec![vec![0.0; dim]; rows.len()]);
-    for batch in lab.statistics_loader(&member.shard).in_order(lab.evaluation_batch) {
+    for batch in ctx.statistics_loader(&member.shard).in_order(ctx.evaluation_batch) {
         let batch = batch?;
-        let found = features(lab)?.features(&lab.pixels(&batch)?)?.to_vec2::<f32>()?;
+        let found = features(ctx)?.features(&ctx.pixels(&batch)?)?.to_vec2::<f32>()?;
         for (feature, label) in found.iter().zip(batch.labels()) {
             let at = *label as usize - rows.start;
             counts[at] += 1;
@@ -119,17 +119,17 @@ impl Server for NearestMeanServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        Ok(shared(Message::default(), seats))
+        Ok(shared(Message::default(), participants))
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         if let Some(folded) = folded {
             self.means.truncate(round.period.view.rows.start);
@@ -137,13 +137,13 @@ impl Server for NearestMeanServer {
             let mean = |(sum, count): (&[f64], &f64)| {
                 sum.iter().map(|s| (s / count.max(1.0)) as f32).collect()
             };
-            self.means.extend(sums.chunks(lab.backbone.dim()).zip(counts).map(mean));
+            self.means.extend(sums.chunks(ctx.backbone.dim()).zip(counts).map(mean));
         }
         Ok(())
     }
 
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
-        let features = Arc::clone(features(lab)?);
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+        let features = Arc::clone(features(ctx)?);
         Ok(Arc::new(Nearest { features, means: self.means.clone() }))
     }
 

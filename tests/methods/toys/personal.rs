@@ -25,7 +25,7 @@ impl Method for Personal {
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let units = cohort.iter().flat_map(|client| [0, 1].map(|unit| (*client, unit)));
-        let seat = |(place, (client, unit)): (usize, (ClientId, u32))| Participant {
+        let participant = |(place, (client, unit)): (usize, (ClientId, u32))| Participant {
             id: SeatId(place as u32),
             client,
             role: Role(unit as u8),
@@ -33,7 +33,7 @@ impl Method for Personal {
             kind: ParticipantKind::Client,
             view: round.period.view_of(client),
         };
-        units.enumerate().map(seat).collect()
+        units.enumerate().map(participant).collect()
     }
 
     fn profile(&self) -> MethodProfile {
@@ -65,11 +65,16 @@ impl Server for PersonalServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        let own = |seat: &Participant| u64::from(10 * seat.client.0 + seat.unit.unwrap_or(9));
-        seats.iter().map(|seat| Ok(Arc::new(saying(number("told"), own(seat))?))).collect()
+        let own = |participant: &Participant| {
+            u64::from(10 * participant.client.0 + participant.unit.unwrap_or(9))
+        };
+        participants
+            .iter()
+            .map(|participant| Ok(Arc::new(saying(number("told"), own(participant))?)))
+            .collect()
     }
 
     fn end_round(
@@ -79,9 +84,9 @@ impl Server for PersonalServer {
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let answers = folded.map(|folded| folded.kept).unwrap_or_default();
-        assert!(answers.is_sorted_by_key(|kept| kept.meta.seat.id), "kept in seat order");
+        assert!(answers.is_sorted_by_key(|kept| kept.meta.participant.id), "kept in seat order");
         for KeptUpload { meta, sent, update } in answers {
-            let own = 10 * meta.seat.client.0 + meta.seat.unit.unwrap_or(9);
+            let own = 10 * meta.participant.client.0 + meta.participant.unit.unwrap_or(9);
             assert_eq!(said(&sent, "told")?, u64::from(own), "its own Down");
             self.heard.push(said(&update, "answer")?);
         }

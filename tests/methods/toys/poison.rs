@@ -33,12 +33,12 @@ impl MethodWrapper for Poison {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        let outcomes = self.inner.train(members, lab);
+        let outcomes = self.inner.train(members, ctx);
         let spoiled = |(member, outcome): (&Member, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
-            if (self.spoils)(&member.seat) {
+            if (self.spoils)(&member.participant) {
                 outcome.upload = spoil(&outcome.upload).map_err(PolicyError::from)?;
             }
             Ok(outcome)

@@ -99,11 +99,11 @@ impl Server for MedianServer {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let down = if round.phase == 0 { Talk::Collect(0) } else { Talk::Proposal(self.median) };
-        Ok(shared(down.write()?, seats))
+        Ok(shared(down.write()?, participants))
     }
 
     fn end_round(

@@ -84,10 +84,10 @@ impl Server for VisitsServer {
     fn broadcast(
         &mut self,
         _round: &RoundContext,
-        seats: &[Participant],
+        participants: &[Participant],
         _lab: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        Ok(shared(Message::default(), seats))
+        Ok(shared(Message::default(), participants))
     }
 
     fn end_round(

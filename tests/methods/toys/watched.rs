@@ -28,7 +28,7 @@ pub const SEED: u64 = 5;
 pub struct Exchange {
     pub task: usize,
     pub phase: &'static str,
-    pub seat: Participant,
+    pub participant: Participant,
     pub down: Body,
     pub assets: Vec<Arc<Asset>>,
     pub up: Result<Body, Failure>,
@@ -49,15 +49,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn new(method: Arc<dyn Method>, facts: ModelFacts, lab: RunContext) -> Engine {
-        let server = fresh(&*method, &lab);
+    pub fn new(method: Arc<dyn Method>, facts: ModelFacts, ctx: RunContext) -> Engine {
+        let server = fresh(&*method, &ctx);
         let (states, exchanges) = (BTreeMap::new(), Vec::new());
-        Engine { method, facts, lab, server, states, exchanges, figures: Vec::new(), round: 0 }
+        Engine { method, facts, lab: ctx, server, states, exchanges, figures: Vec::new(), round: 0 }
     }
 
     /// All tasks in turn, each dealt to `clients`.
     pub fn run(self, clients: usize, rounds: u32) -> Engine {
-        let tasks = self.lab.curriculum.tasks.len();
+        let tasks = self.lab.task_sequence.tasks.len();
         self.tasks(tasks, clients, rounds)
     }
 
@@ -82,7 +82,7 @@ impl Engine {
 
     fn walk(&mut self, part: Part, shards: &[Shard], rounds: u32) {
         assert!(part.task > 0 || part.before == 0, "rounds before the first task");
-        let tasks = self.lab.curriculum.tasks.len();
+        let tasks = self.lab.task_sequence.tasks.len();
         let nothing = vec![Shard::from([]); shards.len()];
         let held = (0..tasks)
             .map(|task| if task == part.task { shards.to_vec() } else { nothing.clone() });
@@ -134,10 +134,14 @@ impl Engine {
                     let plain = figures.into_iter().map(|(name, figure)| (name, figure.0));
                     self.figures.push(plain.collect());
                 }
-                Event::UpdateRejected { round, seat, why, .. } => {
-                    let rejected = exchanges.iter().find(|(place, _)| *place == (round, seat));
+                Event::UpdateRejected { round, seat: participant, why, .. } => {
+                    let rejected =
+                        exchanges.iter().find(|(place, _)| *place == (round, participant));
                     let up = rejected.and_then(|(_, exchange)| exchange.up.as_ref().ok());
-                    assert!(up.is_some_and(|up| !up.is_finite()), "{seat} of {round}: {why}");
+                    assert!(
+                        up.is_some_and(|up| !up.is_finite()),
+                        "{participant} of {round}: {why}"
+                    );
                 }
                 _ => {}
             }
@@ -160,12 +164,12 @@ impl Engine {
     }
 
     pub fn view(&self, task: usize) -> Arc<TaskView> {
-        Arc::clone(&self.lab.curriculum.tasks[task])
+        Arc::clone(&self.lab.task_sequence.tasks[task])
     }
 }
 
-fn fresh(method: &dyn Method, lab: &RunContext) -> Box<dyn Server> {
-    method.server(lab, StreamKey::new(SEED, Domain::Init)).unwrap()
+fn fresh(method: &dyn Method, ctx: &RunContext) -> Box<dyn Server> {
+    method.server(ctx, StreamKey::new(SEED, Domain::Init)).unwrap()
 }
 
 /// What of a run is walked through.
@@ -204,15 +208,15 @@ impl Watched {
     }
 
     /// The layouts of a member's messages.
-    fn layouts(&self, member: &Member, round: &RoundContext, lab: &RunContext) -> [MessageSpec; 2] {
-        let counts = lab.shard_label_counts(&member.shard);
+    fn layouts(&self, member: &Member, round: &RoundContext, ctx: &RunContext) -> [MessageSpec; 2] {
+        let counts = ctx.shard_label_counts(&member.shard);
         let facts = ExchangeFacts {
             model: &self.facts,
-            view: &member.seat.view,
+            view: &member.participant.view,
             period: round.period.task,
             phase: round.phase,
             round_in_phase: round.round_in_phase,
-            role: member.seat.role,
+            role: member.participant.role,
             counts: &counts,
         };
         [
@@ -221,10 +225,10 @@ impl Watched {
         ]
     }
 
-    fn train_one(&self, member: &mut Member, lab: &RunContext) -> Result<ClientResult, Failure> {
+    fn train_one(&self, member: &mut Member, ctx: &RunContext) -> Result<ClientResult, Failure> {
         let round = self.seen().context.clone().expect("a round is open");
-        let [down_layout, up_layout] = self.layouts(member, &round, lab);
-        let client = member.seat.client;
+        let [down_layout, up_layout] = self.layouts(member, &round, ctx);
+        let client = member.participant.client;
         if let Some(state) = self.seen().states.remove(&client) {
             member.state = state;
         }
@@ -236,7 +240,7 @@ impl Watched {
         let named: Vec<_> = assets.iter().map(|asset| asset.body.sketch()).collect();
         let promised: Vec<_> = down_layout.assets.iter().map(|asset| asset.body.clone()).collect();
         assert_eq!(named, promised, "a Down names other assets than its layout");
-        let mut outcomes = self.method.train(std::slice::from_mut(member), lab);
+        let mut outcomes = self.method.train(std::slice::from_mut(member), ctx);
         let outcome = outcomes.remove(0);
         let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
         let up = outcome.as_ref().map(|outcome| through_the_wire(&outcome.upload.body()));
@@ -248,13 +252,13 @@ impl Watched {
         let exchange = Exchange {
             task: round.period.task.index(),
             phase: round.phase_name,
-            seat: member.seat.clone(),
+            participant: member.participant.clone(),
             down,
             assets,
             up: up.map_err(Clone::clone),
             metrics,
         };
-        seen.exchanges.push(((round.round, member.seat.id), exchange));
+        seen.exchanges.push(((round.round, member.participant.id), exchange));
         outcome
     }
 }
@@ -288,16 +292,16 @@ impl MethodWrapper for Watched {
     fn train(
         &self,
         members: &mut [Member],
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        members.iter_mut().map(|member| self.train_one(member, lab)).collect()
+        members.iter_mut().map(|member| self.train_one(member, ctx)).collect()
     }
 }
 
 impl Server for Watched {
-    fn begin_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         match self.is_here(period) {
-            true => self.seen().server.begin_stage(period, lab),
+            true => self.seen().server.begin_stage(period, ctx),
             false => Ok(()),
         }
     }
@@ -305,38 +309,38 @@ impl Server for Watched {
     fn broadcast(
         &mut self,
         round: &RoundContext,
-        seats: &[Participant],
-        lab: &RunContext,
+        participants: &[Participant],
+        ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         if !self.is_here(&round.period) {
             return Ok(Vec::new());
         }
         let mut seen = self.seen();
         seen.context = Some(round.clone());
-        seen.server.broadcast(round, seats, lab)
+        seen.server.broadcast(round, participants, ctx)
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
         folded: Option<Aggregate>,
-        lab: &RunContext,
+        ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         match self.is_here(&round.period) {
-            true => self.seen().server.end_round(round, folded, lab),
+            true => self.seen().server.end_round(round, folded, ctx),
             false => Ok(()),
         }
     }
 
-    fn end_stage(&mut self, period: &Stage, lab: &RunContext) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         match self.is_here(period) && self.part.phases > 1 {
-            true => self.seen().server.end_stage(period, lab),
+            true => self.seen().server.end_stage(period, ctx),
             false => Ok(()),
         }
     }
 
-    fn predictor(&self, lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
-        self.seen().server.predictor(lab)
+    fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+        self.seen().server.predictor(ctx)
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
@@ -353,16 +357,16 @@ impl Server for Watched {
 }
 
 /// Scores every test sample of the first `seen` head rows.
-pub fn tally(predictor: &dyn Predictor, lab: &RunContext, seen: usize) -> Tally {
-    let test = &lab.dataset.test;
-    let row = |i: &u32| lab.curriculum.row_of(test.labels()[*i as usize]) as usize;
+pub fn tally(predictor: &dyn Predictor, ctx: &RunContext, seen: usize) -> Tally {
+    let test = &ctx.dataset.test;
+    let row = |i: &u32| ctx.task_sequence.row_of(test.labels()[*i as usize]) as usize;
     let shard: Shard = (0..test.len() as u32).filter(|i| row(i) < seen).collect();
-    let (curriculum, transform) = (&lab.curriculum, &lab.statistics_transform);
+    let (task_sequence, transform) = (&ctx.task_sequence, &ctx.statistics_transform);
     let loader =
-        Loader::new(Arc::clone(test), shard, Arc::clone(curriculum), Arc::clone(transform));
+        Loader::new(Arc::clone(test), shard, Arc::clone(task_sequence), Arc::clone(transform));
     let scope = Scope::Seen(seen);
     evaluate(&loader, 16, super::CLASSES, 0..seen, |batch| {
-        predictor.scores(&lab.pixels(batch)?, &scope)
+        predictor.scores(&ctx.pixels(batch)?, &scope)
     })
     .unwrap()
 }

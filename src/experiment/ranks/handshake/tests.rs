@@ -28,9 +28,9 @@ fn found(
         }
         let Ok(Some(HandshakeRequest::Prepare { scenario })) = hear(&line) else { return };
         let reply = match put_together(rank, &hears(scenario), &methods, None) {
-            Ok((mut credentials, _)) => {
-                says(&mut credentials);
-                HandshakeReply::Present(Box::new(credentials))
+            Ok((mut fingerprint, _)) => {
+                says(&mut fingerprint);
+                HandshakeReply::Present(Box::new(fingerprint))
             }
             Err(error) => HandshakeReply::Unable(error.to_string()),
         };

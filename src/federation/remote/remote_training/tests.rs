@@ -26,10 +26,10 @@ fn world() -> SimulationContext {
     SimulationContext::new(&setup).expect("possible")
 }
 
-fn context(world: &SimulationContext) -> RoundContext {
+fn context(simulation: &SimulationContext) -> RoundContext {
     RoundContext {
         round: Round(9),
-        period: Stage::of(Arc::clone(&world.curriculum.tasks[1]), 2),
+        period: Stage::of(Arc::clone(&simulation.task_sequence.tasks[1]), 2),
         phase: 3,
         phase_name: "estimate",
         round_in_phase: 4,
@@ -45,10 +45,10 @@ fn sent_down(message: Message) -> Arc<SentDownload> {
 
 /// Everything a policy sees of a member.
 fn seen(member: &Member) -> impl PartialEq + std::fmt::Debug + use<> {
-    let Member { seat, phase, download: down, state, shard, key, missed } = member;
+    let Member { participant, phase, download: down, state, shard, key, missed } = member;
     let assets: Vec<_> = down.assets.iter().map(|a| (a.version, a.kind, a.digest())).collect();
     let messages = (down.body().digest(), state.digest(), assets);
-    (format!("{seat:?}"), *phase, messages, shard.to_vec(), *key, missed.clone())
+    (format!("{participant:?}"), *phase, messages, shard.to_vec(), *key, missed.clone())
 }
 
 prop_compose! {
@@ -63,8 +63,8 @@ proptest! {
         (role, unit, own) in (0u8..3, prop::option::of(0u32..9), any::<bool>()),
         missed in any::<bool>(),
     ) {
-        let (world, mut sent, mut shelf) = (world(), CacheIndex::default(), RankCache::default());
-        let context = Arc::new(context(&world));
+        let (simulation, mut sent, mut shelf) = (world(), CacheIndex::default(), RankCache::default());
+        let context = Arc::new(context(&simulation));
         let asset = asset.map(|bits| {
             Arc::new(Asset::new("teacher", 2, Kind::Generator, body(Kind::Weights, &[], &bits)))
         });
@@ -74,27 +74,27 @@ proptest! {
         // The second errand names what the first has brought.
         for again in [false, true] {
             let job = |(place, bits): (usize, &Vec<u32>)| {
-                let mut seat = seat(&crate::federation::testing::setup(Rules::default()), place as u32);
-                (seat.role, seat.unit) = (Role(role), unit);
+                let mut participant = seat(&crate::federation::testing::setup(Rules::default()), place as u32);
+                (participant.role, participant.unit) = (Role(role), unit);
                 if own {
-                    let view = TaskView { rows: 1..3, classes: vec![9, 4], ..(*seat.view).clone() };
-                    seat.view = Arc::new(view);
+                    let view = TaskView { rows: 1..3, classes: vec![9, 4], ..(*participant.view).clone() };
+                    participant.view = Arc::new(view);
                 }
-                let view = &world.curriculum.tasks[1];
+                let view = &simulation.task_sequence.tasks[1];
                 let missed = missed.then(|| MissedTask {
                     task: view.task,
-                    shard: world.shard(view, seat.client),
+                    shard: simulation.shard(view, participant.client),
                 });
                 let (context, down) = (Arc::clone(&context), Arc::clone(&down));
                 let broadcast =
-                    Broadcast { context, seat, down, masking: None, closes: None, charge: None };
+                    Broadcast { context, participant, down, masking: None, closes: None, charge: None };
                 let state = body(Kind::Statistics, &[7], bits);
                 TrainingJob::new(broadcast, state, missed.into_iter().collect(), VirtualTime(5)).0
             };
             let jobs: Vec<TrainingJob> = states.iter().enumerate().map(job).collect();
-            let errand = RemoteTraining::new(Arc::new(self::world()), jobs);
+            let remote_job = RemoteTraining::new(Arc::new(self::world()), jobs);
             let mut packing = Packing::new(&mut sent);
-            let order = errand.order(&mut packing).expect("travels");
+            let order = remote_job.order(&mut packing).expect("travels");
             let asked = |forget| RequestHeader { ticket: 1, forget, order };
             let bytes = packing.seal(asked).expect("is small");
             let (asked, frames): (RequestHeader, _) = packet::open(bytes).expect("is one");
@@ -103,8 +103,8 @@ proptest! {
             prop_assert_eq!(bodies.len(), states.len() + brought);
             let JobRequest::Train(order) = asked.order else { panic!("another order") };
             prop_assert_eq!((order.round_in_phase, order.rounds_in_phase), (4, 6));
-            let there = order.unpack(&world, &mut shelf, &bodies).expect("is whole").members;
-            let (_, here) = members(&world, errand.jobs);
+            let there = order.unpack(&simulation, &mut shelf, &bodies).expect("is whole").members;
+            let (_, here) = members(&simulation, remote_job.jobs);
             let seen = |members: &[Member]| members.iter().map(self::seen).collect::<Vec<_>>();
             prop_assert_eq!(seen(&there), seen(&here));
         }

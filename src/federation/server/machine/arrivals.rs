@@ -32,7 +32,7 @@ impl ServerMachine {
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let key = (arrival.round, arrival.seat);
+        let key = (arrival.round, arrival.participant);
         if !self.book.waits_for(arrival.round) {
             self.straggler_is_back(key, effects);
             return match self.book.take_underway(key) {
@@ -44,18 +44,18 @@ impl ServerMachine {
                 }
             };
         }
-        let Arrival { seat, mut up, charge, .. } = arrival;
+        let Arrival { participant, mut up, charge, .. } = arrival;
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
         let Some(round) = self.book.current_mut() else { return Ok(()) };
         match up.fault.take() {
             Some(why) => {
-                round.skip(seat);
-                let (client, round) = (round.client(seat), round.context.round);
-                self.reject(RejectedUpload { round, seat, client, why }, effects)
+                round.skip(participant);
+                let (client, round) = (round.client(participant), round.context.round);
+                self.reject(RejectedUpload { round, participant, client, why }, effects)
             }
             None => {
-                let compares = self.world.rules.compares(&round.context);
-                effects.extend(round.fold(seat, up, compares, &self.desk));
+                let compares = self.simulation.rules.compares(&round.context);
+                effects.extend(round.fold(participant, up, compares, &self.desk));
                 Ok(())
             }
         }
@@ -64,7 +64,7 @@ impl ServerMachine {
     /// Takes the end of a seat that was not computed, because it certainly is late.
     pub(super) fn untrained(
         &mut self,
-        (round, seat): RoundSeat,
+        (round, participant): RoundSeat,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
@@ -72,19 +72,19 @@ impl ServerMachine {
             let what = format!("{round} waits for an update that was taken for certainly late");
             return Err(FederationError::Impossible(what));
         }
-        self.unheard((round, seat), charge, effects);
+        self.unheard((round, participant), charge, effects);
         Ok(())
     }
 
     /// Takes something for which nobody waits any more.
     pub(super) fn unheard(
         &mut self,
-        seat: RoundSeat,
+        participant: RoundSeat,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) {
         effects.extend(charge.map(|charge| Effect::Record(self.missed(charge), None)));
-        self.straggler_is_back(seat, effects);
+        self.straggler_is_back(participant, effects);
     }
 
     /// Records an upload that must not be used, and applies the scenario's rule.
@@ -94,13 +94,16 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let Some(open) = self.book.current() else { return Ok(()) };
-        let (task, RejectedUpload { round, seat, client, why }) =
+        let (task, RejectedUpload { round, participant, client, why }) =
             (open.context.period.task, refusal);
-        let event = Event::UpdateRejected { round, task, seat, client, why: why.clone() };
+        let event =
+            Event::UpdateRejected { round, task, seat: participant, client, why: why.clone() };
         effects.push(Effect::Record(event, None));
-        match self.world.rules.on_bad_update {
+        match self.simulation.rules.on_bad_update {
             OnBadUpdate::Drop => Ok(()),
-            OnBadUpdate::Abort => Err(FederationError::BadUpdate { client, round, seat, why }),
+            OnBadUpdate::Abort => {
+                Err(FederationError::BadUpdate { client, round, seat: participant, why })
+            }
         }
     }
 
@@ -108,33 +111,33 @@ impl ServerMachine {
     pub(super) fn lost(
         &mut self,
         round: Round,
-        seat: SeatId,
+        participant: SeatId,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) {
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
         if !self.book.waits_for(round) {
-            self.book.take_underway((round, seat));
-            return self.straggler_is_back((round, seat), effects);
+            self.book.take_underway((round, participant));
+            return self.straggler_is_back((round, participant), effects);
         }
         if let Some(round) = self.book.current_mut() {
-            effects.push(round.fail(seat, "lost", ""));
+            effects.push(round.fail(participant, "lost", ""));
         }
     }
 
     /// A seat of a closed round is out no more.
-    pub(super) fn straggler_is_back(&mut self, seat: RoundSeat, effects: &mut Vec<Effect>) {
-        self.book.straggler_is_back(seat);
+    pub(super) fn straggler_is_back(&mut self, participant: RoundSeat, effects: &mut Vec<Effect>) {
+        self.book.straggler_is_back(participant);
         self.end_when_all_are_back(effects);
     }
 
     /// Closes the open round if its rule says that it is over.
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let late_counts = matches!(self.world.rules.closing.late, LatePolicy::Fold(_));
+        let late_counts = matches!(self.simulation.rules.closing.late, LatePolicy::Fold(_));
         let Some(round) = self.book.close_complete(late_counts) else { return };
         let Some(folded) = round.take_folded() else { return };
-        let at = match &self.world.rules.privacy.secure {
-            Some(rules) => round.unmask(&self.world, rules, now, effects),
+        let at = match &self.simulation.rules.privacy.secure {
+            Some(rules) => round.unmask(&self.simulation, rules, now, effects),
             None => now,
         };
         self.doing = "waits for uploads to be merged";
@@ -149,11 +152,12 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let open = self.book.current_mut().filter(|round| !round.is_closed());
-        let (Some(round), LatePolicy::Fold(rule)) = (open, self.world.rules.closing.late) else {
+        let (Some(round), LatePolicy::Fold(rule)) = (open, self.simulation.rules.closing.late)
+        else {
             self.book.hold(upload);
             return Ok(());
         };
-        let StaleUpload { sent: (seat, down), arrival } = upload;
+        let StaleUpload { sent: (participant, down), arrival } = upload;
         let (base, into, task) = (arrival.round, round.context.round, round.context.period.task);
         let staleness = into.0 - base.0;
         let Some(discount) = rule.weight(staleness) else {
@@ -161,13 +165,14 @@ impl ServerMachine {
             return Ok(());
         };
         effects.extend(arrival.charge.map(|charge| Effect::Record(charge, None)));
-        let (id, client, mut up) = (seat.id, seat.client, arrival.up);
+        let (id, client, mut up) = (participant.id, participant.client, arrival.up);
         if let Some(why) = up.fault.take() {
-            return self.reject(RejectedUpload { round: base, seat: id, client, why }, effects);
+            return self
+                .reject(RejectedUpload { round: base, participant: id, client, why }, effects);
         }
         let event = Event::UpdateStale { round: base, task, seat: id, client, into };
         effects.push(Effect::Record(event, None));
-        let meta = UploadMeta { seat, base, staleness, discount };
+        let meta = UploadMeta { participant, base, staleness, discount };
         effects.extend(round.fold_stale(&down, up, meta, &self.desk));
         Ok(())
     }

@@ -42,7 +42,7 @@ impl ServerMachine {
             folded.part = None;
         }
         self.book.keep_aggregate(folded);
-        let rules = &self.world.rules;
+        let rules = &self.simulation.rules;
         match self.book.current().is_some_and(|round| rules.compares(&round.context)) {
             true => self.compare(now, effects),
             false => self.close(now, effects),
@@ -53,10 +53,10 @@ impl ServerMachine {
     /// Measures client models before synchronization.
     fn compare(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let Some(round) = self.book.current_mut() else { return };
-        let (world, context) = (Arc::clone(&self.world), Arc::clone(&round.context));
+        let (simulation, context) = (Arc::clone(&self.simulation), Arc::clone(&round.context));
         let models = round.take_models();
         self.doing = "waits for client models to be compared";
-        let comparison = self.desk.compare(ComparisonRequest { world, context, models });
+        let comparison = self.desk.compare(ComparisonRequest { simulation, context, models });
         effects.extend(deliver_result(now, comparison, ToServer::Compared));
     }
 
@@ -79,10 +79,10 @@ impl ServerMachine {
         // Without uploads the policy has nothing to compute.
         let work = match round.updates() as usize {
             0 => 0.0,
-            updates => self.world.method.cost(&context, &RoundWork::Server { updates }),
+            updates => self.simulation.method.cost(&context, &RoundWork::Server { updates }),
         };
-        let done = now + self.world.clock.server(work);
-        let rules = &self.world.rules;
+        let done = now + self.simulation.clock.server(work);
+        let rules = &self.simulation.rules;
         let aggregate = RoundAggregate { part: folded.part, masking, rule: rules.fold };
         self.doing = "waits for its policy to close a round";
         let test = rules.curve == Curve::Round;
@@ -111,7 +111,7 @@ impl ServerMachine {
         let numbers = Numbers { digest, metrics, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
         self.desk.keep(state.digest, state.saved);
-        if self.world.rules.curve != Curve::Round {
+        if self.simulation.rules.curve != Curve::Round {
             return self.after_round(number, now, effects);
         }
         self.test(now, EvaluationPoint::Round, state.predictor, effects);
@@ -131,7 +131,7 @@ impl ServerMachine {
             EvaluationPoint::Task => SnapshotPlace::Task(self.task().task),
         };
         self.doing = "waits for the evaluation";
-        let tallies = self.desk.test(&self.world, after, self.task().seen(), predictor);
+        let tallies = self.desk.test(&self.simulation, after, self.task().seen(), predictor);
         effects.extend(deliver_result(now, tallies, move |all| ToServer::Tested(point, all)));
     }
 
@@ -145,7 +145,7 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let (task, seen) = (self.task().task, self.task().seen());
         let round = self.schedule.last_round();
-        let numbers = evaluation::numbers(&self.world, &tally, point);
+        let numbers = evaluation::numbers(&self.simulation, &tally, point);
         effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
         if let (Some(confused), EvaluationPoint::Task) = (&tally.confused, point) {
             effects.push(Effect::RecordConfusion(task, confused.clone()));

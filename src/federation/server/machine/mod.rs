@@ -42,7 +42,7 @@ use crate::quantity::VirtualTime;
 
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
-    world: Arc<SimulationContext>,
+    simulation: Arc<SimulationContext>,
     schedule: Schedule,
     book: RoundBook,
     desk: PolicyDesk,
@@ -57,7 +57,7 @@ pub(crate) struct ServerMachine {
 impl ServerMachine {
     /// The server of a run; without a policy where results are supplied all along.
     pub fn new(
-        world: Arc<SimulationContext>,
+        simulation: Arc<SimulationContext>,
         supplier: Supplier,
         policy: Option<Box<dyn Server>>,
     ) -> ServerMachine {
@@ -65,8 +65,8 @@ impl ServerMachine {
             schedule: Schedule::new(),
             book: RoundBook::default(),
             desk: PolicyDesk::new(supplier, policy),
-            caches: AssetCaches::new(world.rules.cache),
-            world,
+            caches: AssetCaches::new(simulation.rules.cache),
+            simulation,
             met: KnownClients::default(),
             down: false,
             doing: "has not begun",
@@ -117,30 +117,30 @@ impl ServerMachine {
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Loaded { round, seat, charge } => {
+            ToServer::Loaded { round, seat: participant, charge } => {
                 if self.book.waits_for(round) {
                     effects.extend(charge.map(|charge| Effect::Record(charge, None)));
-                    self.book.skip(seat);
+                    self.book.skip(participant);
                 } else {
-                    self.unheard((round, seat), charge, effects);
+                    self.unheard((round, participant), charge, effects);
                 }
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Untrained { round, seat, charge } => {
-                self.untrained((round, seat), charge, effects)
+            ToServer::Untrained { round, seat: participant, charge } => {
+                self.untrained((round, participant), charge, effects)
             }
-            ToServer::Lost { round, seat, charge } => {
-                self.lost(round, seat, charge, effects);
+            ToServer::Lost { round, seat: participant, charge } => {
+                self.lost(round, participant, charge, effects);
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Failed { round, seat } => {
+            ToServer::Failed { round, seat: participant } => {
                 match self.book.waits_for(round) {
-                    true => self.book.skip(seat),
+                    true => self.book.skip(participant),
                     false => {
-                        self.book.take_underway((round, seat));
-                        self.straggler_is_back((round, seat), effects);
+                        self.book.take_underway((round, participant));
+                        self.straggler_is_back((round, participant), effects);
                     }
                 }
                 self.close_when_complete(now, effects);
@@ -194,20 +194,20 @@ impl ServerMachine {
     }
 
     fn start(&mut self, effects: &mut Vec<Effect>) {
-        let rules = &self.world.rules;
+        let rules = &self.simulation.rules;
         let event = Event::RunStarted {
             format: JOURNAL_FORMAT,
             seed: rules.seed,
-            method: self.world.name.clone(),
+            method: self.simulation.name.clone(),
             clients: rules.clients,
-            tasks: self.world.curriculum.tasks.len() as u32,
+            tasks: self.simulation.task_sequence.tasks.len() as u32,
         };
         effects.push(Effect::Record(event, None));
     }
 
     /// Returns the current task.
     fn task(&self) -> &TaskView {
-        &self.world.curriculum.tasks[self.schedule.task()]
+        &self.simulation.task_sequence.tasks[self.schedule.task()]
     }
 }
 

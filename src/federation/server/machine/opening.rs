@@ -24,7 +24,7 @@ impl ServerMachine {
         let round = self.schedule.next_round();
         let (rule, busy) = (self.schedule.phase().cohort, self.busy_clients());
         let met = (self.book.participants(), &busy);
-        let cohort = match self.world.cohort(rule, self.task(), (round, now), met)? {
+        let cohort = match self.simulation.cohort(rule, self.task(), (round, now), met)? {
             Cohort::Now(cohort) => cohort,
             Cohort::Later(until) => {
                 let event = Event::RoundWaits { round, task: self.task().task, until: until.0 };
@@ -40,18 +40,18 @@ impl ServerMachine {
                 )));
             }
         };
-        let context = Arc::new(self.schedule.open_round(&self.world, now, &cohort));
+        let context = Arc::new(self.schedule.open_round(&self.simulation, now, &cohort));
         self.book.announce(Arc::clone(&context));
         self.doing = "waits for its policy to open a round";
-        let world = Arc::clone(&self.world);
-        let opening = self.desk.step(OpeningRequest { world, context, cohort });
+        let simulation = Arc::clone(&self.simulation);
+        let opening = self.desk.step(OpeningRequest { simulation, context, cohort });
         effects.extend(deliver_result(now, opening, ToServer::Opened));
         Ok(())
     }
 
     /// Returns the clients that an asynchronous server does not ask again.
     fn busy_clients(&self) -> BTreeSet<ClientId> {
-        match self.world.rules.closing.is_asynchronous() {
+        match self.simulation.rules.closing.is_asynchronous() {
             true => self.book.clients_underway(),
             false => BTreeSet::new(),
         }
@@ -74,14 +74,14 @@ impl ServerMachine {
             behind: context.period.behind().collect(),
         };
         effects.push(Effect::Record(event, None));
-        let clients = opening.seats.iter().map(|seat| seat.client);
-        let drawn = self.met.meet(&self.world, clients);
+        let clients = opening.seats.iter().map(|participant| participant.client);
+        let drawn = self.met.meet(&self.simulation, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         effects.extend(self.loss_in(context.round, now));
-        let round = OpenRound::new(&self.world, context, self.schedule.phase(), opening, now);
-        match &self.world.rules.privacy.secure {
-            Some(rules) => round.introduce(&self.world, rules, now, effects),
-            None => round.broadcast(&self.world, &mut self.caches, now, effects),
+        let round = OpenRound::new(&self.simulation, context, self.schedule.phase(), opening, now);
+        match &self.simulation.rules.privacy.secure {
+            Some(rules) => round.introduce(&self.simulation, rules, now, effects),
+            None => round.broadcast(&self.simulation, &mut self.caches, now, effects),
         }
         if let Some(at) = round.deadline(now) {
             let message = ToServer::Deadline(round.context.round);
@@ -100,16 +100,17 @@ impl ServerMachine {
     ) {
         if !self.book.waits_for(round) {
             let alive = introduction.alive().iter();
-            return alive.for_each(|seat| self.straggler_is_back((round, *seat), effects));
+            return alive
+                .for_each(|participant| self.straggler_is_back((round, *participant), effects));
         }
-        let rules = &self.world.rules.privacy.secure;
+        let rules = &self.simulation.rules.privacy.secure;
         let (Some(round), Some(rules)) = (self.book.current_mut(), rules) else { return };
         if introduction.enough {
-            return round.invite(&self.world, rules, introduction, &mut self.caches, effects);
+            return round.invite(&self.simulation, rules, introduction, &mut self.caches, effects);
         }
-        for seat in introduction.members {
+        for participant in introduction.members {
             let detail = "too few members for secure aggregation";
-            effects.push(round.fail(seat, "excluded", detail));
+            effects.push(round.fail(participant, "excluded", detail));
         }
     }
 }

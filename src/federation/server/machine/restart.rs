@@ -18,7 +18,7 @@ use crate::quantity::{Round, VirtualTime};
 impl ServerMachine {
     /// Returns the loss that a fault brings upon the round that is about to be sent.
     pub(super) fn loss_in(&self, round: Round, now: VirtualTime) -> Option<Effect> {
-        let rules = &self.world.rules;
+        let rules = &self.simulation.rules;
         let Restart { after, downtime } = rules.faults.restart(rules.seed, round)?;
         let loss = Loss { round, downtime, caches: self.caches.clone() };
         // As the arrival of a frame: also a round in which nothing takes time is still open then.
@@ -40,8 +40,8 @@ impl ServerMachine {
         self.down = true;
         self.doing = "is down";
         let begun = self.schedule.is_first_of_task();
-        let begun = begun.then(|| self.world.period(self.schedule.task()));
-        let restart = self.desk.restart(&self.world, round, begun);
+        let begun = begun.then(|| self.simulation.period(self.schedule.task()));
+        let restart = self.desk.restart(&self.simulation, round, begun);
         effects.extend(deliver_result(back, restart, ToServer::Restarted));
     }
 

@@ -20,10 +20,10 @@ impl ServerMachine {
             self.desk.leave_record(place, &mut self.caches)?;
             return self.turn(place, effects);
         }
-        if let (SnapshotPlace::Task(task), true) = (place, self.world.rules.models) {
+        if let (SnapshotPlace::Task(task), true) = (place, self.simulation.rules.models) {
             effects.push(Effect::RecordModel(task, self.desk.saved().clone()));
         }
-        if self.world.rules.snapshots.is_due(place) {
+        if self.simulation.rules.snapshots.is_due(place) {
             effects.push(Effect::TakeSnapshot(Box::new(self.kept(place))));
         }
         Ok(())
@@ -35,7 +35,7 @@ impl ServerMachine {
         place: SnapshotPlace,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        let Some((until, next)) = &self.world.next else { return Ok(()) };
+        let Some((until, next)) = &self.simulation.next else { return Ok(()) };
         if place != SnapshotPlace::Task(*until) {
             return Ok(());
         }
@@ -44,12 +44,12 @@ impl ServerMachine {
                 "updates of earlier rounds are still to come when {until} ends: nothing can change there"
             )));
         }
-        let world = Arc::clone(next);
-        let mut caches = AssetCaches::new(world.rules.cache);
+        let simulation = Arc::clone(next);
+        let mut caches = AssetCaches::new(simulation.rules.cache);
         caches.restore(&self.caches.held());
         self.caches = caches;
-        self.world = Arc::clone(&world);
-        effects.push(Effect::SwitchContext(world));
+        self.simulation = Arc::clone(&simulation);
+        effects.push(Effect::SwitchContext(simulation));
         Ok(())
     }
 

@@ -25,22 +25,22 @@ impl ServerMachine {
             return Ok(());
         }
         let task = self.task().task;
-        let due = self.world.arrivals.due(task);
+        let due = self.simulation.arrivals.due(task);
         if now < due {
             effects.push(Effect::Record(Event::TaskWaits { task, until: due.0 }, None));
             self.doing = "waits for a task to reach a client";
             effects.push(Effect::deliver_to_server(due, EventClass::Timer, ToServer::TaskDue));
             return Ok(());
         }
-        let slots = self.world.curriculum.slots.as_ref();
+        let slots = self.simulation.task_sequence.slots.as_ref();
         let started = Event::TaskStarted {
             task,
-            classes: self.world.curriculum.classes_of(self.task()),
+            classes: self.simulation.task_sequence.classes_of(self.task()),
             movers: slots.map_or_else(Vec::new, |slots| slots.movers(task).to_vec()),
         };
         effects.push(Effect::Record(started, None));
-        let period = self.world.period(self.schedule.task());
-        let phases = self.world.method.phases(&period, self.world.rules.rounds);
+        let period = self.simulation.period(self.schedule.task());
+        let phases = self.simulation.method.phases(&period, self.simulation.rules.rounds);
         self.schedule.begin_task(now, phases);
         self.book.begin_task();
         self.caches.begin_task();
@@ -76,8 +76,8 @@ impl ServerMachine {
 
     /// Tells the policy that all phases of the task are over.
     fn end_phases(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let period = self.world.period(self.schedule.task());
-        let test = self.world.rules.curve != Curve::Never;
+        let period = self.simulation.period(self.schedule.task());
+        let test = self.simulation.rules.curve != Curve::Never;
         self.doing = "waits for its policy to end a task";
         let ended = self.desk.step(EndRequest { period, test });
         effects.extend(deliver_result(now, ended, ToServer::PeriodEnded));
@@ -91,7 +91,7 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         self.desk.keep(state.digest, state.saved);
-        if self.world.rules.curve == Curve::Never {
+        if self.simulation.rules.curve == Curve::Never {
             return self.end_task(now, effects);
         }
         // A tally that was supplied has no counts of confusion.
@@ -109,7 +109,9 @@ impl ServerMachine {
 
     /// Returns true if tests count which class was taken for which.
     fn counts_confusion(&self) -> bool {
-        self.world.rules.confusion && self.world.curriculum.slots.is_none() && self.desk.computes()
+        self.simulation.rules.confusion
+            && self.simulation.task_sequence.slots.is_none()
+            && self.desk.computes()
     }
 
     /// Ends a task that is tested, and begins the next.
@@ -128,7 +130,7 @@ impl ServerMachine {
     }
 
     fn is_over(&self) -> bool {
-        self.schedule.task() >= self.world.curriculum.tasks.len()
+        self.schedule.task() >= self.simulation.task_sequence.tasks.len()
     }
 
     /// Ends the run if its last task is over and no seat is out.

@@ -82,32 +82,32 @@ struct Sent {
 
 impl OpenRound {
     pub fn new(
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         context: Arc<RoundContext>,
         phase: &Phase,
         opening: RoundOpening,
         now: VirtualTime,
     ) -> OpenRound {
-        let RoundOpening { seats, downs, first, .. } = opening;
-        let folding = match (&world.rules.privacy.secure, world.rules.fold) {
+        let RoundOpening { seats: participants, downs, first, .. } = opening;
+        let folding = match (&simulation.rules.privacy.secure, simulation.rules.fold) {
             (Some(rules), _) => AggregationMode::Masked(rules.numbers.modulus),
-            (None, FoldRule::Mean) => AggregationMode::Plain(Arc::clone(&world.method)),
-            (None, rule) => AggregationMode::Robust(Arc::clone(&world.method), rule),
+            (None, FoldRule::Mean) => AggregationMode::Plain(Arc::clone(&simulation.method)),
+            (None, rule) => AggregationMode::Robust(Arc::clone(&simulation.method), rule),
         };
-        let working = seats.iter().filter(|seat| seat.trains()).count();
-        let closing = world.rules.closing_of(phase, working);
-        let (fold, folded) = AggregationTree::new(folding, seats.len());
+        let working = participants.iter().filter(|participant| participant.trains()).count();
+        let closing = simulation.rules.closing_of(phase, working);
+        let (fold, folded) = AggregationTree::new(folding, participants.len());
         OpenRound {
             context,
-            max_pack_size: world.rules.pack.min(phase.max_pack_size),
+            max_pack_size: simulation.rules.pack.min(phase.max_pack_size),
             closing,
             certain: closing.certain().map(|deadline| now + deadline),
             closed: false,
             stale: 0,
-            status: vec![ParticipantStatus::Out; seats.len()],
-            out: seats.len(),
+            status: vec![ParticipantStatus::Out; participants.len()],
+            out: participants.len(),
             here: 0,
-            seats,
+            seats: participants,
             downs,
             fold,
             folded: Some(folded),
@@ -140,8 +140,8 @@ impl OpenRound {
     /// From now on everything is late. Answers which seats are still out.
     pub fn close(&mut self) -> Vec<SeatId> {
         self.closed = true;
-        let out: Vec<SeatId> = self.seats_out().map(|seat| seat.id).collect();
-        out.iter().for_each(|seat| self.skip(*seat));
+        let out: Vec<SeatId> = self.seats_out().map(|participant| participant.id).collect();
+        out.iter().for_each(|participant| self.skip(*participant));
         self.fold.seal();
         out
     }
@@ -149,10 +149,10 @@ impl OpenRound {
     /// Whatever arrived is lost: answers its seats, and how many uploads earlier rounds had asked for.
     pub fn forget(&mut self) -> (Vec<SeatId>, u32) {
         let mut lost = Vec::new();
-        for (seat, status) in self.seats.iter().zip(&mut self.status) {
+        for (participant, status) in self.seats.iter().zip(&mut self.status) {
             if *status == ParticipantStatus::Folded {
                 *status = ParticipantStatus::Missing;
-                lost.push(seat.id);
+                lost.push(participant.id);
             }
         }
         self.models.clear();
@@ -160,48 +160,52 @@ impl OpenRound {
     }
 
     /// A seat and what it was sent.
-    pub fn sent_to(&self, seat: SeatId) -> (Participant, Arc<SentDownload>) {
-        (self.seats[seat.index()].clone(), Arc::clone(&self.downs[seat.index()]))
+    pub fn sent_to(&self, participant: SeatId) -> (Participant, Arc<SentDownload>) {
+        (self.seats[participant.index()].clone(), Arc::clone(&self.downs[participant.index()]))
     }
 
     /// Sends every seat its Down, after the assets it lacks.
     pub fn broadcast(
         &self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         caches: &mut AssetCaches,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) {
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(self.seats.len());
-        for (seat, down) in self.seats.iter().zip(&self.downs) {
-            if !world.charged {
-                let message = ToClient::Broadcast(Box::new(self.down(seat, down)));
-                let client = seat.client;
+        for (participant, down) in self.seats.iter().zip(&self.downs) {
+            if !simulation.charged {
+                let message = ToClient::Broadcast(Box::new(self.down(participant, down)));
+                let client = participant.client;
                 let envelope = Envelope::for_client(now, EventClass::Delivery, client, message);
                 effects.push(Effect::Deliver(envelope));
-                reached.push(seat);
+                reached.push(participant);
                 continue;
             }
-            if self.send(world, (caches, &mut sent), (seat, down), effects) {
-                reached.push(seat);
+            if self.send(simulation, (caches, &mut sent), (participant, down), effects) {
+                reached.push(participant);
             }
         }
-        effects.extend(self.plan_packs(world, &reached));
+        effects.extend(self.plan_packs(simulation, &reached));
     }
 
     /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
-    fn plan_packs(&self, world: &SimulationContext, reached: &[&Participant]) -> Option<Effect> {
+    fn plan_packs(
+        &self,
+        simulation: &SimulationContext,
+        reached: &[&Participant],
+    ) -> Option<Effect> {
         if self.max_pack_size <= 1 {
             return None;
         }
-        let plan = &world.training;
-        let candidate = |seat: &&Participant| {
-            let samples = world.seat_samples(self.context.phase_name, seat);
+        let plan = &simulation.training;
+        let candidate = |participant: &&Participant| {
+            let samples = simulation.seat_samples(self.context.phase_name, participant);
             let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
-            Candidate::new(seat, steps)
+            Candidate::new(participant, steps)
         };
-        let train = reached.iter().filter(|seat| seat.trains());
+        let train = reached.iter().filter(|participant| participant.trains());
         let candidates = train.map(candidate).collect();
         Some(Effect::GroupPacks(self.context.round, packs::plan(candidates, self.max_pack_size)))
     }
@@ -209,52 +213,53 @@ impl OpenRound {
     /// Says whether the Down arrives.
     fn send(
         &self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         (caches, sent): (&mut AssetCaches, &mut Sent),
-        (seat, down): (&Participant, &Arc<SentDownload>),
+        (participant, down): (&Participant, &Arc<SentDownload>),
         effects: &mut Vec<Effect>,
     ) -> bool {
         let mut frame = 0;
         let mut fate_of = |bytes: &FrameBytes| {
             let transfer = Transfer {
-                client: seat.client,
+                client: participant.client,
                 round: self.context.round,
-                unit: seat.unit_in_keys(),
+                unit: participant.unit_in_keys(),
                 frame,
                 direction: Direction::Down,
             };
             frame += 1;
-            world.links.send(transfer, bytes.frame())
+            simulation.links.send(transfer, bytes.frame())
         };
-        let to_client = |message| Message::Client(seat.client, message);
+        let to_client = |message| Message::Client(participant.client, message);
         let lost = |charge| {
-            let (round, seat, charge) = (self.context.round, seat.id, Some(charge));
-            Message::Server(ToServer::Lost { round, seat, charge })
+            let (round, participant, charge) = (self.context.round, participant.id, Some(charge));
+            Message::Server(ToServer::Lost { round, seat: participant, charge })
         };
         let mut parcels = VecDeque::new();
         let direction = Direction::Down;
         for asset in &down.assets {
-            if !caches.lacks(seat.client, asset.digest) {
+            if !caches.lacks(participant.client, asset.digest) {
                 continue;
             }
             let fate = fate_of(&asset.bytes);
             let copy = !sent.assets.insert(asset.digest);
-            let charge = self.charge(seat, &asset.bytes, fate, copy, Some(asset.label.clone()));
+            let charge =
+                self.charge(participant, &asset.bytes, fate, copy, Some(asset.label.clone()));
             if !fate.arrives {
                 parcels.push_back(PendingFrame { fate, message: lost(charge) });
                 effects.push(Effect::Send(Transmission { direction, parcels }));
                 return false;
             }
-            caches.keep(seat.client, asset.digest);
+            caches.keep(participant.client, asset.digest);
             let message = to_client(ToClient::Asset(AssetArrived { charge }));
             parcels.push_back(PendingFrame { fate, message });
         }
         let fate = fate_of(&down.bytes);
         let copy = !sent.downs.insert(down.alike);
-        let charge = self.charge(seat, &down.bytes, fate, copy, None);
+        let charge = self.charge(participant, &down.bytes, fate, copy, None);
         let message = match fate.arrives {
             true => {
-                let charged = Broadcast { charge: Some(charge), ..self.down(seat, down) };
+                let charged = Broadcast { charge: Some(charge), ..self.down(participant, down) };
                 to_client(ToClient::Broadcast(Box::new(charged)))
             }
             false => lost(charge),
@@ -264,10 +269,10 @@ impl OpenRound {
         fate.arrives
     }
 
-    fn down(&self, seat: &Participant, down: &Arc<SentDownload>) -> Broadcast {
+    fn down(&self, participant: &Participant, down: &Arc<SentDownload>) -> Broadcast {
         Broadcast {
             context: Arc::clone(&self.context),
-            seat: seat.clone(),
+            participant: participant.clone(),
             down: Arc::clone(down),
             masking: self.masking.clone(),
             closes: self.certain,
@@ -277,7 +282,7 @@ impl OpenRound {
 
     fn charge(
         &self,
-        seat: &Participant,
+        participant: &Participant,
         bytes: &Arc<FrameBytes>,
         fate: Fate,
         copy: bool,
@@ -287,14 +292,14 @@ impl OpenRound {
             round: self.context.round,
             task: self.context.period.task,
             phase: self.context.phase as u32,
-            seat: seat.id,
-            client: seat.client,
+            seat: participant.id,
+            client: participant.client,
             direction: Direction::Down,
             outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
             bytes: Arc::clone(bytes),
             sent: fate.sent,
             latency: fate.latency.0,
-            kind: seat.kind,
+            kind: participant.kind,
             copy,
             asset,
         }
@@ -303,18 +308,18 @@ impl OpenRound {
     /// The seat's Up is lifted and merged by a worker.
     pub fn fold(
         &mut self,
-        seat: SeatId,
+        participant: SeatId,
         up: SentUpload,
         keep_model: bool,
         desk: &PolicyDesk,
     ) -> Option<Effect> {
-        self.account(seat, ParticipantStatus::Folded);
-        let down = Arc::clone(&self.downs[seat.index()]);
-        let place = self.seats[seat.index()].clone();
+        self.account(participant, ParticipantStatus::Folded);
+        let down = Arc::clone(&self.downs[participant.index()]);
+        let place = self.seats[participant.index()].clone();
         let SentUpload { body, own, exchange, .. } = up;
         if keep_model && let (Some(own), Some(exchange)) = (own, &exchange) {
-            let (seat, sent) = (place.clone(), Arc::clone(&down.message));
-            self.models.push(OwnModel { seat, sent, own, exchange: Arc::clone(exchange) });
+            let (participant, sent) = (place.clone(), Arc::clone(&down.message));
+            self.models.push(OwnModel { participant, sent, own, exchange: Arc::clone(exchange) });
         }
         let meta = UploadMeta::timely(place, self.context.round);
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&down.message), body, exchange })
@@ -339,37 +344,37 @@ impl OpenRound {
             self.stale -= 1;
             return;
         }
-        self.status[refusal.seat.index()] = ParticipantStatus::Missing;
-        self.models.retain(|model| model.seat.id != refusal.seat);
+        self.status[refusal.participant.index()] = ParticipantStatus::Missing;
+        self.models.retain(|model| model.participant.id != refusal.participant);
     }
 
     /// The seat sends nothing that counts.
-    pub fn skip(&mut self, seat: SeatId) {
-        self.account(seat, ParticipantStatus::Missing);
-        self.fold.skip(seat);
+    pub fn skip(&mut self, participant: SeatId) {
+        self.account(participant, ParticipantStatus::Missing);
+        self.fold.skip(participant);
     }
 
     /// Records that the seat fails: it sends nothing that counts.
-    pub fn fail(&mut self, seat: SeatId, reason: &str, detail: &str) -> Effect {
-        self.skip(seat);
+    pub fn fail(&mut self, participant: SeatId, reason: &str, detail: &str) -> Effect {
+        self.skip(participant);
         let event = Event::ClientFailed {
             round: self.context.round,
             task: self.context.period.task,
-            seat,
-            client: self.client(seat),
+            seat: participant,
+            client: self.client(participant),
             reason: reason.to_string(),
             detail: detail.to_string(),
         };
         Effect::Record(event, None)
     }
 
-    fn account(&mut self, seat: SeatId, status: ParticipantStatus) {
+    fn account(&mut self, participant: SeatId, status: ParticipantStatus) {
         debug_assert_eq!(
-            self.status[seat.index()],
+            self.status[participant.index()],
             ParticipantStatus::Out,
-            "{seat} accounted for twice"
+            "{participant} accounted for twice"
         );
-        self.status[seat.index()] = status;
+        self.status[participant.index()] = status;
         self.out -= 1;
         self.here += usize::from(status == ParticipantStatus::Folded);
     }
@@ -381,7 +386,7 @@ impl OpenRound {
 
     fn seats_at(&self, wanted: ParticipantStatus) -> impl Iterator<Item = &Participant> {
         let pairs = self.seats.iter().zip(&self.status);
-        pairs.filter(move |(_, status)| **status == wanted).map(|(seat, _)| seat)
+        pairs.filter(move |(_, status)| **status == wanted).map(|(participant, _)| participant)
     }
 
     /// Returns true if what comes now is late.
@@ -417,19 +422,21 @@ impl OpenRound {
     }
 
     /// The client of a seat.
-    pub fn client(&self, seat: SeatId) -> ClientId {
-        self.seats[seat.index()].client
+    pub fn client(&self, participant: SeatId) -> ClientId {
+        self.seats[participant.index()].client
     }
 
     /// The clients of seats that were folded.
     pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
-        self.seats_at(ParticipantStatus::Folded).map(|seat| seat.client)
+        self.seats_at(ParticipantStatus::Folded).map(|participant| participant.client)
     }
 
     /// Seats that should have been folded and were not.
     pub fn missing(&self) -> Vec<SeatId> {
         let pairs = self.seats.iter().zip(&self.status);
-        let due = pairs.filter(|(seat, _)| seat.trains());
-        due.filter(|(_, s)| **s != ParticipantStatus::Folded).map(|(seat, _)| seat.id).collect()
+        let due = pairs.filter(|(participant, _)| participant.trains());
+        due.filter(|(_, s)| **s != ParticipantStatus::Folded)
+            .map(|(participant, _)| participant.id)
+            .collect()
     }
 }

@@ -29,12 +29,12 @@ impl OpenRound {
     /// Sends keys and shares around, before any Down.
     pub fn introduce(
         &self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         rules: &SecureAggregation,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) {
-        let mut introduction = exchange_keys(&self.room(world, rules), now);
+        let mut introduction = exchange_keys(&self.room(simulation, rules), now);
         let frames = std::mem::take(&mut introduction.frames);
         effects.extend(frames.iter().map(|frame| self.arrives(frame, Missed::EndsTheSeat)));
         let (at, round) = (introduction.settled, self.context.round);
@@ -45,7 +45,7 @@ impl OpenRound {
     /// Sends the Downs to members that are ready for them.
     pub fn invite(
         &mut self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         rules: &SecureAggregation,
         KeyExchange { members, ready, .. }: KeyExchange,
         caches: &mut AssetCaches,
@@ -53,31 +53,31 @@ impl OpenRound {
     ) {
         let Some(up) = self.first.as_ref().map(|first| first.up.body().clone()) else { return };
         let masks = Masks::new(self.context.run_seed, self.context.round);
-        let seats = self.seats.len();
-        self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, seats, up }));
+        let participants = self.seats.len();
+        self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, participants, up }));
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(ready.len());
         for id in ready {
-            let (seat, down) = (&self.seats[id.index()], &self.downs[id.index()]);
-            if self.send(world, (caches, &mut sent), (seat, down), effects) {
-                reached.push(seat);
+            let (participant, down) = (&self.seats[id.index()], &self.downs[id.index()]);
+            if self.send(simulation, (caches, &mut sent), (participant, down), effects) {
+                reached.push(participant);
             }
         }
-        effects.extend(self.plan_packs(world, &reached));
+        effects.extend(self.plan_packs(simulation, &reached));
     }
 
     /// Asks whose uploads arrived for their shares; answers when the sum can be read, or not.
     pub fn unmask(
         &mut self,
-        world: &SimulationContext,
+        simulation: &SimulationContext,
         rules: &SecureAggregation,
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) -> VirtualTime {
         let members = self.masking.as_ref().map_or(0, |masking| masking.members.len());
         let arrived: Vec<SeatId> =
-            self.seats_at(ParticipantStatus::Folded).map(|seat| seat.id).collect();
-        let unmasking = unmask(&self.room(world, rules), members, &arrived, now);
+            self.seats_at(ParticipantStatus::Folded).map(|participant| participant.id).collect();
+        let unmasking = unmask(&self.room(simulation, rules), members, &arrived, now);
         effects.extend(
             unmasking.frames.iter().map(|frame| self.arrives(frame, Missed::IsOnlyCharged)),
         );
@@ -114,33 +114,37 @@ impl OpenRound {
 
     fn room<'a>(
         &'a self,
-        world: &'a SimulationContext,
+        simulation: &'a SimulationContext,
         rules: &'a SecureAggregation,
     ) -> ProtocolContext<'a> {
         let round = self.context.round;
-        ProtocolContext { links: &world.links, round, seats: &self.seats, rules }
+        ProtocolContext { links: &simulation.links, round, participants: &self.seats, rules }
     }
 
     /// The end of a frame's journey, as the server learns of it.
     fn arrives(&self, frame: &ProtocolFrame, missed: Missed) -> Effect {
-        let ProtocolFrame { at, latency, seat, leg, bytes, fate, copy } = frame;
+        let ProtocolFrame { at, latency, participant, leg, bytes, fate, copy } = frame;
         let charge = Event::FrameCharged {
             round: self.context.round,
             task: self.context.period.task,
             phase: self.context.phase as u32,
-            seat: *seat,
-            client: self.client(*seat),
+            seat: *participant,
+            client: self.client(*participant),
             direction: leg.direction(),
             outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
             bytes: Arc::clone(bytes),
             sent: fate.sent,
             latency: latency.0,
-            kind: self.seats[seat.index()].kind,
+            kind: self.seats[participant.index()].kind,
             copy: *copy,
             asset: None,
         };
         let message = match !fate.arrives && missed == Missed::EndsTheSeat {
-            true => ToServer::Lost { round: self.context.round, seat: *seat, charge: Some(charge) },
+            true => ToServer::Lost {
+                round: self.context.round,
+                seat: *participant,
+                charge: Some(charge),
+            },
             false => ToServer::Charged(charge),
         };
         Effect::deliver_to_server(*at, EventClass::Delivery, message)

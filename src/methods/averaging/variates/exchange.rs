@@ -58,7 +58,7 @@ impl<M: ControlVariates> LocalUpdate<VectorStore> for M {
     ) -> Result<PackResult, PolicyError> {
         let VectorKeeping { reset, keeper } = self.keeping();
         let context = &training.context;
-        pack.iter_mut().for_each(|member| member.state.begin(member.seat.view.task, reset));
+        pack.iter_mut().for_each(|member| member.state.begin(member.participant.view.task, reset));
         let mut learnt = training.train(pack)?;
         for (member, trained) in pack.iter_mut().zip(&mut learnt) {
             if let (Keeper::Client, Ok(trained)) = (keeper, trained) {
@@ -110,13 +110,15 @@ impl<M: ControlVariates> DownloadExtras<VectorStore> for M {
         &self,
         model: &ModelFacts,
         memory: &VectorStore,
-        seat: &Participant,
+        participant: &Participant,
     ) -> Result<Vec<Section>, PolicyError> {
-        let down = ParameterVectors::of(&shared(self), model, &seat.view, RowPurpose::Down);
+        let down = ParameterVectors::of(&shared(self), model, &participant.view, RowPurpose::Down);
         let control = memory.get(CONTROL).cloned().unwrap_or_default();
         let sets = match self.keeping().keeper {
             Keeper::Client => vec![control],
-            Keeper::Server => self.sent(&control, &memory.all_of_client(M::VECTORS, seat.client)),
+            Keeper::Server => {
+                self.sent(&control, &memory.all_of_client(M::VECTORS, participant.client))
+            }
         };
         let mut tensors = Vec::new();
         for (name, set) in sent_names(self).iter().zip(&sets) {

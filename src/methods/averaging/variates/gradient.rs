@@ -11,15 +11,15 @@ use crate::policy::PolicyError;
 
 /// The gradient of a member's whole loss at the model that it received, in the shapes of its parameters.
 pub(super) fn received_gradient<S>(
-    ClientContext { model, shared, lab }: &ClientContext<'_>,
+    ClientContext { model, shared, ctx }: &ClientContext<'_>,
     member: &PackClient<'_, S>,
 ) -> Result<ParameterSet, PolicyError> {
-    let (view, received) = (&member.seat.view, vec![member.received.clone()]);
+    let (view, received) = (&member.participant.view, vec![member.received.clone()]);
     let (rows, norms) = (shared.trained_rows(model, view), shared.adaptation.settings(view).norms);
-    let network = Classifier::pack_normed(&lab.backbone, received, rows.clone(), None, norms)?;
-    let loader = lab.with_frozen_features(lab.train_loader(member.shard), network.frozen_part())?;
-    let (batch, key) = (lab.training.batch, member.key.domain(Domain::Augment));
-    let gradient = whole_gradient(&network, &loader, batch, key, &lab.device)?;
+    let network = Classifier::pack_normed(&ctx.backbone, received, rows.clone(), None, norms)?;
+    let loader = ctx.with_frozen_features(ctx.train_loader(member.shard), network.frozen_part())?;
+    let (batch, key) = (ctx.training.batch, member.key.domain(Domain::Augment));
+    let gradient = whole_gradient(&network, &loader, batch, key, &ctx.device)?;
     let each = network.variables().iter().zip(gradient);
     let placed = each.map(|((name, _), gradient)| {
         Ok((name.clone(), placed(member.received.get(name), &gradient, &rows)?))

@@ -104,7 +104,7 @@ pub struct Variates<'a> {
     /// The client's view of the task.
     pub view: &'a TaskView,
     /// Where they are used.
-    pub lab: &'a RunContext,
+    pub ctx: &'a RunContext,
     /// How many samples the client has.
     pub samples: usize,
     /// The model that it received.
@@ -130,10 +130,10 @@ pub struct LocalTrajectory<'a> {
 impl<'a> Variates<'a> {
     fn of_member<M: ControlVariates>(
         method: &M,
-        &ClientContext { model, shared, lab }: &ClientContext<'a>,
+        &ClientContext { model, shared, ctx }: &ClientContext<'a>,
         member: &PackClient<'a, VectorStore>,
     ) -> Result<Variates<'a>, PolicyError> {
-        let (view, from) = (&*member.seat.view, member.received.clone());
+        let (view, from) = (&*member.participant.view, member.received.clone());
         let sent = renewal::sent_vectors(method, (&shared, model), view, member.down)?;
         let own = match method.keeping().keeper {
             Keeper::Client => member.state.clone(),
@@ -141,7 +141,7 @@ impl<'a> Variates<'a> {
         };
         let control = sent.get(CONTROL).cloned().unwrap_or_default();
         let samples = member.shard.len();
-        Ok(Variates { model, shared, view, lab, samples, from, control, sent, own })
+        Ok(Variates { model, shared, view, ctx, samples, from, control, sent, own })
     }
 
     /// A vector of its own, in the shapes of the server's variate.
@@ -151,7 +151,7 @@ impl<'a> Variates<'a> {
 
     /// `mean n`: the training samples of the task by all clients.
     pub fn mean_samples(&self) -> f64 {
-        let sizes = self.lab.dataset.class_sizes();
+        let sizes = self.ctx.dataset.class_sizes();
         let of = |class: &u32| sizes.get(*class as usize).copied().unwrap_or(0);
         let of_task: usize = self.view.classes.iter().map(of).sum();
         of_task.max(1) as f64 / self.model.clients.max(1) as f64

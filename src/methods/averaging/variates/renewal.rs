@@ -44,8 +44,12 @@ pub(in crate::methods) fn renew<M: ControlVariates>(
     let way = LocalTrajectory { to: &trained.parameters, rates: trained.rates, gradient };
     let known = Variates::of_member(method, context, member)?;
     let (own, change) = method.renewed(&known, &way);
-    let up =
-        ParameterVectors::of(&context.shared, context.model, &member.seat.view, RowPurpose::Up);
+    let up = ParameterVectors::of(
+        &context.shared,
+        context.model,
+        &member.participant.view,
+        RowPurpose::Up,
+    );
     trained.beside = up.take(&change)?;
     own.iter().for_each(|(name, set)| member.state.set(name, set.clone()));
     Ok(())
@@ -58,10 +62,10 @@ pub(super) fn renew_clients<M: ControlVariates>(
     control: &ParameterSet,
     closing: &ClosedRound<'_>,
 ) -> Result<Sums, PolicyError> {
-    let ClosedRound { model, shared, lab, .. } = *closing;
+    let ClosedRound { model, shared, ctx, .. } = *closing;
     let mut changes = Sums::default();
     for kept in &closing.folded.kept {
-        let (client, view) = (kept.meta.seat.client, &*kept.meta.seat.view);
+        let (client, view) = (kept.meta.participant.client, &*kept.meta.participant.view);
         let (from, to) = local_trajectory(&shared, model, kept)?;
         let said = |name: &str| -> Result<f64, PolicyError> {
             Ok(kept.update.tensor(Kind::Statistics, name)?.numbers().iter().sum())
@@ -69,7 +73,7 @@ pub(super) fn renew_clients<M: ControlVariates>(
         let (samples, rates) = (said(SAMPLES)? as usize, said(RATES)?);
         let (control, own) = (control.clone(), memory.all_of_client(M::VECTORS, client));
         let sent = sent_vectors(method, (&shared, model), view, &kept.sent)?;
-        let known = Variates { model, shared, view, lab, samples, from, control, sent, own };
+        let known = Variates { model, shared, view, ctx, samples, from, control, sent, own };
         let way = LocalTrajectory { to: &to, rates, gradient: None };
         let (own, change) = method.renewed(&known, &way);
         changes.add(&ParameterVectors::of(&shared, model, view, RowPurpose::Up).take(&change)?);
@@ -88,7 +92,7 @@ pub(in crate::methods) fn local_trajectory(
     model: &ModelFacts,
     kept: &KeptUpload,
 ) -> Result<(ParameterSet, ParameterSet), PolicyError> {
-    let view = &kept.meta.seat.view;
+    let view = &kept.meta.participant.view;
     let down = ParameterVectors::of(shared, model, view, RowPurpose::Down);
     let from = down.padded(&kept.sent.parameters);
     let up = ParameterVectors::of(shared, model, view, RowPurpose::Up);

@@ -117,10 +117,10 @@ impl Proxy {
         closing: &ClosedRound<'_>,
         theta: &ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let ClosedRound { model, folded, round, lab, .. } = closing;
+        let ClosedRound { model, folded, round, ctx, .. } = closing;
         let mut sent = Vec::new();
         for kept in &folded.kept {
-            seen.take_traces(kept.meta.seat.client, &kept.update)?;
+            seen.take_traces(kept.meta.participant.client, &kept.update)?;
             if let Some(gradients) = kept.update.find(Kind::Statistics, GRADIENTS) {
                 let length = gradients.shape().last().copied().unwrap_or(0).max(1);
                 let numbers = gradients.numbers();
@@ -137,7 +137,7 @@ impl Proxy {
         let augment = self.augment.map(|augment| augment.at(seen.radius));
         let known = match round.round_in_phase < self.wait {
             true => 0.0,
-            false => score::of(seen, theta, rows, augment, (round.key(Domain::Init), lab))?,
+            false => score::of(seen, theta, rows, augment, (round.key(Domain::Init), ctx))?,
         };
         figures.push(("proxy_score", known));
         if known >= seen.best {
@@ -353,11 +353,11 @@ impl ServerState for Seen {}
 pub(super) fn pixels_of(
     split: &Split,
     samples: &[u32],
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<candle_core::Tensor, PolicyError> {
-    let normalise = lab.statistics_transform.normalise.clone();
+    let normalise = ctx.statistics_transform.normalise.clone();
     let transform = crate::data::Transform { steps: Vec::new(), normalise, channels: None };
-    Ok(split.input(&transform, samples, &lab.device)?)
+    Ok(split.input(&transform, samples, &ctx.device)?)
 }
 
 #[cfg(test)]

@@ -23,16 +23,16 @@ pub fn gradients(
     facts: &ModelFacts,
     (parameters, seen): (&ParameterSet, usize),
     shard: &Shard,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<Parameter, PolicyError> {
-    let (net, model) = (proxy.net(facts), Classifier::frozen(&lab.backbone, parameters)?);
-    let raw = Transform { normalise: Normalization::None, ..(*lab.statistics_transform).clone() };
+    let (net, model) = (proxy.net(facts), Classifier::frozen(&ctx.backbone, parameters)?);
+    let raw = Transform { normalise: Normalization::None, ..(*ctx.statistics_transform).clone() };
     let (mut all, mut classes) = (Vec::new(), 0);
-    for (row, class) in features_by_row(shard, &model, lab)? {
+    for (row, class) in features_by_row(shard, &model, ctx)? {
         let first = Herding::GreedyUnit.order(&class.features, class.dim(), 1);
         let Some(nearest) = first.first() else { continue };
-        let image = lab.dataset.train.input(&raw, &[class.samples[*nearest]], &lab.device)?;
-        let moved = perturbed(proxy, &model, (&image, row as usize, seen), lab)?;
+        let image = ctx.dataset.train.input(&raw, &[class.samples[*nearest]], &ctx.device)?;
+        let moved = perturbed(proxy, &model, (&image, row as usize, seen), ctx)?;
         let moved: Vec<f64> =
             moved.flatten_all()?.to_vec1::<f32>()?.into_iter().map(f64::from).collect();
         let (_, gradient) = net.gradient(&moved, row as usize);
@@ -49,9 +49,9 @@ fn perturbed(
     proxy: &Proxy,
     model: &Classifier,
     (image, row, seen): (&Tensor, usize, usize),
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<Tensor, PolicyError> {
-    let rate = lab.training.first_rate() / 10.0;
+    let rate = ctx.training.first_rate() / 10.0;
     let mut targets = vec![0.0; seen];
     targets[row] = 1.0;
     let mut image = image.clone();
@@ -80,23 +80,24 @@ mod tests {
     #[test]
     fn an_image_goes_down_its_loss_and_fades() {
         let pixels = PixelShape { channels: 1, image: 8 };
-        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
-        let lab =
-            RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
-        let mut training = lab.training.clone();
-        training.optimiser = OptimiserConfig::sgd(40.0);
-        let lab = RunContext { training, ..lab };
+        let task_sequence =
+            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let ctx =
+            RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), task_sequence);
+        let mut training = ctx.training.clone();
+        training.optimizer = OptimiserConfig::sgd(40.0);
+        let ctx = RunContext { training, ..ctx };
         let weight: Vec<f32> = (0..640).map(|i| (0.7 * i as f32).sin() * 0.3).collect();
         let bias: Vec<f32> = (0..10).map(|i| 0.1 * i as f32 - 0.4).collect();
         let mut head = ParameterSet::new();
         let matrix = Parameter { shape: vec![10, 64], values: weight.clone().into() };
         head.insert(LinearHead::WEIGHT, matrix);
         head.insert(LinearHead::BIAS, Parameter { shape: vec![10], values: bias.clone().into() });
-        let model = Classifier::frozen(&lab.backbone, &head).unwrap();
+        let model = Classifier::frozen(&ctx.backbone, &head).unwrap();
         let start: Vec<f32> = (0..64).map(|i| 100.0 * (0.3 * i as f32).cos()).collect();
-        let image = Tensor::from_slice(&start, (1, 1, 8, 8), &lab.device).unwrap();
+        let image = Tensor::from_slice(&start, (1, 1, 8, 8), &ctx.device).unwrap();
         let proxy = Proxy { perturbation: 2, ..defaults(|table| Proxy::read(table, "GLFC")) };
-        let moved = perturbed(&proxy, &model, (&image, 3, 5), &lab).unwrap();
+        let moved = perturbed(&proxy, &model, (&image, 3, 5), &ctx).unwrap();
         let moved: Vec<f32> = moved.flatten_all().unwrap().to_vec1().unwrap();
 
         let mut by_hand: Vec<f64> = start.iter().map(|value| f64::from(*value)).collect();

@@ -83,17 +83,17 @@ pub fn of(
     theta: &ParameterSet,
     rows: usize,
     augment: Option<Augment>,
-    (key, lab): (StreamKey, &RunContext),
+    (key, ctx): (StreamKey, &RunContext),
 ) -> Result<f64, PolicyError> {
     if seen.labels.is_empty() {
         return Ok(0.0);
     }
-    let model = Classifier::frozen(&lab.backbone, theta)?;
-    let split = seen.split(lab.curriculum.classes().max(rows))?;
+    let model = Classifier::frozen(&ctx.backbone, theta)?;
+    let split = seen.split(ctx.task_sequence.classes().max(rows))?;
     let all: Vec<u32> = (0..seen.labels.len() as u32).collect();
     let mut features = Vec::with_capacity(all.len());
-    for samples in all.chunks(lab.evaluation_batch.max(1)) {
-        let pixels = super::pixels_of(&split, samples, lab)?;
+    for samples in all.chunks(ctx.evaluation_batch.max(1)) {
+        let pixels = super::pixels_of(&split, samples, ctx)?;
         features.extend(model.features(&pixels)?.to_vec2::<f32>()?);
     }
     let (features, labels) = match augment.filter(|augment| augment.radius > 0.0) {
@@ -103,7 +103,7 @@ pub fn of(
     let mut right = 0;
     for (features, labels) in features.chunks(256).zip(labels.chunks(256)) {
         let shape = (features.len(), features[0].len());
-        let batch = candle_core::Tensor::from_vec(features.concat(), shape, &lab.device)?;
+        let batch = candle_core::Tensor::from_vec(features.concat(), shape, &ctx.device)?;
         let logits = model.logits(&batch)?.narrow(1, 0, rows)?.contiguous()?.to_vec2::<f32>()?;
         let answers = logits.iter().map(|row| argmax(row)).zip(labels);
         right += answers.filter(|(answer, label)| *answer == Some(**label as usize)).count();
@@ -177,10 +177,10 @@ fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
 pub fn trace(
     parameters: &ParameterSet,
     shard: &Shard,
-    lab: &RunContext,
+    ctx: &RunContext,
 ) -> Result<Vec<(u32, f64, u32)>, PolicyError> {
-    let model = Classifier::frozen(&lab.backbone, parameters)?;
-    let classes = features_by_row(shard, &model, lab)?;
+    let model = Classifier::frozen(&ctx.backbone, parameters)?;
+    let classes = features_by_row(shard, &model, ctx)?;
     let of = |(row, class): (u32, Candidates)| {
         let rows: Vec<Vec<f32>> =
             class.features.chunks(class.dim().max(1)).map(<[f32]>::to_vec).collect();
@@ -318,9 +318,10 @@ mod tests {
         use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
         use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
         let pixels = PixelShape { channels: 1, image: 8 };
-        let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
-        let lab =
-            RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), curriculum);
+        let task_sequence =
+            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let ctx =
+            RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), task_sequence);
         let mut weight = vec![0f32; 640];
         (0..10).for_each(|class| weight[64 * class + class] = 1.0);
         let mut head = ParameterSet::new();
@@ -339,18 +340,18 @@ mod tests {
         let (shape, labels) = ([1, 8, 8], vec![2, 2, 4, 0]);
         let seen = Seen { images, shape, labels, ..Seen::default() };
         let key = StreamKey::new(1, Domain::Init);
-        let score = |augment| super::of(&seen, &head, 5, augment, (key, &lab)).unwrap();
+        let score = |augment| super::of(&seen, &head, 5, augment, (key, &ctx)).unwrap();
         assert_eq!(score(None), 0.75);
         // The noise of a class of one picture is nothing, and so is that of two alike.
         let augment = Augment { radius: 1.0, from_clients: false, scale: Scale::Deviation };
         assert_eq!(score(Some(augment)), 0.75);
-        assert_eq!(super::of(&Seen::default(), &head, 5, None, (key, &lab)).unwrap(), 0.0);
+        assert_eq!(super::of(&Seen::default(), &head, 5, None, (key, &ctx)).unwrap(), 0.0);
 
-        let shard: Shard = lab.dataset.train.by_class()[3][..9].to_vec().into();
-        let batch = lab.statistics_loader(&shard).in_order(9).next().unwrap().unwrap();
-        let rows = lab.pixels(&batch).unwrap().flatten_from(1).unwrap().to_vec2::<f32>().unwrap();
+        let shard: Shard = ctx.dataset.train.by_class()[3][..9].to_vec().into();
+        let batch = ctx.statistics_loader(&shard).in_order(9).next().unwrap().unwrap();
+        let rows = ctx.pixels(&batch).unwrap().flatten_from(1).unwrap().to_vec2::<f32>().unwrap();
         let spread = variances(&rows.iter().collect::<Vec<_>>());
-        let told = trace(&head, &shard, &lab).unwrap();
+        let told = trace(&head, &shard, &ctx).unwrap();
         assert_eq!((told.len(), told[0].0, told[0].2), (1, 3, 9));
         assert!((told[0].1 - spread.iter().sum::<f64>() / 64.0).abs() < 1e-6 && told[0].1 > 0.0);
     }

@@ -111,7 +111,7 @@ pub fn train_generator(
     key: StreamKey,
 ) -> std::result::Result<(Generator, Value), LearningError> {
     let mut generator = Generator::new(shape, key.step(0))?;
-    let mut optimiser = adam(steps.rate).over(generator.vars());
+    let mut optimizer = adam(steps.rate).over(generator.vars());
     let mut last = Value::default();
     for step in 0..u64::from(steps.count) {
         let batch = conditions.draw(steps.batch, key.step(1 + step))?;
@@ -121,7 +121,7 @@ pub fn train_generator(
         if !total.to_scalar::<f32>()?.is_finite() {
             return Err(LearningError::NonFinite { what: "loss of the generator".into(), step });
         }
-        optimiser.step(&total.backward()?, steps.rate, 1.0)?;
+        optimizer.step(&total.backward()?, steps.rate, 1.0)?;
     }
     Ok((generator, last))
 }

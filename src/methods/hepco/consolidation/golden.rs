@@ -138,7 +138,7 @@ fn generator_training(form: &str, loss: GenerationLoss) {
     let i = inputs(&golden, false);
     let objective = Objective::new(&i.server, &i.clients, loss).unwrap();
     let mut generator = generator(&golden, "gen_new");
-    let mut optimiser = adam(1e-4).over(generator.vars());
+    let mut optimizer = adam(1e-4).over(generator.vars());
     let mut trajectory = Vec::new();
     for step in 0..6 {
         let z = generator.train(&i.labels, &i.noise).unwrap();
@@ -157,7 +157,7 @@ fn generator_training(form: &str, loss: GenerationLoss) {
             golden.assert_close(&format!("{form}.grad.embed.weight"), &of(&generator.embedding));
             golden.assert_close(&format!("{form}.grad.fc3.bias"), &of(&generator.layers[2].bias));
         }
-        optimiser.step(&gradients, 1e-4, 1.0).unwrap();
+        optimizer.step(&gradients, 1e-4, 1.0).unwrap();
     }
     golden.assert_close(&format!("{form}.trajectory"), &trajectory);
 }

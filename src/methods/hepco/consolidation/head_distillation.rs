@@ -46,11 +46,11 @@ impl HeadStudent {
     pub fn step(
         &mut self,
         (queries, labels): (&Tensor, &[u32]),
-        optimiser: &mut Optimizer,
+        optimizer: &mut Optimizer,
         rate: f64,
     ) -> std::result::Result<f64, LearningError> {
         let loss = self.loss(queries, labels)?;
-        optimiser.step(&loss.backward()?, rate, 1.0)?;
+        optimizer.step(&loss.backward()?, rate, 1.0)?;
         Ok(f64::from(loss.to_scalar::<f32>()?))
     }
 }

@@ -240,13 +240,13 @@ impl<'a> Consolidation<'a> {
     /// What the tensor library reports.
     pub fn prompts(&self, generators: &Generators) -> Result<Distilled, LearningError> {
         let mut student = Student::new(&self.server)?;
-        let mut optimiser = student.optimiser(self.config.server_lr);
+        let mut optimizer = student.optimiser(self.config.server_lr);
         let mut loss = 0.0;
         for step in 0..self.config.prompt_steps {
             let new = self.queries_of_new(generators, Draws::NewForPrompts, step)?;
             let old = self.queries_of_old(generators, Draws::OldForPrompts, step)?;
             let lessons = self.lessons(new, old)?;
-            loss = student.step(&lessons, &mut optimiser, self.config.server_lr)?;
+            loss = student.step(&lessons, &mut optimizer, self.config.server_lr)?;
             finite(loss, "loss of the prompt distillation", step)?;
         }
         let mut parameters = ParameterSet::new();
@@ -265,14 +265,14 @@ impl<'a> Consolidation<'a> {
     /// What the tensor library reports.
     pub fn head(&self, generators: &Generators) -> Result<Distilled, LearningError> {
         let mut student = HeadStudent::new(&self.server)?;
-        let mut optimiser = student.optimiser(self.config.server_lr);
+        let mut optimizer = student.optimiser(self.config.server_lr);
         let mut loss = 0.0;
         for step in 0..self.config.head_steps {
             let new = self.queries_of_new(generators, Draws::NewForHead, step)?;
             let old = self.queries_of_old(generators, Draws::OldForHead, step)?;
             let all = new.and(old)?;
             let batch = (&all.queries, all.labels.as_slice());
-            loss = student.step(batch, &mut optimiser, self.config.server_lr)?;
+            loss = student.step(batch, &mut optimizer, self.config.server_lr)?;
             finite(loss, "loss of the head distillation", step)?;
         }
         let mut rows = ParameterSet::new();

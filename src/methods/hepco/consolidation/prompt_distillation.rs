@@ -58,12 +58,12 @@ impl Student {
     pub fn step(
         &mut self,
         lessons: &[DistillationBatch<'_>],
-        optimiser: &mut Optimizer,
+        optimizer: &mut Optimizer,
         rate: f64,
     ) -> std::result::Result<f64, LearningError> {
         let (loss, by_keys) = self.gradients(lessons)?;
         let all: Vec<&[f32]> = by_keys.iter().chain(&self.by_prompts).map(Vec::as_slice).collect();
-        optimiser.step_slices(&all, rate, 1.0)?;
+        optimizer.step_slices(&all, rate, 1.0)?;
         Ok(loss)
     }
 
