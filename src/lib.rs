@@ -42,6 +42,7 @@
 //! | [`files`] | reading within bounds, writing whole: every file that others name or a run leaves |
 //! | [`exit`] | exit codes of commands, and the trait of errors that have one |
 //! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
+//! | [`document`] | keys of the JSON documents of a run, read off the types that are serialized |
 //!
 //! # A round
 //! The conductor pops the next envelope by `(virtual time, class, actor, sequence)`, sends its message to the
@@ -105,6 +106,7 @@
 
 pub mod cli;
 pub mod data;
+pub mod document;
 pub mod exit;
 pub mod experiment;
 pub mod federation;

@@ -14,6 +14,8 @@ use std::ops::{Add, AddAssign, Mul};
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::{CellType, Content, Document};
+
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*
@@ -77,6 +79,10 @@ impl fmt::Display for TaskId {
 )]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
+
+impl Document for Bytes {
+    const CONTENT: Content = Content::Value(CellType::Int, "bytes");
+}
 
 impl Add for Bytes {
     type Output = Bytes;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
+use crate::document::Document;
 
 /// Names by class id; empty for runs of versions that did not record them.
 ///
@@ -12,7 +13,7 @@ use crate::data::Dataset;
 /// assert_eq!((names.of(0), names.of(1), names.of(2)), ("cat", "1", ""));
 /// assert_eq!((names.label(0).as_str(), names.label(1).as_str()), ("0 (cat)", "1"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Document)]
 #[serde(transparent)]
 pub struct ClassNames(Vec<String>);
 

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
 use crate::numerics::vectors::Vectors;
 
 /// Name of the rule by which all sums and products round, in manifests and between processes.
@@ -19,19 +20,23 @@ pub const ARITHMETIC: &str = "fixed-1";
 pub(super) const BY_CPU: &str = "by-cpu";
 
 /// The machine a run was computed on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Machine {
+    /// Rule of all sums and products; equal rules and versions give equal numbers.
+    ///
     /// [`ARITHMETIC`] of the program; `by-cpu` in manifests from before it had a name.
     #[serde(default = "by_cpu")]
     pub arithmetic: String,
-    /// Model name of the processor.
+    /// Model of the processor.
     pub cpu: String,
-    /// Path of vector instructions in use. No result depends on it. (Once called `gemm`.)
+    /// Path of vector instructions: `portable`, `avx2` or `avx512`.
+    ///
+    /// No result depends on it. (Once called `gemm`.)
     #[serde(alias = "gemm")]
     pub vectors: String,
-    /// Instruction sets found at run time that matter to speed.
+    /// Instruction sets that matter to speed.
     pub features: Vec<String>,
-    /// Logical cores.
+    /// Logical cores that the process may use.
     pub cores: usize,
     /// Operating system and architecture.
     pub platform: String,

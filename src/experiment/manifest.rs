@@ -12,6 +12,7 @@ use super::class_names::ClassNames;
 use super::machine::Machine;
 use super::provenance::{Cost, Provenance};
 use super::ranks::{LostRank, RankEntry};
+use crate::document::Document;
 use crate::federation::Digests;
 use crate::scenario::HeldOut;
 
@@ -19,7 +20,7 @@ use crate::scenario::HeldOut;
 pub const FORMAT: u32 = 1;
 
 /// How far a run came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Being computed, or killed while it was.
@@ -44,7 +45,7 @@ impl fmt::Display for Status {
 }
 
 /// How much of a run another machine can repeat (see the crate's front page).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub enum Level {
     /// Events only: GPUs, whose numbers agree within a tolerance. (Once called `T`.)
     #[serde(alias = "T")]
@@ -54,96 +55,108 @@ pub enum Level {
 }
 
 /// The three seeds of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Seeds {
-    /// Everything that happens in the run.
+    /// Seed of everything that happens in the run.
     pub run: u64,
-    /// Who holds which samples.
+    /// Seed of the partition of samples over clients.
     pub partition: u64,
-    /// The order in which classes arrive, where it is drawn.
+    /// Seed of the order of classes, where it is drawn.
     pub class_order: u64,
 }
 
 /// Something read from outside: its name and the digest of its content.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Source {
-    /// Name, for people.
+    /// File name or other name.
     pub name: String,
-    /// 64-bit digest of the content, in hexadecimal.
+    /// Digest of the content.
+    ///
+    /// 64 bits, in hexadecimal.
     pub digest: String,
 }
 
 /// The scenario a run belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct ScenarioId {
+    /// Name of the scenario.
     pub name: String,
-    /// Digest of the effective scenario (every default written out, paths as given).
+    /// Digest of the effective scenario (equal for equal runs).
+    ///
+    /// Every default is written out, paths are as given.
     pub hash: String,
 }
 
 /// What a run was forked from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Forked {
     /// The scenario of that run.
+    #[document(of = "the run that it was forked from")]
     pub scenario: ScenarioId,
-    /// After which of its tasks, from 1.
+    /// Task after which it was forked, from 1.
     pub after_task: u32,
-    /// So many entries of its journal this one begins with.
+    /// Lines of that run's journal that this one begins with.
     pub events: u64,
     /// Digests of those.
+    #[document(of = "these lines")]
     pub digests: Digests,
-    /// What held until then, one after the other: more than one where that run was forked, too.
+    /// Scenarios that held until then, one after the other: more than one where that run was forked, too.
     pub before: Vec<Before>,
 }
 
 /// A scenario that held until a task was over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Before {
-    /// That task, from 1.
+    /// Last task for which a scenario in `fork/` held, from 1.
     pub until_task: u32,
-    /// Digest of the effective scenario, which is in the folder `fork/`.
+    /// Digest of that scenario.
     pub hash: String,
 }
 
 /// The content of `manifest.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Document)]
 pub struct Manifest {
-    /// [`FORMAT`] of the directory.
+    /// Layout version of the directory.
+    ///
+    /// [`FORMAT`] at present.
     pub format: u32,
     /// Version of fedcast that wrote it.
     pub fedcast: String,
-    /// The commit it was built from, where the build said so.
+    /// Commit that it was built from, where the build set FEDCAST_COMMIT.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub commit: Option<String>,
-    /// How far the run came.
+    /// `running`, `done`, `interrupted` or `failed`; a `running` whose lock nobody holds was killed.
     pub status: Status,
-    /// Why it failed.
+    /// Reason for the failure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
     /// What was run.
     pub scenario: ScenarioId,
+    /// Name of the method.
     pub method: String,
     pub seeds: Seeds,
     /// The data set.
+    #[document(of = "the data set")]
     pub data: Option<Source>,
-    /// The names of its classes, by class id; tables have them beside the numbers.
+    /// Names of the classes, in the order of their numbers from 0.
     #[serde(skip_serializing_if = "ClassNames::is_empty", default)]
     pub class_names: ClassNames,
-    /// What is held out of its training samples, and whether accuracies are of it.
+    /// Held-out part of its training samples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation: Option<HeldOut>,
+    #[document(of = "the backbone's weights")]
     pub backbone: Option<Source>,
-    /// The level of sameness this run claims.
+    /// Level of sameness that the run claims: `N` (every bit) or `E` (events; GPUs).
     pub level: Level,
-    /// Workers; on a CPU no result depends on their number.
+    /// Threads that computed; on a CPU no result depends on their number.
     pub workers: usize,
-    /// Clients that a worker trained together at most; on a CPU no result depends on their number.
+    /// Largest number of clients that a worker trains together; on a CPU no result depends on it.
     #[serde(default = "alone")]
     pub pack: usize,
-    /// What computed: `cpu`, or GPUs.
+    /// Devices that computed: `cpu` or GPUs.
     #[serde(default = "cpu")]
     pub devices: Vec<String>,
-    /// Type of activations and frozen weights there.
+    /// Type of activations and frozen weights.
     #[serde(default = "full_precision")]
     pub compute: String,
     /// Where it was computed.
@@ -163,10 +176,10 @@ pub struct Manifest {
     /// What it was forked from.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub forked: Option<Forked>,
-    /// How often it went on after it was killed, interrupted or failed.
+    /// Number of times that it was resumed.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub resumed: u32,
-    /// Journal lines written (known at the end).
+    /// Lines of the journal (known at the end).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub events: Option<u64>,
     /// The digests (known at the end).

@@ -6,15 +6,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
 use crate::files::{self, Kind};
 
 /// How a run was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Provenance {
-    /// The command line as given, without the program.
+    /// Command line as given, without the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Changes over the scenario file, as `path=value`.
+    /// Values of `--set` and `--seed`, as `path=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     /// The scenario file as it was.
@@ -23,11 +24,13 @@ pub struct Provenance {
 }
 
 /// A scenario file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Origin {
-    /// Its name, without folders.
+    /// Name of the scenario file as it was given, without folders.
     pub file: String,
-    /// What was in it. Files that it extends are in the effective scenario only.
+    /// Content of that file.
+    ///
+    /// Files that it extends are in the effective scenario only.
     pub text: String,
 }
 
@@ -40,18 +43,18 @@ impl Origin {
 }
 
 /// When a run was computed, and what it took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct Cost {
-    /// When it began, UTC, as `2026-01-31T12:00:00Z`.
+    /// Start of the run, UTC, as `2026-01-31T12:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
-    /// When its last process ended.
+    /// End of its last process, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Wall seconds of the processes that came to their end.
+    /// Wall time of the processes that came to their end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_s: Option<f64>,
-    /// The largest resident memory of them, where the system tells.
+    /// Largest resident memory of its processes, where the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
 }

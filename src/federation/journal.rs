@@ -20,14 +20,19 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Entry, Event, Numbers};
+use crate::document::Document;
 use crate::quantity::VirtualTime;
 
 /// Both digests as hexadecimal text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Digests {
-    /// Level E: everything but measured numbers.
+    /// Digest of all events (level E).
+    ///
+    /// Of everything but measured numbers.
     pub events: String,
-    /// Level N: everything.
+    /// Digest of all numbers (level N).
+    ///
+    /// Of everything.
     pub numbers: String,
 }
 

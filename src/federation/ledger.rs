@@ -32,6 +32,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use super::{Direction, Entry, Event, EventSink, FrameBytes, FrameOutcome, SinkError};
+use crate::document::Document;
 use crate::policy::ParticipantKind;
 use crate::quantity::{Bytes, ClientId, Round, TaskId};
 use crate::wire::{FrameSize, Kind, KindBytes};
@@ -151,23 +152,24 @@ impl From<&FrameSize> for FrameBytes {
 }
 
 /// Exact sums over frames. `bytes = control + payload`, and `payload` is the sum of `kinds`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Sums {
     /// Number of frames.
     pub frames: u64,
-    /// Whole frames.
+    /// Whole frames: control + payload.
     pub bytes: Bytes,
-    /// What crossed the link.
+    /// Bytes that crossed links: less than all only where frames were lost.
     pub sent: Bytes,
-    /// Frames that are not copies.
+    /// Whole frames, those of a broadcast counted once.
     pub distinct: Bytes,
-    /// Headers, meta and tables.
+    /// Headers, typed fields and tensor tables.
     pub control: Bytes,
-    /// Payload before the codec.
+    /// Tensors before the codec.
     pub raw: Bytes,
-    /// Payload after the codec.
+    /// Tensors after the codec.
     pub payload: Bytes,
-    /// `payload` by kind.
+    /// Payload of a kind.
+    #[document(keys("kind"))]
     pub kinds: KindBytes,
 }
 

@@ -4,6 +4,7 @@ use super::error::SinkError;
 use super::event::Entry;
 use super::journal::{Digests, Journal};
 use super::snapshot::Snapshot;
+use crate::document::Document;
 use crate::learning::Confusion;
 use crate::quantity::TaskId;
 use crate::wire::Body;
@@ -47,7 +48,7 @@ pub trait EventSink: Send {
 }
 
 /// What a thread of the simulation did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
     /// Local training of a pack.
@@ -75,15 +76,19 @@ pub enum JobKind {
 }
 
 /// Wall time of one piece of work, or of several short ones. Never part of a digest.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug, serde::Serialize, Document)]
 pub struct Span {
-    /// What was done.
+    /// `train`, `retry`, `evaluate`, `fold`, `server`, `bias`, `codec`, `snapshot`, `journal` or `waiting`.
     pub job: JobKind,
-    /// By which worker; `None` is the conductor, the thread that decides what happens when.
+    /// Number of the worker, from 0; null for the event loop.
+    ///
+    /// The event loop is the thread that decides what happens when.
     pub worker: Option<usize>,
-    /// Nanoseconds between asking and starting; 0 where nobody asked.
+    /// Time that the job stood in the queue; 0 for work that nobody asked for.
+    #[document(unit = "ns")]
     pub waited: u64,
-    /// Nanoseconds it took.
+    /// Time that the job took.
+    #[document(unit = "ns")]
     pub wall: u64,
 }
 

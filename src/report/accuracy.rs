@@ -3,42 +3,51 @@
 
 use serde::Serialize;
 
+use crate::document::Document;
 use crate::federation::{SinkError, TaskScore};
 use crate::learning::{AccuracyMatrix, evaluation};
 
 /// Accuracies in `0..=1`; `None` where nothing was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Document)]
+#[document(unit = "share")]
 pub struct Accuracy {
-    /// `matrix[s][i]`: on the test set of task `i` after learning task `s`, `i <= s`.
+    /// Row s, column i: accuracy on the test set of task i after task s; null if that task has no test samples.
     pub matrix: Vec<Vec<Option<f64>>>,
-    /// On everything seen after each task (micro).
+    /// Accuracy on all classes seen, after each task (micro).
     pub seen: Vec<Option<f64>>,
-    /// Tasks without test samples, from 1: they are in no mean.
+    /// Tasks without test samples, from 1; they are in no mean, and a mean over nothing is null.
+    #[document(unit = "")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untested_tasks: Vec<u32>,
-    /// Final average accuracy: the mean over tasks of the last row (macro).
+    /// Final average accuracy: mean over tasks of the last row (macro).
     pub faa: Option<f64>,
-    /// Right answers over all test samples after the last task.
+    /// Fraction of correct answers over all test samples after the last task.
     pub micro: Option<f64>,
     /// Mean over stages of the macro accuracy.
     pub average_incremental: Option<f64>,
-    /// Mean over stages of the accuracy on everything seen (micro).
+    /// Mean over stages of the micro accuracy.
     pub average_incremental_micro: Option<f64>,
-    /// The macro mean over stages without the first; `None` where there is no other.
+    /// Mean over stages of the macro accuracy without the first stage.
     pub average_from_second_stage: Option<f64>,
-    /// The same of the micro accuracy, as FedHAF's tables have it.
+    /// Mean over stages of the micro accuracy without the first stage, as in FedHAF's tables.
     pub average_from_second_stage_micro: Option<f64>,
-    /// `(1/T) sum_i [a_ii - a_Ti]`, as the HGP code counts.
+    /// `(1/T) sum over i of a_ii - a_Ti`, as the HGP code computes it; negative where accuracy rose.
     pub forgetting: Option<f64>,
-    /// `(1/(T-1)) sum_{i<T} [max_s a_si - a_Ti]`, never negative, as the STSA code counts.
+    /// `(1/(T-1)) sum over i < T of max_s a_si - a_Ti`, as the STSA code computes it; null after one task.
     pub forgetting_from_best: Option<f64>,
-    /// The same over all tasks, `(1/T) sum_i`, as FedHAF says it.
+    /// `(1/T) sum over i of max_s a_si - a_Ti`, as FedHAF defines it.
     pub forgetting_from_best_of_all: Option<f64>,
-    /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`, the formula that CODA-Prompt's paper prints.
+    /// Mean over stages of the drop of each task since the stage before, as CODA-Prompt's paper prints it.
+    ///
+    /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`
     pub forgetting_consecutive: Option<f64>,
-    /// The same with `1/(s-1)`, as CODA-Prompt's release computes it.
+    /// Mean over stages of the mean drop of old tasks since the stage before, as CODA-Prompt's release computes it.
+    ///
+    /// `1/(s-1)` in place of `1/s`.
     pub forgetting_consecutive_old: Option<f64>,
-    /// Of the accuracy on all samples of old tasks together (micro): HePCo's F_N, as its release computes it.
+    /// Mean over stages of the drop on all test samples of old tasks together (micro): HePCo's F_N.
+    ///
+    /// As its release computes it.
     pub forgetting_consecutive_old_micro: Option<f64>,
 }
 

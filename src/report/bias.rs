@@ -5,33 +5,39 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::document::Document;
 use crate::federation::{Entry, Event};
 use crate::learning::metrics::response_entropy;
 use crate::quantity::{ClientId, Round, TaskId};
 
 /// The first comparison of every task.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Document)]
 pub struct BiasReport {
-    /// Of every measure the mean over tasks: `response_entropy` (nats, mean over clients),
-    /// `response_entropy_relative` (of that of a uniform responder over all classes) and `prototype_distance`.
+    /// Mean over tasks of `response_entropy` (nats), `response_entropy_relative` or `prototype_distance`.
+    ///
+    /// The first is a mean over clients, the second relative to that of a uniform responder over all classes.
+    #[document(keys("measure"))]
     pub mean: BTreeMap<String, f64>,
     /// Task by task.
     pub tasks: Vec<TaskBias>,
 }
 
 /// How far client models were apart after the first local training of a task.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct TaskBias {
-    /// From 1.
+    /// Task, from 1.
     pub task: u32,
-    /// The round that was measured, from 1.
+    /// Round that was measured, from 1.
     pub round: u32,
-    /// How many clients were compared.
+    /// Number of client models that were compared.
     pub clients: u32,
-    /// The measures over all of them.
+    /// Measures over all of them.
+    #[document(keys("measure"))]
     pub measures: BTreeMap<String, f64>,
-    /// Entropy of each one's answers, in nats; where a client has several seats, that of the last. A client whose model
-    /// answered nothing has none.
+    /// Entropy of a client's answers.
+    ///
+    /// Of the last, where a client has several seats. A client whose model answered nothing has none.
+    #[document(keys("client"), unit = "nats")]
     pub entropy: BTreeMap<ClientId, f64>,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::text_table::{TextTable, percent};
+use crate::document::Document;
 use crate::federation::SlotScore;
 use crate::learning::ClientTaskAccuracies;
 use crate::learning::evaluation::accuracy;
@@ -15,47 +16,52 @@ use crate::quantity::{ClientId, TaskId};
 pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
 
 /// Measures of all evaluation points, one at the end of every period. Accuracies in `0..=1`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskReport {
     /// At every point.
     pub points: Vec<ClientTaskPoint>,
     /// Answers among the rows of the slot, which is known (task-incremental): what the papers of this benchmark report.
+    #[document(name = "<own|all>")]
     pub own: ClientTaskMeasures,
     /// Answers among the rows of all slots begun (class-incremental), where these were asked for.
+    #[document(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<ClientTaskMeasures>,
 }
 
 /// One evaluation point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskPoint {
-    /// Slots begun so far.
+    /// Slots begun by the end of a period.
     pub begun: usize,
-    /// Slots whose clients leave them now.
+    /// Slots finished at the end of the period.
     pub finished: usize,
-    /// Mean accuracy of begun slots, among their own rows; `None` where none of them has test images.
+    /// Mean accuracy of begun slots, slot known; null if none of them has test samples.
+    #[document(unit = "share")]
     pub own: Option<f64>,
-    /// The same among all rows.
+    /// Mean accuracy of begun slots, slot not known.
+    #[document(unit = "share")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<f64>,
 }
 
 /// The six measures; see [`learning::metrics`](crate::learning::metrics::SlotAccuracies).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
+#[document(unit = "share")]
 pub struct ClientTaskMeasures {
-    /// Mean accuracy at the last point.
+    /// Average accuracy at the end, with the slot known (`own`) or not (`all`).
     pub avg: Option<f64>,
-    /// Mean over points of the mean accuracy.
+    /// Average incremental accuracy: mean over periods of the average accuracy.
     pub aia: Option<f64>,
-    /// Best at earlier points minus now.
+    /// Forgetting measure: best accuracy at earlier periods minus that of now.
     pub fm: Option<f64>,
-    /// Against slots trained alone, where `record.direct` gives all of them.
+    /// Forward transfer against slots trained alone, where `record.direct` gives all of them.
     pub ft: Option<f64>,
-    /// The same as the published script takes it at the last point.
+    /// Forward transfer as the published script computes it.
     pub ft_script: Option<f64>,
-    /// Now minus when the slot was finished.
+    /// Backward transfer: accuracy now minus that when the slot was finished.
     pub bt: Option<f64>,
-    /// FT and BT together.
+    /// Sum of forward and backward transfer.
     pub tt: Option<f64>,
 }
 

@@ -10,29 +10,7 @@
 pub use fedcast_derive::Columns;
 use serde::Serialize;
 
-use super::csv::Number;
-
-/// What the cells of a column are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CellType {
-    /// A whole number.
-    Int,
-    /// A number with a fraction, written as the shortest text that reads back to the same bits.
-    Float,
-    Text,
-}
-
-impl CellType {
-    /// The word in the dictionary.
-    pub fn word(self) -> &'static str {
-        match self {
-            CellType::Int => "int",
-            CellType::Float => "float",
-            CellType::Text => "text",
-        }
-    }
-}
+pub use crate::document::CellType;
 
 /// A column: its name, type, unit and meaning. An empty cell always means that there is no such value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,24 +28,6 @@ pub struct Column {
 pub trait Columns {
     /// Columns in the order in which they are written.
     const COLUMNS: &'static [Column];
-}
-
-/// Type that a cell can have.
-pub trait Cell {
-    const CELLS: CellType;
-}
-
-macro_rules! cells {
-    ($($of:ty: $cells:ident),*) => {$(
-        impl Cell for $of {
-            const CELLS: CellType = CellType::$cells;
-        }
-    )*};
-}
-cells!(u8: Int, u32: Int, u64: Int, usize: Int, Number: Float, String: Text, &str: Text);
-
-impl<T: Cell> Cell for Option<T> {
-    const CELLS: CellType = T::CELLS;
 }
 
 /// A column of whole numbers.

@@ -10,6 +10,7 @@ use csv::{ReaderBuilder, Writer, WriterBuilder};
 use serde::{Serialize, Serializer};
 
 use super::column::Columns;
+use crate::document::Document;
 
 /// A table being written.
 pub struct Csv<W: Write, R> {
@@ -61,7 +62,7 @@ pub(super) fn cells<R: Serialize>(row: &R) -> io::Result<Vec<String>> {
 
 /// A number as the shortest text that reads back to the same bits: `1`, not `1.0`, and `8.4e29` where zeroes would stand
 /// in a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Document)]
 pub struct Number(pub f64);
 
 impl Serialize for Number {

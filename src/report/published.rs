@@ -5,18 +5,19 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{Accuracy, ClientTaskReport};
+use crate::document::Document;
 use crate::scenario::{ExpectedMetric, ExpectedSection};
 
 /// What `[expected]` says, and what came of it here. Numbers are in % and points.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Document)]
 pub struct Published {
-    /// Where the numbers stand.
+    /// Source of the published numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What else is to be said of them.
+    /// Note about them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Overrides, with which the run is not the one that the numbers belong to.
+    /// Overrides of the run that the published numbers do not include.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     /// Number by number.
@@ -24,13 +25,13 @@ pub struct Published {
 }
 
 /// One number.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct PublishedNumber {
-    /// Of what.
+    /// Name of the number.
     pub metric: ExpectedMetric,
-    /// As published.
+    /// Number as published, in % or points.
     pub published: f64,
-    /// Of this run; `None` while it has not ended, and where it does not measure this.
+    /// Number of this run, in the same unit; null until it ends, or if it does not measure this.
     pub here: Option<f64>,
 }
 

@@ -4,18 +4,19 @@
 use serde::Serialize;
 
 use super::tables::Phases;
+use crate::document::Document;
 use crate::federation::Event;
 
 /// Clients sampled in the rounds of the phases of one name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct Sampled {
-    /// The name.
+    /// Name of the phases.
     pub phase: String,
-    /// Rounds of all tasks.
+    /// Rounds of these phases, over all tasks.
     pub rounds: u64,
-    /// Clients in the round with the fewest.
+    /// Clients sampled in the round with the fewest.
     pub fewest: usize,
-    /// Clients in the round with the most.
+    /// Clients sampled in the round with the most.
     pub most: usize,
 }
 

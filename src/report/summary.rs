@@ -12,6 +12,7 @@ use super::sampled::{Sampled, Sampling};
 use super::time_parts::{Stopwatch, TimeParts};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
+use crate::document::{Content, Document, Key};
 use crate::experiment::assemble::round_closing;
 use crate::federation::ledger::{Charge, Sums};
 use crate::federation::{
@@ -20,15 +21,33 @@ use crate::federation::{
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, HeldOut, Scenario};
+use crate::wire::KindBytes;
+
+/// Keys of `dummies`: the dictionary lists the sums of `bytes` once.
+const DUMMIES: Content = Content::Map(&Content::Keys(&[
+    Key {
+        name: "<sum>",
+        content: u64::CONTENT,
+        meaning: "sum as in `bytes`, over the frames of dummy clients (`unit`) or load clients (`load`)",
+        ..Key::BLANK
+    },
+    Key {
+        name: "kinds",
+        content: KindBytes::CONTENT,
+        placeholders: &["kind"],
+        meaning: "payload of a kind",
+        ..Key::BLANK
+    },
+]));
 
 /// Figures of a run; grows entry by entry.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Document)]
 pub struct Summary {
     /// Name of the scenario.
     pub name: String,
     /// Name of the method.
     pub method: String,
-    /// Seed of the run.
+    /// Seed of the run (`seed.run`).
     pub seed: u64,
     /// Clients that own data.
     pub clients: u32,
@@ -43,9 +62,9 @@ pub struct Summary {
     /// Keys of the scenario that have no meaning for the method, or not everywhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-    /// Why the run ended; `None` while it has not.
+    /// `done`, `interrupted` or `aborted`; null until the run ends.
     pub ended: Option<EndReason>,
-    /// What is held out of training, and whether accuracies are of it.
+    /// Held-out part of the training samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<HeldOut>,
     /// Accuracy and forgetting.
@@ -57,11 +76,14 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
     /// Frames by direction, then outcome.
+    #[document(keys("direction", "outcome"))]
     pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Sums>>,
     /// Frames of units and load clients by kind; part of `bytes`.
+    #[document(keys("unit|load"), content = DUMMIES)]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dummies: BTreeMap<&'static str, Sums>,
-    /// Figures of the server in the last round that gave any.
+    /// Metrics of the server's method in the last round that gave any.
+    #[document(keys("name"))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
     /// Seats that sent nothing.
@@ -71,21 +93,21 @@ pub struct Summary {
     /// Uploads that malicious clients forged.
     #[serde(skip_serializing_if = "is_none")]
     pub forged: u64,
-    /// How often the server was lost in an open round.
+    /// Number of times that the server was lost in an open round.
     #[serde(skip_serializing_if = "is_none")]
     pub restarts: u64,
-    /// Updates that had arrived then, and were lost.
+    /// Updates that had arrived then and were lost.
     #[serde(skip_serializing_if = "is_none")]
     pub lost_updates: u64,
     /// What clients keep between rounds, where they keep anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ClientMemoryUse>,
-    /// Simulated seconds until the server was done; stragglers may have come later.
+    /// Virtual time until the server was done; stragglers may have come later.
     pub virtual_s: f64,
     /// What these went into.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_parts: Option<TimeParts>,
-    /// Simulated seconds from the arrival of each task to the end of its last round.
+    /// Virtual time of each task, from its arrival to the end of its last round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub task_virtual_s: Vec<f64>,
     /// Federated bias after the first local training of each task, where it is measured.
@@ -120,13 +142,14 @@ fn is_none(count: &u64) -> bool {
 }
 
 /// What clients keep after the last time each of them trained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct ClientMemoryUse {
-    /// Clients that keep something.
+    /// Clients that keep something between rounds.
     pub clients: u64,
-    /// Bytes of all of them.
+    /// Memory of all of them.
     pub bytes: u64,
-    /// Bytes of the one that keeps most.
+    /// Memory of the client that keeps most.
+    #[document(unit = "bytes")]
     pub largest: u64,
 }
 

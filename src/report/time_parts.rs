@@ -15,20 +15,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::document::Document;
 use crate::federation::{ClosingPolicy, Direction, Entry, Event, FrameOutcome};
 use crate::policy::ParticipantKind;
 use crate::quantity::{Round, SeatId, VirtualTime};
 
 /// Seconds on the simulated clock, by what they went into.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Document)]
 pub struct TimeParts {
-    /// Local work of the client that a round closed with.
+    /// Local work of the client whose update was aggregated last, round by round.
     pub work_s: f64,
-    /// Its frames under way.
+    /// Transfer of frames to and from this client.
     pub links_s: f64,
-    /// Neither of both, and the server at rest.
+    /// Neither: deadlines, clients that send nothing or are away, time between rounds.
     pub waiting_s: f64,
-    /// Work of the server's own as a round closes.
+    /// Own work of the server as rounds close.
     pub server_s: f64,
 }
 

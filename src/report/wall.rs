@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
 use crate::experiment::{DirectoryError, RunDirectory, names, peak_memory_mb};
 use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 use crate::files::DiskFile;
@@ -20,43 +21,45 @@ use crate::learning::CacheFigures;
 
 /// Seconds by kind of work. Those of the workers add up to `workers * total_s`, but for their start and end;
 /// those of the conductor to `total_s`, but for its own deciding.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct WallTimes {
-    /// From the start of the run to its end.
+    /// Wall time of the run; nothing below `wall` is part of a replay.
     pub total_s: f64,
     /// Workers that did anything.
     pub workers: usize,
     /// Workers: local training.
     pub train_s: f64,
-    /// Workers: training that was given up because the memory of the device was full, and begun again
-    /// with fewer clients.
+    /// Workers: training that was given up for lack of device memory.
+    ///
+    /// It was begun again with fewer clients.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retry_s: f64,
-    /// How often.
+    /// Number of times that training was given up and begun again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
     /// Workers: tests of the global model.
     pub evaluate_s: f64,
     /// Workers: packing, coding, sizing and digesting of messages.
     pub codec_s: f64,
-    /// Workers: checking and merging of uploads.
+    /// Workers: checking and aggregation of uploads.
     pub fold_s: f64,
-    /// Workers: the server's own learning, and the comparison of client models.
+    /// Workers: the server's own training, and comparison of client models.
     pub server_s: f64,
-    /// Workers: waiting for a job.
+    /// Workers: waiting for jobs.
     pub wait_s: f64,
-    /// Conductor: journal and tables.
+    /// Event loop: journal and tables.
     pub journal_s: f64,
-    /// Conductor: checkpoints.
+    /// Event loop: checkpoints.
     #[serde(default)]
     pub checkpoint_s: f64,
-    /// Conductor: waiting for a worker's answer.
+    /// Event loop: waiting for answers of workers.
     pub conductor_wait_s: f64,
-    /// The largest resident memory of the process in megabytes, where the system tells.
+    /// Largest resident memory of the process, where the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
-    /// From the arrival of each task to its end, its test included; tasks that a resumed run was only told of
-    /// took next to nothing.
+    /// Wall time of each task, its test included.
+    ///
+    /// Tasks that a resumed run only read from its journal took next to nothing.
     #[serde(default)]
     pub by_task_s: Vec<f64>,
     /// What the feature cache did; its seconds are a part of training and evaluation.

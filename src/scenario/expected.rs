@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::Override;
 use super::reader::{Param, TableReader};
+use crate::document::Document;
 
 /// What somebody else measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -35,7 +36,7 @@ pub struct ExpectedSection {
 }
 
 /// A measure of a run; its word is that of `summary.json`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectedMetric {
     /// Final average accuracy.

@@ -22,12 +22,17 @@ use serde::{Deserialize, Serialize};
 
 use super::encode::{self, Data, Outline, Sink};
 use super::{Body, BodyShape, CodecPlan, Kind, WireError, header::HEADER_LENGTH};
+use crate::document::{Content, Document};
 use crate::quantity::Bytes;
 
 /// A number of bytes for each kind. In files a map without the zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "BTreeMap<Kind, Bytes>", from = "BTreeMap<Kind, Bytes>")]
 pub struct KindBytes([u64; Kind::COUNT]);
+
+impl Document for KindBytes {
+    const CONTENT: Content = BTreeMap::<Kind, Bytes>::CONTENT;
+}
 
 impl KindBytes {
     /// The bytes of one kind.

@@ -2,28 +2,35 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
 use crate::experiment::machine::Machine;
 use crate::federation::remote::Rank;
 
 /// A rank, as the manifest has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct RankEntry {
+    /// Number of a process, where several compute the run together.
     pub rank: Rank,
-    /// The name of its machine.
+    /// Name of its machine.
     pub host: String,
+    /// Threads of it that computed.
     pub workers: usize,
+    /// Devices that it computed on.
     pub devices: Vec<String>,
-    /// Jobs that it has done for rank 0, when the run ended.
+    /// Jobs that it did for rank 0, since the run began or was resumed.
     pub jobs: u64,
     pub machine: Machine,
 }
 
 /// A rank that was lost during the run, as the manifest has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct LostRank {
+    /// Number of a process that was lost during the run.
     pub rank: Rank,
+    /// Name of its machine.
     pub host: String,
-    /// So many jobs it had, which others did.
+    /// Jobs of it that others did.
     pub jobs: usize,
+    /// Reason, as the launcher told it.
     pub why: String,
 }

@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use frame::{Direction, FrameBytes, FrameOutcome};
 pub use numbers::{ClassScore, Numbers, Responses, SlotScore, TaskScore};
 
+use crate::document::Document;
 use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 
@@ -62,7 +63,7 @@ pub enum EvaluationPoint {
 }
 
 /// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// All tasks are over.

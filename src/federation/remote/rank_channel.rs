@@ -5,8 +5,10 @@ use std::fmt;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
+
 /// A process of a run that several compute. Rank 0 has the conductor, the others work for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Document)]
 #[serde(transparent)]
 pub struct Rank(pub u32);
 

@@ -2,18 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
+
 /// Counts over all stores of a run, in samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct CacheFigures {
-    /// Computed by the frozen network, each once.
+    /// Samples whose features the frozen network computed, each once.
     pub computed: u64,
-    /// Seconds that took, summed over workers.
+    /// Time that their computation took, summed over workers.
     pub compute_s: f64,
-    /// Found whole in files of earlier runs.
+    /// Samples whose features were read from files of earlier runs.
     pub loaded: u64,
-    /// Found damaged in files, and computed again.
+    /// Samples whose features were damaged in files and computed again.
     pub damaged: u64,
-    /// Rows handed out in place of pixels.
+    /// Features that were taken from the cache in place of pixels.
     pub read: u64,
 }
 

@@ -1,279 +1,23 @@
 //! Keys of the documents of a run directory: what is no table.
 
+use std::sync::LazyLock;
+
 use super::{RunFile, entry};
-use crate::experiment::names;
+use crate::document::{Content, Document, Key};
+use crate::experiment::{Manifest, names};
+use crate::federation::Span;
+use crate::report::Summary;
 use crate::report::column::{Column, Columns, float, int, text};
 use crate::report::tables::RoundRow;
 
-/// Keys of `manifest.json`.
-const MANIFEST: &[Column] = &[
-    int("format", "", "layout version of the directory"),
-    text("fedcast", "version of fedcast that wrote it"),
-    text("commit", "commit it was built from, where the build said so (FEDCAST_COMMIT)"),
-    text(
-        "status",
-        "`running`, `done`, `interrupted`, `failed`; a `running` whose lock nobody holds was killed",
-    ),
-    text("error", "why it failed"),
-    text("scenario.name", "name of the scenario"),
-    text(
-        "scenario.hash",
-        "digest of the effective scenario: equal for scenarios whose runs are equal",
-    ),
-    text("origin.file", "file name of the scenario as it was given"),
-    text("origin.text", "content of that file"),
-    text("overrides[]", "`--set` and `--seed`, as `path=value`"),
-    text("command[]", "the command line as given, without the program"),
-    text("method", "name of the method"),
-    int("seeds.run", "", "seed of everything that happens"),
-    int("seeds.partition", "", "seed of who holds what"),
-    int("seeds.class_order", "", "seed of the order of classes"),
-    text("data.name", "the data set"),
-    text("data.digest", "digest of its content"),
-    text("class_names[]", "names of its classes, in the order of their numbers from 0"),
-    float("validation.share", "share", "of every class, held out of training"),
-    text("validation.evaluate", "what accuracies are measured on"),
-    text("backbone.name", "file of the weights, or where else they come from"),
-    text("backbone.digest", "digest of the weights"),
-    text("level", "level of sameness that the run claims: `N` (every bit) or `E` (events; GPUs)"),
-    int("workers", "", "threads that computed"),
-    int("pack", "", "clients that one worker trains together at most"),
-    text("devices[]", "what computed"),
-    text("compute", "type of activations"),
-    text(
-        "machine.arithmetic",
-        "rule of all sums and products; equal rules and versions give equal numbers",
-    ),
-    text("machine.cpu", "model of the processor"),
-    text("machine.vectors", "path of vector instructions: `portable`, `avx2` or `avx512`"),
-    text("machine.features[]", "instruction sets that matter to speed"),
-    int("machine.cores", "", "logical cores"),
-    text("machine.platform", "operating system and architecture"),
-    text("started", "when it began, UTC"),
-    text("ended", "when its last process ended, UTC"),
-    float("wall_s", "s", "wall time of the processes that came to their end"),
-    float(
-        "peak_memory_mb",
-        "MB",
-        "largest resident memory of its processes, where the system tells",
-    ),
-    int("ranks[].rank", "", "number of a process, where several computed the run together"),
-    text("ranks[].host", "name of its machine"),
-    int("ranks[].workers", "", "its threads that computed"),
-    text("ranks[].devices[]", "what they computed on"),
-    int("ranks[].jobs", "", "jobs it did for rank 0, since the run began or was resumed"),
-    text("ranks[].machine.arithmetic", "its rule of all sums and products"),
-    text("ranks[].machine.cpu", "model of its processor"),
-    text("ranks[].machine.vectors", "its path of vector instructions"),
-    text("ranks[].machine.features[]", "its instruction sets that matter to speed"),
-    int("ranks[].machine.cores", "", "cores that it may use"),
-    text("ranks[].machine.platform", "its operating system and architecture"),
-    int("lost_ranks[].rank", "", "number of a process that was lost on the way"),
-    text("lost_ranks[].host", "name of its machine"),
-    int("lost_ranks[].jobs", "", "jobs that it had, which others did"),
-    text("lost_ranks[].why", "as the launcher told it"),
-    text("forked.scenario.name", "name of the scenario of the run that it was forked from"),
-    text("forked.scenario.hash", "digest of that scenario"),
-    int("forked.after_task", "", "after which task it was forked"),
-    int("forked.events", "", "lines of that run's journal that this one begins with"),
-    text("forked.digests.events", "digest of their events"),
-    text("forked.digests.numbers", "digest of their numbers"),
-    int("forked.before[].until_task", "", "until which task a scenario in `fork/` held"),
-    text("forked.before[].hash", "digest of that scenario"),
-    int("resumed", "", "how often it went on"),
-    int("events", "", "lines of the journal"),
-    text("digests.events", "digest of all events (level E)"),
-    text("digests.numbers", "digest of all numbers (level N)"),
-];
-
 /// Keys of `summary.json`.
-const SUMMARY: &[Column] = &[
-    text("name", "name of the scenario"),
-    text("method", "name of the method"),
-    int("seed", "", "seed.run"),
-    int("clients", "", "clients that own data"),
-    int("tasks", "", "tasks"),
-    int("rounds", "", "rounds closed"),
-    int("aggregated", "", "uploads that were aggregated into the global model"),
-    text("sampled[].phase", "phases of this name"),
-    int("sampled[].rounds", "", "their rounds, over all tasks"),
-    int("sampled[].fewest", "", "clients sampled in the round with the fewest"),
-    int("sampled[].most", "", "clients sampled in the round with the most"),
-    text(
-        "ignored[]",
-        "keys of the scenario that have no meaning for the method, or not everywhere",
-    ),
-    text("ended", "`done`, `interrupted`, `aborted`"),
-    float("validation.share", "share", "of every class, held out of training"),
-    text("validation.evaluate", "what accuracies are measured on"),
-    float(
-        "accuracy.matrix[][]",
-        "share",
-        "row s, column i: on the test set of task i after task s; null where that task has no test samples",
-    ),
-    float("accuracy.seen[]", "share", "on everything seen after each task (micro)"),
-    int(
-        "accuracy.untested_tasks[]",
-        "",
-        "tasks without test samples, from 1; they are in no mean, and a mean over nothing is null",
-    ),
-    float(
-        "accuracy.faa",
-        "share",
-        "final average accuracy: mean over tasks of the last row (macro)",
-    ),
-    float("accuracy.micro", "share", "right answers over all test samples after the last task"),
-    float("accuracy.average_incremental", "share", "mean over stages of the macro accuracy"),
-    float("accuracy.average_incremental_micro", "share", "mean over stages of the micro accuracy"),
-    float(
-        "accuracy.average_from_second_stage",
-        "share",
-        "average_incremental without the first stage",
-    ),
-    float(
-        "accuracy.average_from_second_stage_micro",
-        "share",
-        "average_incremental_micro without the first stage",
-    ),
-    float(
-        "accuracy.forgetting",
-        "share",
-        "(1/T) sum over i of a_ii - a_Ti, as the HGP code counts; negative where accuracy rose",
-    ),
-    float(
-        "accuracy.forgetting_from_best",
-        "share",
-        "(1/(T-1)) sum over i < T of max_s a_si - a_Ti, as the STSA code counts; null after one task",
-    ),
-    float(
-        "accuracy.forgetting_from_best_of_all",
-        "share",
-        "the same over all T tasks, as FedHAF says it",
-    ),
-    float(
-        "accuracy.forgetting_consecutive",
-        "share",
-        "mean over stages of what each task lost since the stage before: the formula that CODA-Prompt's paper prints",
-    ),
-    float(
-        "accuracy.forgetting_consecutive_old",
-        "share",
-        "the same over old tasks only, which count alike, as in CODA-Prompt's release",
-    ),
-    float(
-        "accuracy.forgetting_consecutive_old_micro",
-        "share",
-        "the same of the accuracy on all test samples of old tasks together (micro): HePCo's F_N",
-    ),
-    int("slots.points[].begun", "", "slots begun by the end of a period"),
-    int("slots.points[].finished", "", "slots finished then"),
-    float("slots.points[].own", "share", "mean accuracy of slots then, slot known"),
-    float("slots.points[].all", "share", "the same, slot not known"),
-    float("slots.<own|all>.avg", "share", "average accuracy of slots at the end"),
-    float("slots.<own|all>.aia", "share", "average incremental accuracy"),
-    float("slots.<own|all>.fm", "share", "forgetting measure"),
-    float("slots.<own|all>.ft", "share", "forward transfer against slots trained alone"),
-    float("slots.<own|all>.ft_script", "share", "forward transfer as the published script has it"),
-    float("slots.<own|all>.bt", "share", "backward transfer"),
-    float("slots.<own|all>.tt", "share", "forward and backward transfer"),
-    text("published.source", "where published numbers stand"),
-    text("published.note", "what to know about them"),
-    text("published.overrides[]", "changes that they are about"),
-    text("published.numbers[].metric", "which number"),
-    float("published.numbers[].published", "", "as published"),
-    float("published.numbers[].here", "", "of this run, in the same unit"),
-    int(
-        "bytes.<direction>.<outcome>.frames",
-        "",
-        "frames; directions `down`, `up`, outcomes as in bytes.csv",
-    ),
-    int("bytes.<direction>.<outcome>.bytes", "bytes", "whole frames: control + payload"),
-    int(
-        "bytes.<direction>.<outcome>.sent",
-        "bytes",
-        "what crossed links: less only where frames were lost",
-    ),
-    int("bytes.<direction>.<outcome>.distinct", "bytes", "frames of a broadcast counted once"),
-    int("bytes.<direction>.<outcome>.control", "bytes", "headers, typed fields and tensor tables"),
-    int("bytes.<direction>.<outcome>.raw", "bytes", "tensors before the codec"),
-    int("bytes.<direction>.<outcome>.payload", "bytes", "tensors after the codec"),
-    int("bytes.<direction>.<outcome>.kinds.<kind>", "bytes", "payload of a kind"),
-    int(
-        "dummies.<unit|load>.<sum>",
-        "",
-        "the same sums of units and load clients, which are a part of `bytes`",
-    ),
-    int("dummies.<unit|load>.kinds.<kind>", "bytes", "payload of a kind"),
-    float(
-        "figures.<name>",
-        "",
-        "what the server's method measured in the last round that gave figures",
-    ),
-    int("failed", "", "seats that sent nothing"),
-    int("rejected", "", "uploads that were refused"),
-    int("forged", "", "uploads that malicious clients forged"),
-    int("restarts", "", "times that the server was lost in an open round"),
-    int("lost_updates", "", "updates lost with it"),
-    int("memory.clients", "", "clients that keep something between rounds"),
-    int("memory.bytes", "bytes", "what all of them keep"),
-    int("memory.largest", "bytes", "what the one that keeps most keeps"),
-    float("virtual_s", "s", "virtual time until the server was done"),
-    float(
-        "virtual_parts.work_s",
-        "s",
-        "of it local work of the clients whose updates were aggregated last, round by round",
-    ),
-    float("virtual_parts.links_s", "s", "of it frames to and from these clients under way"),
-    float(
-        "virtual_parts.waiting_s",
-        "s",
-        "of it neither: until deadlines, for clients that send nothing or are away, between rounds",
-    ),
-    float("virtual_parts.server_s", "s", "of it work of the server's own"),
-    float("task_virtual_s[]", "s", "virtual time of each task"),
-    float(
-        "bias.mean.<measure>",
-        "",
-        "mean over tasks of `response_entropy` (nats), `response_entropy_relative`, `prototype_distance`",
-    ),
-    int("bias.tasks[].task", "", "task, from 1"),
-    int("bias.tasks[].round", "", "round that was measured, from 1"),
-    int("bias.tasks[].clients", "", "client models compared"),
-    float("bias.tasks[].measures.<measure>", "", "the measures over all of them"),
-    float("bias.tasks[].entropy.<client>", "nats", "entropy of a client's answers"),
-    text("digests.events", "digest of all events (level E)"),
-    text("digests.numbers", "digest of all numbers (level N)"),
-    float("wall.total_s", "s", "wall time of the run; nothing below `wall` is part of a replay"),
-    int("wall.workers", "", "workers that did anything"),
-    float("wall.train_s", "s", "workers: local training"),
-    float("wall.retry_s", "s", "workers: training given up for lack of device memory"),
-    int("wall.retries", "", "how often"),
-    float("wall.evaluate_s", "s", "workers: tests of the global model"),
-    float("wall.codec_s", "s", "workers: packing, coding, sizing and digesting of messages"),
-    float("wall.fold_s", "s", "workers: checking and merging of uploads"),
-    float(
-        "wall.server_s",
-        "s",
-        "workers: the server's own learning, and comparison of client models",
-    ),
-    float("wall.wait_s", "s", "workers: without a job"),
-    float("wall.journal_s", "s", "conductor: journal and tables"),
-    float("wall.checkpoint_s", "s", "conductor: checkpoints"),
-    float("wall.conductor_wait_s", "s", "conductor: without an answer"),
-    float("wall.by_task_s[]", "s", "wall time of each task"),
-    float(
-        "wall.peak_memory_mb",
-        "MB",
-        "largest resident memory of the process, where the system tells",
-    ),
-    int("wall.cache.computed", "", "samples whose features were computed"),
-    float("wall.cache.compute_s", "s", "what that took, of all workers"),
-    int("wall.cache.loaded", "", "samples whose features were read from files"),
-    int("wall.cache.damaged", "", "files that were damaged"),
-    int("wall.cache.read", "", "features that were taken from the cache"),
-];
+static SUMMARY: LazyLock<Vec<Column>> = LazyLock::new(columns::<Summary>);
+/// Keys of `manifest.json`.
+static MANIFEST: LazyLock<Vec<Column>> = LazyLock::new(columns::<Manifest>);
+/// Keys of a line of `profile.jsonl`.
+static PROFILE: LazyLock<Vec<Column>> = LazyLock::new(columns::<Span>);
 
-/// Keys of a line of `events.jsonl`.
+/// Keys of a line of `events.jsonl`, by hand: most belong to one event each and are in the documentation of events.
 const EVENTS: &[Column] = &[
     int("seq", "", "number of the entry, from 0"),
     int("at", "ns", "virtual time"),
@@ -298,16 +42,50 @@ const EVENTS: &[Column] = &[
     int("numbers.responses[].<key>", "", "answers of client models before aggregation"),
 ];
 
-/// Keys of a line of `profile.jsonl`.
-const PROFILE: &[Column] = &[
-    text(
-        "job",
-        "`train`, `evaluate`, `codec`, `fold`, `server`, `bias`, `retry`, `snapshot`, `journal`, `waiting`",
-    ),
-    int("worker", "", "which worker, from 0; null for the conductor"),
-    int("waited", "ns", "how long the job stood in the queue"),
-    int("wall", "ns", "how long it took"),
-];
+/// Returns the keys of a document, in its order.
+fn columns<D: Document>() -> Vec<Column> {
+    let mut columns = Vec::new();
+    list(&mut columns, "", &Key { content: D::CONTENT, ..Key::BLANK }, "");
+    columns
+}
+
+/// Lists a key that stands at a path, or those in its content, which are `of` somebody. Names are made once and live
+/// as long as the program.
+fn list(columns: &mut Vec<Column>, path: &str, key: &Key, of: &'static str) {
+    let mut name = joined(path, key.name);
+    let mut placeholders = key.placeholders.iter();
+    let mut content = key.content;
+    loop {
+        match content {
+            Content::List(entry) => {
+                name.push_str("[]");
+                content = *entry;
+            }
+            Content::Map(value) => {
+                let word = placeholders.next().expect("every map has a word for its keys");
+                name = joined(&name, &format!("<{word}>"));
+                content = *value;
+            }
+            Content::Keys(keys) => {
+                let of = if key.of.is_empty() { of } else { key.of };
+                return keys.iter().for_each(|inner| list(columns, &name, inner, of));
+            }
+            Content::Value(cells, unit) => {
+                let meaning = match of {
+                    "" => key.meaning,
+                    of => format!("{} of {of}", key.meaning).leak(),
+                };
+                let unit = key.unit.unwrap_or(unit);
+                return columns.push(Column { name: name.leak(), cells, unit, meaning });
+            }
+        }
+    }
+}
+
+fn joined(path: &str, name: &str) -> String {
+    let dot = if path.is_empty() || name.is_empty() { "" } else { "." };
+    format!("{path}{dot}{name}")
+}
 
 pub(super) fn all() -> Vec<RunFile> {
     vec![
@@ -318,20 +96,20 @@ pub(super) fn all() -> Vec<RunFile> {
         ),
         entry(
             names::SUMMARY,
-            "the figures of the final table; keys that do not apply are left out",
-            SUMMARY,
+            "the figures of the final table; keys that do not apply are left out; directions are `down` and `up`, outcomes those of bytes.csv",
+            &SUMMARY,
         ),
         entry(
             names::MANIFEST,
             "what the run is, from what, on what, how far; rewritten when it ends",
-            MANIFEST,
+            &MANIFEST,
         ),
         entry(
             names::EVENTS,
             "the journal: one JSON object per thing that happened, from which all tables are derived",
             EVENTS,
         ),
-        entry(names::PROFILE, "wall times, piece by piece; outside the digests", PROFILE),
+        entry(names::PROFILE, "wall times, piece by piece; outside the digests", &PROFILE),
         entry(
             names::SCENARIO,
             "the scenario with every default written out; runs to the same digests",
@@ -365,4 +143,46 @@ pub(super) fn all() -> Vec<RunFile> {
         ),
         entry(names::LOCK, "held by the process that writes; says nothing otherwise", &[]),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::quantity::Bytes;
+
+    #[derive(Document)]
+    #[expect(dead_code)]
+    struct Source {
+        /// Digest.
+        digest: String,
+        /// Size.
+        size: Bytes,
+    }
+
+    #[derive(Document)]
+    #[expect(dead_code)]
+    struct Report {
+        /// Accuracy by stage and task.
+        #[document(unit = "share")]
+        matrix: Vec<Vec<Option<f64>>>,
+        #[document(of = "the weights")]
+        files: Vec<Source>,
+        /// Bytes by direction and kind.
+        #[document(keys("direction", "kind"))]
+        sums: BTreeMap<String, BTreeMap<u8, Bytes>>,
+    }
+
+    #[test]
+    fn lists_maps_and_owners_are_written_out() {
+        let found = columns::<Report>();
+        let expected = [
+            float("matrix[][]", "share", "accuracy by stage and task"),
+            text("files[].digest", "digest of the weights"),
+            int("files[].size", "bytes", "size of the weights"),
+            int("sums.<direction>.<kind>", "bytes", "bytes by direction and kind"),
+        ];
+        assert_eq!(found, expected);
+    }
 }

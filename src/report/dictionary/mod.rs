@@ -1,6 +1,6 @@
 //! The data dictionary: every file of a run directory, every column or key in it, with type, unit and meaning.
 //!
-//! Tables bring the lists of columns that their writers use; documents have theirs in `documents`. A key of a document is
+//! Tables bring the lists of columns that their writers use; documents are read off the types that are written. A key of a document is
 //! written with dots; `<…>` stands for any key at that place and `[]` for the entries of a list.
 //!
 //! ```

@@ -5,10 +5,13 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
 use crate::scenario::reader::Choice;
 
 /// What accuracies are measured on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum, Choice)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum, Choice, Document,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluated {
     /// The test set.
@@ -18,12 +21,13 @@ pub enum Evaluated {
     Validation,
 }
 
-/// What is held out of the training samples of every class, and what for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Training samples of every class that are held out, and their purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Document)]
 pub struct HeldOut {
-    /// Of every class.
+    /// Part of every class that is held out of training.
+    #[document(unit = "share")]
     pub share: f64,
-    /// What accuracies are measured on.
+    /// Set that accuracies are measured on.
     pub evaluate: Evaluated,
 }
 

@@ -14,7 +14,7 @@ use graph::{Graph, circles, graph};
 use source::{Modules, read_file, read_folder};
 
 /// Rooms of the library, floor by floor from the top. Rooms of one floor import nothing from each other.
-const FLOORS: [&[&str]; 16] = [
+const FLOORS: [&[&str]; 17] = [
     &["cli"],
     &["page"],
     &["study"],
@@ -31,6 +31,7 @@ const FLOORS: [&[&str]; 16] = [
     &["weights"],
     &["files"],
     &["exit", "numerics", "quantity"],
+    &["document"],
 ];
 
 /// What is on no floor: pages of the guide, and the tool of tests with golden vectors.

@@ -35,7 +35,7 @@ fn column(field: &Field) -> Result<TokenStream> {
     })?;
     let name = attributes::name(field);
     let cells = &field.ty;
-    let cells = quote!(<#cells as crate::report::column::Cell>::CELLS);
+    let cells = quote!(<#cells as crate::document::Document>::CONTENT.cells());
     if let Some(model) = model {
         return Ok(quote!(crate::report::column::Column { name: #name, cells: #cells, ..#model }));
     }
@@ -52,10 +52,11 @@ fn column(field: &Field) -> Result<TokenStream> {
     })
 }
 
-/// Unit that a column's name says.
-fn unit_of(name: &str) -> &'static str {
+/// Unit that the name of a column or key says; empty if it says none.
+pub fn unit_of(name: &str) -> &'static str {
     match name {
         _ if name.ends_with("_mb_per_s") => "MB/s",
+        _ if name.ends_with("_mb") => "MB",
         _ if name.ends_with("_s") => "s",
         _ if name == "bytes" || name.starts_with("bytes_") => "bytes",
         _ => "",
@@ -93,17 +94,19 @@ mod tests {
             impl crate::report::column::Columns for Row {
                 const COLUMNS: &'static [crate::report::column::Column] = &[
                     crate::report::column::Column {
-                        name: "round", cells: <u32 as crate::report::column::Cell>::CELLS, ..ROUND
+                        name: "round",
+                        cells: <u32 as crate::document::Document>::CONTENT.cells(),
+                        ..ROUND
                     },
                     crate::report::column::Column {
                         name: "closed_s",
-                        cells: <Option<Number> as crate::report::column::Cell>::CELLS,
+                        cells: <Option<Number> as crate::document::Document>::CONTENT.cells(),
                         unit: "s",
                         meaning: "virtual time at which it closed"
                     },
                     crate::report::column::Column {
                         name: "accuracy",
-                        cells: <Number as crate::report::column::Cell>::CELLS,
+                        cells: <Number as crate::document::Document>::CONTENT.cells(),
                         unit: "share",
                         meaning: "right answers over all"
                     }
@@ -116,8 +119,8 @@ mod tests {
     #[test]
     fn names_say_units() {
         let units =
-            ["up_mb_per_s", "work_s", "bytes", "bytes_up", "loss", "megabytes"].map(unit_of);
-        assert_eq!(units, ["MB/s", "s", "bytes", "bytes", "", ""]);
+            ["up_mb_per_s", "peak_mb", "work_s", "bytes", "bytes_up", "loss", "mb"].map(unit_of);
+        assert_eq!(units, ["MB/s", "MB", "s", "bytes", "bytes", "", ""]);
     }
 
     #[test]

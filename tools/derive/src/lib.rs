@@ -1,6 +1,7 @@
 //! Derives for what a struct says once and the program needs in several places.
 //!
 //! * [`Columns`]: the columns of a table, from the fields of its row;
+//! * [`Document`]: the keys of a document, from the fields that serde writes;
 //! * [`Keys`]: the keys of a table of a scenario, from the fields of its section;
 //! * [`Choice`]: the words of a key, from the variants of an enum;
 //! * [`Saved`]: saving and loading of what is kept between rounds, from the fields of a struct.
@@ -12,6 +13,7 @@ mod attributes;
 mod choice;
 mod columns;
 mod doc;
+mod document;
 mod keys;
 mod saved;
 
@@ -21,11 +23,30 @@ use syn::parse_macro_input;
 /// Lists the columns of a table: names and types of the fields, in their order. The first paragraph of a field's
 /// documentation is the meaning of its column.
 ///
-/// The unit follows from the name (`…_s`, `…_mb_per_s`, `bytes_…`), unless `#[column(unit = "share")]` says another.
+/// The unit follows from the name (`…_s`, `…_mb`, `…_mb_per_s`, `bytes_…`), unless `#[column(unit = "share")]` says another.
 /// `#[column(as_in = ROUND)]` takes unit and meaning of a column that several tables have.
 #[proc_macro_derive(Columns, attributes(column))]
 pub fn derive_columns(input: TokenStream) -> TokenStream {
     written(columns::derive(&parse_macro_input!(input)))
+}
+
+/// Lists the keys of a document, or of a part of one: the fields of a struct in their order, as serde names, flattens or
+/// skips them. The first paragraph of a field's documentation is the meaning of its key. A newtype is its value, an enum
+/// without fields is text.
+///
+/// The unit follows from the name as that of a column, or else from the type. `#[document(...)]` has the rest:
+///
+/// | entry | meaning |
+/// |---|---|
+/// | `unit = "share"` | unit; of a struct, that of its keys that have no other |
+/// | `keys("direction", "outcome")` | words for the keys of maps, from the outermost |
+/// | `of = "the data set"` | owner of the keys inside, appended to their meanings |
+/// | `name = "<own|all>"` | name in the dictionary, for several fields that mean the same |
+/// | `skip` | not in the dictionary: another field has the name of both |
+/// | `content = SUMS` | keys inside that are listed by hand |
+#[proc_macro_derive(Document, attributes(document))]
+pub fn derive_document(input: TokenStream) -> TokenStream {
+    written(document::derive(&parse_macro_input!(input)))
 }
 
 /// Makes an enum without fields, which derives `ValueEnum`, the type of a key: its variants are the words.

@@ -1,0 +1,213 @@
+//! `#[derive(Document)]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::punctuated::Punctuated;
+use syn::{
+    Data, DeriveInput, Error, Expr, Field, Fields, LitStr, Result, Token, Variant, parenthesized,
+};
+
+use crate::columns::unit_of;
+use crate::{attributes, doc};
+
+/// Writes what a type is in a document: keys of a struct, the value of a newtype, text of an enum.
+pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    let mut unit = None;
+    attributes::read(&input.attrs, "document", &["unit"], |entry, meta| {
+        let known = entry == "unit";
+        if known {
+            unit = Some(meta.value()?.parse::<LitStr>()?.value());
+        }
+        Ok(known)
+    })?;
+    let content = match &input.data {
+        Data::Struct(of) => match &of.fields {
+            Fields::Named(fields) => {
+                let keys = fields.named.iter().map(|field| key(field, unit.as_deref()));
+                let keys = keys.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
+                quote!(crate::document::Content::Keys(&[#(#keys),*]))
+            }
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => inside(&fields.unnamed[0]),
+            _ => return Err(nothing(input)),
+        },
+        Data::Enum(of) if of.variants.iter().all(is_word) => {
+            quote!(crate::document::Content::Value(crate::document::CellType::Text, ""))
+        }
+        _ => return Err(nothing(input)),
+    };
+    let name = &input.ident;
+    Ok(quote! {
+        impl crate::document::Document for #name {
+            const CONTENT: crate::document::Content = #content;
+        }
+    })
+}
+
+fn is_word(variant: &Variant) -> bool {
+    variant.fields.is_empty()
+}
+
+fn nothing(input: &DeriveInput) -> Error {
+    let message = "a document is a struct with fields, a newtype or an enum of words";
+    Error::new_spanned(&input.ident, message)
+}
+
+fn inside(field: &Field) -> TokenStream {
+    let ty = &field.ty;
+    quote!(<#ty as crate::document::Document>::CONTENT)
+}
+
+/// Writes the key of a field; none if it is not written.
+fn key(field: &Field, unit: Option<&str>) -> Result<Option<TokenStream>> {
+    let Some(name) = serialized_name(field)? else { return Ok(None) };
+    let (mut name, mut skipped) = (name, false);
+    let (mut own_unit, mut of, mut content) = (None, String::new(), inside(field));
+    let mut placeholders = Punctuated::<LitStr, Token![,]>::new();
+    let known = ["name", "unit", "keys", "of", "content", "skip"];
+    attributes::read(&field.attrs, "document", &known, |entry, meta| {
+        let text = || Ok::<_, Error>(meta.value()?.parse::<LitStr>()?.value());
+        match entry {
+            "name" => name = text()?,
+            "unit" => own_unit = Some(text()?),
+            "of" => of = text()?,
+            "keys" => {
+                let words;
+                parenthesized!(words in meta.input);
+                placeholders = Punctuated::parse_terminated(&words)?;
+            }
+            "content" => {
+                let written: Expr = meta.value()?.parse()?;
+                content = quote!(#written);
+            }
+            "skip" => skipped = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    if skipped {
+        return Ok(None);
+    }
+    let by_name = Some(unit_of(&name)).filter(|unit| !unit.is_empty());
+    let unit = match own_unit.as_deref().or(by_name).or(unit) {
+        Some(unit) => quote!(Some(#unit)),
+        None => quote!(None),
+    };
+    let meaning = doc::meaning(&field.attrs);
+    Ok(Some(quote! {
+        crate::document::Key {
+            name: #name,
+            content: #content,
+            placeholders: &[#placeholders],
+            unit: #unit,
+            meaning: #meaning,
+            of: #of
+        }
+    }))
+}
+
+/// Name of a field as serde writes it: empty if flattened, none if skipped.
+fn serialized_name(field: &Field) -> Result<Option<String>> {
+    let mut name = Some(attributes::name(field));
+    attributes::read(&field.attrs, "serde", &[], |entry, meta| {
+        let value = match meta.input.peek(Token![=]) {
+            true => Some(meta.value()?.parse::<LitStr>()?.value()),
+            false => None,
+        };
+        match entry {
+            "rename" => name = value,
+            "flatten" => name = Some(String::new()),
+            "skip" | "skip_serializing" => name = None,
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn written(input: DeriveInput) -> String {
+        derive(&input).unwrap().to_string()
+    }
+
+    fn content(name: TokenStream, content: TokenStream) -> String {
+        quote! {
+            impl crate::document::Document for #name {
+                const CONTENT: crate::document::Content = #content;
+            }
+        }
+        .to_string()
+    }
+
+    #[test]
+    fn keys_are_the_fields_as_serde_writes_them() {
+        let report = parse_quote! {
+            #[document(unit = "share")]
+            struct Report {
+                /// Wall time.
+                #[serde(skip_serializing_if = "Option::is_none", default)]
+                wall_s: Option<f64>,
+                /// Mean accuracy.
+                #[serde(rename = "faa")]
+                mean: f64,
+                #[serde(flatten)]
+                cost: Cost,
+                #[serde(skip)]
+                counted: u64,
+                #[document(of = "the source")]
+                source: Source,
+                /// Sums by kind.
+                #[document(name = "<own|all>", keys("kind"), unit = "", content = SUMS)]
+                own: Sums,
+                #[document(skip)]
+                all: Sums,
+            }
+        };
+        let key = |name: &str, inside: TokenStream, words: TokenStream, rest: TokenStream| {
+            quote! {
+                crate::document::Key {
+                    name: #name, content: #inside, placeholders: &[#words], #rest
+                }
+            }
+        };
+        let of = |ty: TokenStream| quote!(<#ty as crate::document::Document>::CONTENT);
+        let rest = |unit: &str, meaning: &str, of: &str| quote!(unit: Some(#unit), meaning: #meaning, of: #of);
+        let keys = [
+            key("wall_s", of(quote!(Option<f64>)), quote!(), rest("s", "wall time", "")),
+            key("faa", of(quote!(f64)), quote!(), rest("share", "mean accuracy", "")),
+            key("", of(quote!(Cost)), quote!(), rest("share", "", "")),
+            key("source", of(quote!(Source)), quote!(), rest("share", "", "the source")),
+            key("<own|all>", quote!(SUMS), quote!("kind"), rest("", "sums by kind", "")),
+        ];
+        let expected = quote!(crate::document::Content::Keys(&[#(#keys),*]));
+        assert_eq!(written(report), content(quote!(Report), expected));
+    }
+
+    #[test]
+    fn newtypes_are_their_value_and_enums_are_text() {
+        let names = parse_quote!(
+            struct Names(Vec<String>);
+        );
+        let inside = quote!(<Vec<String> as crate::document::Document>::CONTENT);
+        assert_eq!(written(names), content(quote!(Names), inside));
+        let status = parse_quote!(
+            enum Status {
+                Running,
+                Done,
+            }
+        );
+        let text = quote!(crate::document::Content::Value(crate::document::CellType::Text, ""));
+        assert_eq!(written(status), content(quote!(Status), text));
+        let event = parse_quote!(
+            enum Event {
+                Closed { round: u32 },
+            }
+        );
+        let error = derive(&event).unwrap_err().to_string();
+        assert!(error.contains("a newtype or an enum of words"), "{error}");
+    }
+}
