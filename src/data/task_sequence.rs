@@ -91,18 +91,18 @@ impl TaskSequence {
     }
 
     /// Periods of slots, over the data set of these slots, whose class ids are head rows.
-    pub fn of_slots(slots: Arc<ClientTasks>) -> TaskSequence {
-        let rows: Vec<u32> = (0..slots.rows() as u32).collect();
-        let periods = (0..slots.rules().periods as u16).map(TaskId);
-        let tasks = periods.map(|period| Arc::new(slots.period_view(period))).collect();
-        TaskSequence { order: rows.clone(), tasks, slots: Some(slots), rows }
+    pub fn of_slots(client_tasks: Arc<ClientTasks>) -> TaskSequence {
+        let rows: Vec<u32> = (0..client_tasks.rows() as u32).collect();
+        let periods = (0..client_tasks.rules().periods as u16).map(TaskId);
+        let tasks = periods.map(|period| Arc::new(client_tasks.period_view(period))).collect();
+        TaskSequence { order: rows.clone(), tasks, slots: Some(client_tasks), rows }
     }
 
     /// What a client learns of a task: all of it, or its own slot.
     pub fn view_of(&self, task: TaskId, client: ClientId) -> &Arc<TaskView> {
         match &self.slots {
             None => &self.tasks[task.index()],
-            Some(slots) => slots.view(ClientTask { period: task, client }),
+            Some(client_tasks) => client_tasks.view(ClientTask { period: task, client }),
         }
     }
 
@@ -113,7 +113,7 @@ impl TaskSequence {
     pub fn dataset(&self, original: Dataset) -> Result<Dataset, DataError> {
         match &self.slots {
             None => Ok(original),
-            Some(slots) => original.for_slots(slots),
+            Some(client_tasks) => original.for_slots(client_tasks),
         }
     }
 
@@ -121,7 +121,7 @@ impl TaskSequence {
     pub fn class_sizes(&self, original: Vec<usize>) -> Vec<usize> {
         match &self.slots {
             None => original,
-            Some(slots) => slots.class_sizes(&original),
+            Some(client_tasks) => client_tasks.class_sizes(&original),
         }
     }
 
@@ -129,7 +129,7 @@ impl TaskSequence {
     pub fn classes_of(&self, view: &TaskView) -> Vec<u32> {
         match &self.slots {
             None => view.classes.clone(),
-            Some(slots) => view.rows.clone().map(|row| slots.class_at(row)).collect(),
+            Some(client_tasks) => view.rows.clone().map(|row| client_tasks.class_at(row)).collect(),
         }
     }
 

@@ -27,7 +27,7 @@ pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
         // Where clients have tasks of their own, labels are of the data set of slots.
         match &task_sequence.slots {
             None => label,
-            Some(slots) => slots.class_at(task_sequence.row_of(label) as usize),
+            Some(client_tasks) => client_tasks.class_at(task_sequence.row_of(label) as usize),
         }
     };
     let mut all = Vec::new();

@@ -47,17 +47,18 @@ pub fn direct(
         return Err(nobodys().into());
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;
-    let slots = setup.lab.task_sequence.slots.clone().ok_or_else(nobodys)?;
-    let last = TaskId((slots.rules().periods - 1) as u16);
+    let client_tasks = setup.lab.task_sequence.slots.clone().ok_or_else(nobodys)?;
+    let last = TaskId((client_tasks.rules().periods - 1) as u16);
     let mut lines = Vec::new();
-    for slot in slots.begun(last) {
-        let view = slots.view(slot);
+    for client_task in client_tasks.begun(last) {
+        let view = client_tasks.view(client_task);
         let tested = setup.lab.dataset.test.by_class()[view.rows.clone()].iter();
         let accuracy = match tested.map(Vec::len).sum() {
             0usize => None,
-            _ => Some(alone(&setup, slot, view)?),
+            _ => Some(alone(&setup, client_task, view)?),
         };
-        let line = DirectLine { period: slot.period.0 + 1, client: slot.client.0, accuracy };
+        let line =
+            DirectLine { period: client_task.period.0 + 1, client: client_task.client.0, accuracy };
         told(&line);
         lines.push(line);
     }
@@ -76,10 +77,10 @@ pub fn direct_table(lines: &[DirectLine]) -> String {
 }
 
 /// What a slot comes to alone, in `0..=1`.
-fn alone(setup: &Setup, slot: ClientTask, view: &Arc<TaskView>) -> Result<f64, RunError> {
+fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result<f64, RunError> {
     let one = SingleTaskMethod {
         inner: Arc::clone(&setup.method),
-        slot,
+        slot: client_task,
         view: Arc::clone(view),
         test: Arc::clone(&setup.test_transform),
         found: Arc::default(),
@@ -115,8 +116,8 @@ fn alone(setup: &Setup, slot: ClientTask, view: &Arc<TaskView>) -> Result<f64, R
         AssembleError::unsupported(
             format!(
                 "the slot of period {} of client {} was not tested",
-                slot.period.0 + 1,
-                slot.client.0
+                client_task.period.0 + 1,
+                client_task.client.0
             ),
             "its client must have training and test images",
         )
@@ -136,8 +137,8 @@ struct SingleTaskMethod {
 }
 
 impl SingleTaskMethod {
-    fn is_here(&self, period: &Stage) -> bool {
-        period.task == self.slot.period
+    fn is_here(&self, stage: &Stage) -> bool {
+        stage.task == self.slot.period
     }
 }
 
@@ -151,9 +152,9 @@ impl MethodWrapper for SingleTaskMethod {
         Ok(Box::new(Wrapped(SingleTaskServer { inner, method: self.clone() })))
     }
 
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
-        match self.is_here(period) {
-            true => self.inner.phases(period, rounds),
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
+        match self.is_here(stage) {
+            true => self.inner.phases(stage, rounds),
             false => Vec::new(),
         }
     }
@@ -180,16 +181,16 @@ impl ServerWrapper for SingleTaskServer {
         &mut *self.inner
     }
 
-    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        if period.task > self.method.slot.period {
+    fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        if stage.task > self.method.slot.period {
             return Ok(());
         }
-        self.inner.begin_stage(period, ctx)
+        self.inner.begin_stage(stage, ctx)
     }
 
-    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        if self.method.is_here(period) {
-            self.inner.end_stage(period, ctx)?;
+    fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        if self.method.is_here(stage) {
+            self.inner.end_stage(stage, ctx)?;
             let (rows, test) = (self.method.view.rows.clone(), &self.method.test);
             let accuracy = ctx.accuracy_within(rows, test, &*self.inner.predictor(ctx)?)?;
             *self.method.found.lock() = accuracy;

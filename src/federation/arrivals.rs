@@ -82,9 +82,10 @@ impl Arrivals {
         let mut arrivals =
             Arrivals { rules, seed, clients, first: Vec::new(), ahead: BTreeSet::new() };
         match &arrivals.rules {
-            ArrivalRules::Lag(law) => {
+            ArrivalRules::Lag(distribution) => {
                 let least = |task| {
-                    let lags = (0..clients).map(|client| arrivals.lag(law, task, ClientId(client)));
+                    let lags = (0..clients)
+                        .map(|client| arrivals.lag(distribution, task, ClientId(client)));
                     lags.fold(f64::INFINITY, f64::min)
                 };
                 arrivals.first = (0..tasks).map(|task| least(TaskId(task as u16))).collect();
@@ -126,13 +127,13 @@ impl Arrivals {
     pub fn own_views(
         &self,
         task_sequence: &TaskSequence,
-        period: &Stage,
+        stage: &Stage,
         clients: impl Iterator<Item = ClientId>,
         moment: &Moment<'_>,
     ) -> BTreeMap<ClientId, Arc<TaskView>> {
         let view = |client: ClientId| {
             let view = task_sequence.view_of(self.task_of(client, moment), client);
-            (!Arc::ptr_eq(view, &period.view)).then(|| (client, Arc::clone(view)))
+            (!Arc::ptr_eq(view, &stage.view)).then(|| (client, Arc::clone(view)))
         };
         clients.filter_map(view).collect()
     }
@@ -142,9 +143,11 @@ impl Arrivals {
         let (began, id) = (moment.began[task], TaskId(task as u16));
         match &self.rules {
             ArrivalRules::Global => true,
-            ArrivalRules::Slots(slots) => slots.begins(ClientTask { period: id, client }),
-            ArrivalRules::Lag(law) => {
-                let lag = self.lag(law, id, client) - self.first[task];
+            ArrivalRules::Slots(client_tasks) => {
+                client_tasks.begins(ClientTask { period: id, client })
+            }
+            ArrivalRules::Lag(distribution) => {
+                let lag = self.lag(distribution, id, client) - self.first[task];
                 began + VirtualTime::from_seconds(lag) <= moment.now
             }
             ArrivalRules::Trace(lines) => {
@@ -158,8 +161,8 @@ impl Arrivals {
         }
     }
 
-    fn lag(&self, law: &ScalarDistribution, task: TaskId, client: ClientId) -> f64 {
-        law.draw(&mut self.key().task(u32::from(task.0)).client(client.0).rng()).max(0.0)
+    fn lag(&self, distribution: &ScalarDistribution, task: TaskId, client: ClientId) -> f64 {
+        distribution.draw(&mut self.key().task(u32::from(task.0)).client(client.0).rng()).max(0.0)
     }
 
     /// Task 0 is nobody's lag: the group ahead is drawn there.

@@ -85,9 +85,9 @@ fn prototypes(
 
 /// The measures over all portraits, in seat order. The relative entropy is over `classes` in all.
 fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, MetricValue> {
-    let mut figures = BTreeMap::new();
+    let mut metrics = BTreeMap::new();
     if portraits.is_empty() {
-        return figures;
+        return metrics;
     }
     let padded = |responses: &[u64]| {
         let mut all = responses.to_vec();
@@ -100,16 +100,16 @@ fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, Met
     let entropies =
         [(RESPONSE_ENTROPY, entropy.mean), (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalised)];
     for (name, measured) in entropies {
-        figures.extend(measured.map(|measured| (name.to_string(), MetricValue(measured))));
+        metrics.extend(measured.map(|measured| (name.to_string(), MetricValue(measured))));
     }
     let held = |p: &ModelResponses| {
         (0..classes as u32).map(|row| p.prototypes.get(&row).cloned()).collect::<Vec<_>>()
     };
     let prototypes: Vec<_> = portraits.iter().map(held).collect();
     if let Some(distance) = prototype_distance(&prototypes) {
-        figures.insert(PROTOTYPE_DISTANCE.to_string(), MetricValue(distance));
+        metrics.insert(PROTOTYPE_DISTANCE.to_string(), MetricValue(distance));
     }
-    figures
+    metrics
 }
 
 /// How far the models of a round were apart.
@@ -127,9 +127,9 @@ impl BiasMeasurement {
     /// Of the portraits of all seats, in order, over so many classes.
     pub fn of(portraits: Vec<Option<ModelResponses>>, classes: usize) -> BiasMeasurement {
         let portraits: Vec<ModelResponses> = portraits.into_iter().flatten().collect();
-        let figures = measure(&portraits, classes);
+        let metrics = measure(&portraits, classes);
         let responses: Vec<_> = portraits.into_iter().map(|portrait| portrait.responses).collect();
-        BiasMeasurement { clients: responses.len() as u32, figures, responses }
+        BiasMeasurement { clients: responses.len() as u32, figures: metrics, responses }
     }
 }
 

@@ -124,7 +124,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         context: &RoundContext,
         participants: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
-        let (mut uploads, mut downs) = (Vec::new(), Vec::with_capacity(participants.len()));
+        let (mut uploads, mut downloads) = (Vec::new(), Vec::with_capacity(participants.len()));
         let mut last: Option<(Arc<CompiledSpec>, Arc<SentDownload>)> = None;
         for participant in participants {
             let exchange = simulation.exchange(context, participant);
@@ -145,11 +145,11 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
                 Some((known, sent)) if Arc::ptr_eq(&known, &exchange.down) => sent,
                 _ => Arc::new(sketched(&exchange.down, simulation, participant)),
             };
-            downs.push(Arc::clone(&sent));
+            downloads.push(Arc::clone(&sent));
             last = Some((exchange.down, sent));
         }
         self.participants().insert(context.round, uploads);
-        Ok(downs)
+        Ok(downloads)
     }
 
     fn training(
@@ -174,7 +174,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         }
         let corrupt = simulation.charged && faults.corrupts(seed, victim, Direction::Up).is_some();
         let fault = (corrupt || spoilt.is_some()).then(|| FAULT.to_owned());
-        let up = SentUpload {
+        let upload = SentUpload {
             body: Body::default(),
             own: None,
             exchange: None,
@@ -183,7 +183,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
             fault,
         };
         let forged = faults.lies(seed, victim).map(|(malice, _)| malice.to_string());
-        let learnt = ClientUpdate { up, forged, metrics: BTreeMap::new(), kept: 0 };
+        let learnt = ClientUpdate { up: upload, forged, metrics: BTreeMap::new(), kept: 0 };
         Ok(SuppliedTraining { samples, result: Ok(learnt) })
     }
 
@@ -209,14 +209,14 @@ fn spoilt_size(
 
 /// A Down of which only the layout is known.
 fn sketched(
-    down: &CompiledSpec,
+    download: &CompiledSpec,
     simulation: &SimulationContext,
     participant: &Participant,
 ) -> SentDownload {
     SentDownload {
         message: Arc::default(),
-        bytes: Arc::clone(down.bytes(&simulation.coding.down)),
-        assets: down.layout.assets.iter().map(sketch_asset).collect(),
+        bytes: Arc::clone(download.bytes(&simulation.coding.down)),
+        assets: download.layout.assets.iter().map(sketch_asset).collect(),
         alike: participant.id.index(),
     }
 }

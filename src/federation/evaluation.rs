@@ -36,8 +36,8 @@ pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> 
                 .collect()
         }
         (Some(_), TaskIdentity::Only) => {
-            let of_slot = |(slot, slots): (ClientTask, &ClientTasks)| {
-                let view = slots.view(slot);
+            let of_slot = |(client_task, client_tasks): (ClientTask, &ClientTasks)| {
+                let view = client_tasks.view(client_task);
                 let asked = |_: &[u32]| PredictionTask::InSlot(view.rows.clone());
                 cut(simulation, samples_of(simulation, &view.classes), asked)
             };
@@ -64,12 +64,15 @@ fn cut(
 /// Every image that a slot begun has, once, in the order of the original data set.
 fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
     let begun = begun(simulation, seen);
-    let open: Arc<[_]> = begun.iter().map(|(slot, slots)| slots.view(*slot).rows.clone()).collect();
+    let open: Arc<[_]> = begun
+        .iter()
+        .map(|(client_task, client_tasks)| client_tasks.view(*client_task).rows.clone())
+        .collect();
     let test = &simulation.holdings.data().dataset.test;
     // Samples come slot by slot, so the rows of an image rise.
     let mut samples_of_image: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (slot, slots) in &begun {
-        for sample in samples_of(simulation, &slots.view(*slot).classes) {
+    for (client_task, client_tasks) in &begun {
+        for sample in samples_of(simulation, &client_tasks.view(*client_task).classes) {
             samples_of_image.entry(test.origin(sample)).or_default().push(sample);
         }
     }
@@ -89,10 +92,10 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
 
 /// The slots begun by the time that so many rows have been seen, with all of them.
 fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
-    let Some(slots) = &simulation.task_sequence.slots else { return Vec::new() };
+    let Some(client_tasks) = &simulation.task_sequence.slots else { return Vec::new() };
     let mut tasks = simulation.task_sequence.tasks.iter().rev();
     let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
-    slots.begun(period.task).map(|slot| (slot, &**slots)).collect()
+    client_tasks.begun(period.task).map(|client_task| (client_task, &**client_tasks)).collect()
 }
 
 /// Counts the predictor's answers in one block, over rows `0..seen` or those of the slot that is told.
@@ -145,8 +148,13 @@ pub(super) fn numbers(
     });
     let classes = tally.correct.iter().zip(&tally.total).enumerate();
     let classes = classes.map(|(row, (correct, total))| ClassScore(row as u32, *correct, *total));
-    let slots = slot_scores(simulation, tally, point);
-    Numbers { tasks: tasks.collect(), classes: classes.collect(), slots, ..Numbers::default() }
+    let client_tasks = slot_scores(simulation, tally, point);
+    Numbers {
+        tasks: tasks.collect(),
+        classes: classes.collect(),
+        slots: client_tasks,
+        ..Numbers::default()
+    }
 }
 
 fn slot_scores(
@@ -158,23 +166,23 @@ fn slot_scores(
     let period =
         simulation.task_sequence.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
     let leaving = match (&simulation.task_sequence.slots, period) {
-        (Some(slots), Some(period)) if point == EvaluationPoint::Task => {
-            slots.finished(period.task)
+        (Some(client_tasks), Some(period)) if point == EvaluationPoint::Task => {
+            client_tasks.finished(period.task)
         }
         _ => Vec::new(),
     };
     let asked_all = simulation.rules.slots == TaskIdentity::Both;
-    let score = |(slot, slots): (ClientTask, &ClientTasks)| {
-        let rows = slots.view(slot).rows.clone();
+    let score = |(client_task, client_tasks): (ClientTask, &ClientTasks)| {
+        let rows = client_tasks.view(client_task).rows.clone();
         let row = rows.start as u32;
         SlotScore {
-            task: slot.period,
-            client: slot.client,
+            task: client_task.period,
+            client: client_task.client,
             row,
             within: tally.within.get(&row).copied().unwrap_or(0),
             correct: asked_all.then(|| tally.correct[rows.clone()].iter().sum()),
             total: tally.total[rows].iter().sum(),
-            finished: leaving.contains(&slot),
+            finished: leaving.contains(&client_task),
         }
     };
     begun.into_iter().map(score).collect()

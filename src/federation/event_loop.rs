@@ -302,11 +302,20 @@ impl EventLoop {
                 out.extend(kept.out);
             }
         }
-        let (downs, out) = snapshot::keep_downs(&out);
+        let (downloads, out) = snapshot::keep_downs(&out);
         let entries = self.log.written();
         let server = policy;
-        let snapshot =
-            Snapshot { place, round, entries, server, caches, clients, downs, unlifted, out };
+        let snapshot = Snapshot {
+            place,
+            round,
+            entries,
+            server,
+            caches,
+            clients,
+            downs: downloads,
+            unlifted,
+            out,
+        };
         self.send_to_recorder(SaveSnapshot(snapshot)).await??;
         self.devices.spent(JobKind::Snapshot, began.elapsed());
         Ok(())

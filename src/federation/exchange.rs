@@ -34,9 +34,9 @@ impl Exchange {
         let model = &simulation.facts;
         let facts =
             ExchangeFacts { model, view, period, phase, round_in_phase, role, counts: &counts };
-        let (down, up) = simulation.layouts.of(&*simulation.method, &facts);
+        let (download, upload) = simulation.layouts.of(&*simulation.method, &facts);
         let (model, view) = (Arc::clone(&simulation.facts), Arc::clone(view));
-        Exchange { model, view, role, place, counts, down, up }
+        Exchange { model, view, role, place, counts, down: download, up: upload }
     }
 
     /// Samples of its seat.

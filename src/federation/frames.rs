@@ -78,17 +78,17 @@ pub struct SentUpload {
 
 /// Packs, codes and sizes a Down.
 pub fn send_down(
-    down: Arc<Message>,
+    download: Arc<Message>,
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentDownload, PolicyError> {
     let assets: Result<_, WireError> =
-        down.assets.iter().map(|asset| send_asset(asset, coding.verify, header)).collect();
-    let body = down.body();
+        download.assets.iter().map(|asset| send_asset(asset, coding.verify, header)).collect();
+    let body = download.body();
     let bytes = size(&body, &coding.down);
     let message = match carry(&body, &coding.down, coding.verify, header)? {
-        Some(received) => Arc::new(Message::from_body(&received, &down.assets)?),
-        None => down,
+        Some(received) => Arc::new(Message::from_body(&received, &download.assets)?),
+        None => download,
     };
     Ok(SentDownload { message, bytes, assets: assets?, alike: header.sequence as usize })
 }
@@ -124,11 +124,11 @@ pub fn sketch_asset(asset: &AssetSpec) -> SentAsset {
 /// Codes, sizes and checks an Up and its body. The server refuses it on arrival when `fault` says so.
 pub fn send_up(
     body: Body,
-    up: &CompiledSpec,
+    upload: &CompiledSpec,
     coding: &Coding,
     header: &FrameHeader,
 ) -> Result<SentUpload, WireError> {
-    let (body, fault) = arranged(body, up);
+    let (body, fault) = arranged(body, upload);
     let bytes = size(&body, &coding.up);
     let inspection = body.inspect();
     let mut digest = inspection.digest;
@@ -187,25 +187,25 @@ fn carry(
 
 /// Puts the tensors of an Up into the sections of its layout, where a method that describes them in several steps made
 /// several of one kind. Says what of its shape is not what the method promised.
-fn arranged(body: Body, up: &CompiledSpec) -> (Body, Option<String>) {
-    if up.layout.size == UploadSize::FromValues || body.fills(up.body()) {
+fn arranged(body: Body, upload: &CompiledSpec) -> (Body, Option<String>) {
+    if upload.layout.size == UploadSize::FromValues || body.fills(upload.body()) {
         return (body, None);
     }
-    match body.arranged_as(up.body()) {
+    match body.arranged_as(upload.body()) {
         Some(arranged) => (arranged, None),
         None => {
-            let fault = difference(&body, up.body());
+            let fault = difference(&body, upload.body());
             (body, Some(fault))
         }
     }
 }
 
 /// What of an Up's shape is not what its method promised.
-pub fn shape_fault(body: &Body, up: &CompiledSpec) -> Option<String> {
-    if up.layout.size == UploadSize::FromValues || body.fills(up.body()) {
+pub fn shape_fault(body: &Body, upload: &CompiledSpec) -> Option<String> {
+    if upload.layout.size == UploadSize::FromValues || body.fills(upload.body()) {
         return None;
     }
-    body.arranged_as(up.body()).is_none().then(|| difference(body, up.body()))
+    body.arranged_as(upload.body()).is_none().then(|| difference(body, upload.body()))
 }
 
 /// The first tensor that differs, or the first one that is missing or too many.

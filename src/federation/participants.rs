@@ -147,7 +147,7 @@ impl SimulationContext {
         &self,
         phase: &str,
         participants: &[Participant],
-        period: &Stage,
+        stage: &Stage,
     ) -> Vec<(Participant, usize)> {
         let mut load: Vec<(Participant, usize)> = Vec::new();
         for client in self.rules.load_clients().take_while(|_| !participants.is_empty()) {
@@ -156,7 +156,7 @@ impl SimulationContext {
                 .iter()
                 .position(|participant| participant.client == holder)
                 .unwrap_or(0);
-            let view = period.view_of(holder);
+            let view = stage.view_of(holder);
             let samples = || self.holdings.samples(&view, holder);
             let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
                 None => vec![None],

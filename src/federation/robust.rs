@@ -76,12 +76,12 @@ impl Updates {
     /// What the rule makes of them, and what it did.
     pub fn fold(self, rule: FoldRule) -> (Option<Aggregate>, RobustMetrics) {
         let Updates { parts, updates, clipped, largest } = self;
-        let mut figures = vec![("fold_updates", f64::from(updates))];
-        let folded = match rule {
+        let mut metrics = vec![("fold_updates", f64::from(updates))];
+        let aggregate = match rule {
             FoldRule::Mean => parts.into_iter().reduce(Aggregate::merge),
             FoldRule::NormClipped { .. } => {
-                figures.push(("fold_clipped", f64::from(clipped)));
-                figures.push(("fold_largest_norm", largest));
+                metrics.push(("fold_clipped", f64::from(clipped)));
+                metrics.push(("fold_largest_norm", largest));
                 parts.into_iter().reduce(Aggregate::merge)
             }
             FoldRule::Median => {
@@ -89,16 +89,16 @@ impl Updates {
             }
             FoldRule::TrimmedMean { trim } => {
                 let mut most = 0;
-                let folded = by_number(parts, |updates| {
+                let aggregate = by_number(parts, |updates| {
                     let cut = FoldRule::cut(trim, updates.len());
                     most = most.max(cut);
                     ParameterAverage::by_number(updates, |numbers| trimmed_mean(numbers, cut))
                 });
-                figures.push(("fold_trimmed", 2.0 * most as f64));
-                Some(folded)
+                metrics.push(("fold_trimmed", 2.0 * most as f64));
+                Some(aggregate)
             }
         };
-        (folded, figures)
+        (aggregate, metrics)
     }
 }
 
@@ -109,15 +109,15 @@ fn by_number(
 ) -> Aggregate {
     let groups: BTreeSet<AveragingGroup> =
         parts.iter().flat_map(|part| part.means.keys().copied()).collect();
-    let mut folded = Aggregate::default();
+    let mut aggregate = Aggregate::default();
     let mut parts = parts;
     for group in groups {
         let own = parts.iter_mut().filter_map(|part| part.means.remove(&group));
         // An update without weight says nothing.
         let own: Vec<ParameterAverage> = own.filter(|average| average.weight() > 0.0).collect();
-        folded.means.insert(group, mean(&own));
+        aggregate.means.insert(group, mean(&own));
     }
-    folded
+    aggregate
 }
 
 #[cfg(test)]
@@ -145,8 +145,8 @@ mod tests {
             Updates::one(rule, part)
         });
         let all = all.reduce(|a, b| a.merge(rule, b)).unwrap();
-        let (folded, figures) = all.fold(rule);
-        (folded.unwrap().apply(&base).get("a").unwrap().values.to_vec(), figures)
+        let (aggregate, metrics) = all.fold(rule);
+        (aggregate.unwrap().apply(&base).get("a").unwrap().values.to_vec(), metrics)
     }
 
     fn close(a: &[f32], b: &[f32]) -> bool {
@@ -162,18 +162,18 @@ mod tests {
         #[test]
         fn without_trimming_the_trimmed_mean_is_the_mean(updates in updates()) {
             let (mean, _) = fold(FoldRule::Mean, &updates);
-            let (trimmed, figures) = fold(FoldRule::TrimmedMean { trim: 0.0 }, &updates);
+            let (trimmed, metrics) = fold(FoldRule::TrimmedMean { trim: 0.0 }, &updates);
             prop_assert!(close(&trimmed, &mean));
-            prop_assert_eq!(figures[1], ("fold_trimmed", 0.0));
+            prop_assert_eq!(metrics[1], ("fold_trimmed", 0.0));
         }
 
         /// To the bit.
         #[test]
         fn without_a_limit_the_clipped_mean_is_the_mean(updates in updates()) {
             let (mean, _) = fold(FoldRule::Mean, &updates);
-            let (clipped, figures) = fold(FoldRule::NormClipped { norm: f64::INFINITY }, &updates);
+            let (clipped, metrics) = fold(FoldRule::NormClipped { norm: f64::INFINITY }, &updates);
             prop_assert_eq!(clipped, mean);
-            prop_assert_eq!(figures[1], ("fold_clipped", 0.0));
+            prop_assert_eq!(metrics[1], ("fold_clipped", 0.0));
         }
 
         /// To the bit for the rules that sort; clipped updates are added in seat order.
@@ -223,15 +223,15 @@ mod tests {
         let updates: Vec<Update> =
             [1.0, 2.0, 3.0, 4.0, 100.0].map(|value| (1, vec![value, 0.0, 0.0, 0.0, 0.0])).into();
         let first = |rule| {
-            let (values, figures) = fold(rule, &updates);
-            (values[0], figures[1..].to_vec())
+            let (values, metrics) = fold(rule, &updates);
+            (values[0], metrics[1..].to_vec())
         };
         assert_eq!(first(FoldRule::Median), (3.0, vec![]));
         let trimmed = FoldRule::TrimmedMean { trim: 0.2 };
         assert_eq!(first(trimmed), (3.0, vec![("fold_trimmed", 2.0)]));
         let clipped = FoldRule::NormClipped { norm: 3.0 };
-        let figures = vec![("fold_clipped", 2.0), ("fold_largest_norm", 100.0)];
-        assert_eq!(first(clipped), (2.4, figures));
+        let metrics = vec![("fold_clipped", 2.0), ("fold_largest_norm", 100.0)];
+        assert_eq!(first(clipped), (2.4, metrics));
         // So many cannot be left out of so few.
         assert_eq!(FoldRule::cut(0.49, 3), 1);
         assert_eq!(FoldRule::cut(0.49, 1), 0);

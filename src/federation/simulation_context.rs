@@ -147,14 +147,14 @@ impl SimulationContext {
 
     /// The period of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
     pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Stage {
-        let period = self.period(task);
+        let stage = self.period(task);
         if self.arrivals.is_global() {
-            return period;
+            return stage;
         }
         let load = self.rules.load_clients().map(|client| self.rules.holder(client));
         let own = cohort.iter().copied().chain(load);
-        let own = self.arrivals.own_views(&self.task_sequence, &period, own, moment);
-        period.with_own(own)
+        let own = self.arrivals.own_views(&self.task_sequence, &stage, own, moment);
+        stage.with_own(own)
     }
 
     /// What a client holds of a task.

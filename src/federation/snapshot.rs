@@ -96,15 +96,15 @@ pub struct SavedDownload {
 pub(super) fn keep_downs(
     out: &BTreeMap<(Round, SeatId), Arc<SentDownload>>,
 ) -> (Vec<SavedDownload>, Vec<PendingParticipant>) {
-    let (mut downs, mut participants) = (Vec::new(), Vec::with_capacity(out.len()));
+    let (mut downloads, mut participants) = (Vec::new(), Vec::with_capacity(out.len()));
     let mut known: BTreeMap<*const SentDownload, usize> = BTreeMap::new();
     for ((round, participant), sent) in out {
         let down = *known.entry(Arc::as_ptr(sent)).or_insert_with(|| {
             let (body, assets) = (sent.message.body(), sent.message.assets.clone());
-            downs.push(SavedDownload { body, assets });
-            downs.len() - 1
+            downloads.push(SavedDownload { body, assets });
+            downloads.len() - 1
         });
         participants.push(PendingParticipant { round: *round, seat: *participant, down });
     }
-    (downs, participants)
+    (downloads, participants)
 }

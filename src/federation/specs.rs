@@ -21,8 +21,8 @@ pub struct CompiledSpec {
 
 impl CompiledSpec {
     pub(super) fn of(layout: MessageSpec) -> Arc<CompiledSpec> {
-        let (body, bytes, folded) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Arc::new(CompiledSpec { layout, body, bytes, folded })
+        let (body, bytes, aggregate) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(CompiledSpec { layout, body, bytes, folded: aggregate })
     }
 
     /// Its shape.
@@ -75,19 +75,19 @@ impl SpecCache {
         let rows = &facts.view.rows;
         let view = (facts.view.task, rows.start, rows.end, facts.role);
         let known = self.at(place).1.get(&view).cloned();
-        if let Some((down, Some(up))) = known {
-            return (down, up);
+        if let Some((download, Some(upload))) = known {
+            return (download, upload);
         }
         // Made without the lock: where they follow from samples, every seat makes its own.
-        let up = CompiledSpec::of(method.message_spec(MessageKind::Upload, facts));
-        let shared = (up.layout.size == UploadSize::Static).then(|| Arc::clone(&up));
-        let down = match known {
-            Some((down, _)) if shared.is_none() => return (down, up),
-            Some((down, _)) => down,
+        let upload = CompiledSpec::of(method.message_spec(MessageKind::Upload, facts));
+        let shared = (upload.layout.size == UploadSize::Static).then(|| Arc::clone(&upload));
+        let download = match known {
+            Some((download, _)) if shared.is_none() => return (download, upload),
+            Some((download, _)) => download,
             None => CompiledSpec::of(method.message_spec(MessageKind::Download, facts)),
         };
-        self.at(place).1.insert(view, (Arc::clone(&down), shared));
-        (down, up)
+        self.at(place).1.insert(view, (Arc::clone(&download), shared));
+        (download, upload)
     }
 
     /// What is known of a round; of another one nothing any more.

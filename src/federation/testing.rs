@@ -56,8 +56,8 @@ impl Method for Echo {
         layout()
     }
     fn train(&self, members: &mut [Member], _: &RunContext) -> Vec<Result<ClientResult, Failure>> {
-        let up = |m: &Member| number(m.participant.client.0 as f32);
-        members.iter().map(|m| Ok(ClientResult { upload: up(m), metrics: vec![] })).collect()
+        let upload = |m: &Member| number(m.participant.client.0 as f32);
+        members.iter().map(|m| Ok(ClientResult { upload: upload(m), metrics: vec![] })).collect()
     }
 }
 
@@ -95,10 +95,10 @@ impl Server for AggregatedIds {
     fn end_round(
         &mut self,
         _: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         _: &RunContext,
     ) -> Result<(), PolicyError> {
-        let kept = folded.map_or(vec![], |folded| folded.kept);
+        let kept = aggregate.map_or(vec![], |aggregate| aggregate.kept);
         assert!(kept.is_sorted_by_key(|kept| kept.meta.participant.id), "{kept:?}");
         for KeptUpload { update, .. } in kept {
             self.0.push(update.tensor(Kind::Statistics, NUMBER)?.as_f32()?[0]);

@@ -172,7 +172,7 @@ proptest! {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
         let simulation = super::simulation_context::SimulationContext::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
-        let (fold, mut folded) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
+        let (fold, mut aggregate) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
         let place_of_all = super::specs::SpecKey { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
         for (place, present) in &arrivals {
             if *present {
@@ -190,9 +190,9 @@ proptest! {
             }
         }
         fold.seal();
-        let part = folded.try_recv().expect("everybody is accounted for").part;
+        let part = aggregate.try_recv().expect("everybody is accounted for").part;
         let kept = match part {
-            Some(PartialAggregate::Plain(folded)) => folded.kept,
+            Some(PartialAggregate::Plain(aggregate)) => aggregate.kept,
             None => Vec::new(),
             Some(_) => panic!("nothing is masked here"),
         };

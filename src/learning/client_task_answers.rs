@@ -90,14 +90,14 @@ impl Tally {
     /// `scores` are those of all rows seen.
     pub fn count_in_slots(&mut self, open: &[Range<usize>], scores: &[f32], rows: &[u32]) {
         let mut among_open = vec![f32::NEG_INFINITY; scores.len()];
-        for slot in open {
-            among_open[slot.clone()].copy_from_slice(&scores[slot.clone()]);
+        for client_task in open {
+            among_open[client_task.clone()].copy_from_slice(&scores[client_task.clone()]);
         }
         let best = argmax(&among_open);
         for row in rows {
             self.answer(best, *row);
-            let slot = open.partition_point(|slot| slot.end <= *row as usize);
-            if let Some(own) = open.get(slot) {
+            let client_task = open.partition_point(|client_task| client_task.end <= *row as usize);
+            if let Some(own) = open.get(client_task) {
                 self.count_within(own, &scores[own.clone()], *row);
             }
         }

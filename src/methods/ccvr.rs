@@ -187,10 +187,10 @@ impl ServerUpdate<Prototypes> for Ccvr {
     fn server_update(
         &self,
         memory: &mut Prototypes,
-        ClosedRound { folded, round, .. }: ClosedRound<'_>,
+        ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        memory.take(&folded, self.memory, round.period.view.rows.clone())?;
+        memory.take(&aggregate, self.memory, round.period.view.rows.clone())?;
         memory.keep_rows(self.calibration.over.rows(&round.period.view));
         if !self.is_due(round) {
             return Ok(Vec::new());

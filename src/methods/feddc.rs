@@ -161,9 +161,9 @@ impl ControlVariates for FedDc {
         let rows = closing.shared.trained_rows(closing.model, &closing.round.period.view);
         let (mean, sum) = (theta.clone(), |[mean, drift]: [f64; 2]| mean + drift);
         *theta = up.renewed(&mean, &rows, [&mean, &drift], |_| sum);
-        let figures = vec![("drift_norm", drift.norm())];
+        let metrics = vec![("drift_norm", drift.norm())];
         memory.set(DRIFT, drift);
-        figures
+        metrics
     }
 }
 

@@ -143,10 +143,10 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
     fn server_update(
         &self,
         known: &mut MeanPrototypes,
-        ClosedRound { folded, round, .. }: ClosedRound<'_>,
+        ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        known.renew(&folded, &round.period.view)?;
+        known.renew(&aggregate, &round.period.view)?;
         Ok(Vec::new())
     }
 }

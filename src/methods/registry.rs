@@ -170,7 +170,9 @@ mod tests {
             let method = Registry::builtin().build(&section, &facts()).unwrap();
             assert_eq!(method.profile().uses_network, !["joint", "oracle"].contains(&entry.name));
             assert!(
-                upload_layouts(&*method, &facts()).iter().any(|up| up.tensor_specs().count() > 0)
+                upload_layouts(&*method, &facts())
+                    .iter()
+                    .any(|upload| upload.tensor_specs().count() > 0)
             );
         }
     }
@@ -266,11 +268,11 @@ mod tests {
             let facts = ModelFacts { backbone, ..facts() };
             let method = Registry::builtin().build(&section, &facts).unwrap();
             let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
-            let period = Stage::of(Arc::new(view), 2);
+            let stage = Stage::of(Arc::new(view), 2);
             let sketch = method.profile().features;
             let names = sketch.sections.iter().flat_map(|section| &section.tensors);
             let first = names.map(|tensor| tensor.name.to_string()).next();
-            (method.phases(&period, 4).len(), first)
+            (method.phases(&stage, 4).len(), first)
         };
         let first = |name: &str| Some(name.to_owned());
         assert_eq!(phases(VitConfig::default().into()), (2, first("adapter.00.down.bias")));

@@ -113,11 +113,11 @@ impl UploadExtras<()> for RegMean {
 }
 
 impl TransformUpload for RegMean {
-    fn layout(&self, facts: &ExchangeFacts<'_>, mut up: MessageSpec) -> MessageSpec {
+    fn layout(&self, facts: &ExchangeFacts<'_>, mut upload: MessageSpec) -> MessageSpec {
         for layer in self.layers(facts.model) {
-            answer_in_place_of(&layer.weight, &layer, &mut up);
+            answer_in_place_of(&layer.weight, &layer, &mut upload);
         }
-        up
+        upload
     }
 
     fn transform(
@@ -149,14 +149,14 @@ impl ServerUpdate<()> for RegMean {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded, round, .. } = closing;
+        let ClosedRound { model, shared, before, folded: aggregate, round, .. } = closing;
         let head = shared.cut(model, &round.period.view, RowPurpose::Up).head;
         for layer in self.layers(model) {
             let rows = match layer.weight.as_str() {
                 LinearHead::WEIGHT => head.clone(),
                 name => 0..before.get(name).map_or(0, Parameter::rows),
             };
-            self.statistics.merge((&layer, rows), self.unseen, (before, &folded), theta)?;
+            self.statistics.merge((&layer, rows), self.unseen, (before, &aggregate), theta)?;
         }
         Ok(Vec::new())
     }

@@ -173,8 +173,12 @@ impl InputStatistics {
     ///
     /// # Errors
     /// When no upload had them.
-    pub(super) fn total(&self, layer: &Layer, folded: &Aggregate) -> Result<Moments, PolicyError> {
-        Ok(self.added(layer, folded.sum(&layer.moments())?)?)
+    pub(super) fn total(
+        &self,
+        layer: &Layer,
+        aggregate: &Aggregate,
+    ) -> Result<Moments, PolicyError> {
+        Ok(self.added(layer, aggregate.sum(&layer.moments())?)?)
     }
 
     /// One pass of a client's samples, as they are augmented in training, through a frozen network.
@@ -216,12 +220,12 @@ impl InputStatistics {
         &self,
         (layer, rows): (&Layer, Range<usize>),
         unseen: Unseen,
-        (before, folded): (&ParameterSet, &Aggregate),
+        (before, aggregate): (&ParameterSet, &Aggregate),
         theta: &mut ParameterSet,
     ) -> Result<(), PolicyError> {
         let Some(whole) = before.get(&layer.weight) else { return Ok(()) };
         let mut part = whole.cut(rows.clone())?;
-        part.values = self.merged(layer, unseen, &part.values, folded)?.into();
+        part.values = self.merged(layer, unseen, &part.values, aggregate)?.into();
         theta.insert(layer.weight.as_str(), whole.with_rows(&part, rows.start)?);
         Ok(())
     }
@@ -232,10 +236,10 @@ impl InputStatistics {
         layer: &Layer,
         unseen: Unseen,
         before: &[f32],
-        folded: &Aggregate,
+        aggregate: &Aggregate,
     ) -> Result<Vec<f32>, PolicyError> {
-        let total = self.total(layer, folded)?;
-        let mut answers = folded.sum(&layer.answers())?.to_vec();
+        let total = self.total(layer, aggregate)?;
+        let mut answers = aggregate.sum(&layer.answers())?.to_vec();
         let before: Vec<f64> = before.iter().map(|value| f64::from(*value)).collect();
         if unseen == Unseen::Keep {
             // Of the differences to what was sent: where nobody has inputs there is none.
@@ -260,12 +264,12 @@ pub(super) fn values_of(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usi
 }
 
 /// In what is folded the answers of a layer take the place of the mean of this parameter, where an upload has it.
-pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, up: &mut MessageSpec) {
-    let place = up.parameters.iter_mut().find(|place| *place.name == *parameter);
+pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut MessageSpec) {
+    let place = upload.parameters.iter_mut().find(|place| *place.name == *parameter);
     let Some(place) = place else { return };
     place.fold.mean = None;
     let outputs = place.shape.first().copied().unwrap_or(0);
-    up.extra.push(answers_place(layer, outputs));
+    upload.extra.push(answers_place(layer, outputs));
 }
 
 /// What a server adds of a layer: the weights of a client after its moments.

@@ -68,9 +68,9 @@ impl Lack {
 const SAMPLES: usize = 100_000;
 
 /// Returns the sample passes of a client in the first round of a phase of a period.
-fn passes(method: &dyn Method, (period, phase): (&Stage, usize), plan: &TrainingPlan) -> f64 {
-    let round = RoundContext::alone(period, phase);
-    let participants = one_participant_per_client(period, &[ClientId(0)]);
+fn passes(method: &dyn Method, (stage, phase): (&Stage, usize), plan: &TrainingPlan) -> f64 {
+    let round = RoundContext::alone(stage, phase);
+    let participants = one_participant_per_client(stage, &[ClientId(0)]);
     let work = |participant| RoundWork::Participant { seat: participant, samples: SAMPLES, plan };
     participants.iter().map(|participant| method.cost(&round, &work(participant))).sum()
 }
@@ -83,15 +83,15 @@ impl Uses {
             let rows = task..task + 1;
             let view = TaskView { task: TaskId(task as u16), rows, classes: vec![task as u32] };
             let view = Arc::new(view);
-            let period = Stage::of(Arc::clone(&view), tasks);
-            let phases = method.phases(&period, rounds);
-            let more = method.phases(&period, rounds.saturating_add(1));
+            let stage = Stage::of(Arc::clone(&view), tasks);
+            let phases = method.phases(&stage, rounds);
+            let more = method.phases(&stage, rounds.saturating_add(1));
             if phases != more {
                 uses.rounds.push(task);
             }
             let listed = phases.iter().enumerate().filter(|(_, phase)| phase.rounds > 0);
             uses.phases.extend(listed.map(|(index, phase)| {
-                let passes = |plan: &TrainingPlan| passes(method, (&period, index), plan);
+                let passes = |plan: &TrainingPlan| passes(method, (&stage, index), plan);
                 let plan = TrainingPlan::default();
                 let usual = passes(&plan);
                 let epochs =

@@ -232,9 +232,10 @@ mod tests {
         ]
     }
 
-    fn sorted(law: &ScalarDistribution, draws: u32) -> Vec<f64> {
+    fn sorted(distribution: &ScalarDistribution, draws: u32) -> Vec<f64> {
         let at = |client| StreamKey::new(3, Domain::Compute).client(client).rng();
-        let mut values: Vec<f64> = (0..draws).map(|client| law.draw(&mut at(client))).collect();
+        let mut values: Vec<f64> =
+            (0..draws).map(|client| distribution.draw(&mut at(client))).collect();
         values.sort_by(f64::total_cmp);
         values
     }
@@ -244,17 +245,20 @@ mod tests {
     fn draws_and_quantiles_are_of_one_law() {
         // Standard normal deciles 0.1, 0.3, 0.5, 0.7, 0.9.
         let deciles = [-1.281_551_6, -0.524_400_5, 0.0, 0.524_400_5, 1.281_551_6];
-        for law in all() {
-            let values = sorted(&law, 8_000);
+        for distribution in all() {
+            let values = sorted(&distribution, 8_000);
             let (low, high) = (values[0], values[values.len() - 1]);
             for (place, z) in deciles.into_iter().enumerate() {
-                let wanted = law.at_normal(z);
+                let wanted = distribution.at_normal(z);
                 let below = values.partition_point(|value| *value < wanted) as f64 / 8_000.0;
                 let upto = values.partition_point(|value| *value <= wanted) as f64 / 8_000.0;
                 let share = 0.1 + 0.2 * place as f64;
-                assert!(below - 0.02 < share && share < upto + 0.02, "{law:?} at {share}");
+                assert!(below - 0.02 < share && share < upto + 0.02, "{distribution:?} at {share}");
             }
-            assert!(law.lowest() <= low && high <= law.max, "{law:?}: {low} to {high}");
+            assert!(
+                distribution.lowest() <= low && high <= distribution.max,
+                "{distribution:?}: {low} to {high}"
+            );
         }
     }
 
@@ -272,7 +276,9 @@ mod tests {
 
     #[test]
     fn means_are_those_of_the_laws() {
-        let mean = |law: ScalarDistribution| sorted(&law, 20_000).iter().sum::<f64>() / 20_000.0;
+        let mean = |distribution: ScalarDistribution| {
+            sorted(&distribution, 20_000).iter().sum::<f64>() / 20_000.0
+        };
         assert!(
             (mean(ScalarDistribution::new(DistributionKind::Exponential { mean: 2.0 })) - 2.0)
                 .abs()
@@ -317,8 +323,8 @@ mod tests {
 
     #[test]
     fn another_unit_is_the_same_law() {
-        for law in all() {
-            let moved = ScalarDistribution { offset: 2.0, min: 2.5, ..law };
+        for distribution in all() {
+            let moved = ScalarDistribution { offset: 2.0, min: 2.5, ..distribution };
             let (plain, times) = (moved.at_normal(0.3), moved.clone().times(8.0).at_normal(0.3));
             assert!((times - 8.0 * plain).abs() < 1e-9, "{moved:?}: {times} is not 8 x {plain}");
         }
@@ -356,7 +362,8 @@ mod tests {
     /// Recorded once: a change of any bit breaks recorded virtual times.
     #[test]
     fn the_values_never_change() {
-        let bits: Vec<u64> = all().iter().map(|law| law.at_normal(0.7).to_bits()).collect();
+        let bits: Vec<u64> =
+            all().iter().map(|distribution| distribution.at_normal(0.7).to_bits()).collect();
         assert_eq!(bits, PINNED, "{bits:#018x?}");
     }
 

@@ -68,28 +68,29 @@ impl Aggregate {
     /// When it does not fit what its seat was sent.
     pub fn of(
         meta: &UploadMeta,
-        (sent, down): (&Arc<Message>, &MessageSpec),
-        (update, up): (Message, &MessageSpec),
+        (sent, download): (&Arc<Message>, &MessageSpec),
+        (update, upload): (Message, &MessageSpec),
     ) -> Result<Aggregate, PolicyError> {
-        let mut folded = Aggregate::default();
-        for (group, moved) in moved((&**sent, down), (&update, up))? {
-            folded.means.insert(group, moved.average().discounted(meta.discount));
+        let mut aggregate = Aggregate::default();
+        for (group, moved) in moved((&**sent, download), (&update, upload))? {
+            aggregate.means.insert(group, moved.average().discounted(meta.discount));
         }
-        folded.numbered = numbered((sent, down), (&update, up))?.discounted(meta.discount);
-        for place in &up.extra {
+        aggregate.numbered =
+            numbered((sent, download), (&update, upload))?.discounted(meta.discount);
+        for place in &upload.extra {
             let Some(stale) = place.fold.sum else { continue };
             let tensor = update.tensor(place.kind, &place.name)?;
             let mut sum = summed(place, tensor.shape(), tensor.numbers())?;
             if stale == StalenessRule::Scaled && meta.discount != 1.0 {
                 sum.iter_mut().for_each(|value| *value *= meta.discount);
             }
-            folded.sums.insert(Arc::clone(&place.name), sum);
+            aggregate.sums.insert(Arc::clone(&place.name), sum);
         }
-        if up.tensor_specs().any(|place| place.fold.keep) {
+        if upload.tensor_specs().any(|place| place.fold.keep) {
             let (meta, sent) = (meta.clone(), Arc::clone(sent));
-            folded.kept.push(KeptUpload { meta, sent, update });
+            aggregate.kept.push(KeptUpload { meta, sent, update });
         }
-        Ok(folded)
+        Ok(aggregate)
     }
 
     /// Joins what earlier seats fold to (`self`) with that of later ones.
@@ -134,32 +135,33 @@ impl Aggregate {
     /// Where it is no sum of them.
     pub fn of_sum(
         sum: &Body,
-        down: &MessageSpec,
-        up: &MessageSpec,
+        download: &MessageSpec,
+        upload: &MessageSpec,
     ) -> Result<Aggregate, PolicyError> {
-        let mut folded = Aggregate::default();
+        let mut aggregate = Aggregate::default();
         let mut groups: BTreeMap<AveragingGroup, WeightedDelta> = BTreeMap::new();
-        for place in &up.parameters {
+        for place in &upload.parameters {
             let Some(mean) = by_upload(place) else { continue };
             let values = sum.tensor(place.kind, &place.name)?.as_f64()?;
-            let (before, after) = around(place, down.parameter(&place.name));
+            let (before, after) = around(place, download.parameter(&place.name));
             let zeros = |count| std::iter::repeat_n(0.0, count);
             let all = zeros(before).chain(values.iter().copied()).chain(zeros(after));
             let group = match groups.entry(mean.group) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(new) => {
-                    new.insert(WeightedDelta::by(weight_in(sum, up, &mean.weight)?))
+                    new.insert(WeightedDelta::by(weight_in(sum, upload, &mean.weight)?))
                 }
             };
             group.sums.push((Arc::clone(&place.name), all.collect()));
         }
-        folded.means = groups.into_iter().map(|(group, moved)| (group, moved.average())).collect();
-        for place in up.extra.iter().filter(|place| place.fold.sum.is_some()) {
+        aggregate.means =
+            groups.into_iter().map(|(group, moved)| (group, moved.average())).collect();
+        for place in upload.extra.iter().filter(|place| place.fold.sum.is_some()) {
             let tensor = sum.tensor(place.kind, &place.name)?;
             let values = summed(place, tensor.shape(), tensor.as_f64()?.to_vec())?;
-            folded.sums.insert(Arc::clone(&place.name), values);
+            aggregate.sums.insert(Arc::clone(&place.name), values);
         }
-        Ok(folded)
+        Ok(aggregate)
     }
 }
 
@@ -169,14 +171,14 @@ impl Aggregate {
 /// # Errors
 /// When the upload does not fit what was sent.
 pub fn masked_contribution(
-    (sent, down): (&Message, &MessageSpec),
-    (update, up): (&Message, &MessageSpec),
+    (sent, download): (&Message, &MessageSpec),
+    (update, upload): (&Message, &MessageSpec),
 ) -> Result<Body, PolicyError> {
-    let moved = moved((sent, down), (update, up))?;
+    let moved = moved((sent, download), (update, upload))?;
     let moved: BTreeMap<Arc<str>, Vec<f64>> =
         moved.into_values().flat_map(|moved| moved.sums).collect();
     let mut weights: BTreeMap<&str, f64> = BTreeMap::new();
-    for mean in up.parameters.iter().filter_map(by_upload) {
+    for mean in upload.parameters.iter().filter_map(by_upload) {
         let name = mean.weight.tensor();
         if !weights.contains_key(name) {
             weights.insert(name, weight_of(update, &mean.weight)?);
@@ -184,9 +186,9 @@ pub fn masked_contribution(
     }
     let adding = |kind: Kind, tensor: &NamedTensor| -> Result<NamedTensor, PolicyError> {
         let name = tensor.name();
-        let values = match (moved.get(name), up.parameter(name), weights.get(&**name)) {
+        let values = match (moved.get(name), upload.parameter(name), weights.get(&**name)) {
             (Some(all), Some(place), _) if kind == place.kind => {
-                let (before, _) = around(place, down.parameter(name));
+                let (before, _) = around(place, download.parameter(name));
                 all[before..before + tensor.elements() as usize].to_vec()
             }
             // Its numbers need not add up to the weight, so the weight takes the first place.
@@ -212,16 +214,16 @@ pub fn masked_contribution(
 /// # Errors
 /// When it does not fit what was sent.
 pub fn map_averaged(
-    (sent, down): (&Message, &MessageSpec),
-    (update, up): (&Message, &MessageSpec),
+    (sent, download): (&Message, &MessageSpec),
+    (update, upload): (&Message, &MessageSpec),
     change: &mut dyn FnMut(f32, f32) -> f32,
 ) -> Result<Message, PolicyError> {
     let mut parameters = update.parameters.clone();
     for (name, learnt) in update.parameters.iter() {
-        let Some(place) = up.parameter(name).filter(|place| place.fold.mean.is_some()) else {
+        let Some(place) = upload.parameter(name).filter(|place| place.fold.mean.is_some()) else {
             continue;
         };
-        let (from, start) = base_of(sent, down, place, learnt)?;
+        let (from, start) = base_of(sent, download, place, learnt)?;
         let before = &from.values[start..start + learnt.values.len()];
         let values = before.iter().zip(learnt.values.iter());
         let values = values.map(|(before, after)| change(*before, *after)).collect();
@@ -248,19 +250,19 @@ impl WeightedDelta {
 }
 
 fn moved(
-    (sent, down): (&Message, &MessageSpec),
-    (update, up): (&Message, &MessageSpec),
+    (sent, download): (&Message, &MessageSpec),
+    (update, upload): (&Message, &MessageSpec),
 ) -> Result<BTreeMap<AveragingGroup, WeightedDelta>, PolicyError> {
     let mut groups: BTreeMap<AveragingGroup, WeightedDelta> = BTreeMap::new();
-    for place in &up.parameters {
+    for place in &upload.parameters {
         let Some(mean) = by_upload(place) else { continue };
         let group = match groups.entry(mean.group) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(WeightedDelta::by(weight_of(update, &mean.weight)?)),
         };
         let Some(learnt) = update.parameters.get(&place.name) else { continue };
-        let (from, start) = base_of(sent, down, place, learnt)?;
-        let around = around(place, down.parameter(&place.name));
+        let (from, start) = base_of(sent, download, place, learnt)?;
+        let around = around(place, download.parameter(&place.name));
         let base = &from.values[start..start + learnt.values.len()];
         let sum = ParameterAverage::weighted(group.weight, base, &learnt.values, around);
         group.sums.push((Arc::clone(&place.name), sum));
@@ -275,14 +277,14 @@ fn by_upload(place: &TensorSpec) -> Option<&Mean> {
 
 /// What an update moves where every number has a weight of its own.
 fn numbered(
-    (sent, down): (&Message, &MessageSpec),
-    (update, up): (&Message, &MessageSpec),
+    (sent, download): (&Message, &MessageSpec),
+    (update, upload): (&Message, &MessageSpec),
 ) -> Result<ElementwiseAverage, PolicyError> {
     let mut average = ElementwiseAverage::default();
-    for place in &up.parameters {
+    for place in &upload.parameters {
         let Some(weights) = place.weights() else { continue };
         let Some(learnt) = update.parameters.get(&place.name) else { continue };
-        let (from, start) = base_of(sent, down, place, learnt)?;
+        let (from, start) = base_of(sent, download, place, learnt)?;
         let base = &from.values[start..start + learnt.values.len()];
         let weights =
             update.tensor(weights.kind, &weights.name)?.shaped(&learnt.shape)?.as_f32()?;
@@ -295,7 +297,7 @@ fn numbered(
 /// What a parameter of an upload was sent as, and where its numbers begin there.
 fn base_of<'m>(
     sent: &'m Message,
-    down: &MessageSpec,
+    download: &MessageSpec,
     place: &TensorSpec,
     learnt: &Parameter,
 ) -> Result<(&'m Parameter, usize), PolicyError> {
@@ -306,7 +308,7 @@ fn base_of<'m>(
         ))
     };
     let from = sent.parameters.get(&place.name).ok_or_else(misfit)?;
-    let first = down.parameter(&place.name).map_or(0, |place| place.first_row);
+    let first = download.parameter(&place.name).map_or(0, |place| place.first_row);
     let start = place.first_row.checked_sub(first).ok_or_else(misfit)? * width(&learnt.shape);
     let alike = from.shape.len() == learnt.shape.len()
         && from.shape.get(1..) == learnt.shape.get(1..)
@@ -315,12 +317,12 @@ fn base_of<'m>(
 }
 
 /// How many numbers of a parameter the server holds before those of an upload, and after them as far as they were sent.
-fn around(up: &TensorSpec, down: Option<&TensorSpec>) -> (usize, usize) {
-    let width = width(&up.shape);
+fn around(upload: &TensorSpec, download: Option<&TensorSpec>) -> (usize, usize) {
+    let width = width(&upload.shape);
     let rows = |place: &TensorSpec| place.shape.first().copied().unwrap_or(1);
-    let end = up.first_row + rows(up);
-    let sent = down.map_or(end, |down| down.first_row + rows(down));
-    (up.first_row * width, sent.saturating_sub(end) * width)
+    let end = upload.first_row + rows(upload);
+    let sent = download.map_or(end, |download| download.first_row + rows(download));
+    (upload.first_row * width, sent.saturating_sub(end) * width)
 }
 
 /// Numbers of a row.
@@ -336,10 +338,10 @@ fn weight_of(update: &Message, weight: &Weight) -> Result<f64, PolicyError> {
 }
 
 /// The weight in a sum of summands.
-fn weight_in(sum: &Body, up: &MessageSpec, weight: &Weight) -> Result<f64, PolicyError> {
+fn weight_in(sum: &Body, upload: &MessageSpec, weight: &Weight) -> Result<f64, PolicyError> {
     let name = weight.tensor();
     let missing = || WireError::Malformed(format!("a sum without its weight `{name}`"));
-    let place = up.other(name).ok_or_else(missing)?;
+    let place = upload.other(name).ok_or_else(missing)?;
     Ok(sum.tensor(place.kind, name)?.as_f64()?.iter().sum())
 }
 

@@ -27,8 +27,8 @@ pub trait Method: Send + Sync {
     fn profile(&self) -> MethodProfile;
 
     /// Lists the phases of a period. `rounds` is the scenario's `federation.rounds`.
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
-        let _ = period;
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
+        let _ = stage;
         vec![Phase::train(rounds)]
     }
 
@@ -84,8 +84,8 @@ pub trait Method: Send + Sync {
 
     /// Returns what a process without the server must [acquire](Method::acquire) before it can learn from this download,
     /// beside the download and its assets.
-    fn remote_state(&self, down: &Message) -> Option<Arc<Body>> {
-        let _ = down;
+    fn remote_state(&self, download: &Message) -> Option<Arc<Body>> {
+        let _ = download;
         None
     }
 
@@ -145,8 +145,8 @@ pub trait Server: Send {
     ///
     /// # Errors
     /// What the method reports; it ends the run.
-    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        let _ = (period, ctx);
+    fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        let _ = (stage, ctx);
         Ok(())
     }
 
@@ -168,7 +168,7 @@ pub trait Server: Send {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError>;
 
@@ -176,8 +176,8 @@ pub trait Server: Send {
     ///
     /// # Errors
     /// As [`begin_period`](Server::begin_period).
-    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        let _ = (period, ctx);
+    fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        let _ = (stage, ctx);
         Ok(())
     }
 

@@ -154,10 +154,10 @@ pub struct RoundContext {
 
 impl RoundContext {
     /// The first and only round of a phase without a name, for questions about costs.
-    pub fn alone(period: &Stage, phase: usize) -> RoundContext {
+    pub fn alone(stage: &Stage, phase: usize) -> RoundContext {
         RoundContext {
             round: Round(0),
-            period: period.clone(),
+            period: stage.clone(),
             phase,
             phase_name: "",
             round_in_phase: 0,

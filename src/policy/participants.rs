@@ -7,7 +7,7 @@ use super::{Message, Participant, Stage};
 use crate::quantity::{ClientId, SeatId};
 
 /// The default seating: one seat per client.
-pub fn one_participant_per_client(period: &Stage, cohort: &[ClientId]) -> Vec<Participant> {
+pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Participant> {
     cohort
         .iter()
         .enumerate()
@@ -17,26 +17,26 @@ pub fn one_participant_per_client(period: &Stage, cohort: &[ClientId]) -> Vec<Pa
             role: Default::default(),
             unit: None,
             kind: Default::default(),
-            view: period.view_of(*client),
+            view: stage.view_of(*client),
         })
         .collect()
 }
 
 /// The same Down for every seat.
 pub fn shared<D>(down: D, participants: &[Participant]) -> Vec<Arc<D>> {
-    let down = Arc::new(down);
-    vec![down; participants.len()]
+    let download = Arc::new(down);
+    vec![download; participants.len()]
 }
 
 /// Every Down changed; those that seats share stay shared, so that they are packed and charged as copies of one.
 pub fn each_changed(
-    downs: &[Arc<Message>],
+    downloads: &[Arc<Message>],
     change: impl Fn(&Message) -> Message,
 ) -> Vec<Arc<Message>> {
     let mut changed: BTreeMap<*const Message, Arc<Message>> = BTreeMap::new();
-    let once = |down: &Arc<Message>| {
-        let new = || Arc::new(change(down));
-        Arc::clone(changed.entry(Arc::as_ptr(down)).or_insert_with(new))
+    let once = |download: &Arc<Message>| {
+        let new = || Arc::new(change(download));
+        Arc::clone(changed.entry(Arc::as_ptr(download)).or_insert_with(new))
     };
-    downs.iter().map(once).collect()
+    downloads.iter().map(once).collect()
 }

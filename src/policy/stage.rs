@@ -55,9 +55,9 @@ mod tests {
             Arc::new(TaskView { task: TaskId(task), rows, classes: vec![first, first + 1] })
         };
         let own = [(3, 0), (5, 1), (8, 2)].map(|(client, task)| (ClientId(client), view(task)));
-        let period = Stage::of(view(1), 3).with_own(own.into_iter().collect());
-        assert_eq!(period.behind().collect::<Vec<_>>(), [(ClientId(3), TaskId(0))]);
-        let tasks = [3, 5, 8, 9].map(|client| period.view_of(ClientId(client)).task.0);
+        let stage = Stage::of(view(1), 3).with_own(own.into_iter().collect());
+        assert_eq!(stage.behind().collect::<Vec<_>>(), [(ClientId(3), TaskId(0))]);
+        let tasks = [3, 5, 8, 9].map(|client| stage.view_of(ClientId(client)).task.0);
         assert_eq!(tasks, [0, 1, 2, 1]);
     }
 }

@@ -28,8 +28,8 @@ pub trait MethodWrapper: Send + Sync {
     }
 
     /// See [`Method::phases`].
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
-        self.inner().phases(period, rounds)
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
+        self.inner().phases(stage, rounds)
     }
 
     /// See [`Method::seats`].
@@ -55,8 +55,8 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
         self.0.server(ctx, init)
     }
 
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
-        self.0.phases(period, rounds)
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
+        self.0.phases(stage, rounds)
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
@@ -96,8 +96,8 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
         self.0.inner().state_bytes(state)
     }
 
-    fn remote_state(&self, down: &Message) -> Option<Arc<Body>> {
-        self.0.inner().remote_state(down)
+    fn remote_state(&self, download: &Message) -> Option<Arc<Body>> {
+        self.0.inner().remote_state(download)
     }
 
     fn load_remote_state(
@@ -132,8 +132,8 @@ pub trait ServerWrapper: Send {
     ///
     /// # Errors
     /// As there.
-    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        self.inner_mut().begin_stage(period, ctx)
+    fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.inner_mut().begin_stage(stage, ctx)
     }
 
     /// See [`Server::end_round`].
@@ -143,24 +143,24 @@ pub trait ServerWrapper: Send {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.inner_mut().end_round(round, folded, ctx)
+        self.inner_mut().end_round(round, aggregate, ctx)
     }
 
     /// See [`Server::end_period`].
     ///
     /// # Errors
     /// As there.
-    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        self.inner_mut().end_stage(period, ctx)
+    fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.inner_mut().end_stage(stage, ctx)
     }
 }
 
 impl<H: ServerWrapper> Server for Wrapped<H> {
-    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        self.0.begin_stage(period, ctx)
+    fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.0.begin_stage(stage, ctx)
     }
 
     fn broadcast(
@@ -175,14 +175,14 @@ impl<H: ServerWrapper> Server for Wrapped<H> {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        self.0.end_round(round, folded, ctx)
+        self.0.end_round(round, aggregate, ctx)
     }
 
-    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        self.0.end_stage(period, ctx)
+    fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.0.end_stage(stage, ctx)
     }
 
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {

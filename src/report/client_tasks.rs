@@ -126,16 +126,18 @@ impl ClientTaskReport {
 
 impl ClientTaskMeasures {
     /// A slot trained alone knows no other rows, so both kinds of answers have the same `direct`.
-    fn of(slots: &ClientTaskAccuracies, direct: &[Option<f64>]) -> ClientTaskMeasures {
-        let forward = slots.forward(direct, Direct::Own);
+    fn of(client_tasks: &ClientTaskAccuracies, direct: &[Option<f64>]) -> ClientTaskMeasures {
+        let forward = client_tasks.forward(direct, Direct::Own);
         ClientTaskMeasures {
-            avg: slots.average(),
-            aia: slots.incremental(),
-            fm: slots.forgetting().mean,
+            avg: client_tasks.average(),
+            aia: client_tasks.incremental(),
+            fm: client_tasks.forgetting().mean,
             ft: forward.as_ref().and_then(|forward| forward.mean),
-            ft_script: slots.forward(direct, Direct::Script).and_then(|forward| forward.mean),
-            bt: slots.backward().mean,
-            tt: forward.and_then(|forward| slots.total(&forward).mean),
+            ft_script: client_tasks
+                .forward(direct, Direct::Script)
+                .and_then(|forward| forward.mean),
+            bt: client_tasks.backward().mean,
+            tt: forward.and_then(|forward| client_tasks.total(&forward).mean),
         }
     }
 }
@@ -149,7 +151,7 @@ fn matrix(
     clients: u32,
     right: impl Fn(&SlotScore) -> u64,
 ) -> ClientTaskAccuracies {
-    let mut slots = ClientTaskAccuracies::default();
+    let mut client_tasks = ClientTaskAccuracies::default();
     for scores in points {
         let mut accuracies = vec![None; points.len() * clients as usize];
         let mut finished = Vec::new();
@@ -158,9 +160,9 @@ fn matrix(
             accuracies[place] = accuracy(right(score), score.total);
             finished.extend(score.finished.then_some(place));
         }
-        slots.push(&accuracies, &finished);
+        client_tasks.push(&accuracies, &finished);
     }
-    slots
+    client_tasks
 }
 
 #[cfg(test)]
@@ -189,10 +191,10 @@ mod tests {
         let all = report.all.expect("was asked");
         near(all.bt, -0.2);
         assert_eq!((report.own.ft, report.own.tt), (None, None));
-        let slot = |task, client| (TaskId(task), ClientId(client));
-        let mut alone: TrainedAlone = [(slot(0, 0), 0.6), (slot(0, 1), 0.6)].into();
+        let client_task = |task, client| (TaskId(task), ClientId(client));
+        let mut alone: TrainedAlone = [(client_task(0, 0), 0.6), (client_task(0, 1), 0.6)].into();
         assert_eq!(ClientTaskReport::of(&points, 2, &alone).own.ft, None, "slot (1, 0) is missing");
-        alone.insert(slot(1, 0), 0.4);
+        alone.insert(client_task(1, 0), 0.4);
         let own = ClientTaskReport::of(&points, 2, &alone).own;
         // 0.8 - 0.6 and (0.9 + 0.5) / 2 - (0.6 + 0.4) / 2.
         assert!((own.ft.unwrap() - 0.2).abs() < 1e-12, "{own:?}");

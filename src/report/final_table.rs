@@ -118,7 +118,7 @@ fn untested(summary: &Summary) -> String {
 
 /// What a matrix holds.
 fn measured(summary: &Summary) -> &'static str {
-    let known = summary.slots.as_ref().is_some_and(|slots| slots.all.is_none());
+    let known = summary.slots.as_ref().is_some_and(|client_tasks| client_tasks.all.is_none());
     match (known, on_validation(summary)) {
         (true, false) => "accuracy % (slot known)",
         (true, true) => "validation % (slot known)",
@@ -151,8 +151,8 @@ fn accuracies(summary: &Summary) -> String {
     if accuracy.matrix.is_empty() {
         return String::new();
     }
-    if let Some(slots) = &summary.slots {
-        return format!("\n{}", slots.render());
+    if let Some(client_tasks) = &summary.slots {
+        return format!("\n{}", client_tasks.render());
     }
     format!(
         "\nfinal average accuracy (FAA, mean of the last row)  {:>6} %\n\

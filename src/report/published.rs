@@ -52,9 +52,10 @@ impl Published {
     }
 
     /// Takes in what the run came to.
-    pub(super) fn measure(&mut self, accuracy: &Accuracy, slots: Option<&ClientTaskReport>) {
+    pub(super) fn measure(&mut self, accuracy: &Accuracy, client_tasks: Option<&ClientTaskReport>) {
         for number in &mut self.numbers {
-            number.here = measured(number.metric, accuracy, slots).map(|share| 100.0 * share);
+            number.here =
+                measured(number.metric, accuracy, client_tasks).map(|share| 100.0 * share);
         }
     }
 
@@ -88,9 +89,9 @@ impl Published {
 fn measured(
     metric: ExpectedMetric,
     accuracy: &Accuracy,
-    slots: Option<&ClientTaskReport>,
+    client_tasks: Option<&ClientTaskReport>,
 ) -> Option<f64> {
-    let slots = slots.map(|slots| slots.own);
+    let client_tasks = client_tasks.map(|client_tasks| client_tasks.own);
     match metric {
         ExpectedMetric::Faa => accuracy.faa,
         ExpectedMetric::Micro => accuracy.micro,
@@ -104,12 +105,12 @@ fn measured(
         ExpectedMetric::ForgettingConsecutive => accuracy.forgetting_consecutive,
         ExpectedMetric::ForgettingConsecutiveOld => accuracy.forgetting_consecutive_old,
         ExpectedMetric::ForgettingConsecutiveOldMicro => accuracy.forgetting_consecutive_old_micro,
-        ExpectedMetric::Avg => slots.and_then(|slots| slots.avg),
-        ExpectedMetric::Aia => slots.and_then(|slots| slots.aia),
-        ExpectedMetric::Fm => slots.and_then(|slots| slots.fm),
-        ExpectedMetric::Ft => slots.and_then(|slots| slots.ft),
-        ExpectedMetric::Bt => slots.and_then(|slots| slots.bt),
-        ExpectedMetric::Tt => slots.and_then(|slots| slots.tt),
+        ExpectedMetric::Avg => client_tasks.and_then(|client_tasks| client_tasks.avg),
+        ExpectedMetric::Aia => client_tasks.and_then(|client_tasks| client_tasks.aia),
+        ExpectedMetric::Fm => client_tasks.and_then(|client_tasks| client_tasks.fm),
+        ExpectedMetric::Ft => client_tasks.and_then(|client_tasks| client_tasks.ft),
+        ExpectedMetric::Bt => client_tasks.and_then(|client_tasks| client_tasks.bt),
+        ExpectedMetric::Tt => client_tasks.and_then(|client_tasks| client_tasks.tt),
     }
 }
 
@@ -150,9 +151,9 @@ mod tests {
     #[test]
     fn every_word_is_a_key_of_the_summary() {
         let accuracy = serde_json::to_value(Accuracy::default()).unwrap();
-        let slots = ["avg", "aia", "fm", "ft", "bt", "tt"];
+        let client_tasks = ["avg", "aia", "fm", "ft", "bt", "tt"];
         for (word, metric, _) in ExpectedMetric::KEYS {
-            assert!(accuracy.get(word).is_some() || slots.contains(word), "{word}");
+            assert!(accuracy.get(word).is_some() || client_tasks.contains(word), "{word}");
             assert_eq!(serde_json::to_value(metric).unwrap(), *word);
         }
     }

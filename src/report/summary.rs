@@ -209,8 +209,8 @@ impl Summary {
         self.virtual_parts = took_time.then(|| self.watch.total(self.virtual_s));
         self.sampled = self.sampling.all().to_vec();
         self.accuracy = self.scores.accuracy();
-        let slots = || ClientTaskReport::of(&self.slot_scores, self.clients, &self.alone);
-        self.slots = (!self.slot_scores.is_empty()).then(slots);
+        let client_tasks = || ClientTaskReport::of(&self.slot_scores, self.clients, &self.alone);
+        self.slots = (!self.slot_scores.is_empty()).then(client_tasks);
         // What is measured on the way is no number of a whole run.
         if let (Some(published), Some(EndReason::Done)) = (&mut self.published, self.ended) {
             published.measure(&self.accuracy, self.slots.as_ref());
@@ -276,11 +276,11 @@ impl EventSink for Summary {
             Event::RoundClosed { folded, .. } => {
                 self.rounds += 1;
                 self.aggregated += u64::from(*folded);
-                let figures = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);
-                let figures: BTreeMap<_, _> =
-                    figures.map(|(name, figure)| (name.clone(), figure.0)).collect();
-                if !figures.is_empty() {
-                    self.figures = figures;
+                let metrics = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);
+                let metrics: BTreeMap<_, _> =
+                    metrics.map(|(name, figure)| (name.clone(), figure.0)).collect();
+                if !metrics.is_empty() {
+                    self.figures = metrics;
                 }
             }
             Event::Bias { .. } => self.bias.get_or_insert_default().take(entry),

@@ -284,7 +284,7 @@ impl DistributionSection {
 
     /// The distribution; an unread file stands for 1.
     pub fn law(&self) -> ScalarDistribution {
-        let law = match &self.shape {
+        let distribution = match &self.shape {
             DistributionKindSection::Constant { value } => ScalarDistribution::constant(*value),
             DistributionKindSection::Uniform { low, high } => {
                 ScalarDistribution::new(DistributionKind::Uniform { low: *low, high: *high })
@@ -313,7 +313,7 @@ impl DistributionSection {
             offset: self.offset,
             min: self.min.unwrap_or(f64::NEG_INFINITY),
             max: self.max.unwrap_or(f64::INFINITY),
-            ..law
+            ..distribution
         }
     }
 }

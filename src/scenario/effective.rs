@@ -65,8 +65,9 @@ impl Scenario {
             let bytes = lines.iter().flat_map(held).flatten().collect::<Vec<u8>>();
             *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
         }
-        for (_, _, law) in content.laws_mut() {
-            if let DistributionKindSection::Empirical { file, values, .. } = &mut law.shape {
+        for (_, _, distribution) in content.laws_mut() {
+            if let DistributionKindSection::Empirical { file, values, .. } = &mut distribution.shape
+            {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
             }

@@ -23,7 +23,7 @@ fn laws<'a>(
     (join, stay): (&'a mut DistributionSection, &'a mut DistributionSection),
     lag: Option<&'a mut DistributionSection>,
 ) -> Laws<'a> {
-    let mut laws = vec![
+    let mut distributions = vec![
         ("time.slowness", Bound::Positive, &mut time.slowness),
         ("time.jitter", Bound::Positive, &mut time.jitter),
         ("time.setup_ms", Bound::AtLeastZero, &mut time.setup_ms),
@@ -34,8 +34,8 @@ fn laws<'a>(
         ("availability.join_s", Bound::AtLeastZero, join),
         ("availability.stay_s", Bound::Positive, stay),
     ];
-    laws.extend(lag.map(|lag| ("tasks.lag_s", Bound::AtLeastZero, lag)));
-    laws
+    distributions.extend(lag.map(|lag| ("tasks.lag_s", Bound::AtLeastZero, lag)));
+    distributions
 }
 
 impl Scenario {
@@ -79,8 +79,8 @@ impl Scenario {
                 None
             }
         };
-        for (key, _, law) in laws(time, links, (join_s, stay_s), lag) {
-            if let DistributionKindSection::Empirical { file, .. } = &mut law.shape {
+        for (key, _, distribution) in laws(time, links, (join_s, stay_s), lag) {
+            if let DistributionKindSection::Empirical { file, .. } = &mut distribution.shape {
                 paths.push((format!("{key}.file"), file));
             }
         }
@@ -135,8 +135,10 @@ impl Scenario {
                 self.record.trained_alone = read.into();
             }
         }
-        for (key, bound, law) in self.laws_mut() {
-            let DistributionKindSection::Empirical { file, column, values } = &mut law.shape else {
+        for (key, bound, distribution) in self.laws_mut() {
+            let DistributionKindSection::Empirical { file, column, values } =
+                &mut distribution.shape
+            else {
                 continue;
             };
             let read = |text: &str| {

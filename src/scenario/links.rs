@@ -56,7 +56,8 @@ struct Usual {
 
 impl Usual {
     fn of(preset: Preset) -> Usual {
-        let (constant, law) = (DistributionSection::constant, DistributionSection::log_normal);
+        let (constant, distribution) =
+            (DistributionSection::constant, DistributionSection::log_normal);
         let wait = |offset, mean, max| DistributionSection {
             offset,
             max: Some(max),
@@ -72,17 +73,17 @@ impl Usual {
                 loss: 0.0,
             },
             Preset::CrossSilo => Usual {
-                down: law(125.0, 0.1),
-                up: law(125.0, 0.1),
-                jitter: law(1.0, 0.1),
+                down: distribution(125.0, 0.1),
+                up: distribution(125.0, 0.1),
+                jitter: distribution(1.0, 0.1),
                 rtt: wait(10.0, 5.0, 100.0),
                 correlation: 0.0,
                 loss: 0.0,
             },
             Preset::Mobile | Preset::HeavyTail => Usual {
-                down: law(4.3, 0.5),
-                up: law(3.3, 0.7),
-                jitter: law(1.0, 0.35),
+                down: distribution(4.3, 0.5),
+                up: distribution(3.3, 0.7),
+                jitter: distribution(1.0, 0.35),
                 rtt: wait(20.0, 50.0, 400.0),
                 correlation: 0.45,
                 loss: 0.0,

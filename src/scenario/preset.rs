@@ -49,12 +49,14 @@ mod tests {
     use crate::scenario::{FaultSection, LinksSection, TimeSection};
 
     /// A law as the table above writes it.
-    fn brief(law: &DistributionSection) -> String {
-        let most = law.max.map_or(String::new(), |max| format!(", at most {max}"));
-        let shape = match &law.shape {
+    fn brief(distribution: &DistributionSection) -> String {
+        let most = distribution.max.map_or(String::new(), |max| format!(", at most {max}"));
+        let shape = match &distribution.shape {
             DistributionKindSection::Constant { value } => value.to_string(),
             DistributionKindSection::LogNormal { median, sigma } => format!("{median} ({sigma})"),
-            DistributionKindSection::Exponential { mean } => format!("{} + exp {mean}", law.offset),
+            DistributionKindSection::Exponential { mean } => {
+                format!("{} + exp {mean}", distribution.offset)
+            }
             DistributionKindSection::Pareto { median, alpha } => format!("{median} pareto {alpha}"),
             other => panic!("no preset has {other:?}"),
         };

@@ -48,8 +48,8 @@ fn same_law(
 fn draws_follow_the_laws_of_rand_distr() {
     same_law("standard normal", standard_normal, Normal::new(0.0, 1.0).unwrap());
     same_law("normal", |r| normal(r, -2.0, 0.3), Normal::new(-2.0, 0.3).unwrap());
-    let law = ScalarDistribution::log_normal(0.4f64.exp(), 0.6);
-    same_law("log-normal", |r| law.draw(r), LogNormal::new(0.4, 0.6).unwrap());
+    let distribution = ScalarDistribution::log_normal(0.4f64.exp(), 0.6);
+    same_law("log-normal", |r| distribution.draw(r), LogNormal::new(0.4, 0.6).unwrap());
     same_law("exponential", |r| exponential(r, 50.0), Exp::new(1.0 / 50.0).unwrap());
     same_law(
         "gamma below 1",

@@ -195,11 +195,11 @@ fn rounds_in_which_everything_fails_are_empty() {
     for kind in every_kind() {
         let faults = FaultRules { entries: vec![Fault::of(kind)], ..FaultRules::default() };
         let ran = ran(faults);
-        let folded = |entry: &Entry| match entry.event {
+        let aggregate = |entry: &Entry| match entry.event {
             Event::RoundClosed { folded, .. } => Some(folded),
             _ => None,
         };
-        let folded: u32 = ran.entries.iter().filter_map(folded).sum();
+        let folded: u32 = ran.entries.iter().filter_map(aggregate).sum();
         let harmless = matches!(kind, FaultKind::Duplicate { .. });
         assert_eq!(folded, if harmless { 60 } else { 0 }, "{kind:?}");
     }

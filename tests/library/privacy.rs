@@ -46,11 +46,11 @@ impl Ran {
     }
 
     fn folded(&self) -> Vec<u32> {
-        let folded = |entry: &Entry| match entry.event {
+        let aggregate = |entry: &Entry| match entry.event {
             Event::RoundClosed { folded, .. } => Some(folded),
             _ => None,
         };
-        self.entries.iter().filter_map(folded).collect()
+        self.entries.iter().filter_map(aggregate).collect()
     }
 
     fn ledger(&self) -> Ledger {

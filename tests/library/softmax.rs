@@ -152,12 +152,12 @@ impl<S: Remember> Method for Softmax<S> {
         &self,
         _: &ExchangeFacts<'_>,
         _: &Message,
-        up: Message,
+        upload: Message,
     ) -> Result<Message, PolicyError> {
-        if self.fault == Mischief::LiftPanic && up.fields().u64()? == 2 {
+        if self.fault == Mischief::LiftPanic && upload.fields().u64()? == 2 {
             panic!("lifting is beyond me");
         }
-        Ok(up)
+        Ok(upload)
     }
     fn train(
         &self,
@@ -191,17 +191,17 @@ impl Server for Keeper {
         _: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let assets = self.asset.clone().into_iter().collect();
-        let down = Message { assets, ..Message::of(weights(CLASSES, self.rounded())) };
-        Ok(shared(down, participants))
+        let download = Message { assets, ..Message::of(weights(CLASSES, self.rounded())) };
+        Ok(shared(download, participants))
     }
     fn end_round(
         &mut self,
         _: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         _: &RunContext,
     ) -> Result<(), PolicyError> {
-        let folded = folded.unwrap_or_default();
-        let Some(mean) = folded.means.get(&AveragingGroup::All) else { return Ok(()) };
+        let aggregate = aggregate.unwrap_or_default();
+        let Some(mean) = aggregate.means.get(&AveragingGroup::All) else { return Ok(()) };
         let sum = mean.sum(LinearHead::WEIGHT).unwrap_or_default();
         self.head.iter_mut().zip(sum).for_each(|(head, sum)| *head += sum / mean.weight());
         Ok(())
@@ -269,7 +269,7 @@ impl<S: Remember> Softmax<S> {
         let samples = samples.map_err(|error| failed(error.into()))?;
         let mut control = MetaWriter::new();
         control.u64(u64::from(client));
-        let up = Message {
+        let upload = Message {
             control: control.finish(),
             parameters: weights(rows, values.into()),
             extra: vec![Section::new(Kind::Statistics, vec![samples])],
@@ -280,7 +280,7 @@ impl<S: Remember> Softmax<S> {
             ("visits", f64::from(visits)),
             ("missed", member.missed.len() as f64),
         ];
-        Ok(ClientResult { upload: up, metrics })
+        Ok(ClientResult { upload, metrics })
     }
 }
 

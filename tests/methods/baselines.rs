@@ -402,8 +402,8 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
 fn baselines_train_fedhaf_s_module_too() {
     let run = run(fedavg(Train::Module), 1, 1, &sgd());
     let last = run.last();
-    let (down, up) = (&last.down, last.up.as_ref().unwrap());
-    let (before, after) = (parameters_of(down).unwrap(), parameters_of(up).unwrap());
+    let (download, upload) = (&last.down, last.up.as_ref().unwrap());
+    let (before, after) = (parameters_of(download).unwrap(), parameters_of(upload).unwrap());
     assert_eq!(before.len(), after.len());
     // A constant before a batch norm changes nothing, so the biases of the linear layers have no gradient.
     let idle = |name: &str| name.ends_with("bias") && !name.contains("norm") && name != "head.bias";

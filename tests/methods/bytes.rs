@@ -84,12 +84,12 @@ fn in_round_on(
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
     let facts = ExchangeFacts { round_in_phase: round, ..first_exchange(model, view, &counts) };
     let method = built(method, model);
-    let (down, up) = (
+    let (download, upload) = (
         method.message_spec(MessageKind::Download, &facts),
         method.message_spec(MessageKind::Upload, &facts).body(),
     );
-    let assets = down.assets.iter().map(|asset| asset.body.clone()).collect();
-    Exchanged { down: down.body(), assets, up }
+    let assets = download.assets.iter().map(|asset| asset.body.clone()).collect();
+    Exchanged { down: download.body(), assets, up: upload }
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn hgp_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(Growing, Full, 1), (3_102_760, 3_164_244));
     assert_eq!(bytes(Growing, Full, 10), (3_379_600, 3_441_084));
     let full = Hgp { covariance: CovarianceForm::Full, ..Hgp::default() };
-    let up = on_cifar100(1, Full, full).up;
-    assert_eq!(payload(&up), 3_379_604 + 10 * 4 * (1 + 768 + 768 * 769 / 2));
+    let upload = on_cifar100(1, Full, full).up;
+    assert_eq!(payload(&upload), 3_379_604 + 10 * 4 * (1 + 768 + 768 * 769 / 2));
     let bare = Hgp { train: Learns::Head, ..Hgp::default() };
-    let down = on_cifar100(1, Full, bare).down;
-    assert_eq!(payload(&down), 307_600);
+    let download = on_cifar100(1, Full, bare).down;
+    assert_eq!(payload(&download), 307_600);
 }
 
 #[test]
@@ -234,12 +234,12 @@ fn ewc_sends_the_bytes_of_its_card() {
         let counts = ClassCounts::new();
         let (model, period, counts) = (&model, view.task, &counts);
         let facts = ExchangeFacts { period, phase, ..first_exchange(model, view, counts) };
-        let (down, up) = (
+        let (download, upload) = (
             method.message_spec(MessageKind::Download, &facts),
             method.message_spec(MessageKind::Upload, &facts),
         );
-        let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
-        (payload(&down.body()) + assets, payload(&up.body()))
+        let assets: u64 = download.assets.iter().map(|asset| payload(&asset.body)).sum();
+        (payload(&download.body()) + assets, payload(&upload.body()))
     };
     assert_eq!(bytes(1, 0), (343_502_224, 343_502_228));
     assert_eq!(bytes(10, 0), (1_030_506_672, 343_502_228));

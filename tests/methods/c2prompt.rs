@@ -91,18 +91,22 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
         exchange.metrics.iter().find(|(other, _)| *other == name).unwrap().1
     };
     for exchange in &run.exchanges {
-        let up = exchange.up.as_ref().unwrap();
+        let upload = exchange.up.as_ref().unwrap();
         // Two classes, three tokens, width 16.
-        assert!(up.tensors().all(|(_, tensor)| tensor.shape() != [2, 3, 16]), "{}", exchange.phase);
+        assert!(
+            upload.tensors().all(|(_, tensor)| tensor.shape() != [2, 3, 16]),
+            "{}",
+            exchange.phase
+        );
         let kept =
             run.states[&exchange.participant.client].tensor(Kind::Prompt, "compensation").unwrap();
         let kept: BTreeSet<u32> = kept.as_f32().unwrap().iter().map(|v| v.to_bits()).collect();
-        let numbers = up.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
+        let numbers = upload.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
         let sent = numbers.flat_map(|values| values.iter().copied());
         let told = sent.filter(|v| *v != 0.0 && kept.contains(&v.to_bits())).count();
         assert!(kept.len() > 90 && told < 3, "{}: {told} of {}", exchange.phase, kept.len());
         if exchange.phase == "compensate" {
-            assert_eq!(up.tensors().count(), 0);
+            assert_eq!(upload.tensors().count(), 0);
             assert!(figure(exchange, "alignment_last") < figure(exchange, "alignment_first"));
         }
     }
@@ -262,9 +266,10 @@ fn gaussians_are_of_everybody_who_ever_held_the_class() {
         run.task(1, &[Arc::clone(&shards[0]), Arc::clone(&joined)], 1);
         run.task(1, &shards[..1], 1);
         let everybody: Shard = shards[0].iter().chain(joined.iter()).copied().collect();
-        let down = run.exchanges.iter().rfind(|exchange| exchange.phase == "compensate").unwrap();
+        let download =
+            run.exchanges.iter().rfind(|exchange| exchange.phase == "compensate").unwrap();
         let told = |name: &str| {
-            down.down.tensor(Kind::Prototypes, name).unwrap().as_f32().unwrap().to_vec()
+            download.down.tensor(Kind::Prototypes, name).unwrap().as_f32().unwrap().to_vec()
         };
         let (own, all) = (features(&run, &shards[0]), features(&run, &everybody));
         let (expected, other) = match moments {
@@ -339,26 +344,26 @@ fn an_upload_answers_what_was_asked() {
     let named = method.phases(&Stage::of(run.view(0), 3), 1);
     let phases: Vec<usize> = (0..named.len()).filter(|phase| named[*phase].rounds > 0).collect();
     let is = |phase: usize, name: &str| named[phase].name == name;
-    let ups: Vec<Message> = run
+    let uploads: Vec<Message> = run
         .exchanges
         .chunks(2)
         .map(|pair| Message::from_body(pair[0].up.as_ref().unwrap(), &[]).unwrap())
         .collect();
-    assert_eq!(ups.len(), phases.len());
+    assert_eq!(uploads.len(), phases.len());
     for phase in phases.iter().copied() {
-        for (sent, up) in phases.iter().copied().zip(&ups) {
+        for (sent, upload) in phases.iter().copied().zip(&uploads) {
             let facts = ExchangeFacts { phase, ..first_exchange(&model, &view, &counts) };
-            let lifted = method.transform_upload(&facts, &Message::default(), up.clone());
+            let lifted = method.transform_upload(&facts, &Message::default(), upload.clone());
             // A slot is taken for a slot by whoever checks its layout.
             let look_for_slot = is(phase, "train") && is(sent, "look");
             let alike = is(phase, named[sent].name);
             assert_eq!(lifted.is_ok(), alike || look_for_slot, "{sent} for {phase}");
             if phase == sent {
-                let folded = method.message_spec(MessageKind::Contribution, &facts);
-                assert_eq!(up.control[1..], lifted.unwrap().control);
+                let aggregate = method.message_spec(MessageKind::Contribution, &facts);
+                assert_eq!(upload.control[1..], lifted.unwrap().control);
                 assert_eq!(
                     method.message_spec(MessageKind::Upload, &facts).control.len(),
-                    folded.control.len() + 1
+                    aggregate.control.len() + 1
                 );
             }
         }
@@ -385,8 +390,8 @@ fn the_question_of_round_0_is_one_down_for_all() {
     let shared = [1, 2, 3, 5].map(|phase| {
         let round = context(&run, 0, phase);
         let participants = run.method.participants(&round, &[ClientId(0), ClientId(1)]);
-        let downs = run.server.broadcast(&round, &participants, &run.lab).unwrap();
-        Arc::ptr_eq(&downs[0], &downs[1])
+        let downloads = run.server.broadcast(&round, &participants, &run.lab).unwrap();
+        Arc::ptr_eq(&downloads[0], &downloads[1])
     });
     assert_eq!(shared, [true, false, false, false]);
 }

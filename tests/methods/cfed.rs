@@ -207,7 +207,7 @@ fn a_server_distils_what_came_back() {
     let run = run(|c| c.server_distils = true, 2, 2);
     let plain = self::run(|_| (), 2, 2);
     assert!(far(&values(&run.server.save()), &values(&plain.server.save())) > 1e-4);
-    assert!(run.figures.iter().all(|figures| figures["distilled"] == 18.0));
+    assert!(run.figures.iter().all(|metrics| metrics["distilled"] == 18.0));
     let asked = run.server.save().tensor(Kind::Settings, "asked").unwrap().as_u32().unwrap()[0];
     assert_eq!(asked, 4 * 18);
     let method = built(small(|c| c.server_distils = true), &known());
@@ -288,12 +288,12 @@ fn cfed_sends_the_bytes_of_its_card() {
             counts: &counts,
         };
         let method = built(Cfed { surrogate, ..Cfed::default() }, &model);
-        let (down, up) = (
+        let (download, upload) = (
             method.message_spec(MessageKind::Download, &facts),
             method.message_spec(MessageKind::Upload, &facts),
         );
-        let assets = down.assets.iter().map(|asset| payload(&asset.body)).collect::<Vec<u64>>();
-        (payload(&down.body()), assets, payload(&up.body()))
+        let assets = download.assets.iter().map(|asset| payload(&asset.body)).collect::<Vec<u64>>();
+        (payload(&download.body()), assets, payload(&upload.body()))
     };
     let one = 343_502_224;
     for surrogate in [Surrogate::Held, Surrogate::Sent] {

@@ -316,8 +316,8 @@ fn what_is_remembered_survives() {
             again.server.load(&saved).unwrap();
             assert_eq!(again.server.save().digest(), saved.digest());
             // Within a task it does not begin again.
-            let period = Stage::of(run.view(1), 2);
-            again.server.begin_stage(&period, &again.lab).unwrap();
+            let stage = Stage::of(run.view(1), 2);
+            again.server.begin_stage(&stage, &again.lab).unwrap();
             assert_eq!(again.server.save().digest(), saved.digest());
             // Where the server keeps everything, there is nothing to save.
             let states = run.states.values().filter(|state| !state.sections.is_empty());
@@ -339,26 +339,26 @@ fn a_lost_upload_parts_a_client_from_its_server() {
         let mut server = run.server;
         let ctx = fedcast::policy::RunContext { training: sgd(), ..run.lab };
         let view = Arc::clone(&ctx.task_sequence.tasks[0]);
-        let period = Stage::of(Arc::clone(&view), 1);
-        server.begin_stage(&period, &ctx).unwrap();
+        let stage = Stage::of(Arc::clone(&view), 1);
+        server.begin_stage(&stage, &ctx).unwrap();
         let round = RoundContext {
             round: Round(0),
-            period: period.clone(),
+            period: stage.clone(),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,
             rounds_in_phase: 1,
             run_seed: 5,
         };
-        let participants = one_participant_per_client(&period, &[ClientId(0), ClientId(1)]);
-        let downs = server.broadcast(&round, &participants, &ctx).unwrap();
-        let (mut folded, mut states) = (None, Vec::new());
-        for ((participant, down), shard) in
-            participants.into_iter().zip(downs).zip(deal(&ctx, &view, 2))
+        let participants = one_participant_per_client(&stage, &[ClientId(0), ClientId(1)]);
+        let downloads = server.broadcast(&round, &participants, &ctx).unwrap();
+        let (mut aggregate, mut states) = (None, Vec::new());
+        for ((participant, download), shard) in
+            participants.into_iter().zip(downloads).zip(deal(&ctx, &view, 2))
         {
             let mut member = Member {
                 phase: 0,
-                download: Arc::clone(&down),
+                download: Arc::clone(&download),
                 state: Body::default(),
                 shard,
                 key: participant.key(5, Round(0)),
@@ -376,11 +376,12 @@ fn a_lost_upload_parts_a_client_from_its_server() {
             let meta = UploadMeta::timely(participant.clone(), Round(0));
             // The upload of the second is lost.
             if participant.client == ClientId(0) {
-                folded =
-                    Some(Aggregate::of(&meta, (&down, &sent), (outcome.upload, &said)).unwrap());
+                aggregate = Some(
+                    Aggregate::of(&meta, (&download, &sent), (outcome.upload, &said)).unwrap(),
+                );
             }
         }
-        server.end_round(&round, folded, &ctx).unwrap();
+        server.end_round(&round, aggregate, &ctx).unwrap();
         let saved = server.save();
         let of = |sections: &[_], name: &str| flat(&vectors_of(sections, name).unwrap());
         let own = [0, 1].map(|client: usize| match variates {

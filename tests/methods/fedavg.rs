@@ -68,7 +68,7 @@ fn running_statistics_are_averaged_like_weights() {
     run.task(0, &shards, 1);
 
     let uploads = run.exchanges.iter().map(|exchange| exchange.up.as_ref().unwrap());
-    let uploads: Vec<ParameterSet> = uploads.map(|up| parameters_of(up).unwrap()).collect();
+    let uploads: Vec<ParameterSet> = uploads.map(|upload| parameters_of(upload).unwrap()).collect();
     let server = parameters_of(&run.server.save()).unwrap();
     for name in ["bn1.running_mean", "layer2.0.bn2.running_var", "bn1.num_batches_tracked"] {
         let of = |set: &ParameterSet| set.get(name).unwrap().values.to_vec();
@@ -179,16 +179,16 @@ fn seats_of_two_tasks_are_sent_their_own_rows() {
         run_seed: SEED,
     };
     let of_task = |task: usize, client: u32| {
-        let period = Stage::of(run.view(task), 3);
-        one_participant_per_client(&period, &[ClientId(client)]).remove(0)
+        let stage = Stage::of(run.view(task), 3);
+        one_participant_per_client(&stage, &[ClientId(client)]).remove(0)
     };
     let participants = [of_task(1, 0), of_task(0, 1), of_task(1, 2)];
     let together = run.server.broadcast(&round, &participants, &run.lab).unwrap();
     assert!(Arc::ptr_eq(&together[0], &together[2]) && !Arc::ptr_eq(&together[0], &together[1]));
-    for (participant, down) in participants.iter().zip(&together) {
+    for (participant, download) in participants.iter().zip(&together) {
         let alone =
             run.server.broadcast(&round, std::slice::from_ref(participant), &run.lab).unwrap();
-        assert_eq!(alone[0].body().digest(), down.body().digest(), "{:?}", participant.client);
+        assert_eq!(alone[0].body().digest(), download.body().digest(), "{:?}", participant.client);
     }
     assert_ne!(together[0].body().digest(), together[1].body().digest());
 }

@@ -59,12 +59,12 @@ fn messages_have_the_bytes_of_the_card() {
     for (task, view) in task_sequence.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
         let facts = first_exchange(&model, view, &counts);
-        let (down, up) = (
+        let (download, upload) = (
             method.message_spec(MessageKind::Download, &facts),
             method.message_spec(MessageKind::Upload, &facts),
         );
-        assert_eq!((payload(&down.body()), payload(&up.body())), (both, both + 4));
-        let assets = down.assets;
+        assert_eq!((payload(&download.body()), payload(&upload.body())), (both, both + 4));
+        let assets = download.assets;
         assert_eq!(assets.len(), usize::from(task > 0));
         assert!(assets.iter().all(|asset| payload(&asset.body) == both));
     }
@@ -119,8 +119,8 @@ fn exemplars_stay_with_their_client() {
         assert_eq!(run.method.state_bytes(state).unwrap(), 64 * samples as u64);
     }
     for exchange in &run.exchanges {
-        let up = exchange.up.as_ref().unwrap();
-        for body in [&exchange.down, up] {
+        let upload = exchange.up.as_ref().unwrap();
+        for body in [&exchange.down, upload] {
             let kinds = body.sections.iter().map(|section| section.kind);
             assert!(kinds.into_iter().all(|kind| kind != Kind::Exemplars));
         }
@@ -206,10 +206,10 @@ fn without_its_losses_the_module_stays() {
     let moves = |change: fn(&mut FedHaf)| {
         let run = trained(change, 2, 1);
         let exchange = run.last();
-        let (down, up) = (&exchange.down, exchange.up.as_ref().unwrap());
+        let (download, upload) = (&exchange.down, exchange.up.as_ref().unwrap());
         let module =
             |body: &Body| parameters_of(body).unwrap().filter(|n| n.starts_with("adjust."));
-        module(down) != module(up)
+        module(download) != module(upload)
     };
     assert!(moves(|_| ()));
     assert!(!moves(|c| (c.lambda_fd, c.lambda_fb) = (0.0, 0.0)));
@@ -236,11 +236,12 @@ fn each_stage_moves_its_own_network() {
     };
     let (both, first) = (two.last(), first_only.last());
     assert_eq!(parameters_of(&both.down).unwrap(), parameters_of(&first.down).unwrap());
-    let (down, both, first) = (&both.down, both.up.as_ref().unwrap(), first.up.as_ref().unwrap());
-    assert_eq!(network(first, true), network(down, true), "stage 1 left the module");
+    let (download, both, first) =
+        (&both.down, both.up.as_ref().unwrap(), first.up.as_ref().unwrap());
+    assert_eq!(network(first, true), network(download, true), "stage 1 left the module");
     assert_eq!(network(both, false), network(first, false), "stage 2 left the head");
-    assert_ne!(network(first, false), network(down, false), "stage 1 moved the head");
-    assert_ne!(network(both, true), network(down, true), "stage 2 moved the module");
+    assert_ne!(network(first, false), network(download, false), "stage 1 moved the head");
+    assert_ne!(network(both, true), network(download, true), "stage 2 moved the module");
     assert_eq!(features(&two), before);
 }
 
@@ -371,17 +372,17 @@ fn networks_can_be_drawn_anew_at_each_task() {
     }
     let later: Vec<_> = run.exchanges.iter().filter(|exchange| exchange.task == 1).collect();
     assert_ne!(parameters_of(&later[2].down).unwrap(), other, "the second round goes on");
-    let period = |task| Stage::of(run.view(task), 2);
+    let stage = |task| Stage::of(run.view(task), 2);
     let mut server = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
-    server.begin_stage(&period(0), &run.lab).unwrap();
-    server.end_stage(&period(0), &run.lab).unwrap();
+    server.begin_stage(&stage(0), &run.lab).unwrap();
+    server.end_stage(&stage(0), &run.lab).unwrap();
     let before = server.save().digest();
-    server.begin_stage(&period(1), &run.lab).unwrap();
+    server.begin_stage(&stage(1), &run.lab).unwrap();
     let drawn = server.save();
     assert_ne!(drawn.digest(), before);
     let mut again = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
     again.load(&through_the_wire(&drawn)).unwrap();
-    again.begin_stage(&period(1), &run.lab).unwrap();
+    again.begin_stage(&stage(1), &run.lab).unwrap();
     assert_eq!(again.save().digest(), drawn.digest());
 }
 

@@ -35,13 +35,13 @@ fn parameters(run: &Engine) -> ParameterSet {
 
 /// What an upload says of its classes: head rows, counts and means.
 fn reported(exchange: &Exchange) -> Vec<(u32, u32, Vec<f32>)> {
-    let up = exchange.up.as_ref().unwrap();
-    let message = Message::from_body(up, &[]).unwrap();
+    let upload = exchange.up.as_ref().unwrap();
+    let message = Message::from_body(upload, &[]).unwrap();
     let mut control = message.fields();
     control.u64().unwrap();
     let rows = control.u32s().unwrap();
-    let counts = up.tensor(Kind::Prototypes, "counts").unwrap().as_u32().unwrap();
-    let means = up.tensor(Kind::Prototypes, "means").unwrap().as_f32().unwrap();
+    let counts = upload.tensor(Kind::Prototypes, "counts").unwrap().as_u32().unwrap();
+    let means = upload.tensor(Kind::Prototypes, "means").unwrap().as_f32().unwrap();
     let class =
         |(at, row): (usize, &u32)| (*row, counts[at], means[at * DIM..(at + 1) * DIM].to_vec());
     rows.iter().enumerate().map(class).collect()

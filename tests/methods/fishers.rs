@@ -59,14 +59,14 @@ fn run(method: Arc<dyn Method>, tasks: usize, clients: usize, rounds: u32) -> En
 /// What the clients of the first round sent: their parameters, and what weighs them.
 fn first_round(run: &Engine, clients: usize) -> Vec<(ParameterSet, Body)> {
     let sent = run.exchanges[..clients].iter().map(|exchange| {
-        let up = exchange.up.as_ref().unwrap();
-        (parameters_of(up).unwrap(), up.clone())
+        let upload = exchange.up.as_ref().unwrap();
+        (parameters_of(upload).unwrap(), upload.clone())
     });
     sent.collect()
 }
 
-fn fisher_of(up: &Body, name: &str) -> Vec<f32> {
-    let tensor = up.tensor(Kind::Statistics, &format!("fisher/{name}")).unwrap();
+fn fisher_of(upload: &Body, name: &str) -> Vec<f32> {
+    let tensor = upload.tensor(Kind::Statistics, &format!("fisher/{name}")).unwrap();
     tensor.as_f32().unwrap().to_vec()
 }
 
@@ -90,7 +90,8 @@ fn the_server_weighs_number_by_number() {
     let sent = first_round(&run, 2);
     let after = parameters_of(&run.exchanges[2].down).unwrap();
     for (name, parameter) in after.iter() {
-        let fishers: Vec<Vec<f32>> = sent.iter().map(|(_, up)| fisher_of(up, name)).collect();
+        let fishers: Vec<Vec<f32>> =
+            sent.iter().map(|(_, upload)| fisher_of(upload, name)).collect();
         for (at, value) in parameter.values.iter().enumerate() {
             let weight = |client: usize| f64::from(fishers[client][at]) + 1e-12;
             let of = |client: usize| f64::from(sent[client].0.get(name).unwrap().values[at]);
@@ -117,11 +118,11 @@ fn a_fisher_travels_beside_every_number_that_trains() {
     let last = all.last();
     assert_eq!(bytes(last.up.as_ref().unwrap()), 2 * bytes(&last.down));
     let module = of(Train::Module);
-    let (down, up) = (&module.last().down, module.last().up.as_ref().unwrap());
-    let buffers = parameters_of(down).unwrap().filter(|name| name.contains("running")).bytes();
+    let (download, upload) = (&module.last().down, module.last().up.as_ref().unwrap());
+    let buffers = parameters_of(download).unwrap().filter(|name| name.contains("running")).bytes();
     assert!(buffers > 0);
-    assert_eq!(bytes(up), 2 * bytes(down) - buffers + 4);
-    assert!(up.tensor(Kind::Statistics, "samples").is_ok());
+    assert_eq!(bytes(upload), 2 * bytes(download) - buffers + 4);
+    assert!(upload.tensor(Kind::Statistics, "samples").is_ok());
 }
 
 /// Messages that leave out rows change nothing.
@@ -256,9 +257,9 @@ fn a_task_ends_with_the_fisher_of_the_global_model() {
     assert_eq!(closing.len(), 2 * 3);
     for exchange in closing {
         assert!(exchange.assets.is_empty() && exchange.down.meta.is_empty());
-        let up = exchange.up.as_ref().unwrap();
-        let count = up.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0];
-        assert_eq!((parameters_of(up).unwrap().len(), count), (0, 72 / 3));
+        let upload = exchange.up.as_ref().unwrap();
+        let count = upload.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0];
+        assert_eq!((parameters_of(upload).unwrap().len(), count), (0, 72 / 3));
     }
     assert_eq!(three.figures[2]["fisher_samples"], 72.0);
 }

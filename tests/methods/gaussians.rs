@@ -91,15 +91,15 @@ pub fn moments(
 
 /// What an upload says of its classes.
 pub fn said(exchange: &Exchange) -> Vec<Arc<ClassStatistics>> {
-    let up = exchange.up.as_ref().unwrap();
-    let message = Message::from_body(up, &[]).unwrap();
+    let upload = exchange.up.as_ref().unwrap();
+    let message = Message::from_body(upload, &[]).unwrap();
     let mut control = message.fields();
     control.u64().unwrap();
     let rows = control.u32s().unwrap();
-    let Ok(counts) = up.tensor(Kind::Prototypes, "counts") else { return Vec::new() };
+    let Ok(counts) = upload.tensor(Kind::Prototypes, "counts") else { return Vec::new() };
     let counts = counts.as_u32().unwrap();
     let values = |name: &str, at: usize| -> Vec<f64> {
-        let all = up.tensor(Kind::Prototypes, name).unwrap().as_f32().unwrap();
+        let all = upload.tensor(Kind::Prototypes, name).unwrap().as_f32().unwrap();
         all[at * 16..(at + 1) * 16].iter().map(|v| f64::from(*v)).collect()
     };
     let class = |(at, row): (usize, &u32)| {
@@ -170,19 +170,19 @@ pub fn rebalanced(
     scale: f64,
 ) -> Vec<f32> {
     let round = &run.exchanges[run.exchanges.len() - clients..];
-    let samples = |up: &Body| {
-        let count = up.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0];
+    let samples = |upload: &Body| {
+        let count = upload.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0];
         f64::from(count)
     };
     let mean = |name: &str| -> Vec<f32> {
         let mut sum = vec![0.0; 0];
         let mut total = 0.0;
         for exchange in round {
-            let up = exchange.up.as_ref().unwrap();
-            let values = parameters_of(up).unwrap().get(name).unwrap().values.to_vec();
+            let upload = exchange.up.as_ref().unwrap();
+            let values = parameters_of(upload).unwrap().get(name).unwrap().values.to_vec();
             sum.resize(values.len(), 0.0);
-            sum.iter_mut().zip(&values).for_each(|(s, v)| *s += samples(up) * f64::from(*v));
-            total += samples(up);
+            sum.iter_mut().zip(&values).for_each(|(s, v)| *s += samples(upload) * f64::from(*v));
+            total += samples(upload);
         }
         sum.iter().map(|s| (s / total) as f32).collect()
     };

@@ -107,9 +107,9 @@ fn memories_are_what_the_card_says() {
         let mut engine = run(method(), 1, 2);
         let shards = deal(&engine.lab, &engine.view(1), 2);
         engine.task(1, &shards, 1);
-        let down = &engine.exchanges[engine.exchanges.len() - 2].down;
+        let download = &engine.exchanges[engine.exchanges.len() - 2].down;
         let model =
-            Classifier::frozen(&engine.lab.backbone, &parameters_of(down).unwrap()).unwrap();
+            Classifier::frozen(&engine.lab.backbone, &parameters_of(download).unwrap()).unwrap();
         let mine = &deal(&engine.lab, &engine.view(0), 2)[0];
         let row = |sample: &u32| engine.lab.dataset.train.labels()[*sample as usize];
         for (class, chosen) in memory(&engine, 0).by_class.iter() {
@@ -276,8 +276,8 @@ fn a_proxy_server_picks_the_old_model() {
         let run = run(with_proxy(small(|c| c.fedavg.train = train)), 2, 2);
         let length = LeNet::length_of([1, 8, 8], CLASSES);
         for (place, exchange) in run.exchanges.iter().enumerate() {
-            let up = exchange.up.as_ref().unwrap();
-            let sent = up.tensor(Kind::Statistics, "gradients");
+            let upload = exchange.up.as_ref().unwrap();
+            let sent = upload.tensor(Kind::Statistics, "gradients");
             // Two clients, two rounds a task: the first of them is signalled.
             assert_eq!(sent.is_ok(), place % 4 < 2, "exchange {place}");
             if let Ok(sent) = sent {
@@ -337,7 +337,7 @@ fn the_proxy_of_lga_scores_copies_of_features() {
         }
     }
     let scores = |run: &Engine| -> Vec<f64> {
-        run.figures.iter().map(|figures| figures["proxy_score"]).collect()
+        run.figures.iter().map(|metrics| metrics["proxy_score"]).collect()
     };
     assert_eq!((scores(&lga)[0], scores(&lga)[3]), (0.0, 0.0));
     // In the middle of the first task what clients said of their features is kept, too.
@@ -391,10 +391,10 @@ fn glfc_sends_the_bytes_of_its_card() {
         };
         let method = if lga { Glfc::default_lga() } else { Glfc::default() };
         let method = built(Glfc { old_model, ..method }, &model);
-        let down = method.message_spec(MessageKind::Download, &facts);
-        let assets: u64 = down.assets.iter().map(|asset| payload(&asset.body)).sum();
+        let download = method.message_spec(MessageKind::Download, &facts);
+        let assets: u64 = download.assets.iter().map(|asset| payload(&asset.body)).sum();
         (
-            payload(&down.body()),
+            payload(&download.body()),
             assets,
             payload(&method.message_spec(MessageKind::Upload, &facts).body()),
         )
@@ -404,10 +404,10 @@ fn glfc_sends_the_bytes_of_its_card() {
         let counts: ClassCounts = (0..6).map(|row| (row, 500)).collect();
         let facts = first_exchange(&model, view, &counts);
         let method = built(Glfc::default(), &model);
-        let down = method.message_spec(MessageKind::Download, &facts);
+        let download = method.message_spec(MessageKind::Download, &facts);
         (
-            payload(&down.body()),
-            down.assets.len(),
+            payload(&download.body()),
+            download.assets.len(),
             payload(&method.message_spec(MessageKind::Upload, &facts).body()),
         )
     };

@@ -109,14 +109,15 @@ impl MethodWrapper for Listening {
 fn ran(overrides: &[&str]) -> Run {
     let scenario = read(overrides).expect("is right");
     let setup = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
-    let slots = setup.lab.task_sequence.slots.clone().expect("clients have tasks of their own");
+    let client_tasks =
+        setup.lab.task_sequence.slots.clone().expect("clients have tasks of their own");
     let heard = Arc::default();
     let method = Listening { method: Arc::clone(&setup.method), heard: Arc::clone(&heard) };
     let setup = Setup { method: Arc::new(Wrapped(method)), ..setup };
     let journal = MemorySink::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).expect("ends");
     let heard = std::mem::take(&mut *heard.lock().expect("nobody panics"));
-    Run { heard, slots, digests: journal.digests() }
+    Run { heard, slots: client_tasks, digests: journal.digests() }
 }
 
 /// Rows of the head, bits of weights and bias.
@@ -136,8 +137,10 @@ fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
     let client = heard.participant.client;
     let earlier = (0..heard.participant.view.task.0)
         .map(|period| ClientTask { period: TaskId(period), client });
-    let had = earlier.filter(|slot| run.slots.begins(*slot));
-    had.flat_map(|slot| run.slots.view(slot).rows.clone()).map(|row| row as u32).collect()
+    let had = earlier.filter(|client_task| run.slots.begins(*client_task));
+    had.flat_map(|client_task| run.slots.view(client_task).rows.clone())
+        .map(|row| row as u32)
+        .collect()
 }
 
 /// The head that the next round begins with: rows of each client's task are what it sent, the others are one client's, the

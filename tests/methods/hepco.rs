@@ -61,12 +61,12 @@ fn flat(set: &ParameterSet) -> Vec<f32> {
 }
 
 /// The first head row that an upload counts samples of, and the counts from there on.
-fn counted(up: &Body) -> (usize, Vec<u32>) {
-    let up = Message::from_body(up, &[]).unwrap();
-    let mut control = up.fields();
+fn counted(upload: &Body) -> (usize, Vec<u32>) {
+    let upload = Message::from_body(upload, &[]).unwrap();
+    let mut control = upload.fields();
     let (_, first_counted) = (control.u64().unwrap(), control.u64().unwrap());
     control.finish().unwrap();
-    let counts = up.tensor(Kind::Statistics, "label_counts").unwrap();
+    let counts = upload.tensor(Kind::Statistics, "label_counts").unwrap();
     (first_counted as usize, counts.as_u32().unwrap().to_vec())
 }
 
@@ -83,11 +83,11 @@ fn without_server_steps_it_is_fedavg_prompt_to_the_bit() {
         assert_ne!(Some(parameter), current(&plain.server.save()).get(name), "{name}");
     }
     assert!(zero.server.metrics().is_empty());
-    let figures = full.server.metrics();
-    let names: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
+    let metrics = full.server.metrics();
+    let names: Vec<&str> = metrics.iter().map(|(name, _)| *name).collect();
     assert_eq!(names[..2], ["generator_classification", "generator_divergence"]);
     assert!(names.contains(&"old_generator_distance"));
-    assert!(figures.iter().all(|(_, figure)| figure.is_finite()), "{figures:?}");
+    assert!(metrics.iter().all(|(_, figure)| figure.is_finite()), "{metrics:?}");
 }
 
 /// HePCo's invariant 3: in the first task there is no old generator; later the previous server stays as it
@@ -111,17 +111,17 @@ fn the_previous_server_never_changes() {
 fn clients_leave_old_rows_alone_and_count_their_labels() {
     let run = engine(hepco_with(|_| ()), 3).run(2, 1);
     for exchange in &run.exchanges {
-        let (down, up) = (&exchange.down, exchange.up.as_ref().unwrap());
+        let (download, upload) = (&exchange.down, exchange.up.as_ref().unwrap());
         let rows = run.view(exchange.task).rows.clone();
         for row in 0..CLASSES {
-            let same = head(down, row..row + 1) == head(up, row..row + 1);
+            let same = head(download, row..row + 1) == head(upload, row..row + 1);
             assert_eq!(same, !rows.contains(&row), "task {}, row {row}", exchange.task);
         }
-        let before = parameters_of(down).unwrap();
-        for (name, parameter) in parameters_of(up).unwrap().iter() {
+        let before = parameters_of(download).unwrap();
+        for (name, parameter) in parameters_of(upload).unwrap().iter() {
             assert_ne!(Some(parameter), before.get(name), "{name} does not train");
         }
-        assert_eq!(counted(up), (rows.start, vec![12, 12]));
+        assert_eq!(counted(upload), (rows.start, vec![12, 12]));
     }
 }
 
@@ -284,8 +284,8 @@ fn the_server_s_steps_learn() {
         let mut run = engine(method, 2);
         run.task(0, &deal(&run.lab, &run.view(0), 2), 3);
         run.task(1, &deal(&run.lab, &run.view(1), 2), 3);
-        let figures: BTreeMap<&str, f64> = run.server.metrics().iter().copied().collect();
-        (figures, run.accuracy(CLASSES))
+        let metrics: BTreeMap<&str, f64> = run.server.metrics().iter().copied().collect();
+        (metrics, run.accuracy(CLASSES))
     };
     let ((first, _), (last, accuracy)) = (run(1, 1e-2), run(100, 1e-2));
     for answered in ["generator_accuracy", "old_generator_accuracy"] {

@@ -31,8 +31,8 @@ fn hgp_without_prompt_and_rebalancing_is_a_linear_probe() {
 #[test]
 fn the_mean_of_one_client_is_its_upload() {
     let run = engine(hgp_with(|c| c.rebalancing.over = Rebalance::None), 2).run(1, 1);
-    let up = run.last().up.as_ref().unwrap();
-    assert!(far(&values(up), &values(&run.server.save())) < 1e-7);
+    let upload = run.last().up.as_ref().unwrap();
+    assert!(far(&values(upload), &values(&run.server.save())) < 1e-7);
 }
 
 /// Invariant 6: each kind of rebalancing moves its own rows and nothing else.
@@ -138,8 +138,8 @@ fn a_client_predicts_with_what_it_sent() {
     let model = &run.facts;
     let facts = first_exchange(model, &view, &counts);
     let sent = Message::from_body(&last.down, &last.assets).unwrap();
-    let up = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
-    let own = method.local_model(&facts, &sent, &up, &run.lab).unwrap().unwrap();
+    let upload = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
+    let own = method.local_model(&facts, &sent, &upload, &run.lab).unwrap().unwrap();
     // One client, no rebalancing: the server's model is the client's.
     assert_eq!(tally(&*own, &run.lab, CLASSES), run.tally(CLASSES));
 }

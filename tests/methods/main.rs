@@ -95,7 +95,7 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
     let (model, counts) = (facts(), ClassCounts::new());
     let view = Arc::clone(&lab(3, ClassOrder::Native).task_sequence.tasks[0]);
     let facts = first_exchange(&model, &view, &counts);
-    let (down, up) = (
+    let (download, upload) = (
         method.message_spec(MessageKind::Download, &facts),
         method.message_spec(MessageKind::Upload, &facts),
     );
@@ -106,17 +106,17 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
         };
         layout.parameters.iter().map(of).collect()
     };
-    let sent = Arc::new(Message::of(filled(&down, base)));
+    let sent = Arc::new(Message::of(filled(&download, base)));
     let participant =
         one_participant_per_client(&Stage::of(Arc::clone(&view), 3), &[ClientId(0)]).remove(0);
     let meta = UploadMeta::timely(participant, Round(0));
     let fold = |(value, samples): &(f32, u32)| {
         let samples = Values::U32([*samples].into());
-        let update = Message::filling(&up, filled(&up, *value), [samples]).unwrap();
-        Aggregate::of(&meta, (&sent, &down), (update, &up)).unwrap()
+        let update = Message::filling(&upload, filled(&upload, *value), [samples]).unwrap();
+        Aggregate::of(&meta, (&sent, &download), (update, &upload)).unwrap()
     };
-    let folded = uploads.iter().map(fold).reduce(Aggregate::merge).unwrap();
-    folded.apply(&sent.parameters)
+    let aggregate = uploads.iter().map(fold).reduce(Aggregate::merge).unwrap();
+    aggregate.apply(&sent.parameters)
 }
 
 /// The most clients that are trained together in a phase of the task with this view, one of three.

@@ -46,10 +46,10 @@ fn late_members(method: &Arc<dyn Method>, ctx: &RunContext) -> Vec<Member> {
 fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member> {
     let (view, ctx) = (engine.view(task), engine.lab.clone());
     let method = Arc::clone(&engine.method);
-    let period = fedcast::policy::Stage::of(Arc::clone(&view), 3);
+    let stage = fedcast::policy::Stage::of(Arc::clone(&view), 3);
     let round = RoundContext {
         round: Round(engine.round),
-        period,
+        period: stage,
         phase: 0,
         phase_name: "train",
         round_in_phase: task as u32,
@@ -59,20 +59,20 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let participants = method.participants(&round, &cohort);
     engine.server.begin_stage(&round.period, &ctx).unwrap();
-    let downs = engine.server.broadcast(&round, &participants, &ctx).unwrap();
+    let downloads = engine.server.broadcast(&round, &participants, &ctx).unwrap();
     let mut own = ctx.dataset.train.by_class()[view.classes[0] as usize].to_vec();
     own.extend(&ctx.dataset.train.by_class()[view.classes[1] as usize]);
     let mut next = 0;
-    let member = |(participant, down): (Participant, Arc<Message>)| {
+    let member = |(participant, download): (Participant, Arc<Message>)| {
         let SeatId(place) = participant.id;
-        let down = with_vectors(&down);
-        let down = if spoilt == Some(place as usize) { with_nan(&down) } else { down };
+        let download = with_vectors(&download);
+        let download = if spoilt == Some(place as usize) { with_nan(&download) } else { download };
         let count = SHARDS[place as usize];
         let shard: Shard = (next..next + count).map(|i| own[i % own.len()]).collect();
         next += count;
         Member {
             phase: 0,
-            download: down,
+            download,
             state: Body::default(),
             shard,
             key: participant.key(5, round.round),
@@ -80,29 +80,29 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
             participant,
         }
     };
-    participants.into_iter().zip(downs).map(member).collect()
+    participants.into_iter().zip(downloads).map(member).collect()
 }
 
 /// A Down whose vectors beside the parameters, zeros in a first round, are none.
-fn with_vectors(down: &Message) -> Arc<Message> {
-    let mut extra = down.extra.clone();
+fn with_vectors(download: &Message) -> Arc<Message> {
+    let mut extra = download.extra.clone();
     for tensor in extra.iter_mut().flat_map(|section| &mut section.tensors) {
         let Ok(values) = tensor.as_f32() else { continue };
         let wave =
             (0..values.len()).map(|at| 0.01 * ((7 * at) % 11) as f32 - 0.03).collect::<Vec<_>>();
         *tensor = NamedTensor::f32(Arc::clone(tensor.name()), tensor.shape(), wave).unwrap();
     }
-    Arc::new(Message { extra, ..down.clone() })
+    Arc::new(Message { extra, ..download.clone() })
 }
 
 /// A Down whose head begins with NaN.
-fn with_nan(down: &Message) -> Arc<Message> {
-    let mut parameters = down.parameters.clone();
+fn with_nan(download: &Message) -> Arc<Message> {
+    let mut parameters = download.parameters.clone();
     let head = parameters.get(LinearHead::WEIGHT).unwrap().clone();
     let mut values = head.values.to_vec();
     values[0] = f32::NAN;
     parameters.insert(LinearHead::WEIGHT, Parameter { values: values.into(), ..head });
-    Arc::new(Message { parameters, ..down.clone() })
+    Arc::new(Message { parameters, ..download.clone() })
 }
 
 fn train(method: &Arc<dyn Method>, ctx: &RunContext, members: &mut [Member]) -> Vec<Sent> {

@@ -74,15 +74,15 @@ fn one_round(
     let by_class = run.lab.dataset.train.by_class();
     let shards = shards(&[0, 1].map(|class| by_class[class].clone()));
     run.task(0, &shards, 1);
-    let ups = run.exchanges.iter().map(|exchange| exchange.up.as_ref().unwrap().clone());
-    (ups.collect(), rows(&set(&run.server.save())))
+    let uploads = run.exchanges.iter().map(|exchange| exchange.up.as_ref().unwrap().clone());
+    (uploads.collect(), rows(&set(&run.server.save())))
 }
 
 /// Card, invariant 4: the prototypes of one client are what it sends.
 #[test]
 fn one_client_is_believed() {
-    let (ups, merged) = one_round(|_| (), |[zero, one]| vec![[&zero[..], one].concat().into()]);
-    for (row, (found, sent)) in merged.iter().zip(rows(&set(&ups[0]))).enumerate() {
+    let (uploads, merged) = one_round(|_| (), |[zero, one]| vec![[&zero[..], one].concat().into()]);
+    for (row, (found, sent)) in merged.iter().zip(rows(&set(&uploads[0]))).enumerate() {
         assert!(distance(found, &sent) < 1e-5 * (1.0 + distance(&sent, &[0.0; 16])), "class {row}");
     }
 }
@@ -91,20 +91,20 @@ fn one_client_is_believed() {
 /// from the features of those who report the class.
 #[test]
 fn prototypes_count_by_their_distance_from_reports() {
-    let (ups, merged) = one_round(
+    let (uploads, merged) = one_round(
         |own| own.min_features = 0,
         |[zero, one]| {
             let (first, second) = ([&zero[..9], &one[..3]].concat(), one[3..18].to_vec());
             vec![first.into(), second.into(), [&zero[9..13], &one[18..24]].concat().into()]
         },
     );
-    let prototypes: Vec<_> = ups.iter().map(|up| rows(&set(up))).collect();
+    let prototypes: Vec<_> = uploads.iter().map(|upload| rows(&set(upload))).collect();
     // Mean features, in order of the classes that each client holds.
-    let means = |up: &Body| -> Vec<Vec<f64>> {
-        let means = up.tensor(Kind::Prototypes, "means").unwrap();
+    let means = |upload: &Body| -> Vec<Vec<f64>> {
+        let means = upload.tensor(Kind::Prototypes, "means").unwrap();
         means.numbers().chunks(16).map(<[f64]>::to_vec).collect()
     };
-    let [first, second, third] = &ups.iter().map(means).collect::<Vec<_>>()[..] else {
+    let [first, second, third] = &uploads.iter().map(means).collect::<Vec<_>>()[..] else {
         panic!("three clients")
     };
     assert_eq!((first.len(), second.len(), third.len()), (2, 1, 2));

@@ -71,13 +71,13 @@ fn prototypes_are_what_clients_reported() {
     for round in [0, 1, 4, 5] {
         assert!(run.exchanges[round].down.of_kind(Kind::Prototypes).next().is_none());
     }
-    let down = &run.exchanges[2].down;
-    let (mean, variance) = (table(down, "means"), table(down, "variances"));
+    let download = &run.exchanges[2].down;
+    let (mean, variance) = (table(download, "means"), table(download, "variances"));
     assert_eq!(mean.len(), 2 * 16);
     for at in 0..mean.len() {
         // Both clients hold as much.
-        let [a, b] = [&first, &second].map(|up| table(up, "means")[at]);
-        let spread = [&first, &second].map(|up| table(up, "variances")[at]);
+        let [a, b] = [&first, &second].map(|upload| table(upload, "means")[at]);
+        let spread = [&first, &second].map(|upload| table(upload, "variances")[at]);
         assert!((mean[at] - (a + b) / 2.0).abs() < 1e-5);
         let wanted = (spread[0] + spread[1]) / 2.0 + ((a - b) / 2.0).powi(2);
         assert!((variance[at] - wanted).abs() < 1e-5 * (1.0 + wanted), "{} {wanted}", variance[at]);
@@ -115,10 +115,11 @@ fn dealt(engine: &Engine, task: usize, counts: &[[usize; 2]]) -> Vec<Shard> {
 /// `sum w (var + mu^2) - mu^2`.
 fn mixed(reports: &[(&Body, usize, f64)]) -> [Vec<f64>; 2] {
     let total: f64 = reports.iter().map(|(_, _, weight)| weight).sum();
-    let row = |up: &Body, name: &str, at: usize| table(up, name)[16 * at..16 * (at + 1)].to_vec();
+    let row =
+        |upload: &Body, name: &str, at: usize| table(upload, name)[16 * at..16 * (at + 1)].to_vec();
     let (mut mean, mut second) = (vec![0.0; 16], vec![0.0; 16]);
-    for (up, at, weight) in reports {
-        let own = row(up, "means", *at).into_iter().zip(row(up, "variances", *at));
+    for (upload, at, weight) in reports {
+        let own = row(upload, "means", *at).into_iter().zip(row(upload, "variances", *at));
         for (place, (mu, variance)) in own.enumerate() {
             mean[place] += weight / total * mu;
             second[place] += weight / total * (variance + mu * mu);
@@ -128,9 +129,9 @@ fn mixed(reports: &[(&Body, usize, f64)]) -> [Vec<f64>; 2] {
     [mean, variance]
 }
 
-fn assert_says(down: &Body, class: usize, [mean, variance]: [Vec<f64>; 2], what: &str) {
+fn assert_says(download: &Body, class: usize, [mean, variance]: [Vec<f64>; 2], what: &str) {
     for (name, wanted) in [("means", mean), ("variances", variance)] {
-        let found = &table(down, name)[16 * class..16 * (class + 1)];
+        let found = &table(download, name)[16 * class..16 * (class + 1)];
         for (found, wanted) in found.iter().zip(&wanted) {
             assert!(
                 (found - wanted).abs() < 1e-4 * (1.0 + wanted.abs()),
@@ -180,7 +181,7 @@ fn a_down_has_the_classes_that_are_known() {
     let mut engine = engine(pip(|_| ()), 3);
     let shards = dealt(&engine, 0, &[[1, 9], [0, 8]]);
     engine.task(0, &shards, 2);
-    let bytes = |down: &Body| payload(&down.sketch());
+    let bytes = |download: &Body| payload(&download.sketch());
     let [first, later] = [0, 2].map(|at| &engine.exchanges[at].down);
     assert_eq!(bytes(later), bytes(first) + 4 * 2 * 16);
     assert_eq!((table(later, "means").len(), later.meta.last()), (16, Some(&0b10)));
@@ -199,9 +200,9 @@ fn a_down_has_the_classes_that_are_known() {
 fn prototypes_are_behind_the_expert_that_the_key_says() {
     for (features, given) in [(Features::Trained, true), (Features::Matched, false)] {
         let run = engine(pip(|c| c.features = features), 3).tasks(2, 1, 1);
-        let up = run.last().up.as_ref().unwrap();
+        let upload = run.last().up.as_ref().unwrap();
         let prompting = base().prompting(&facts(), 1, given);
-        let trained = parameters_of(up).unwrap();
+        let trained = parameters_of(upload).unwrap();
         let local = Classifier::frozen_with(&run.lab.backbone, &trained, prompting).unwrap();
         let (view, mut classes) = (run.view(1), [vec![], vec![]]);
         let loader = run.lab.statistics_loader(&deal(&run.lab, &view, 1)[0]);
@@ -219,7 +220,7 @@ fn prototypes_are_behind_the_expert_that_the_key_says() {
             (0..16).map(|at| sum(at) / class.len() as f32).collect::<Vec<f32>>()
         };
         let means: Vec<f32> = classes.iter().flat_map(mean).collect();
-        let told: Vec<f32> = table(up, "means").into_iter().map(|mean| mean as f32).collect();
+        let told: Vec<f32> = table(upload, "means").into_iter().map(|mean| mean as f32).collect();
         assert!(far(&means, &told) < 1e-4, "{features:?}: {}", far(&means, &told));
     }
 }

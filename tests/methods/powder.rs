@@ -57,9 +57,9 @@ fn a_slot_is_what_its_owner_sent_and_others_stay() {
     task(&mut run, 0, 2, 2);
     let before = table(&run);
     assert_eq!(before.slots().len(), 2);
-    for (slot, sent) in before.slots().iter().zip(&uploads(&run)[2..]) {
-        assert_eq!(&slot.parameters, sent);
-        assert_eq!(slot.rounds, 2);
+    for (client_task, sent) in before.slots().iter().zip(&uploads(&run)[2..]) {
+        assert_eq!(&client_task.parameters, sent);
+        assert_eq!(client_task.rounds, 2);
         assert!(sent.iter().all(|(name, _)| is_own(name)));
     }
     // Client 1 does not take part in the second task.
@@ -77,16 +77,16 @@ fn a_slot_is_what_its_owner_sent_and_others_stay() {
 fn components_start_orthogonal_to_those_before() {
     let mut run = engine(powder_with(|c| c.components = 2), 3);
     let shards: Vec<Shard> = vec![[0u32, 1].into(); 3];
-    let period = Stage::of(run.view(0), 3);
-    run.server.begin_stage(&period, &run.lab).unwrap();
+    let stage = Stage::of(run.view(0), 3);
+    run.server.begin_stage(&stage, &run.lab).unwrap();
     let context = context(&run, 0, 1);
     let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
     let participants = run.method.participants(&context, &everyone);
     run.server.broadcast(&context, &participants, &run.lab).unwrap();
     for name in ["prompt.00.key", "prompt.00.attention", "prompt.01.component"] {
         let rows: Vec<Vec<f32>> = (table(&run).slots().iter())
-            .flat_map(|slot| {
-                let rows = slot.parameters.get(name).unwrap();
+            .flat_map(|client_task| {
+                let rows = client_task.parameters.get(name).unwrap();
                 rows.values.chunks(rows.values.len() / 2).map(<[f32]>::to_vec).collect::<Vec<_>>()
             })
             .collect();
@@ -157,8 +157,8 @@ fn a_client_that_gets_all_slots_mixes_them_itself() {
     });
     assert_eq!(table(&runs[0]), table(&runs[1]));
     let bytes = |run: &Engine| {
-        let down = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
-        down.map(|exchange| payload(&exchange.down.sketch())).max()
+        let download = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
+        download.map(|exchange| payload(&exchange.down.sketch())).max()
     };
     assert!(bytes(&runs[1]) < bytes(&runs[0])); // three slots are fewer than one and three sums
 }
@@ -169,14 +169,14 @@ fn without_tokens_the_network_is_the_frozen_one() {
     let mut run = engine(powder_with(|c| c.prompt_len = 0), 3);
     task(&mut run, 0, 1, 1);
     let (ctx, table) = (&run.lab, table(&run));
-    let slot = &table.slots()[0];
+    let client_task = &table.slots()[0];
     let loader = ctx.statistics_loader(&(0..12).collect());
     let batch = loader.in_order(12).next().unwrap().unwrap();
     let pixels = ctx.pixels(&batch).unwrap();
     let features = ctx.backbone.features(&pixels, &Adaptation::none()).unwrap();
-    let head = LinearHead::from_parameters(&slot.parameters).unwrap();
+    let head = LinearHead::from_parameters(&client_task.parameters).unwrap();
     let plain = head.logits(&features).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
-    let scope = fedcast::policy::Scope::Task(slot.rows.clone());
+    let scope = fedcast::policy::Scope::Task(client_task.rows.clone());
     let predictor = run.server.predictor(ctx).unwrap();
     let found = predictor.batch_scores(&batch, &ctx.device, &scope).unwrap();
     let found = found.flatten_all().unwrap().to_vec1::<f32>().unwrap();

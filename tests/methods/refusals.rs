@@ -89,12 +89,12 @@ fn units_act_in_phases_that_a_method_has() {
 /// A pool means nothing where every slot has components of its own, nor the other way round.
 #[test]
 fn what_says_nothing_of_components_is_refused() {
-    let slots =
+    let client_tasks =
         ["tasks={count=2,arrival=\"powder\",slot_classes=4}", "partition={kind=\"slices\"}"];
     let of =
         |said: &str| format!("method={{name=\"coda-prompt\",ownership=\"slot\",n_blocks=1{said}}}");
     let plain = of("");
-    read_well(&[&plain, slots[0], slots[1]]);
+    read_well(&[&plain, client_tasks[0], client_tasks[1]]);
     for (key, value) in [
         ("pool", "5"),
         ("mu", "0.1"),
@@ -105,7 +105,7 @@ fn what_says_nothing_of_components_is_refused() {
         ("head", "\"growing\""),
     ] {
         let said = of(&format!(",{key}={value}"));
-        refused(&[&said, slots[0], slots[1]], &format!("`{key}` has no meaning"));
+        refused(&[&said, client_tasks[0], client_tasks[1]], &format!("`{key}` has no meaning"));
         let pool = if key == "pool" { "" } else { ",pool=20" };
         let averaged = format!("method={{name=\"coda-prompt\",n_blocks=1,{key}={value}{pool}}}");
         read_well(&[&averaged]);

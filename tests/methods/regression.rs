@@ -119,8 +119,8 @@ fn uneven(run: &Engine, task: usize) -> Vec<Shard> {
 /// What the clients of a round of the first task sent, and what it began with.
 fn round(run: &Engine, number: usize) -> (ParameterSet, Vec<Body>) {
     let of_round = &run.exchanges[2 * number..][..2];
-    let up = |exchange: &Exchange| exchange.up.as_ref().unwrap().clone();
-    (set(&of_round[0].down), of_round.iter().map(up).collect())
+    let upload = |exchange: &Exchange| exchange.up.as_ref().unwrap().clone();
+    (set(&of_round[0].down), of_round.iter().map(upload).collect())
 }
 
 fn wide(set: &ParameterSet, name: &str) -> Vec<f64> {
@@ -128,8 +128,8 @@ fn wide(set: &ParameterSet, name: &str) -> Vec<f64> {
 }
 
 /// The moments of a layer in an upload: `inputs` numbers, or so many squared.
-fn moments(up: &Body, weight: &str) -> Vec<f64> {
-    up.tensor(Kind::Statistics, &format!("moments/{weight}")).unwrap().numbers()
+fn moments(upload: &Body, weight: &str) -> Vec<f64> {
+    upload.tensor(Kind::Statistics, &format!("moments/{weight}")).unwrap().numbers()
 }
 
 fn assert_near(found: &[f64], wanted: &[f64], what: &str) {
@@ -149,15 +149,15 @@ fn what_nobody_sees_is_a_matter_of_the_key() {
         let mut run = engine(built(method, &facts()), 3);
         let [first, second] = &deal(&run.lab, &run.view(0), 2)[..] else { panic!("two") };
         run.task(0, &[first[..3].to_vec().into(), second[..1].to_vec().into()], 1);
-        let (before, ups) = round(&run, 0);
+        let (before, uploads) = round(&run, 0);
         let before = wide(&before, LinearHead::WEIGHT);
         let mut total = Moments::Full(Symmetric::zeros(16));
         let mut products = vec![0.0; before.len()];
-        for up in &ups {
-            let all = moments(up, LinearHead::WEIGHT);
+        for upload in &uploads {
+            let all = moments(upload, LinearHead::WEIGHT);
             let own = Moments::Full(Symmetric::from_full(16, &all).unwrap());
             total.add(&own);
-            let mut weights = wide(&set(up), LinearHead::WEIGHT);
+            let mut weights = wide(&set(upload), LinearHead::WEIGHT);
             if unseen == Unseen::Keep {
                 weights.iter_mut().zip(&before).for_each(|(own, before)| *own -= before);
             }
@@ -260,13 +260,13 @@ fn lorm_merges_by_what_enters_each_layer() {
         let common = wide(&start, &a);
         let inputs = common.len() / 2;
         // B_m A, which is what answers.
-        let answering = |up: &Body| -> (Vec<f64>, Vec<f64>) {
-            let own = wide(&set(up), &b);
+        let answering = |upload: &Body| -> (Vec<f64>, Vec<f64>) {
+            let own = wide(&set(upload), &b);
             let dense = own.chunks(2).flat_map(|row| {
                 let both = |at: usize| row[0] * common[at] + row[1] * common[inputs + at];
                 (0..inputs).map(both).collect::<Vec<f64>>()
             });
-            (dense.collect(), moments(up, &weight))
+            (dense.collect(), moments(upload, &weight))
         };
         let clients: Vec<_> = first.iter().map(answering).collect();
         let wanted = weighed(&clients, &common).concat();
@@ -278,8 +278,8 @@ fn lorm_merges_by_what_enters_each_layer() {
             merged.chunks(2).flat_map(|row| [0, 1].map(|at| row[0] * p[at] + row[1] * q[at]));
         assert_near(&through.collect::<Vec<_>>(), &wanted, &b);
 
-        let energies: Vec<_> = second.iter().map(|up| moments(up, &weight)).collect();
-        let factors: Vec<_> = second.iter().map(|up| wide(&set(up), &a)).collect();
+        let energies: Vec<_> = second.iter().map(|upload| moments(upload, &weight)).collect();
+        let factors: Vec<_> = second.iter().map(|upload| wide(&set(upload), &a)).collect();
         let mean = |at: usize| {
             let [one, other] = [0, 1].map(|client| energies[client][at % inputs]);
             (one * factors[0][at] + other * factors[1][at]) / (one + other)
@@ -289,10 +289,10 @@ fn lorm_merges_by_what_enters_each_layer() {
     let merged = wide(&end, LinearHead::WEIGHT);
     let mut left = vec![0.0; merged.len()];
     let mut size = 0f64;
-    for up in &second {
-        let all = moments(up, LinearHead::WEIGHT);
+    for upload in &second {
+        let all = moments(upload, LinearHead::WEIGHT);
         let own = Moments::Full(Symmetric::from_full(16, &all).unwrap());
-        let gap: Vec<f64> = wide(&set(up), LinearHead::WEIGHT)
+        let gap: Vec<f64> = wide(&set(upload), LinearHead::WEIGHT)
             .iter()
             .zip(&merged)
             .map(|(w, own)| own - w)
@@ -302,7 +302,8 @@ fn lorm_merges_by_what_enters_each_layer() {
         left.iter_mut().zip(gap).for_each(|(left, own)| *left += own);
     }
     assert!(size > 1e-2 && left.iter().all(|left| left.abs() < 1e-3 * size), "{size} {left:?}");
-    let biases = second.iter().map(|up| wide(&set(up), LinearHead::BIAS)).collect::<Vec<_>>();
+    let biases =
+        second.iter().map(|upload| wide(&set(upload), LinearHead::BIAS)).collect::<Vec<_>>();
     let mean = biases[0].iter().zip(&biases[1]).map(|(a, b)| (2.0 * a + b) / 3.0);
     assert_near(&wide(&end, LinearHead::BIAS), &mean.collect::<Vec<_>>(), "bias");
 }

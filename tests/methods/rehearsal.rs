@@ -165,8 +165,8 @@ fn who_remembers_forgets_less() {
 fn remembered_samples_may_count() {
     let of = |counts| {
         let run = run(er(|c| c.buffer.counts = counts), 1, 1);
-        let up = run.last().up.as_ref().unwrap();
-        up.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0]
+        let upload = run.last().up.as_ref().unwrap();
+        upload.tensor(Kind::Statistics, "samples").unwrap().as_u32().unwrap()[0]
     };
     assert_eq!((of(false), of(true)), (72, 72 + 20));
 }
@@ -206,11 +206,11 @@ fn a_task_of_icarl_ends_with_means() {
     let means: Vec<_> = run.exchanges.iter().filter(|e| e.phase == "means").collect();
     assert_eq!(means.len(), 3 * 2);
     for exchange in means {
-        let up = exchange.up.as_ref().unwrap();
+        let upload = exchange.up.as_ref().unwrap();
         let seen = 2 * (exchange.task + 1);
-        let bytes: u64 = up.tensors().map(|(_, tensor)| tensor.values().bytes()).sum();
+        let bytes: u64 = upload.tensors().map(|(_, tensor)| tensor.values().bytes()).sum();
         assert_eq!(bytes as usize, 4 * seen * (16 + 1));
-        let counts = up.tensor(Kind::Prototypes, "exemplar_counts").unwrap().as_u32().unwrap();
+        let counts = upload.tensor(Kind::Prototypes, "exemplar_counts").unwrap().as_u32().unwrap();
         // With mirror images.
         assert!(counts.iter().all(|count| *count as usize == 2 * (18 / seen)), "{counts:?}");
         assert!(exchange.assets.is_empty());

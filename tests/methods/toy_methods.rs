@@ -112,11 +112,11 @@ fn what_is_folded_need_not_be_what_travels() {
     };
     let (one, three) = (run(1), run(3));
     for exchange in three.exchanges.iter().filter(|exchange| exchange.phase == "statistics") {
-        let up = exchange.up.as_ref().unwrap();
-        let counts = up.tensor(Kind::Statistics, "counts").unwrap();
+        let upload = exchange.up.as_ref().unwrap();
+        let counts = upload.tensor(Kind::Statistics, "counts").unwrap();
         assert_eq!(counts.as_u32().unwrap()[..], [8, 8]);
-        assert!(up.tensor(Kind::Statistics, "means").unwrap().as_f32().is_ok());
-        assert!(up.tensor(Kind::Statistics, "sums").is_err());
+        assert!(upload.tensor(Kind::Statistics, "means").unwrap().as_f32().is_ok());
+        assert!(upload.tensor(Kind::Statistics, "sums").is_err());
     }
     let distances = |run: &Engine| -> Vec<f32> {
         let loader = run.lab.statistics_loader(&(0..20).collect());
@@ -170,8 +170,8 @@ fn a_spoiled_update_is_not_finite_and_the_others_are() {
     let poison = Poison { inner: prompted(), spoils: |participant| participant.client.0 == 1 };
     let run = engine(Arc::new(Wrapped(poison))).run(3, 1);
     for exchange in &run.exchanges {
-        let up = exchange.up.as_ref().unwrap();
-        assert_eq!(up.is_finite(), exchange.participant.client.0 != 1);
+        let upload = exchange.up.as_ref().unwrap();
+        assert_eq!(upload.is_finite(), exchange.participant.client.0 != 1);
     }
     assert!(run.server.save().is_finite(), "the engine leaves a spoiled update out");
 }

@@ -27,11 +27,13 @@ impl ClientTasks {
     }
 
     /// What the slice of a slot is counted by.
-    fn slice_of(&self, slot: ClientTask) -> usize {
+    fn slice_of(&self, client_task: ClientTask) -> usize {
         match self.rules.slices {
-            SliceBy::Period => slot.period.index(),
-            SliceBy::Slot => slot.client.index() * self.rules.periods + slot.period.index(),
-            SliceBy::Client => slot.client.index(),
+            SliceBy::Period => client_task.period.index(),
+            SliceBy::Slot => {
+                client_task.client.index() * self.rules.periods + client_task.period.index()
+            }
+            SliceBy::Client => client_task.client.index(),
         }
     }
 
@@ -39,8 +41,8 @@ impl ClientTasks {
     pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
-            let slot = ClientTask { period, client: ClientId(client) };
-            let rows = self.view(slot).rows.clone();
+            let client_task = ClientTask { period, client: ClientId(client) };
+            let rows = self.view(client_task).rows.clone();
             let mut samples: Vec<u32> = by_class[rows].concat();
             samples.sort_unstable();
             Shard::from(samples)
@@ -55,9 +57,9 @@ impl Dataset {
     ///
     /// # Errors
     /// Slots of another data set.
-    pub fn for_slots(&self, slots: &ClientTasks) -> Result<Dataset, DataError> {
+    pub fn for_slots(&self, client_tasks: &ClientTasks) -> Result<Dataset, DataError> {
         let classes = self.classes();
-        if let Some(class) = slots.classes.iter().find(|class| **class as usize >= classes) {
+        if let Some(class) = client_tasks.classes.iter().find(|class| **class as usize >= classes) {
             return Err(DataError::unfit(
                 format!("slots have class {class}, and the data set {classes}"),
                 "draw the slots for this data set",
@@ -65,22 +67,22 @@ impl Dataset {
         }
         let split = |split: &Arc<Split>, test: bool| {
             let (mut samples, mut labels) = (Vec::new(), Vec::new());
-            for row in 0..slots.rows() {
-                let all = &split.by_class()[slots.class_at(row) as usize];
-                let chosen = match (slots.begins_at(row), test) {
+            for row in 0..client_tasks.rows() {
+                let all = &split.by_class()[client_tasks.class_at(row) as usize];
+                let chosen = match (client_tasks.begins_at(row), test) {
                     (false, _) => &[][..],
                     (true, true) => all,
-                    (true, false) => &all[slots.slice(row, all.len())],
+                    (true, false) => &all[client_tasks.slice(row, all.len())],
                 };
                 samples.extend_from_slice(chosen);
                 labels.extend(chosen.iter().map(|_| row as u32));
             }
-            Split::chosen(split, samples, labels, slots.rows()).map(Arc::new)
+            Split::chosen(split, samples, labels, client_tasks.rows()).map(Arc::new)
         };
-        let name = |row: usize| self.class_names[slots.class_at(row) as usize].clone();
+        let name = |row: usize| self.class_names[client_tasks.class_at(row) as usize].clone();
         Ok(Dataset {
             name: self.name.clone(),
-            class_names: (0..slots.rows()).map(name).collect(),
+            class_names: (0..client_tasks.rows()).map(name).collect(),
             train: split(&self.train, false)?,
             test: split(&self.test, true)?,
             notes: self.notes.clone(),

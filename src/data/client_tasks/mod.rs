@@ -147,8 +147,8 @@ impl ClientTasks {
     }
 
     /// A slot's number: `period * clients + client`.
-    pub fn number(&self, slot: ClientTask) -> usize {
-        slot.period.index() * self.rules.clients as usize + slot.client.index()
+    pub fn number(&self, client_task: ClientTask) -> usize {
+        client_task.period.index() * self.rules.clients as usize + client_task.client.index()
     }
 
     /// The slot of a number.
@@ -159,8 +159,8 @@ impl ClientTasks {
     }
 
     /// The head rows of a slot; its classes are those of the data set of slots, where they are head rows.
-    pub fn view(&self, slot: ClientTask) -> &Arc<TaskView> {
-        &self.views[self.number(slot)]
+    pub fn view(&self, client_task: ClientTask) -> &Arc<TaskView> {
+        &self.views[self.number(client_task)]
     }
 
     /// The slot that has these head rows.
@@ -181,15 +181,15 @@ impl ClientTasks {
     }
 
     /// Whether anybody ever works on it.
-    pub fn begins(&self, slot: ClientTask) -> bool {
-        self.movers(slot.period).binary_search(&slot.client).is_ok()
+    pub fn begins(&self, client_task: ClientTask) -> bool {
+        self.movers(client_task.period).binary_search(&client_task.client).is_ok()
     }
 
     /// What a client works on in a period.
     pub fn held(&self, client: ClientId, period: TaskId) -> ClientTask {
         let of = |period: u16| ClientTask { period: TaskId(period), client };
         // Everybody begins in the first period.
-        (1..=period.0).rev().map(of).find(|slot| self.begins(*slot)).unwrap_or(of(0))
+        (1..=period.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
     }
 
     /// The slots begun up to a period, by number.
@@ -207,10 +207,10 @@ impl ClientTasks {
         let next = period.index() + 1;
         let everybody: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
         let leave = self.movers.get(next).unwrap_or(&everybody);
-        let mut slots: Vec<ClientTask> =
+        let mut client_tasks: Vec<ClientTask> =
             leave.iter().map(|client| self.held(*client, period)).collect();
-        slots.sort_unstable();
-        slots
+        client_tasks.sort_unstable();
+        client_tasks
     }
 
     /// All rows of a period's slots, begun or not.

@@ -27,19 +27,22 @@ fn period(number: u16) -> TaskId {
 
 #[test]
 fn the_benchmark_moves_two_of_five_and_addresses_25_slots() {
-    let slots = ClientTasks::draw(rules(), 200).unwrap();
-    assert_eq!((slots.count(), slots.rows()), (25, 500));
-    assert_eq!(slots.movers(period(0)).len(), 5);
-    assert!((1..5).all(|p| slots.movers(period(p)).len() == 2));
-    assert_eq!(slots.begun(period(4)).count(), 5 + 4 * 2);
-    for number in 0..slots.count() {
-        let slot = slots.slot(number);
+    let client_tasks = ClientTasks::draw(rules(), 200).unwrap();
+    assert_eq!((client_tasks.count(), client_tasks.rows()), (25, 500));
+    assert_eq!(client_tasks.movers(period(0)).len(), 5);
+    assert!((1..5).all(|p| client_tasks.movers(period(p)).len() == 2));
+    assert_eq!(client_tasks.begun(period(4)).count(), 5 + 4 * 2);
+    for number in 0..client_tasks.count() {
+        let client_task = client_tasks.slot(number);
         assert_eq!(
-            (slots.number(slot), slots.slot_of(&slots.view(slot).rows)),
-            (number, Some(slot))
+            (
+                client_tasks.number(client_task),
+                client_tasks.slot_of(&client_tasks.view(client_task).rows)
+            ),
+            (number, Some(client_task))
         );
     }
-    assert_eq!(slots.slot_of(&(0..21)), None);
+    assert_eq!(client_tasks.slot_of(&(0..21)), None);
 }
 
 #[test]
@@ -50,14 +53,14 @@ fn other_runs_draw_other_slots_and_the_same_the_same() {
     assert_ne!(draw(1).movers, draw(2).movers);
     // Who moves does not depend on periods that come later. Classes do, but for those of the client that draws first.
     let longer = ClientTasks::draw(ClientTaskRules { periods: 9, ..rules() }, 200).unwrap();
-    let slots = ClientTasks::draw(rules(), 200).unwrap();
-    assert_eq!(longer.movers[..5], slots.movers[..]);
-    let of = |slots: &ClientTasks, client: usize, period: usize| {
+    let client_tasks = ClientTasks::draw(rules(), 200).unwrap();
+    assert_eq!(longer.movers[..5], client_tasks.movers[..]);
+    let of = |client_tasks: &ClientTasks, client: usize, period: usize| {
         let first = (period * 5 + client) * 20;
-        slots.classes[first..first + 20].to_vec()
+        client_tasks.classes[first..first + 20].to_vec()
     };
-    assert!((0..5).all(|period| of(&longer, 0, period) == of(&slots, 0, period)));
-    assert_ne!(of(&longer, 1, 0), of(&slots, 1, 0));
+    assert!((0..5).all(|period| of(&longer, 0, period) == of(&client_tasks, 0, period)));
+    assert_ne!(of(&longer, 1, 0), of(&client_tasks, 1, 0));
 }
 
 #[test]
@@ -82,22 +85,22 @@ proptest! {
         let rules = ClientTaskRules { periods, clients, classes: 4, overlap, moving, seed, ..rules() };
         let moves = rules.moving() as usize;
         prop_assume!(moves > 0);
-        let slots = ClientTasks::draw(rules, 11).unwrap();
+        let client_tasks = ClientTasks::draw(rules, 11).unwrap();
         let last = period(periods as u16 - 1);
         let mut finished = Vec::new();
         for p in 0..periods as u16 {
-            prop_assert!(p == 0 || slots.movers(period(p)).len() == moves);
+            prop_assert!(p == 0 || client_tasks.movers(period(p)).len() == moves);
             for client in (0..clients).map(ClientId) {
-                let held = slots.held(client, period(p));
-                prop_assert!(held.client == client && held.period <= period(p) && slots.begins(held));
-                let moved = p > 0 && held != slots.held(client, period(p - 1));
-                prop_assert_eq!(moved, p > 0 && slots.movers(period(p)).contains(&client));
+                let held = client_tasks.held(client, period(p));
+                prop_assert!(held.client == client && held.period <= period(p) && client_tasks.begins(held));
+                let moved = p > 0 && held != client_tasks.held(client, period(p - 1));
+                prop_assert_eq!(moved, p > 0 && client_tasks.movers(period(p)).contains(&client));
             }
-            finished.extend(slots.finished(period(p)));
+            finished.extend(client_tasks.finished(period(p)));
         }
         let once: BTreeSet<ClientTask> = finished.iter().copied().collect();
         prop_assert_eq!(once.len(), finished.len());
-        prop_assert!(once.into_iter().eq(slots.begun(last)));
+        prop_assert!(once.into_iter().eq(client_tasks.begun(last)));
     }
 
     /// All slots but the very first share at least `overlap` classes with one drawn before it, client by client, and no
@@ -105,8 +108,8 @@ proptest! {
     #[test]
     fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
         let rules = ClientTaskRules { classes: 6, overlap, seed, clients: 3, ..rules() };
-        let slots = ClientTasks::draw(rules, 40).unwrap();
-        let by_number: Vec<BTreeSet<u32>> = slots.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
+        let client_tasks = ClientTasks::draw(rules, 40).unwrap();
+        let by_number: Vec<BTreeSet<u32>> = client_tasks.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
         let lists: Vec<&BTreeSet<u32>> = (0..15).map(|at| &by_number[at % 5 * 3 + at / 5]).collect();
         for (at, list) in lists.iter().enumerate() {
             prop_assert_eq!(list.len(), 6);
@@ -122,8 +125,8 @@ proptest! {
 fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     let digits = digits::embedded().unwrap();
     let rules = ClientTaskRules { classes: 3, clients: 5, periods: 3, share: 0.2, ..rules() };
-    let slots = Arc::new(ClientTasks::draw(rules, 10).unwrap());
-    let task_sequence = TaskSequence::of_slots(Arc::clone(&slots));
+    let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
+    let task_sequence = TaskSequence::of_slots(Arc::clone(&client_tasks));
     let sizes = digits.class_sizes();
     let slot_sizes = task_sequence.class_sizes(sizes.clone());
     let original = digits.test.by_class().iter().map(Vec::len).collect::<Vec<_>>();
@@ -133,8 +136,9 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     assert_eq!(data.class_sizes(), slot_sizes);
     let tested = data.test.by_class();
     for row in 0..45 {
-        let (slot, class) = (slots.slot(row / 3), slots.class_at(row) as usize);
-        let begun = slots.begins(slot);
+        let (client_task, class) =
+            (client_tasks.slot(row / 3), client_tasks.class_at(row) as usize);
+        let begun = client_tasks.begins(client_task);
         assert_eq!(tested[row].len(), if begun { original[class] } else { 0 });
         let fifth = sizes[class] / 5;
         let size = slot_sizes[row];
@@ -147,22 +151,24 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     // Five slices for three periods: who shares a class in a period has the same images of it, and other periods others.
     let held = images_by_row(&data);
     for (row, images) in held.iter().enumerate() {
-        let class = slots.class_at(row);
+        let class = client_tasks.class_at(row);
         assert!(images.iter().all(|image| train.labels()[*image as usize] == class));
         for (other, others) in held.iter().enumerate() {
-            if slots.class_at(other) != class || images.is_empty() || others.is_empty() {
+            if client_tasks.class_at(other) != class || images.is_empty() || others.is_empty() {
                 continue;
             }
-            let one_period = slots.slot(row / 3).period == slots.slot(other / 3).period;
+            let one_period =
+                client_tasks.slot(row / 3).period == client_tasks.slot(other / 3).period;
             assert_eq!(one_period, images == others, "rows {row} and {other}");
             assert!(one_period || images.is_disjoint(others), "rows {row} and {other}");
         }
     }
     // Shards are the samples of a client's own rows; images are those of the original.
-    let shards = slots.shards(TaskId(0), &data);
+    let shards = client_tasks.shards(TaskId(0), &data);
     for (client, shard) in shards.iter().enumerate() {
-        let rows =
-            &slots.view(ClientTask { period: TaskId(0), client: ClientId(client as u32) }).rows;
+        let rows = &client_tasks
+            .view(ClientTask { period: TaskId(0), client: ClientId(client as u32) })
+            .rows;
         assert!(!shard.is_empty());
         for sample in shard.iter().map(|sample| *sample as usize) {
             assert!(rows.contains(&(data.train.labels()[sample] as usize)));
@@ -186,12 +192,12 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     let draw = |by, share: f64, overlap| {
         let rules = ClientTaskRules { classes: 3, clients: 5, periods: 3, moving: 1.0, ..rules() };
         let rules = ClientTaskRules { slices: by, share, overlap, ..rules };
-        let slots = Arc::new(ClientTasks::draw(rules, 10).unwrap());
-        let data = TaskSequence::of_slots(Arc::clone(&slots))
+        let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
+        let data = TaskSequence::of_slots(Arc::clone(&client_tasks))
             .dataset(digits::embedded().unwrap())
             .unwrap();
         // All slots have the same classes: the rows of the first of them.
-        (0..15).map(|slot| images_by_row(&data)[slot * 3].clone()).collect::<Vec<_>>()
+        (0..15).map(|client_task| images_by_row(&data)[client_task * 3].clone()).collect::<Vec<_>>()
     };
     let at = |period: usize, client: usize| period * 5 + client;
     let by_client = draw(SliceBy::Client, 0.2, 3);

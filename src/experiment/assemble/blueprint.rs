@@ -36,8 +36,8 @@ pub fn holders_of(
     task_sequence: &TaskSequence,
     data: Option<&Dataset>,
 ) -> Result<Holders, DataError> {
-    if let Some(slots) = &task_sequence.slots {
-        return Ok(Holders::Slots(Arc::clone(slots)));
+    if let Some(client_tasks) = &task_sequence.slots {
+        return Ok(Holders::Slots(Arc::clone(client_tasks)));
     }
     let (section, seed) = (&scenario.partition, scenario.seed.partition);
     if let Some(data) = data
@@ -161,19 +161,19 @@ impl Holders {
             Holders::Natural(natural) => {
                 tasks.map(|view| rows(view, natural.counts(view))).collect()
             }
-            Holders::Slots(slots) => {
-                tasks.map(|view| slots_of(slots, view.task, class_sizes)).collect()
+            Holders::Slots(client_tasks) => {
+                tasks.map(|view| slots_of(client_tasks, view.task, class_sizes)).collect()
             }
         }))
     }
 }
 
 /// What the slots of a period hold, by client.
-fn slots_of(slots: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
+fn slots_of(client_tasks: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
     let of = |client: u32| {
-        let rows = slots.view(ClientTask { period, client: ClientId(client) }).rows.clone();
+        let rows = client_tasks.view(ClientTask { period, client: ClientId(client) }).rows.clone();
         let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
         held.filter(|(_, count)| *count > 0).collect()
     };
-    (0..slots.rules().clients).map(of).collect()
+    (0..client_tasks.rules().clients).map(of).collect()
 }

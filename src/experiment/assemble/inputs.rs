@@ -287,8 +287,9 @@ fn shards(
             let advised = |error| partitioner.advised(error, task_sequence, &dataset.class_sizes());
             ShardSource::Drawn(all.map_err(advised)?)
         }
-        Holders::Slots(slots) => {
-            let periods = task_sequence.tasks.iter().map(|view| slots.shards(view.task, dataset));
+        Holders::Slots(client_tasks) => {
+            let periods =
+                task_sequence.tasks.iter().map(|view| client_tasks.shards(view.task, dataset));
             ShardSource::Drawn(periods.collect())
         }
     })

@@ -29,7 +29,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         closing: closing(&scenario.round),
         fold: scenario.federation.fold,
         arrivals: match &task_sequence.slots {
-            Some(slots) => ArrivalRules::Slots(Arc::clone(slots)),
+            Some(client_tasks) => ArrivalRules::Slots(Arc::clone(client_tasks)),
             None => arrivals(&scenario.tasks.arrival),
         },
         availability: availability(&scenario.availability),

@@ -54,7 +54,7 @@ pub fn received_values(
     rounds: u32,
 ) -> usize {
     let Some(view) = task_sequence.tasks.last() else { return 0 };
-    let period = Stage::of(Arc::clone(view), task_sequence.tasks.len());
+    let stage = Stage::of(Arc::clone(view), task_sequence.tasks.len());
     let counts = ClassCounts::new();
     let of_phase = |phase| {
         let round_in_phase = 0;
@@ -67,10 +67,10 @@ pub fn received_values(
             role: Default::default(),
             counts: &counts,
         };
-        let down = method.message_spec(MessageKind::Download, &facts);
-        down.tensor_specs().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
+        let download = method.message_spec(MessageKind::Download, &facts);
+        download.tensor_specs().map(|place| place.shape.iter().product::<usize>()).sum::<usize>()
     };
-    (0..method.phases(&period, rounds).len()).map(of_phase).max().unwrap_or(0)
+    (0..method.phases(&stage, rounds).len()).map(of_phase).max().unwrap_or(0)
 }
 
 /// How many clients a worker trains together at most: as the scenario says; else one on a CPU, where

@@ -62,9 +62,9 @@ struct AssetName {
 pub fn encode(mark: &Mark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
     let mut bodies: Vec<&Body> = vec![&snapshot.server];
     bodies.extend(snapshot.clients.iter().map(|(_, body)| body));
-    for down in &snapshot.downs {
-        bodies.push(&down.body);
-        bodies.extend(down.assets.iter().map(|asset| &*asset.body));
+    for download in &snapshot.downs {
+        bodies.push(&download.body);
+        bodies.extend(download.assets.iter().map(|asset| &*asset.body));
     }
     let (header, plan) = (FrameHeader::default(), CodecPlan::default());
     let frames: Result<Vec<Vec<u8>>, _> =
@@ -125,17 +125,18 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
     let clients = index.clients.into_iter().map(|client| Ok((client, body()?)));
     let clients: Result<_, String> = clients.collect();
     let clients = clients?;
-    let down = |names: Vec<AssetName>| {
-        let down = body()?;
+    let download = |names: Vec<AssetName>| {
+        let download = body()?;
         let asset = |AssetName { name, version, kind }| {
             Ok(Arc::new(Asset::new(&name, version, kind, body()?)))
         };
         let assets: Result<_, String> = names.into_iter().map(asset).collect();
-        Ok(SavedDownload { body: down, assets: assets? })
+        Ok(SavedDownload { body: download, assets: assets? })
     };
-    let downs: Result<Vec<SavedDownload>, String> = index.downs.into_iter().map(down).collect();
-    let downs = downs?;
-    if index.out.iter().any(|participant| participant.down >= downs.len()) {
+    let downloads: Result<Vec<SavedDownload>, String> =
+        index.downs.into_iter().map(download).collect();
+    let downloads = downloads?;
+    if index.out.iter().any(|participant| participant.down >= downloads.len()) {
         return Err("a Down is missing".into());
     }
     let snapshot = Snapshot {
@@ -145,7 +146,7 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
         server,
         caches: index.caches,
         clients,
-        downs,
+        downs: downloads,
         unlifted: index.unlifted,
         out: index.out,
     };

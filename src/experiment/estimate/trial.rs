@@ -178,8 +178,8 @@ impl Watcher {
     /// What a seat computes in the only round of a phase.
     fn passes(&self, (round, task, phase): (Round, TaskId, usize), samples: usize) -> f64 {
         let tasks = &self.task_sequence.tasks;
-        let period = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());
-        let context = RoundContext { round, ..RoundContext::alone(&period, phase) };
+        let stage = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());
+        let context = RoundContext { round, ..RoundContext::alone(&stage, phase) };
         let participants = one_participant_per_client(&context.period, &[ClientId(0)]);
         let work = |participant| RoundWork::Participant {
             seat: participant,

@@ -125,8 +125,8 @@ impl Availability {
         if self.rules.everybody_stays() {
             return (VirtualTime::ZERO, VirtualTime(u64::MAX));
         }
-        let draw = |law: &ScalarDistribution, step| {
-            law.draw(&mut self.key(client).unit(1).step(step).rng())
+        let draw = |distribution: &ScalarDistribution, step| {
+            distribution.draw(&mut self.key(client).unit(1).step(step).rng())
         };
         let join = draw(&self.rules.join, 0);
         (

@@ -250,14 +250,14 @@ impl ClientMachine {
                 if self.crashes_after(&context, &participant) {
                     self.fail(now, &context, participant.id, Failure::Crashed, effects);
                 } else {
-                    let (round, id, up) = (context.round, participant.id, done.up);
+                    let (round, id, upload) = (context.round, participant.id, done.up);
                     let twice = upload::arrives_twice(&self.simulation, &context, &participant);
-                    let bytes = Arc::clone(&up.bytes);
+                    let bytes = Arc::clone(&upload.bytes);
                     let arrived = move |charge| {
                         ToServer::Arrived(Box::new(Arrival {
                             round,
                             participant: id,
-                            up,
+                            up: upload,
                             charge,
                             twice,
                         }))

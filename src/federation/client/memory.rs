@@ -68,7 +68,7 @@ impl ClientMemory {
         &mut self,
         (simulation, supplier): (&SimulationContext, &Supplier),
         client: ClientId,
-        (participant, down): ((Round, SeatId), &Arc<SentDownload>),
+        (participant, download): ((Round, SeatId), &Arc<SentDownload>),
     ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
             Held::Here(state) => state,
@@ -76,8 +76,8 @@ impl ClientMemory {
             Held::Fresh | Held::Lent => Body::default(),
         };
         if simulation.rules.snapshots != Cadence::Never {
-            let (state, down) = (state.clone(), Arc::clone(down));
-            self.before.push_back(Before { participant, state, down });
+            let (state, download) = (state.clone(), Arc::clone(download));
+            self.before.push_back(Before { participant, state, down: download });
         }
         Ok(state)
     }

@@ -105,12 +105,13 @@ pub(crate) fn members(
 ) -> (Vec<MemberMeta>, Vec<Member>) {
     let split = |job| {
         let TrainingJob {
-            broadcast: Broadcast { context, participant, down, masking, .. }, ..
+            broadcast: Broadcast { context, participant, down: download, masking, .. },
+            ..
         } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
         let member = Member {
             phase: context.phase,
-            download: Arc::clone(&down.message),
+            download: Arc::clone(&download.message),
             state,
             shard: simulation.seat_shard(context.phase_name, &participant),
             key: participant.key(context.run_seed, context.round),
@@ -141,10 +142,10 @@ pub(crate) struct Learning {
 }
 
 impl From<ClientResult> for Learning {
-    fn from(ClientResult { upload: up, metrics }: ClientResult) -> Learning {
+    fn from(ClientResult { upload, metrics }: ClientResult) -> Learning {
         let metrics =
             metrics.into_iter().map(|(name, v)| (name.to_string(), MetricValue(v))).collect();
-        Learning { up, metrics }
+        Learning { up: upload, metrics }
     }
 }
 
@@ -198,17 +199,17 @@ fn seal(
     let victim = simulation.victim(context.round, participant);
     let counts = simulation.holdings.counts_of(&simulation.task_sequence, &member.shard);
     let exchange = Arc::new(simulation.exchange_over(context, participant, counts));
-    let (down, up) = (&exchange.down.layout, &exchange.up.layout);
+    let (download, upload) = (&exchange.down.layout, &exchange.up.layout);
     let (update, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);
-            let lie = map_averaged((&member.download, down), (&learnt.up, up), &mut change);
+            let lie = map_averaged((&member.download, download), (&learnt.up, upload), &mut change);
             (lie.map_err(Failure::from)?, Some(malice.to_string()))
         }
         None => (learnt.up, None),
     };
     let update = match &simulation.rules.privacy.noise {
-        Some(noise) => add_noise(noise, &update, up, member.key)?,
+        Some(noise) => add_noise(noise, &update, upload, member.key)?,
         None => update,
     };
     let header = FrameHeader {
@@ -229,7 +230,7 @@ fn seal(
             let body = mask(
                 masking,
                 participant,
-                (&member.download, down),
+                (&member.download, download),
                 (&update, &exchange.up),
                 &body,
             )?;
@@ -259,12 +260,12 @@ fn seal(
 /// The upload as the server may see it.
 fn add_noise(
     noise: &Noise,
-    up: &PolicyMessage,
+    upload: &PolicyMessage,
     layout: &MessageSpec,
     key: StreamKey,
 ) -> Result<PolicyMessage, Failure> {
-    let noisy = noise.apply(&up.body(), &layout.symmetric(), key);
-    let noisy = noisy.and_then(|body| PolicyMessage::from_body(&body, &up.assets));
+    let noisy = noise.apply(&upload.body(), &layout.symmetric(), key);
+    let noisy = noisy.and_then(|body| PolicyMessage::from_body(&body, &upload.assets));
     noisy.map_err(|error| Failure::Policy(error.to_string()))
 }
 
@@ -274,16 +275,16 @@ fn mask(
     masking: &Masking,
     participant: &Participant,
     sent: (&PolicyMessage, &MessageSpec),
-    (update, up): (&PolicyMessage, &CompiledSpec),
+    (update, upload): (&PolicyMessage, &CompiledSpec),
     body: &Body,
 ) -> Result<Body, Failure> {
     if let Some(tensor) = body.first_not_finite() {
         return Err(Failure::NonFinite(format!("tensor `{}`", tensor.name())));
     }
-    if let Some(fault) = shape_fault(body, up) {
+    if let Some(fault) = shape_fault(body, upload) {
         return Err(Failure::Policy(fault));
     }
-    let summand = masked_contribution(sent, (update, &up.layout))?;
+    let summand = masked_contribution(sent, (update, &upload.layout))?;
     masking.mask(participant.id, &summand).map_err(Failure::OutOfRange)
 }
 

@@ -52,10 +52,10 @@ pub(super) fn damaged_down(
     supplier: &Supplier,
     broadcast: &Broadcast,
 ) -> Option<String> {
-    let Broadcast { context, participant, down, .. } = broadcast;
+    let Broadcast { context, participant, down: download, .. } = broadcast;
     let victim = simulation.victim(context.round, participant);
     let draws = simulation.rules.faults.corrupts(simulation.rules.seed, victim, Direction::Down)?;
-    supplier.download_damage(&ParticipantRef { simulation, context, participant }, down, draws)
+    supplier.download_damage(&ParticipantRef { simulation, context, participant }, download, draws)
 }
 
 /// Sends a seat's Up; `arrived` makes the server's message of it, with its charge where frames are charged.

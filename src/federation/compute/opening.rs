@@ -43,24 +43,25 @@ impl StepRequest for OpeningRequest {
     ) -> Result<RoundOpening, FederationError> {
         let OpeningRequest { simulation, context, cohort } = self;
         let mut participants = participants(&simulation, &context, &cohort)?;
-        let downs = server.broadcast(&context, &participants, ctx).map_err(policy("broadcast"))?;
-        if downs.len() != participants.len() {
-            let (given, wanted) = (downs.len(), participants.len());
+        let downloads =
+            server.broadcast(&context, &participants, ctx).map_err(policy("broadcast"))?;
+        if downloads.len() != participants.len() {
+            let (given, wanted) = (downloads.len(), participants.len());
             let what = format!("the method gave {given} Downs for {wanted} seats");
             return Err(FederationError::Impossible(what));
         }
         let mut packed: BTreeMap<*const Message, Arc<SentDownload>> = BTreeMap::new();
         // The messages stay alive until all are packed, so that no address is used twice.
-        let mut sent = Vec::with_capacity(downs.len());
-        for (participant, down) in participants.iter().zip(&downs) {
-            let address = Arc::as_ptr(down);
+        let mut sent = Vec::with_capacity(downloads.len());
+        for (participant, download) in participants.iter().zip(&downloads) {
+            let address = Arc::as_ptr(download);
             if let Some(known) = packed.get(&address) {
                 sent.push(Arc::clone(known));
                 continue;
             }
             let header = down_header(&context, participant);
-            let down = Arc::clone(down);
-            let send = || send_down(down, &simulation.coding, &header);
+            let download = Arc::clone(download);
+            let send = || send_down(download, &simulation.coding, &header);
             let new = count_as(JobKind::Codec, send).map_err(unsendable(&context))?;
             let new = Arc::new(new);
             packed.insert(address, Arc::clone(&new));
@@ -82,8 +83,8 @@ impl StepRequest for OpeningRequest {
         let first = first_exchange(&simulation, &context, &participants);
         let load = simulation.load_seats(context.phase_name, &participants, &context.period);
         participants.extend(load.into_iter().map(|(participant, _)| participant));
-        let downs = source.downs(&simulation, &context, &participants)?;
-        Ok(RoundOpening { cohort, seats: participants, downs, first })
+        let downloads = source.downs(&simulation, &context, &participants)?;
+        Ok(RoundOpening { cohort, seats: participants, downs: downloads, first })
     }
 }
 

@@ -95,8 +95,8 @@ impl Restart {
             if let Some(saved) = saved {
                 server.load(&saved)?;
             }
-            if let Some(period) = begun {
-                server.begin_stage(&period, ctx)?;
+            if let Some(stage) = begun {
+                server.begin_stage(&stage, ctx)?;
             }
             Ok(server)
         };
@@ -118,15 +118,15 @@ impl PolicyStepResult {
         });
         let predictor =
             test.then(|| server.predictor(ctx)).transpose().map_err(policy("show its model"))?;
-        let figures = server.metrics().into_iter();
-        let figures =
-            figures.map(|(name, figure)| (name.to_string(), MetricValue(figure))).collect();
-        Ok(PolicyStepResult { saved, digest, figures, predictor })
+        let metrics = server.metrics().into_iter();
+        let metrics =
+            metrics.map(|(name, figure)| (name.to_string(), MetricValue(figure))).collect();
+        Ok(PolicyStepResult { saved, digest, figures: metrics, predictor })
     }
 
     /// The state as far as it is known without the policy.
-    fn known(digest: u64, figures: BTreeMap<String, MetricValue>) -> PolicyStepResult {
-        PolicyStepResult { saved: Body::default(), digest, figures, predictor: None }
+    fn known(digest: u64, metrics: BTreeMap<String, MetricValue>) -> PolicyStepResult {
+        PolicyStepResult { saved: Body::default(), digest, figures: metrics, predictor: None }
     }
 }
 
@@ -135,11 +135,16 @@ impl RoundAggregate {
     fn open(self) -> Result<(Option<Aggregate>, RobustMetrics), PolicyError> {
         match (self.part, self.masking) {
             (None, _) => Ok((None, RobustMetrics::new())),
-            (Some(PartialAggregate::Plain(folded)), _) => Ok((Some(folded), RobustMetrics::new())),
+            (Some(PartialAggregate::Plain(aggregate)), _) => {
+                Ok((Some(aggregate), RobustMetrics::new()))
+            }
             (Some(PartialAggregate::Robust(updates)), _) => Ok(updates.fold(self.rule)),
             (Some(PartialAggregate::Masked(sum)), Some((masking, exchange))) => {
-                let (down, up) = (&exchange.down.layout, &exchange.up.layout);
-                Ok((Some(Aggregate::of_sum(&masking.open(sum)?, down, up)?), RobustMetrics::new()))
+                let (download, upload) = (&exchange.down.layout, &exchange.up.layout);
+                Ok((
+                    Some(Aggregate::of_sum(&masking.open(sum)?, download, upload)?),
+                    RobustMetrics::new(),
+                ))
             }
             (Some(PartialAggregate::Masked(_)), None) => {
                 Err(PolicyError::Unsupported("a masked sum without members".to_owned()))
@@ -179,17 +184,17 @@ impl StepRequest for ClosingRequest {
         ctx: &RunContext,
     ) -> Result<PolicyStepResult, FederationError> {
         let ClosingRequest { context, aggregate, test } = self;
-        let (folded, figures) = aggregate.open().map_err(policy("fold uploads"))?;
-        server.end_round(&context, folded, ctx).map_err(policy(Self::STEP))?;
+        let (aggregate, metrics) = aggregate.open().map_err(policy("fold uploads"))?;
+        server.end_round(&context, aggregate, ctx).map_err(policy(Self::STEP))?;
         let mut state = PolicyStepResult::of(server, ctx, test)?;
         let named = |(name, figure): (&str, f64)| (name.to_string(), MetricValue(figure));
-        state.figures.extend(figures.into_iter().map(named));
+        state.figures.extend(metrics.into_iter().map(named));
         Ok(state)
     }
 
     fn known(self, source: &dyn ResultSource) -> Result<PolicyStepResult, FederationError> {
-        let SuppliedClosing { digest, figures } = source.closing(self.context.round)?;
-        Ok(PolicyStepResult::known(digest, figures))
+        let SuppliedClosing { digest, figures: metrics } = source.closing(self.context.round)?;
+        Ok(PolicyStepResult::known(digest, metrics))
     }
 }
 

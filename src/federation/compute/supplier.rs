@@ -82,7 +82,7 @@ impl Supplier {
     pub fn aggregate(
         &self,
         round: Round,
-        folded: oneshot::Receiver<AggregationResult>,
+        aggregate: oneshot::Receiver<AggregationResult>,
     ) -> Computation<Result<AggregationResult, String>> {
         if let Some(source) = self.source() {
             let refused = source.refused(round);
@@ -91,7 +91,7 @@ impl Supplier {
                 ..AggregationResult::default()
             }));
         }
-        let result = async move { folded.await.map_err(|_| "a worker is gone".to_string()) };
+        let result = async move { aggregate.await.map_err(|_| "a worker is gone".to_string()) };
         Computation::Posted { jobs: Vec::new(), result: Box::pin(result) }
     }
 

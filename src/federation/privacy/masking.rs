@@ -56,8 +56,8 @@ impl Masking {
 }
 
 /// The shape of the summands of an Up, or of their masked forms: the same tensors of another type.
-pub fn summands(up: BodyShape, dtype: Dtype) -> BodyShape {
-    let mut sketch = up;
+pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
+    let mut sketch = upload;
     let tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
     tensors.for_each(|tensor| tensor.dtype = dtype);
     sketch

@@ -137,7 +137,7 @@ impl ResultSource for RecordedRun {
             let failure = failure(&reason, detail).ok_or_else(nothing)?;
             return Ok(SuppliedTraining { samples: 0, result: Err(failure) });
         };
-        let up = SentUpload {
+        let upload = SentUpload {
             body: Body::default(),
             own: None,
             exchange: None,
@@ -150,7 +150,7 @@ impl ResultSource for RecordedRun {
                 .map(|r| r.0.clone()),
         };
         let (forged, metrics) = (past.forged.clone(), learnt.metrics.clone());
-        let result = Ok(ClientUpdate { up, forged, metrics, kept: learnt.kept });
+        let result = Ok(ClientUpdate { up: upload, forged, metrics, kept: learnt.kept });
         Ok(SuppliedTraining { samples: learnt.samples as usize, result })
     }
 

@@ -53,14 +53,15 @@ impl RecordedRun {
                 self.reading.rejected.push(RejectedUpload { round, participant, client, why });
             }
             Event::Bias { round, clients, .. } => {
-                let (clients, figures, responses) = (*clients, numbers.metrics, numbers.responses);
-                self.round(*round).bias = Some(BiasMeasurement { clients, figures, responses });
+                let (clients, metrics, responses) = (*clients, numbers.metrics, numbers.responses);
+                self.round(*round).bias =
+                    Some(BiasMeasurement { clients, figures: metrics, responses });
             }
             Event::RoundClosed { round, .. } => {
                 let rejected = std::mem::take(&mut self.reading.rejected);
                 let bias = self.round(*round).bias.take();
-                let (digest, figures) = (digest(&numbers), numbers.metrics);
-                let past = RecordedRound { digest, figures, rejected, bias };
+                let (digest, metrics) = (digest(&numbers), numbers.metrics);
+                let past = RecordedRound { digest, figures: metrics, rejected, bias };
                 self.rounds.insert(*round, past);
             }
             Event::Evaluated { round, task, point } => {

@@ -163,15 +163,15 @@ fn seated(
 ) -> RemoteParticipant {
     let Participant { id, client, role: Role(role), unit, kind, ref view } =
         job.broadcast.participant;
-    let down = &job.broadcast.down.message;
+    let download = &job.broadcast.down.message;
     let known = simulation.task_sequence.view_of(view.task, client);
     let asset = |asset: &Arc<Asset>| {
         let body = packing.content(asset.digest(), || (*asset.body).clone());
         AssetOf::new(asset, body)
     };
-    let assets = down.assets.iter().map(asset).collect();
-    let body = packing.shared(down, || down.body());
-    let background = simulation.method.remote_state(down);
+    let assets = download.assets.iter().map(asset).collect();
+    let body = packing.shared(download, || download.body());
+    let background = simulation.method.remote_state(download);
     let background = background.map(|known| packing.shared(&known, || (*known).clone()));
     RemoteParticipant {
         participant: id,
@@ -200,9 +200,13 @@ impl RemoteTrainingResult {
             out.len() - 1
         };
         let state = state.filter(|_| learnt.is_ok()).map(|state| frame(state.clone()));
-        let learnt = learnt.map(|Learning { up, metrics }| RemoteUpload {
-            body: frame(up.body()),
-            assets: up.assets.iter().map(|a| AssetOf::new(a, frame((*a.body).clone()))).collect(),
+        let learnt = learnt.map(|Learning { up: upload, metrics }| RemoteUpload {
+            body: frame(upload.body()),
+            assets: upload
+                .assets
+                .iter()
+                .map(|a| AssetOf::new(a, frame((*a.body).clone())))
+                .collect(),
             metrics,
         });
         RemoteTrainingResult { learnt, state }
@@ -215,15 +219,15 @@ impl RemoteTrainingResult {
             None => None,
         };
         let RemoteUpload { body, assets, metrics } = match self.learnt {
-            Ok(up) => up,
+            Ok(upload) => upload,
             Err(failure) => return Some((Err(failure), state)),
         };
         let asset = |AssetOf { name, version, kind, body }: AssetOf<usize>| {
             Some(Arc::new(Asset::new(&name, version, kind, bodies.get(body)?.clone())))
         };
         let assets: Vec<_> = assets.into_iter().map(asset).collect::<Option<_>>()?;
-        let up = Message::from_body(bodies.get(body)?, &assets).ok()?;
-        Some((Ok(Learning { up, metrics }), state))
+        let upload = Message::from_body(bodies.get(body)?, &assets).ok()?;
+        Some((Ok(Learning { up: upload, metrics }), state))
     }
 }
 
@@ -258,8 +262,8 @@ impl TrainOrder {
             if let Some(named) = seated.down.background {
                 background.push((named.id, shelf.body(named, bodies)?));
             }
-            let down = shelf.message(seated.down.body, bodies, &assets)?;
-            members.push(self.member(simulation, seated, down, bodies)?);
+            let download = shelf.message(seated.down.body, bodies, &assets)?;
+            members.push(self.member(simulation, seated, download, bodies)?);
         }
         let TrainOrder { round_in_phase, rounds_in_phase, .. } = self;
         Ok(Pack { members, background, round_in_phase, rounds_in_phase })
@@ -269,7 +273,7 @@ impl TrainOrder {
         &self,
         simulation: &SimulationContext,
         seated: &RemoteParticipant,
-        down: Arc<Message>,
+        download: Arc<Message>,
         bodies: &[Body],
     ) -> Result<Member, String> {
         let tasks = simulation.task_sequence.tasks.len();
@@ -301,7 +305,7 @@ impl TrainOrder {
         });
         Ok(Member {
             phase: self.phase,
-            download: down,
+            download,
             state,
             shard: simulation.seat_shard(&self.phase_name, &participant),
             key: participant.key(self.run_seed, self.round),

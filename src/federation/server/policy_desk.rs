@@ -97,9 +97,9 @@ impl PolicyDesk {
     pub fn aggregate(
         &self,
         round: Round,
-        folded: oneshot::Receiver<AggregationResult>,
+        aggregate: oneshot::Receiver<AggregationResult>,
     ) -> Computation<Result<AggregationResult, String>> {
-        self.supplier.aggregate(round, folded)
+        self.supplier.aggregate(round, aggregate)
     }
 
     /// Tests the model on these head rows.

@@ -197,8 +197,10 @@ impl RoundBook {
         let held = held.map(|StaleUpload { sent, arrival }| {
             ((arrival.round, arrival.participant), Arc::clone(&sent.1))
         });
-        let out =
-            self.stragglers.iter().map(|(participant, down)| (*participant, Arc::clone(down)));
+        let out = self
+            .stragglers
+            .iter()
+            .map(|(participant, download)| (*participant, Arc::clone(download)));
         out.chain(held).collect()
     }
 

@@ -108,9 +108,10 @@ mod tests {
                 assert_eq!(below, sample as u64 + 1);
                 *draw as u64
             });
-            let mut slots: Vec<i64> = memory.samples().iter().map(|s| i64::from(*s)).collect();
-            slots.resize(7, -1);
-            all.push(slots);
+            let mut client_tasks: Vec<i64> =
+                memory.samples().iter().map(|s| i64::from(*s)).collect();
+            client_tasks.resize(7, -1);
+            all.push(client_tasks);
         }
         assert_eq!(all[..60].concat(), golden.i64("reservoir.slots"));
         assert_eq!(all[119], golden.i64("reservoir.continued"));

@@ -76,13 +76,15 @@ impl ClientTaskAccuracies {
     }
 
     /// The accuracy of a slot at a point, where it had begun and has test images.
-    pub fn at(&self, point: usize, slot: usize) -> Option<f64> {
-        self.points.get(point)?.get(slot).copied().flatten()
+    pub fn at(&self, point: usize, client_task: usize) -> Option<f64> {
+        self.points.get(point)?.get(client_task).copied().flatten()
     }
 
     /// `ACC_p`.
     pub fn accuracy(&self) -> PerPoint {
-        PerPoint::of(self.points.iter().map(|slots| mean(slots.iter().copied().flatten())))
+        PerPoint::of(
+            self.points.iter().map(|client_tasks| mean(client_tasks.iter().copied().flatten())),
+        )
     }
 
     /// Avg: `ACC_p` at the last point.
@@ -98,8 +100,8 @@ impl ClientTaskAccuracies {
     /// FM.
     pub fn forgetting(&self) -> PerPoint {
         PerPoint::of((0..self.points()).map(|point| {
-            let drop = |(slot, now): (usize, &Option<f64>)| {
-                let earlier = (0..point).filter_map(|point| self.at(point, slot));
+            let drop = |(client_task, now): (usize, &Option<f64>)| {
+                let earlier = (0..point).filter_map(|point| self.at(point, client_task));
                 let best = earlier.reduce(f64::max);
                 now.map(|now| best.map_or(0.0, |best| best - now))
             };
@@ -111,9 +113,9 @@ impl ClientTaskAccuracies {
     pub fn backward(&self) -> PerPoint {
         PerPoint::of((0..self.points()).map(|point| {
             let before = (0..point).flat_map(|then| {
-                self.finished[then]
-                    .iter()
-                    .filter_map(move |slot| Some(self.at(point, *slot)? - self.at(then, *slot)?))
+                self.finished[then].iter().filter_map(move |client_task| {
+                    Some(self.at(point, *client_task)? - self.at(then, *client_task)?)
+                })
             });
             self.zero_of_none(point, mean(before))
         }))
@@ -128,9 +130,11 @@ impl ClientTaskAccuracies {
     /// FT against the accuracies of slots trained alone; `None` where one with test images that finishes has none.
     pub fn forward(&self, alone: &[Option<f64>], direct: Direct) -> Option<PerPoint> {
         let tested = |point: usize| {
-            self.finished[point].iter().filter(move |slot| self.at(point, **slot).is_some())
+            self.finished[point]
+                .iter()
+                .filter(move |client_task| self.at(point, **client_task).is_some())
         };
-        let alone = |slot: &usize| alone.get(*slot).copied().flatten();
+        let alone = |client_task: &usize| alone.get(*client_task).copied().flatten();
         let last = self.points().checked_sub(1);
         let at = |point: usize| {
             let against = match direct {
@@ -138,7 +142,7 @@ impl ClientTaskAccuracies {
                 _ => point,
             };
             let against: Option<Vec<f64>> = tested(against).map(alone).collect();
-            let here = mean(tested(point).filter_map(|slot| self.at(point, *slot)));
+            let here = mean(tested(point).filter_map(|client_task| self.at(point, *client_task)));
             let transfer = here.zip(mean(against?)).map(|(here, alone)| here - alone);
             Some(self.zero_of_none(point, transfer))
         };
@@ -169,11 +173,12 @@ mod tests {
         let Some(golden) = Golden::open("metrics") else { return };
         let width = golden.shape("async.E")[1];
         let (e, finished) = (golden.f64("async.E"), golden.i64("async.finished"));
-        let mut slots = ClientTaskAccuracies::default();
+        let mut client_tasks = ClientTaskAccuracies::default();
         for (e, finished) in e.chunks_exact(width).zip(finished.chunks_exact(width)) {
             let known: Vec<Option<f64>> = e.iter().map(|e| (*e >= 0.0).then_some(*e)).collect();
-            let finished: Vec<usize> = (0..width).filter(|slot| finished[*slot] == 1).collect();
-            slots.push(&known, &finished);
+            let finished: Vec<usize> =
+                (0..width).filter(|client_task| finished[*client_task] == 1).collect();
+            client_tasks.push(&known, &finished);
         }
         let direct: Vec<Option<f64>> = golden.f64("async.direct").into_iter().map(Some).collect();
         let check = |name: &str, found: &PerPoint| {
@@ -181,22 +186,22 @@ mod tests {
             golden.assert_close(&format!("async.{name}_p"), &points);
             golden.assert_close(&format!("async.{name}"), &[found.mean.unwrap()]);
         };
-        check("ACC", &slots.accuracy());
-        check("FM", &slots.forgetting());
-        check("BT", &slots.backward());
-        let forward = slots.forward(&direct, Direct::Own).unwrap();
+        check("ACC", &client_tasks.accuracy());
+        check("FM", &client_tasks.forgetting());
+        check("BT", &client_tasks.backward());
+        let forward = client_tasks.forward(&direct, Direct::Own).unwrap();
         check("FT", &forward);
-        check("TT", &slots.total(&forward));
-        check("FT_script", &slots.forward(&direct, Direct::Script).unwrap());
+        check("TT", &client_tasks.total(&forward));
+        check("FT_script", &client_tasks.forward(&direct, Direct::Script).unwrap());
     }
 
     /// Checks 6 and 8 of the protocol.
     #[test]
     fn what_rises_is_not_forgotten_and_what_stays_is_neither() {
         let of = |rows: &[&[Option<f64>]]| {
-            let mut slots = ClientTaskAccuracies::default();
-            rows.iter().enumerate().for_each(|(point, row)| slots.push(row, &[point]));
-            slots
+            let mut client_tasks = ClientTaskAccuracies::default();
+            rows.iter().enumerate().for_each(|(point, row)| client_tasks.push(row, &[point]));
+            client_tasks
         };
         let rising = of(&[&[Some(1.0), None], &[Some(2.0), Some(5.0)]]);
         assert!(rising.forgetting().mean.unwrap() < 0.0 && rising.backward().mean.unwrap() > 0.0);
@@ -213,29 +218,32 @@ mod tests {
     /// Slot 1 has no test images: all measures are those of slots 0 and 2 alone.
     #[test]
     fn a_slot_without_test_images_is_in_no_mean() {
-        let mut slots = ClientTaskAccuracies::default();
-        slots.push(&[Some(8.0), None, None], &[0, 1]);
-        slots.push(&[Some(6.0), None, Some(4.0)], &[2]);
-        assert_eq!((slots.average(), slots.incremental()), (Some(5.0), Some(6.5)));
-        assert_eq!(slots.forgetting().points, [Some(0.0), Some(1.0)]);
-        assert_eq!(slots.backward().points, [Some(0.0), Some(-2.0)]);
-        let forward = slots.forward(&[Some(5.0), None, Some(3.0)], Direct::Own).unwrap();
+        let mut client_tasks = ClientTaskAccuracies::default();
+        client_tasks.push(&[Some(8.0), None, None], &[0, 1]);
+        client_tasks.push(&[Some(6.0), None, Some(4.0)], &[2]);
+        assert_eq!((client_tasks.average(), client_tasks.incremental()), (Some(5.0), Some(6.5)));
+        assert_eq!(client_tasks.forgetting().points, [Some(0.0), Some(1.0)]);
+        assert_eq!(client_tasks.backward().points, [Some(0.0), Some(-2.0)]);
+        let forward = client_tasks.forward(&[Some(5.0), None, Some(3.0)], Direct::Own).unwrap();
         assert_eq!(forward.points, [Some(3.0), Some(1.0)]);
-        assert_eq!(slots.total(&forward).mean, Some(2.0));
-        let script = slots.forward(&[Some(5.0), None, Some(3.0)], Direct::Script).unwrap();
+        assert_eq!(client_tasks.total(&forward).mean, Some(2.0));
+        let script = client_tasks.forward(&[Some(5.0), None, Some(3.0)], Direct::Script).unwrap();
         assert_eq!(script.points, [Some(3.0), Some(-1.0)]);
     }
 
     #[test]
     fn a_point_without_test_images_is_in_no_mean() {
-        let mut slots = ClientTaskAccuracies::default();
-        slots.push(&[None, None], &[0]);
-        slots.push(&[None, Some(4.0)], &[1]);
-        assert_eq!(slots.accuracy().points, [None, Some(4.0)]);
-        assert_eq!((slots.incremental(), slots.forgetting().mean), (Some(4.0), Some(0.0)));
-        assert_eq!(slots.backward().points, [None, Some(0.0)]);
-        let forward = slots.forward(&[None, Some(1.0)], Direct::Own).unwrap();
+        let mut client_tasks = ClientTaskAccuracies::default();
+        client_tasks.push(&[None, None], &[0]);
+        client_tasks.push(&[None, Some(4.0)], &[1]);
+        assert_eq!(client_tasks.accuracy().points, [None, Some(4.0)]);
+        assert_eq!(
+            (client_tasks.incremental(), client_tasks.forgetting().mean),
+            (Some(4.0), Some(0.0))
+        );
+        assert_eq!(client_tasks.backward().points, [None, Some(0.0)]);
+        let forward = client_tasks.forward(&[None, Some(1.0)], Direct::Own).unwrap();
         assert_eq!((&*forward.points, forward.mean), (&[None, Some(3.0)][..], Some(3.0)));
-        assert_eq!(slots.total(&forward).mean, Some(3.0));
+        assert_eq!(client_tasks.total(&forward).mean, Some(3.0));
     }
 }

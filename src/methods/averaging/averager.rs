@@ -198,8 +198,8 @@ impl<C: AveragingMethod> Averager<C> {
                 _ => extra.push(Section::new(Kind::Statistics, weights)),
             }
         }
-        let up = Message { control, parameters, extra, assets: Vec::new() };
-        Ok(ClientResult { upload: up, metrics: trained.metrics })
+        let upload = Message { control, parameters, extra, assets: Vec::new() };
+        Ok(ClientResult { upload, metrics: trained.metrics })
     }
 
     /// A message of a client after the training of a task.
@@ -294,12 +294,12 @@ impl<C: AveragingMethod> Method for Averager<C> {
         }
     }
 
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
         let parts = self.parts();
         let train = Phase::train(parts.training_rounds(rounds));
         let closing = parts.final_exchange;
         let closing = closing.map(|last| Phase::new(last.name(), 1, CohortRule::Participants));
-        std::iter::once(train.packed(parts.max_pack(&period.view))).chain(closing).collect()
+        std::iter::once(train.packed(parts.max_pack(&stage.view))).chain(closing).collect()
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {

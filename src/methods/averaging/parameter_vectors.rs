@@ -71,22 +71,22 @@ impl ParameterVectors {
     ///
     /// # Errors
     /// When no upload had them.
-    pub fn sums(&self, name: &str, folded: &Aggregate) -> Result<Sums, PolicyError> {
+    pub fn sums(&self, name: &str, aggregate: &Aggregate) -> Result<Sums, PolicyError> {
         let vectors = vector_places(name, &self.places);
         let mut places: Vec<&TensorSpec> = self.places.iter().collect();
         places.sort_by(|a, b| a.name.cmp(&b.name));
         let sum = |(of, vector): (&TensorSpec, &TensorSpec)| {
-            Ok((of.name.to_string(), folded.sum(&vector.name)?.to_vec()))
+            Ok((of.name.to_string(), aggregate.sum(&vector.name)?.to_vec()))
         };
         places.into_iter().zip(&vectors).map(sum).collect::<Result<_, PolicyError>>().map(Sums)
     }
 
     /// How far uploads that all weigh one have moved the parameters, together.
-    pub fn moved(&self, folded: &Aggregate) -> Sums {
+    pub fn moved(&self, aggregate: &Aggregate) -> Sums {
         let mut sums = Sums::default();
         for place in &self.places {
             let first = place.first_row * width(&place.shape);
-            for mean in folded.means.values() {
+            for mean in aggregate.means.values() {
                 let Some(sum) = mean.sum(&place.name).and_then(|sum| sum.get(first..)) else {
                     continue;
                 };

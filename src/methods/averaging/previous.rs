@@ -34,8 +34,8 @@ pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> A
 ///
 /// # Errors
 /// An asset that holds something else.
-pub(in crate::methods) fn of(down: &Message) -> Result<Option<ParameterSet>, WireError> {
-    down.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
+pub(in crate::methods) fn of(download: &Message) -> Result<Option<ParameterSet>, WireError> {
+    download.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
 /// The previous model as the teacher of a pack, for these head rows and by these moments; nobody in the first task. It is

@@ -155,15 +155,15 @@ impl<C: AveragingMethod> World<C> {
         let cohort: Vec<ClientId> = present.iter().map(|id| ClientId(*id as u32)).collect();
         let participants = one_participant_per_client(&context.period, &cohort);
         let ctx = self.lab.clone();
-        let downs = self.server.broadcast(&context, &participants, &ctx).unwrap();
+        let downloads = self.server.broadcast(&context, &participants, &ctx).unwrap();
         let (mut all, mut walked) = (None::<Aggregate>, Vec::new());
-        for (participant, sent) in participants.iter().zip(downs) {
-            let (folded, one) =
+        for (participant, sent) in participants.iter().zip(downloads) {
+            let (aggregate, one) =
                 self.seat(participant, &sent, steps(participant.client.index()), &after);
             walked.push(one);
             all = Some(match all {
-                Some(all) => all.merge(folded),
-                None => folded,
+                Some(all) => all.merge(aggregate),
+                None => aggregate,
             });
         }
         self.server.end_round(&context, all, &ctx).unwrap();
@@ -193,7 +193,7 @@ impl<C: AveragingMethod> World<C> {
         };
         let (mut trained, walked) = self.walk(&member, id, &steps);
         after(self, &mut member, &mut trained);
-        let up = self.base.upload(&member, trained, &self.lab).unwrap().upload;
+        let upload = self.base.upload(&member, trained, &self.lab).unwrap().upload;
         self.states[id] = member.state.save();
         let facts = ExchangeFacts {
             model: self.facts(),
@@ -204,11 +204,11 @@ impl<C: AveragingMethod> World<C> {
             role: Default::default(),
             counts: &ClassCounts::new(),
         };
-        let [down, layout] = [MessageKind::Download, MessageKind::Upload]
+        let [download, layout] = [MessageKind::Download, MessageKind::Upload]
             .map(|kind| self.base.message_spec(kind, &facts));
-        assert!(sent.body().fills(&down.body()) && up.body().fills(&layout.body()));
+        assert!(sent.body().fills(&download.body()) && upload.body().fills(&layout.body()));
         let meta = UploadMeta::timely(participant.clone(), Round(0));
-        (Aggregate::of(&meta, (sent, &down), (up, &layout)).unwrap(), walked)
+        (Aggregate::of(&meta, (sent, &download), (upload, &layout)).unwrap(), walked)
     }
 
     fn walk(

@@ -34,8 +34,8 @@ impl<C: AveragingMethod> AveragingServer<C> {
         init: StreamKey,
     ) -> Result<AveragingServer<C>, PolicyError> {
         let theta = base.parts().adaptation.initial(&base.model, ctx, init)?;
-        let (memory, figures) = (C::Memory::default(), Vec::new());
-        Ok(AveragingServer { base, init, theta, memory, previous: None, figures })
+        let (memory, metrics) = (C::Memory::default(), Vec::new());
+        Ok(AveragingServer { base, init, theta, memory, previous: None, figures: metrics })
     }
 
     /// Whether nothing has moved since the previous task: a server that was loaded within a task has begun it before.
@@ -82,12 +82,12 @@ impl<C: AveragingMethod> AveragingServer<C> {
 }
 
 impl<C: AveragingMethod> Server for AveragingServer<C> {
-    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+    fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         let (parts, model, init) = (self.base.parts(), &*self.base.model, self.init);
-        let task = period.task.index();
+        let task = stage.task.index();
         let reinitializes = parts.previous_model.is_some_and(|previous| previous.reinitializes);
         if reinitializes && self.is_as_left() {
-            let init = init.task(u32::from(period.task.0));
+            let init = init.task(u32::from(stage.task.0));
             self.theta = parts.adaptation.initial(model, ctx, init)?;
         }
         if self.memory.is_new_task(task) {
@@ -107,7 +107,7 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut sent: Vec<(RowSelection, Role, Arc<Message>)> = Vec::new();
-        let mut downs = Vec::with_capacity(participants.len());
+        let mut downloads = Vec::with_capacity(participants.len());
         let personal = self.base.parts().download.is_personal();
         for participant in participants {
             let cut = self.base.cut(&participant.view, RowPurpose::Down);
@@ -115,50 +115,51 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
                 !personal && *known == cut && role == participant.role
             };
             let known = sent.iter().find(|(known, role, _)| alike(known, *role));
-            let down = match known {
-                Some((_, _, down)) => Arc::clone(down),
+            let download = match known {
+                Some((_, _, download)) => Arc::clone(download),
                 None => {
-                    let down = Arc::new(self.down(&cut, (round, participant), ctx)?);
-                    sent.push((cut, participant.role, Arc::clone(&down)));
-                    down
+                    let download = Arc::new(self.down(&cut, (round, participant), ctx)?);
+                    sent.push((cut, participant.role, Arc::clone(&download)));
+                    download
                 }
             };
-            downs.push(down);
+            downloads.push(download);
         }
-        Ok(downs)
+        Ok(downloads)
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(folded) = folded else { return Ok(()) };
+        let Some(aggregate) = aggregate else { return Ok(()) };
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let shared = parts.shared();
         if is_closing(round.phase) {
-            let closing = ClosedRound { model, shared, before: &self.theta, folded, round, ctx };
+            let closing =
+                ClosedRound { model, shared, before: &self.theta, folded: aggregate, round, ctx };
             if let Some(last) = parts.final_exchange {
                 self.figures = last.aggregate(&mut self.memory, closing)?;
             }
             return Ok(());
         }
-        let moved = folded.apply(&self.theta);
+        let moved = aggregate.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
-        let closing = ClosedRound { model, shared, before: &before, folded, round, ctx };
+        let closing = ClosedRound { model, shared, before: &before, folded: aggregate, round, ctx };
         self.figures = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
     }
 
-    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+    fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         if self.base.parts().sends_previous_model() {
-            let cut = self.base.cut(&period.view, RowPurpose::Down);
+            let cut = self.base.cut(&stage.view, RowPurpose::Down);
             let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
-            self.previous = Some(previous(period.task, &left));
+            self.previous = Some(previous(stage.task, &left));
         }
-        self.base.parts().server.end_task(&mut self.memory, &self.theta, period, ctx)
+        self.base.parts().server.end_task(&mut self.memory, &self.theta, stage, ctx)
     }
 
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {

@@ -32,8 +32,8 @@ impl<'a, S> PackClient<'a, S> {
         S: Default,
     {
         let (received, state) = (self.received.clone(), S::default());
-        let PackClient { participant, down, key, missed, .. } = *self;
-        PackClient { participant, down, received, state, shard, key, missed }
+        let PackClient { participant, down: download, key, missed, .. } = *self;
+        PackClient { participant, down: download, received, state, shard, key, missed }
     }
 }
 

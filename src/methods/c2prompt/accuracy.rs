@@ -10,12 +10,14 @@ impl C2PromptServer {
     /// `None` where none has. Slots with the same head rows count as one. Draws nothing and changes nothing.
     pub(super) fn accuracy(
         &self,
-        slots: &[usize],
+        client_tasks: &[usize],
         ctx: &RunContext,
     ) -> Result<Option<f64>, PolicyError> {
         let table = self.powder.table().slots();
-        let tasks: BTreeSet<(usize, usize)> =
-            slots.iter().map(|slot| (table[*slot].rows.start, table[*slot].rows.end)).collect();
+        let tasks: BTreeSet<(usize, usize)> = client_tasks
+            .iter()
+            .map(|client_task| (table[*client_task].rows.start, table[*client_task].rows.end))
+            .collect();
         let predictor = self.powder.predictor(ctx)?;
         let (mut sum, mut tested) = (0.0, 0);
         for (start, end) in &tasks {

@@ -34,42 +34,44 @@ impl C2PromptServer {
     ) -> Result<(), PolicyError> {
         let (keys, histograms): (Vec<ClientTaskKey>, Vec<Histogram>) = matched.into_iter().unzip();
         let table = self.powder.table();
-        let slots: Vec<usize> = keys.into_iter().filter_map(|key| table.find(key)).collect();
+        let client_tasks: Vec<usize> = keys.into_iter().filter_map(|key| table.find(key)).collect();
         let config = &self.method.config;
         let weights = affinity(&histograms, config.cpa_scores, config.cpa_temperature);
         self.figures.extend([
             ("cpa_own_weight", weights.own_weight()),
             ("cpa_kept_rows", weights.unmatched().len() as f64),
         ]);
-        self.note_accuracy("cpa_accuracy_before", &slots, ctx)?;
-        let mut stacks = self.stacks(&slots, weights.size())?;
+        self.note_accuracy("cpa_accuracy_before", &client_tasks, ctx)?;
+        let mut stacks = self.stacks(&client_tasks, weights.size())?;
         for Stack { rows, .. } in &mut stacks {
             *rows = weights.mix(rows, rows.len() / weights.size());
         }
         self.note_cosines(&stacks);
         for Stack { name, shape, rows } in stacks {
             let each = rows.chunks_exact(shape.iter().product());
-            for (slot, values) in slots.iter().zip(each) {
+            for (client_task, values) in client_tasks.iter().zip(each) {
                 let parameter = Parameter { shape: shape.clone(), values: values.into() };
-                let slot = self.powder.table_mut().slot_mut(*slot);
-                slot.parameters.insert(name.as_str(), parameter);
+                let client_task = self.powder.table_mut().slot_mut(*client_task);
+                client_task.parameters.insert(name.as_str(), parameter);
             }
         }
-        self.note_accuracy("cpa_accuracy_after", &slots, ctx)
+        self.note_accuracy("cpa_accuracy_after", &client_tasks, ctx)
     }
 
     /// Keys, attention and tokens of these slots, which have so many components together.
-    fn stacks(&self, slots: &[usize], components: usize) -> Result<Vec<Stack>, PolicyError> {
+    fn stacks(&self, client_tasks: &[usize], components: usize) -> Result<Vec<Stack>, PolicyError> {
         let mut stacks = Vec::new();
         for block in self.method.powder.shape.blocks.clone() {
             for part in ComponentPart::ALL {
                 let name = part.name(block);
-                let of = |slot: &usize| self.powder.table().slots()[*slot].parameters.get(&name);
-                let parts: Vec<&Parameter> = slots.iter().filter_map(of).collect();
+                let of = |client_task: &usize| {
+                    self.powder.table().slots()[*client_task].parameters.get(&name)
+                };
+                let parts: Vec<&Parameter> = client_tasks.iter().filter_map(of).collect();
                 let rows: Vec<f32> =
                     parts.iter().flat_map(|part| part.values.iter().copied()).collect();
                 let rest = rows.len() % components.max(1);
-                if rest != 0 || parts.len() != slots.len() {
+                if rest != 0 || parts.len() != client_tasks.len() {
                     return Err(PolicyError::Unsupported(format!(
                         "{} values of `{name}` for {components} components",
                         rows.len(),
@@ -108,11 +110,11 @@ impl C2PromptServer {
     fn note_accuracy(
         &mut self,
         name: &'static str,
-        slots: &[usize],
+        client_tasks: &[usize],
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         if self.method.config.cpa_accuracy {
-            let accuracy = self.accuracy(slots, ctx)?;
+            let accuracy = self.accuracy(client_tasks, ctx)?;
             self.figures.extend(accuracy.map(|accuracy| (name, accuracy)));
         }
         Ok(())

@@ -79,19 +79,19 @@ impl C2Prompt {
         ctx: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
         let Member { phase, participant, shard, key, .. } = member;
-        let down = opened(*phase, Message::clone(&member.download))?;
+        let download = opened(*phase, Message::clone(&member.download))?;
         if C2Prompt::inner(*phase).is_some() {
-            return self.powder.look(member, &down, ctx);
+            return self.powder.look(member, &download, ctx);
         }
         if C2Prompt::asks(*phase) {
-            let up = self.moments(participant, shard, ctx)?.write(self.dim)?;
-            return Ok(ClientResult { upload: up, metrics: Vec::new() });
+            let upload = self.moments(participant, shard, ctx)?.write(self.dim)?;
+            return Ok(ClientResult { upload, metrics: Vec::new() });
         }
-        let (up, mut metrics) = (Message::default(), Vec::new());
+        let (upload, mut metrics) = (Message::default(), Vec::new());
         // Who goes on with a slot keeps its prompts.
         if state.prompts().is_none() && !shard.is_empty() {
             let found =
-                self.compensate((participant, shard, *key), &Gaussians::read(&down)?, ctx)?;
+                self.compensate((participant, shard, *key), &Gaussians::read(&download)?, ctx)?;
             let epochs = &found.report.epoch_losses;
             let loss = |epoch: Option<&f64>| epoch.copied().unwrap_or(0.0);
             metrics = vec![
@@ -101,7 +101,7 @@ impl C2Prompt {
             ];
             state.keep(participant.view.task, found.prompts);
         }
-        Ok(ClientResult { upload: up, metrics })
+        Ok(ClientResult { upload, metrics })
     }
 }
 

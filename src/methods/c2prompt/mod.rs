@@ -170,8 +170,8 @@ impl Method for C2Prompt {
         MethodProfile { stateless: false, ..self.powder.profile() }
     }
 
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
-        let mut phases = self.powder.phases(period, rounds);
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
+        let mut phases = self.powder.phases(stage, rounds);
         if self.config.tosses() {
             phases.iter_mut().for_each(|phase| phase.max_pack_size = 1);
         }
@@ -241,8 +241,8 @@ impl Method for C2Prompt {
         };
         for ((member, state), outcome) in members.iter_mut().zip(states).zip(&mut outcomes) {
             member.state = state.save();
-            if let Ok(ClientResult { upload: up, .. }) = outcome {
-                *up = closed(member.phase, std::mem::take(up));
+            if let Ok(ClientResult { upload, .. }) = outcome {
+                *upload = closed(member.phase, std::mem::take(upload));
             }
         }
         outcomes

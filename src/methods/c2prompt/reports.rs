@@ -84,13 +84,13 @@ impl Reports {
     /// When a report has not as many numbers as its classes need.
     pub fn gaussians<'a>(
         &self,
-        slots: impl IntoIterator<Item = &'a [u32]>,
+        client_tasks: impl IntoIterator<Item = &'a [u32]>,
         dim: usize,
     ) -> Result<Vec<Gaussians>, PolicyError> {
         let reports: Vec<(&[u32], &ClientTaskMoments)> =
             self.slots.values().map(|report| (&report.classes[..], &report.moments)).collect();
         let pooled = pooled(&reports, dim)?;
-        Ok(slots.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
+        Ok(client_tasks.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
     }
 
     /// Of the classes of slots that begin in a period, the share that another client has reported, too. None where no
@@ -111,12 +111,15 @@ impl Reports {
         period: TaskId,
         counts: impl Fn((u32, &[f32]), (u32, &[f32])) -> bool,
     ) -> Option<f64> {
-        let begins = self.slots.iter().filter(|(slot, _)| slot.task == period);
+        let begins = self.slots.iter().filter(|(client_task, _)| client_task.task == period);
         let shared: Vec<bool> = begins
-            .flat_map(|(slot, report)| report.held().map(move |class| (slot.client, report, class)))
+            .flat_map(|(client_task, report)| {
+                report.held().map(move |class| (client_task.client, report, class))
+            })
             .filter_map(|(client, report, class)| Some((client, report.of(class)?, class)))
             .map(|(client, own, class)| {
-                let others = self.slots.iter().filter(|(slot, _)| slot.client != client);
+                let others =
+                    self.slots.iter().filter(|(client_task, _)| client_task.client != client);
                 others.filter_map(|(_, other)| other.of(class)).any(|other| counts(own, other))
             })
             .collect();
@@ -127,9 +130,9 @@ impl Reports {
     /// For a checkpoint.
     pub fn save(&self) -> Section {
         let mut tensors = Vec::new();
-        for (place, (slot, Report { classes, moments })) in self.slots.iter().enumerate() {
+        for (place, (client_task, Report { classes, moments })) in self.slots.iter().enumerate() {
             let rows = [moments.counts.len(), moments.means.len() / moments.counts.len().max(1)];
-            let about: Vec<u32> = [u32::from(slot.task.0), slot.client.0]
+            let about: Vec<u32> = [u32::from(client_task.task.0), client_task.client.0]
                 .into_iter()
                 .chain(classes.iter().copied())
                 .collect();
@@ -161,13 +164,14 @@ impl Reports {
             let [task, client, classes @ ..] = &about[..] else {
                 return Err(WireError::Malformed("a report belongs to no slot".to_owned()));
             };
-            let slot = ClientTaskKey { task: TaskId(*task as u16), client: ClientId(*client) };
+            let client_task =
+                ClientTaskKey { task: TaskId(*task as u16), client: ClientId(*client) };
             let moments = ClientTaskMoments {
                 means: named("means")?.as_f32()?.to_vec(),
                 variances: named("variances")?.as_f32()?.to_vec(),
                 counts: named("counts")?.as_u32()?.to_vec(),
             };
-            Ok((slot, Report { classes: classes.to_vec(), moments }))
+            Ok((client_task, Report { classes: classes.to_vec(), moments }))
         };
         Ok(Reports { slots: (0..slots.count()).map(report).collect::<Result<_, _>>()? })
     }

@@ -41,7 +41,7 @@ impl C2PromptServer {
     fn take(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let report = |kept: KeptUpload| -> Result<(ClientTaskKey, Report), PolicyError> {
@@ -52,7 +52,7 @@ impl C2PromptServer {
                 Report { classes: classes_of(participant, ctx), moments },
             ))
         };
-        let kept = folded.into_iter().flat_map(|folded| folded.kept);
+        let kept = aggregate.into_iter().flat_map(|aggregate| aggregate.kept);
         let reported = kept.map(report).collect::<Result<Vec<_>, _>>()?;
         self.reports.take(reported, self.method.config.moments);
         let period = round.period.task;
@@ -77,7 +77,7 @@ impl Server for C2PromptServer {
         participants: &[Participant],
         ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        let downs = match C2Prompt::inner(round.phase) {
+        let downloads = match C2Prompt::inner(round.phase) {
             Some(phase) => {
                 let inner = RoundContext { phase, ..round.clone() };
                 self.powder.broadcast(&inner, participants, ctx)?
@@ -88,24 +88,24 @@ impl Server for C2PromptServer {
             None => self.gaussians(participants, ctx)?,
         };
         // Every seat's is charged as a frame of its own.
-        let close = |down| Arc::new(closed(round.phase, Arc::unwrap_or_clone(down)));
-        Ok(downs.into_iter().map(close).collect())
+        let close = |download| Arc::new(closed(round.phase, Arc::unwrap_or_clone(download)));
+        Ok(downloads.into_iter().map(close).collect())
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(phase) = C2Prompt::inner(round.phase) else {
             return match C2Prompt::asks(round.phase) {
-                true => self.take(round, folded, ctx),
+                true => self.take(round, aggregate, ctx),
                 false => Ok(()),
             };
         };
-        let Some(folded) = folded else { return Ok(()) };
+        let Some(aggregate) = aggregate else { return Ok(()) };
         let matched =
             |kept: &KeptUpload| -> Result<Option<(ClientTaskKey, Histogram)>, PolicyError> {
                 let (participant, found) = (&kept.meta.participant, scores(&kept.update)?);
@@ -113,10 +113,10 @@ impl Server for C2PromptServer {
                     |scores| Histogram { classes: classes_of(participant, ctx), scores };
                 Ok(found.map(|scores| (ClientTaskKey::of(participant), histogram(scores))))
             };
-        let matched = folded.kept.iter().filter_map(|kept| matched(kept).transpose());
+        let matched = aggregate.kept.iter().filter_map(|kept| matched(kept).transpose());
         let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let inner = RoundContext { phase, ..round.clone() };
-        self.powder.end_round(&inner, Some(folded), ctx)?;
+        self.powder.end_round(&inner, Some(aggregate), ctx)?;
         self.figures.extend(self.powder.metrics());
         match self.mixes_after(round) && !matched.is_empty() {
             true => self.aggregate(matched, ctx),

@@ -145,12 +145,12 @@ impl Cfed {
         closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded, round, ctx } = closing;
+        let ClosedRound { model, shared, before, folded: aggregate, round, ctx } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
         let samples = samples_of_nobody(ctx)?.of_server().ok_or_else(none)?;
         let view = &round.period.view;
         let rows = shared.trained_rows(model, view);
-        let came_back = folded.kept.iter().map(|kept| &kept.update.parameters);
+        let came_back = aggregate.kept.iter().map(|kept| &kept.update.parameters);
         let models: Vec<&ParameterSet> = came_back.chain([*before]).collect();
         let targets = ask_in_turn((&models, asked.0), &rows, &samples, ctx)?;
         asked.0 += samples.len() as u64;

@@ -30,12 +30,12 @@ impl MeanPrototypes {
     /// When an upload says something else.
     pub(in crate::methods) fn renew(
         &mut self,
-        folded: &Aggregate,
+        aggregate: &Aggregate,
         view: &TaskView,
     ) -> Result<(), WireError> {
         self.known.retain(|row, _| view.rows.contains(&(*row as usize)));
         let mut reports = Vec::new();
-        for upload in &folded.kept {
+        for upload in &aggregate.kept {
             reports.extend(ClassMean::said(&upload.update)?);
         }
         self.take(&reports);
@@ -87,17 +87,17 @@ impl MeanPrototypes {
     /// # Errors
     /// Where the Down says something else.
     pub(in crate::methods) fn heard(
-        down: &Message,
+        download: &Message,
         view: &TaskView,
     ) -> Result<ClassPrototypes, WireError> {
-        let Some(table) = down.find(Kind::Prototypes, PROTOTYPES) else {
+        let Some(table) = download.find(Kind::Prototypes, PROTOTYPES) else {
             return Ok(ClassPrototypes::default());
         };
         let dim = table.shape().last().copied().unwrap_or(0);
         let values = table.shaped(&[view.rows.len(), dim])?.as_f32()?;
         let class =
             |at: usize| ((view.rows.start + at) as u32, values[at * dim..(at + 1) * dim].to_vec());
-        Ok(flagged(&down.control, view)?.into_iter().map(class).collect())
+        Ok(flagged(&download.control, view)?.into_iter().map(class).collect())
     }
 }
 

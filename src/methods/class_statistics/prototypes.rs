@@ -59,11 +59,11 @@ impl Prototypes {
     /// When one says something else.
     pub fn take(
         &mut self,
-        folded: &Aggregate,
+        aggregate: &Aggregate,
         kept: GaussianLifetime,
         task: Range<usize>,
     ) -> Result<(), WireError> {
-        let said = folded
+        let said = aggregate
             .kept
             .iter()
             .map(|upload| Ok((upload.meta.participant.client, messages::said(&upload.update)?)))

@@ -97,8 +97,8 @@ impl Importance {
     ///
     /// # Errors
     /// An asset that holds something else.
-    pub(super) fn of(down: &Message) -> Result<Option<ParameterSet>, WireError> {
-        let Some(asset) = down.asset(FISHER) else { return Ok(None) };
+    pub(super) fn of(download: &Message) -> Result<Option<ParameterSet>, WireError> {
+        let Some(asset) = download.asset(FISHER) else { return Ok(None) };
         let tensors = asset.body.of_kind(Kind::Statistics).map(|tensor| {
             let (shape, values) = (tensor.shape().to_vec(), Arc::clone(tensor.as_f32()?));
             Ok((Arc::clone(tensor.name()), Parameter { shape, values }))
@@ -109,12 +109,12 @@ impl Importance {
     /// `F <- decay F + min(sum / terms, clip)`.
     pub(super) fn add(
         &mut self,
-        folded: &Aggregate,
+        aggregate: &Aggregate,
         theta: &ParameterSet,
         (terms, decay, clip): (f64, f64, f64),
     ) -> Result<(), PolicyError> {
         for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
-            let sums = folded.sum(&format!("{PREFIX}{name}"))?;
+            let sums = aggregate.sum(&format!("{PREFIX}{name}"))?;
             let Number { values, .. } = self.number(name, parameter);
             values.iter_mut().for_each(|value| *value *= decay);
             if terms > 0.0 {
@@ -133,7 +133,7 @@ impl Importance {
     }
 
     /// The task is over: what clients will be sent. Zeros where nobody has answered yet.
-    pub(super) fn end_task(&mut self, theta: &ParameterSet, period: &Stage, head: HeadForm) {
+    pub(super) fn end_task(&mut self, theta: &ParameterSet, stage: &Stage, head: HeadForm) {
         for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
             self.number(name, parameter);
         }
@@ -141,13 +141,13 @@ impl Importance {
         let rows = self.fisher.iter().map(|(name, Number { shape, .. })| {
             let all = shape.first().copied().unwrap_or(1);
             let sent = match by_row.contains(&&**name) {
-                true => head.down_rows(&period.view, all).len(),
+                true => head.down_rows(&stage.view, all).len(),
                 false => all,
             };
             sent as u32
         });
         let rows: Vec<u32> = rows.collect();
-        self.asset = Some(self.made(u32::from(period.task.0), &rows));
+        self.asset = Some(self.made(u32::from(stage.task.0), &rows));
     }
 
     /// What clients are sent.
@@ -275,8 +275,8 @@ mod tests {
             let asset = all.asset().unwrap();
             let sketch = fisher_sketch(&parameters, head, &period(1).view).unwrap();
             assert_eq!((asset.body.sketch(), asset.version), (sketch.body, sketch.version));
-            let down = Message { assets: vec![Arc::clone(&asset)], ..Message::default() };
-            let sent = Importance::of(&down).unwrap().unwrap();
+            let download = Message { assets: vec![Arc::clone(&asset)], ..Message::default() };
+            let sent = Importance::of(&download).unwrap().unwrap();
             assert_eq!(sent.get("head.weight").unwrap().shape, [rows, 2]);
             assert_eq!(sent.get("conv1.weight").unwrap().values[..], [3.0; 3]);
             let loaded = Importance::load(&all.save()).unwrap();

@@ -195,10 +195,10 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
     fn aggregate(
         &self,
         memory: &mut Importance,
-        ClosedRound { before, folded, .. }: ClosedRound<'_>,
+        ClosedRound { before, folded: aggregate, .. }: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
-        let terms = folded.sum(SAMPLES)?.iter().sum();
-        memory.add(&folded, before, (terms, self.decay, self.clip()))?;
+        let terms = aggregate.sum(SAMPLES)?.iter().sum();
+        memory.add(&aggregate, before, (terms, self.decay, self.clip()))?;
         Ok(vec![("fisher_samples", terms)])
     }
 }
@@ -208,10 +208,10 @@ impl ServerUpdate<Importance> for Ewc {
         &self,
         memory: &mut Importance,
         theta: &ParameterSet,
-        period: &Stage,
+        stage: &Stage,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        memory.end_task(theta, period, self.fedavg.head);
+        memory.end_task(theta, stage, self.fedavg.head);
         Ok(())
     }
 }

@@ -30,14 +30,14 @@ impl Glfc {
     /// The old model that a Down names or the client keeps, and the head rows that it knows.
     fn old_of(
         &self,
-        down: &Message,
+        download: &Message,
         state: &GlfcClientState,
         before: usize,
     ) -> Result<Option<(ParameterSet, usize)>, PolicyError> {
         match self.old_model {
-            OldModel::TaskEnd => Ok(previous::of(down)?.map(|previous| (previous, before))),
+            OldModel::TaskEnd => Ok(previous::of(download)?.map(|previous| (previous, before))),
             OldModel::Received => Ok(state.old.clone().map(|old| (old, before))),
-            OldModel::Proxy => Ok(down.asset(OLD).map(|asset| old_in(asset)).transpose()?),
+            OldModel::Proxy => Ok(download.asset(OLD).map(|asset| old_in(asset)).transpose()?),
         }
     }
 

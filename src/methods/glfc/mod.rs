@@ -307,14 +307,14 @@ impl ServerUpdate<Seen> for Glfc {
         &self,
         memory: &mut Seen,
         theta: &ParameterSet,
-        period: &Stage,
+        stage: &Stage,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         if !self.has_proxy() {
             return Ok(());
         }
         let growing = self.fedavg.head == HeadForm::Growing;
-        self.proxy.end_task(memory, theta, (period.task, period.view.seen()), growing)
+        self.proxy.end_task(memory, theta, (stage.task, stage.view.seen()), growing)
     }
 }
 

@@ -181,17 +181,17 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded, .. } = closing;
-        let weight: f64 = folded.means.values().map(|mean| mean.weight()).sum();
+        let ClosedRound { model, shared, before, folded: aggregate, .. } = closing;
+        let weight: f64 = aggregate.means.values().map(|mean| mean.weight()).sum();
         if !self.at_server() || weight <= 0.0 {
             return Ok(Vec::new());
         }
-        let answers = folded.kept.iter().map(|kept| ClientDelta::of(&shared, model, kept));
+        let answers = aggregate.kept.iter().map(|kept| ClientDelta::of(&shared, model, kept));
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         let present: BTreeSet<_> = answers.iter().map(|answer| answer.client).collect();
         memory.admit(&present, self.memory as usize);
         answers.iter().for_each(|answer| memory.add(answer));
-        let sum = |name: &str| folded.means.values().find_map(|mean| mean.sum(name));
+        let sum = |name: &str| aggregate.means.values().find_map(|mean| mean.sum(name));
         let turned = memory.step(self, before, sum, weight);
         *theta = std::mem::take(theta).merge(&turned.theta);
         Ok(vec![

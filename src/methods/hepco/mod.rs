@@ -67,10 +67,10 @@ impl ServerUpdate<HepcoMemory> for Hepco {
     fn server_update(
         &self,
         memory: &mut HepcoMemory,
-        ClosedRound { model, folded, round, .. }: ClosedRound<'_>,
+        ClosedRound { model, folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let teachers = folded.kept.iter().map(|kept| teacher(kept, model.classes));
+        let teachers = aggregate.kept.iter().map(|kept| teacher(kept, model.classes));
         let teachers = teachers.collect::<Result<Vec<_>, _>>()?;
         memory.count(&teachers);
         if !self.server.consolidates() {
@@ -81,9 +81,9 @@ impl ServerUpdate<HepcoMemory> for Hepco {
         let (view, key) = (&round.period.view, round.key(Domain::Method));
         let made = Consolidation::new(settings, view, theta, &teachers, previous, key)?;
         let Some(consolidation) = made else { return Ok(Metrics::new()) };
-        let (moved, figures) = consolidation.run()?;
+        let (moved, metrics) = consolidation.run()?;
         *theta = std::mem::take(theta).merge(&moved);
-        Ok(figures)
+        Ok(metrics)
     }
 
     fn end_task(

@@ -126,10 +126,10 @@ impl ServerUpdate<Prototypes> for Hgp {
     fn server_update(
         &self,
         memory: &mut Prototypes,
-        ClosedRound { folded, round, .. }: ClosedRound<'_>,
+        ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        memory.take(&folded, self.memory, round.period.view.rows.clone())?;
+        memory.take(&aggregate, self.memory, round.period.view.rows.clone())?;
         self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
         Ok(Vec::new())
     }

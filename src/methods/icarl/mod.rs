@@ -308,9 +308,9 @@ impl FinalExchange<Exemplars, Means> for Icarl {
     fn aggregate(
         &self,
         memory: &mut Means,
-        ClosedRound { folded, .. }: ClosedRound<'_>,
+        ClosedRound { folded: aggregate, .. }: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
-        *memory = Means::of(folded.sum(SUMS)?, folded.sum(COUNTS)?);
+        *memory = Means::of(aggregate.sum(SUMS)?, aggregate.sum(COUNTS)?);
         Ok(vec![("classes_with_exemplars", memory.classes() as f64)])
     }
 }

@@ -62,8 +62,8 @@ impl Lorm {
 }
 
 /// The pairs of earlier tasks that a Down names.
-fn earlier_in(down: &Message) -> Result<Vec<ParameterSet>, PolicyError> {
-    match down.asset(EARLIER) {
+fn earlier_in(download: &Message) -> Result<Vec<ParameterSet>, PolicyError> {
+    match download.asset(EARLIER) {
         Some(asset) => Ok(by_task(&parameters_of(&asset.body)?)?),
         None => Ok(Vec::new()),
     }

@@ -90,10 +90,10 @@ impl FinalExchange<(), Tasks> for Lorm {
         tasks: &mut Tasks,
         closing: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, before, folded, .. } = closing;
+        let ClosedRound { model, before, folded: aggregate, .. } = closing;
         let mut reported = Vec::new();
         for (block, place, layer) in self.layers(model) {
-            let moments = self.statistics.total(&layer, &folded)?;
+            let moments = self.statistics.total(&layer, &aggregate)?;
             let (a, _) = values_of(before, &lora_name(block, place, Factor::A))?;
             reported.push((layer.weight, moments.after(&a), moments));
         }

@@ -70,12 +70,12 @@ impl ServerUpdate<Tasks> for Lorm {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded, round, .. } = closing;
+        let ClosedRound { model, shared, before, folded: aggregate, round, .. } = closing;
         let factor = self.trained(round.round_in_phase);
         for (block, place, layer) in self.layers(model) {
             let name = lora_name(block, place, factor);
             let Some(Parameter { shape, .. }) = before.get(&name).cloned() else { continue };
-            let total = self.statistics.total(&layer, &folded)?;
+            let total = self.statistics.total(&layer, &aggregate)?;
             let (total, rounding) = match factor {
                 Factor::A => {
                     let rounding = total.rounding(PRECISION);
@@ -86,13 +86,13 @@ impl ServerUpdate<Tasks> for Lorm {
                     (total.through(&a), total.rounding_through(&a, PRECISION))
                 }
             };
-            let merged = regression_mean(folded.sum(&layer.answers())?, &total, rounding)?;
+            let merged = regression_mean(aggregate.sum(&layer.answers())?, &total, rounding)?;
             let values = merged.into_iter().map(|value| value as f32).collect();
             theta.insert(name, Parameter { shape, values });
         }
         let rows = shared.cut(model, &round.period.view, RowPurpose::Up).head;
         let head = (&Layer::head(model), rows);
-        self.statistics.merge(head, Unseen::Zero, (before, &folded), theta)?;
+        self.statistics.merge(head, Unseen::Zero, (before, &aggregate), theta)?;
         Ok(Vec::new())
     }
 

@@ -47,10 +47,10 @@ pub trait ServerUpdate<M> {
         &self,
         memory: &mut M,
         theta: &ParameterSet,
-        period: &Stage,
+        stage: &Stage,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        let _ = (memory, theta, period, ctx);
+        let _ = (memory, theta, stage, ctx);
         Ok(())
     }
 

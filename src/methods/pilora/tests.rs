@@ -50,12 +50,12 @@ fn step(
     let view = Arc::new(TaskView { task: TaskId(1), rows: rows.clone(), classes });
     let (id, client, role, kind) = (SeatId(0), ClientId(0), Role(0), ParticipantKind::Client);
     let participant = Participant { id, client, role, unit: None, kind, view };
-    let (down, shard) = (Message::default(), Vec::new().into());
+    let (download, shard) = (Message::default(), Vec::new().into());
     let key = StreamKey::new(1, Domain::Method);
     let (state, missed) = ((), &[][..]);
     let member = PackClient {
         participant: &participant,
-        down: &down,
+        down: &download,
         received,
         state,
         shard: &shard,

@@ -137,13 +137,16 @@ pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian
 ///
 /// # Errors
 /// Where it says something else.
-pub(super) fn heard(down: &Message, view: &TaskView) -> Result<Vec<(u32, Gaussian)>, WireError> {
-    if down.find(Kind::Prototypes, MEANS).is_none() {
+pub(super) fn heard(
+    download: &Message,
+    view: &TaskView,
+) -> Result<Vec<(u32, Gaussian)>, WireError> {
+    if download.find(Kind::Prototypes, MEANS).is_none() {
         return Ok(Vec::new());
     }
-    let known = flagged(&down.control, view)?;
+    let known = flagged(&download.control, view)?;
     let rows = known.into_iter().map(|at| (view.rows.start + at) as u32);
-    said(down, &rows.collect::<Vec<u32>>())
+    said(download, &rows.collect::<Vec<u32>>())
 }
 
 impl Saved for Prototypes {

@@ -63,14 +63,14 @@ impl ServerUpdate<Prototypes> for Pip {
     fn server_update(
         &self,
         known: &mut Prototypes,
-        ClosedRound { folded, round, .. }: ClosedRound<'_>,
+        ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         if !self.injects() {
             return Ok(Metrics::new());
         }
         let mut reports: BTreeMap<u32, Vec<(f64, Gaussian)>> = BTreeMap::new();
-        for kept in &folded.kept {
+        for kept in &aggregate.kept {
             let rows = described_in(&kept.update)?;
             let visits = known.visit(kept.meta.participant.client);
             let counts = match self.proto_weights {

@@ -77,14 +77,15 @@ fn by_over<'a>(all: &[Seen<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
 
 /// The places in both of slots that are in both; both rise.
 fn common(ours: &[u32], theirs: &[u32]) -> Vec<(usize, usize)> {
-    let place = |(slot, at): (&u32, usize)| Some((at, theirs.binary_search(slot).ok()?));
+    let place =
+        |(client_task, at): (&u32, usize)| Some((at, theirs.binary_search(client_task).ok()?));
     ours.iter().zip(0..).filter_map(place).collect()
 }
 
 /// The scores of slots at these places behind the first ones, each of so many components.
 fn chosen(scores: &[f64], (first, components): (usize, usize), places: &[usize]) -> Vec<f64> {
-    let slot = |place: &usize| &scores[(first + place) * components..][..components];
-    places.iter().flat_map(slot).copied().collect()
+    let client_task = |place: &usize| &scores[(first + place) * components..][..components];
+    places.iter().flat_map(client_task).copied().collect()
 }
 
 /// Scores by block, each with the sum of its squares.
@@ -148,8 +149,8 @@ mod tests {
         let width = blocks * over.len() * components;
         let mean = |at: usize| {
             let (class, within) = (at / width, at % width);
-            let slot = over[within / components % over.len()];
-            ((seed + class as f32) * (1.0 + slot as f32) + within as f32 * 0.7).sin()
+            let client_task = over[within / components % over.len()];
+            ((seed + class as f32) * (1.0 + client_task as f32) + within as f32 * 0.7).sin()
         };
         let means = (0..classes * width).map(mean).collect();
         Attention { over: over.into(), means, counts: vec![1; classes] }
@@ -163,8 +164,10 @@ mod tests {
         let mut sum = 0.0;
         for block in 0..blocks {
             let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
-            for (at, slot) in a.over().iter().enumerate() {
-                let Some(there) = b.over().iter().position(|other| other == slot) else { continue };
+            for (at, client_task) in a.over().iter().enumerate() {
+                let Some(there) = b.over().iter().position(|other| other == client_task) else {
+                    continue;
+                };
                 for component in 0..components {
                     let x = x[(block * a.over().len() + at) * components + component];
                     let y = y[(block * b.over().len() + there) * components + component];

@@ -105,7 +105,9 @@ impl Powder {
         companion: &mut dyn TrainingExtension,
     ) -> Vec<Result<ClientResult, Failure>> {
         match self.train_slots(learners, ctx, companion) {
-            Ok(slots) => slots.into_iter().map(|slot| slot.map_err(Failure::from)).collect(),
+            Ok(client_tasks) => {
+                client_tasks.into_iter().map(|slot| slot.map_err(Failure::from)).collect()
+            }
             Err(error) => Failure::of_all(learners.len(), error),
         }
     }
@@ -166,10 +168,10 @@ impl Powder {
     pub fn look(
         &self,
         member: &Member,
-        down: &Message,
+        download: &Message,
         ctx: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
-        let (rows, looks) = (&member.participant.view.rows, SimilarityKeys::read(down)?);
+        let (rows, looks) = (&member.participant.view.rows, SimilarityKeys::read(download)?);
         let found = self.attention(rows, &member.shard, &looks, ctx)?;
         Ok(ClientResult { upload: found.write(&self.shape)?, metrics: Vec::new() })
     }

@@ -84,8 +84,8 @@ impl ClientTaskDownload {
         let class_shares = F32(self.class_shares.into());
         match self.table {
             None => Message::filling(&layout, self.parameters, [class_shares]),
-            Some(SharedTable { parameters, slot, weights, .. }) => {
-                let values = [class_shares, U32([slot].into()), F64(weights.into())];
+            Some(SharedTable { parameters, slot: client_task, weights, .. }) => {
+                let values = [class_shares, U32([client_task].into()), F64(weights.into())];
                 Message::filling(&layout, parameters, values)
             }
         }
@@ -104,13 +104,13 @@ impl ClientTaskDownload {
         if !shared {
             return Ok(ClientTaskDownload { parameters, table: None, teaches, class_shares });
         }
-        let slot = message.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
+        let client_task = message.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
         let weights = message.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
         let rows = parameters.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len());
-        if slot as usize >= rows / class_shares.len().max(1) {
-            return Err(WireError::Malformed(format!("no slot {slot} in a table")));
+        if client_task as usize >= rows / class_shares.len().max(1) {
+            return Err(WireError::Malformed(format!("no slot {client_task} in a table")));
         }
-        let table = Some(SharedTable { parameters, slot, weights, mixes });
+        let table = Some(SharedTable { parameters, slot: client_task, weights, mixes });
         Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, teaches, class_shares })
     }
 
@@ -123,13 +123,13 @@ impl ClientTaskDownload {
     /// The slot's parameters and what is mixed with them, wherever they come from.
     pub fn received(&self, shape: &ClientTaskShape) -> ParameterSet {
         let Some(table) = &self.table else { return self.parameters.clone() };
-        let slots = shape.slots_of(&table.parameters, self.class_shares.len());
+        let client_tasks = shape.slots_of(&table.parameters, self.class_shares.len());
         let place = table.slot as usize;
-        let mut received = slots[place].clone();
+        let mut received = client_tasks[place].clone();
         if table.mixes {
-            let rows = table.weights.chunks_exact(slots.len());
+            let rows = table.weights.chunks_exact(client_tasks.len());
             let rows: Vec<&[f64]> = rows.filter(|row| row.iter().any(|w| *w > 0.0)).collect();
-            let all: Vec<&ParameterSet> = slots.iter().collect();
+            let all: Vec<&ParameterSet> = client_tasks.iter().collect();
             for (name, parameter) in shape.mix(&rows, place, &all).iter() {
                 received.insert(name.clone(), parameter.clone());
             }
@@ -157,10 +157,10 @@ pub struct SimilarityKeys {
 
 impl SimilarityKeys {
     /// Components of these slots.
-    pub fn layout(shape: &ClientTaskShape, slots: &[u32]) -> MessageSpec {
+    pub fn layout(shape: &ClientTaskShape, client_tasks: &[u32]) -> MessageSpec {
         let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
-        let extra = shape.looks(slots.len()).into_iter().map(place).collect();
-        MessageSpec { control: looking_at(slots), extra, ..MessageSpec::default() }
+        let extra = shape.looks(client_tasks.len()).into_iter().map(place).collect();
+        MessageSpec { control: looking_at(client_tasks), extra, ..MessageSpec::default() }
     }
 
     /// As they travel.
@@ -183,7 +183,7 @@ impl SimilarityKeys {
     /// Where a message is something else.
     pub fn read(message: &Message) -> Result<SimilarityKeys, WireError> {
         let mut fields = fields_of(message, true)?;
-        let slots = fields.u32s()?;
+        let client_tasks = fields.u32s()?;
         fields.finish()?;
         let all = message.extra.iter().filter(|section| section.kind == Kind::Similarity);
         let parameter = |tensor: &NamedTensor| -> Result<(Arc<str>, Parameter), WireError> {
@@ -191,20 +191,23 @@ impl SimilarityKeys {
             Ok((Arc::clone(tensor.name()), Parameter { shape, values }))
         };
         let parameters = all.flat_map(|section| &section.tensors).map(parameter);
-        Ok(SimilarityKeys { slots, parameters: parameters.collect::<Result<_, _>>()? })
+        Ok(SimilarityKeys {
+            slots: client_tasks,
+            parameters: parameters.collect::<Result<_, _>>()?,
+        })
     }
 }
 
 impl Attention {
     /// What samples of so many classes attend to in these slots. Slots that were trained since count, too, so nobody
     /// knows beforehand how many there are.
-    pub fn layout(shape: &ClientTaskShape, classes: usize, slots: &[u32]) -> MessageSpec {
+    pub fn layout(shape: &ClientTaskShape, classes: usize, client_tasks: &[u32]) -> MessageSpec {
         let extra = vec![
-            similarity(MEANS, &[classes, shape.scores(slots.len())], Dtype::F32).kept(),
+            similarity(MEANS, &[classes, shape.scores(client_tasks.len())], Dtype::F32).kept(),
             similarity(COUNTS, &[classes], Dtype::U32).kept(),
         ];
         let size = UploadSize::FromValues;
-        MessageSpec { control: looking_at(slots), extra, size, ..MessageSpec::default() }
+        MessageSpec { control: looking_at(client_tasks), extra, size, ..MessageSpec::default() }
     }
 
     /// As it travels.
@@ -245,9 +248,9 @@ fn places(parameters: Vec<(String, Vec<usize>)>) -> Vec<TensorSpec> {
     parameters.into_iter().map(|(name, shape)| TensorSpec::parameter(name, &shape)).collect()
 }
 
-fn looking_at(slots: &[u32]) -> Vec<u8> {
+fn looking_at(client_tasks: &[u32]) -> Vec<u8> {
     let mut control = MetaWriter::new();
-    control.bool(true).u32s(slots);
+    control.bool(true).u32s(client_tasks);
     control.finish()
 }
 

@@ -162,8 +162,8 @@ impl Method for Powder {
         MethodProfile::default()
     }
 
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
-        let (first, last) = (period.task.index() == 0, period.task.index() + 1 == period.tasks);
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
+        let (first, last) = (stage.task.index() == 0, stage.task.index() + 1 == stage.tasks);
         let similar = self.shape.form == ClientTaskForm::Tokens;
         let mixes = self.config.transfer && (self.config.lend == Lend::Begun || !first);
         let asks = similar && self.config.similarity == Similarity::Clients;

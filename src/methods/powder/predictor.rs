@@ -33,11 +33,11 @@ impl ClientTaskModels {
     /// Of slots whose lowest block with tokens is `first`.
     pub fn new(
         backbone: &Arc<Backbone>,
-        slots: Vec<ClientTaskModel>,
+        client_tasks: Vec<ClientTaskModel>,
         first: usize,
     ) -> ClientTaskModels {
         let frozen = if first == 0 { FrozenPart::Nothing } else { FrozenPart::Below(first) };
-        ClientTaskModels { backbone: Arc::clone(backbone), slots, frozen }
+        ClientTaskModels { backbone: Arc::clone(backbone), slots: client_tasks, frozen }
     }
 
     /// Scores `(samples, rows in scope)` of what each slot makes of them.
@@ -109,14 +109,14 @@ impl Predictor for ClientTaskModels {
         if self.backbone.place().same(ctx.backbone.place()) {
             return Ok(None);
         }
-        let here = |slot: &ClientTaskModel| -> Result<ClientTaskModel, PolicyError> {
-            let model = slot.model.copy_at(&ctx.backbone)?;
-            let model = model.unwrap_or_else(|| Arc::clone(&slot.model));
-            Ok(ClientTaskModel { rows: slot.rows.clone(), model })
+        let here = |client_task: &ClientTaskModel| -> Result<ClientTaskModel, PolicyError> {
+            let model = client_task.model.copy_at(&ctx.backbone)?;
+            let model = model.unwrap_or_else(|| Arc::clone(&client_task.model));
+            Ok(ClientTaskModel { rows: client_task.rows.clone(), model })
         };
-        let slots = self.slots.iter().map(here).collect::<Result<_, _>>()?;
+        let client_tasks = self.slots.iter().map(here).collect::<Result<_, _>>()?;
         let (backbone, frozen) = (Arc::clone(&ctx.backbone), self.frozen);
-        Ok(Some(Arc::new(ClientTaskModels { backbone, slots, frozen })))
+        Ok(Some(Arc::new(ClientTaskModels { backbone, slots: client_tasks, frozen })))
     }
 }
 

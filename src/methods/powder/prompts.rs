@@ -112,7 +112,7 @@ mod tests {
 
     fn slots() -> Vec<ParameterSet> {
         let key = StreamKey::new(1, Domain::Method);
-        (0..3).map(|slot| SHAPE.start(4, &[], key.client(slot))).collect()
+        (0..3).map(|client_task| SHAPE.start(4, &[], key.client(client_task))).collect()
     }
 
     /// Tokens of both blocks for four queries.
@@ -132,11 +132,11 @@ mod tests {
     /// Card, invariant 2: with `W` the identity a slot is one of CODA-Prompt, alone.
     #[test]
     fn a_slot_that_is_like_no_other_is_prompted_by_its_own_components() -> Result<(), ModelError> {
-        let slots = slots();
-        let all: Vec<&ParameterSet> = slots.iter().collect();
-        let alone = tokens(&[&slots[1]])?;
+        let client_tasks = slots();
+        let all: Vec<&ParameterSet> = client_tasks.iter().collect();
+        let alone = tokens(&[&client_tasks[1]])?;
         assert_eq!(alone.len(), 2 * 4 * SHAPE.length * SHAPE.dim);
-        let mixed = |row: &[f64]| tokens(&[&slots[1], &SHAPE.mix(&[row], 1, &all)]);
+        let mixed = |row: &[f64]| tokens(&[&client_tasks[1], &SHAPE.mix(&[row], 1, &all)]);
         assert_eq!(mixed(&[0.0, 1.0, 0.0])?, alone);
         assert_ne!(mixed(&[0.5, 0.5, 0.0])?, alone);
         Ok(())
@@ -145,8 +145,8 @@ mod tests {
     /// Shares that sum to one of slots that are the same are that slot, whatever the shares and however many mixtures.
     #[test]
     fn mixtures_of_equal_slots_are_that_slot() -> Result<(), ModelError> {
-        let slots = slots();
-        let (own, alone) = (&slots[1], tokens(&[&slots[1]])?);
+        let client_tasks = slots();
+        let (own, alone) = (&client_tasks[1], tokens(&[&client_tasks[1]])?);
         let all = [own; 3];
         let near = |sets: &[&ParameterSet]| -> Result<bool, ModelError> {
             Ok(tokens(sets)?.iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-4))
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn prefixes_are_those_of_all_slots_side_by_side() -> Result<(), ModelError> {
         let shape = ClientTaskShape { form: ClientTaskForm::Prefixes, top: 1, ..SHAPE };
-        let slots = slots();
-        let all: Vec<&ParameterSet> = slots.iter().collect();
+        let client_tasks = slots();
+        let all: Vec<&ParameterSet> = client_tasks.iter().collect();
         let mut queries = vec![0f32; 4 * SHAPE.dim];
         fill_normal(&mut StreamKey::new(2, Domain::Method).rng(), &mut queries);
         let queries = Tensor::from_vec(queries, (4, SHAPE.dim), &Device::Cpu)?;
@@ -190,8 +190,9 @@ mod tests {
             Ok(found.prefix.into_iter().flatten().map(|prefix| prefix.keys).collect())
         };
         let third = 1.0 / 3.0;
-        let beside = prefixes(&[&slots[1], &shape.mix(&[&[third; 3]], 1, &all)])?;
-        let alone = slots.iter().map(|slot| prefixes(&[slot])).collect::<Result<Vec<_>, _>>()?;
+        let beside = prefixes(&[&client_tasks[1], &shape.mix(&[&[third; 3]], 1, &all)])?;
+        let alone =
+            client_tasks.iter().map(|slot| prefixes(&[slot])).collect::<Result<Vec<_>, _>>()?;
         for (block, found) in beside.iter().enumerate() {
             let sum = ((&alone[0][block] + &alone[1][block])? + &alone[2][block])?;
             let gap = ((sum * third)? - found)?.abs()?.max_all()?.to_scalar::<f32>()?;
@@ -200,7 +201,10 @@ mod tests {
         // Slots that have not begun have no share and no place.
         let two = shape.mix(&[&[0.5, 0.5, 0.0]], 1, &all);
         let name = others_name(0, ComponentPart::Key);
-        assert_eq!(two.get(&name).unwrap().values, slots[0].get("prompt.00.key").unwrap().values);
+        assert_eq!(
+            two.get(&name).unwrap().values,
+            client_tasks[0].get("prompt.00.key").unwrap().values
+        );
         Ok(())
     }
 }

@@ -59,9 +59,11 @@ impl PowderServer {
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let latest = |participant: &Participant| {
-            let slots = self.table.slots();
+            let client_tasks = self.table.slots();
             let beginner = self.table.find(ClientTaskKey::of(participant)).is_none();
-            slots.iter().rposition(|slot| beginner && slot.key.client == participant.client)
+            client_tasks
+                .iter()
+                .rposition(|client_task| beginner && client_task.key.client == participant.client)
         };
         let left: Vec<usize> = participants.iter().filter_map(latest).collect();
         self.look_at(&left, ctx)
@@ -71,12 +73,13 @@ impl PowderServer {
     fn look_at_held(
         &mut self,
         round: &RoundContext,
-        slots: &[usize],
+        client_tasks: &[usize],
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let opens = round.round_in_phase == 0;
-        let new = |slot: &&usize| self.table.slots()[**slot].attention.is_none();
-        let asked: Vec<usize> = slots.iter().filter(|slot| opens || new(slot)).copied().collect();
+        let new = |client_task: &&usize| self.table.slots()[**client_task].attention.is_none();
+        let asked: Vec<usize> =
+            client_tasks.iter().filter(|client_task| opens || new(client_task)).copied().collect();
         self.look_at(&asked, ctx)?;
         if !asked.is_empty() {
             self.compare(&asked);
@@ -85,14 +88,14 @@ impl PowderServer {
     }
 
     /// What clients would answer in a phase of their own.
-    fn look_at(&mut self, slots: &[usize], ctx: &RunContext) -> Result<(), PolicyError> {
+    fn look_at(&mut self, client_tasks: &[usize], ctx: &RunContext) -> Result<(), PolicyError> {
         let looks = self.looks(&[]);
-        for slot in slots {
-            let rows = self.table.slots()[*slot].rows.clone();
+        for client_task in client_tasks {
+            let rows = self.table.slots()[*client_task].rows.clone();
             // The classes of the data set of slots are their head rows.
             let samples = ctx.dataset.train.of_classes(rows.clone().map(|row| row as u32));
             let found = self.method.attention(&rows, &samples.into(), &looks, ctx)?;
-            self.table.slot_mut(*slot).attention = Some(found);
+            self.table.slot_mut(*client_task).attention = Some(found);
         }
         Ok(())
     }
@@ -100,27 +103,28 @@ impl PowderServer {
     /// Slots to be scored against, but for those that are `known`.
     fn looks(&self, known: &[u32]) -> SimilarityKeys {
         let Powder { shape, config, .. } = &*self.method;
-        let (slots, parameters) = self.table.looks(shape, config.lend, known);
-        SimilarityKeys { slots, parameters }
+        let (client_tasks, parameters) = self.table.looks(shape, config.lend, known);
+        SimilarityKeys { slots: client_tasks, parameters }
     }
 
     /// What clients that work on these slots are to score: who was asked a moment ago, as a period ended, is asked about
     /// slots that began since alone.
-    fn questions(&self, slots: &[usize]) -> Result<Vec<Arc<Message>>, PolicyError> {
+    fn questions(&self, client_tasks: &[usize]) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut made = BTreeMap::<&[u32], Arc<Message>>::new();
-        let question = |slot: &usize| {
-            let known = self.table.known(*slot);
+        let question = |client_task: &usize| {
+            let known = self.table.known(*client_task);
             if !made.contains_key(known) {
                 made.insert(known, Arc::new(self.looks(known).write(&self.method.shape)?));
             }
             Ok(Arc::clone(&made[known]))
         };
-        slots.iter().map(question).collect()
+        client_tasks.iter().map(question).collect()
     }
 
     /// The mean weight that slots leave to themselves, over those that were asked.
     fn note(&mut self, asked: &[usize]) {
-        let own: f64 = asked.iter().map(|slot| self.table.weights(*slot)[*slot]).sum();
+        let own: f64 =
+            asked.iter().map(|client_task| self.table.weights(*client_task)[*client_task]).sum();
         let mean = (!asked.is_empty()).then(|| ("own_weight", own / asked.len() as f64));
         self.figures = vec![("slots", self.table.slots().len() as f64)];
         self.figures.extend(mean);
@@ -140,43 +144,43 @@ impl Server for PowderServer {
         if here {
             self.look_at_left(participants, ctx)?;
         }
-        let slots: Vec<usize> =
+        let client_tasks: Vec<usize> =
             participants.iter().map(|participant| self.begin(participant)).collect();
         if here {
-            self.look_at_held(round, &slots, ctx)?;
+            self.look_at_held(round, &client_tasks, ctx)?;
         }
         if !Powder::trains(round.phase) {
-            return self.questions(&slots);
+            return self.questions(&client_tasks);
         }
         let mixes = Powder::mixes(round.phase);
         // The release distils in every round but the run's first, also what nobody has trained yet.
         let teaches = round.period.task.index() > 0 || round.round_in_phase > 0;
-        let slot_down = |slot: usize| {
-            let known = &self.table.slots()[slot];
+        let slot_down = |client_task: usize| {
+            let known = &self.table.slots()[client_task];
             let (parameters, table) = match method.config.downlink {
                 Downlink::Table => {
                     let count = method.slots(known.rows.len());
-                    let shared = self.table.shared(slot, count, mixes, &method.shape);
+                    let shared = self.table.shared(client_task, count, mixes, &method.shape);
                     (ParameterSet::new(), Some(shared))
                 }
-                Downlink::Needed if mixes => (self.table.mixed(slot, &method.shape), None),
+                Downlink::Needed if mixes => (self.table.mixed(client_task, &method.shape), None),
                 Downlink::Needed => (known.parameters.clone(), None),
             };
             let class_shares = known.class_shares.clone();
             let slot_down = ClientTaskDownload { parameters, table, teaches, class_shares };
             Ok(Arc::new(slot_down.write(&method.shape)?))
         };
-        slots.into_iter().map(slot_down).collect()
+        client_tasks.into_iter().map(slot_down).collect()
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(Aggregate { kept, .. }) = folded else { return Ok(()) };
+        let Some(Aggregate { kept, .. }) = aggregate else { return Ok(()) };
         let mut asked = Vec::new();
         for KeptUpload { meta, update, .. } in kept {
             // A server that was lost may not know whom it asked.
@@ -197,20 +201,21 @@ impl Server for PowderServer {
 
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let shape = &self.method.shape;
-        let mut slots = Vec::new();
-        for (number, slot) in self.table.slots().iter().enumerate() {
-            if !slot.is_trained() {
+        let mut client_tasks = Vec::new();
+        for (number, client_task) in self.table.slots().iter().enumerate() {
+            if !client_task.is_trained() {
                 continue;
             }
             let parameters = match self.method.config.transfer {
                 true => self.table.mixed(number, shape),
-                false => slot.parameters.clone(),
+                false => client_task.parameters.clone(),
             };
             let prompting = Arc::new(self.method.prompting(false));
             let model = Classifier::frozen_with(&ctx.backbone, &parameters, Some(prompting))?;
-            slots.push(ClientTaskModel { rows: slot.rows.clone(), model: Arc::new(model) });
+            client_tasks
+                .push(ClientTaskModel { rows: client_task.rows.clone(), model: Arc::new(model) });
         }
-        Ok(Arc::new(ClientTaskModels::new(&ctx.backbone, slots, shape.blocks.start)))
+        Ok(Arc::new(ClientTaskModels::new(&ctx.backbone, client_tasks, shape.blocks.start)))
     }
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {

@@ -91,9 +91,14 @@ impl ClientTaskShape {
     }
 
     /// Slots of so many classes one behind the other, and zeros up to `count` slots.
-    pub fn table_of(&self, slots: &[&ParameterSet], classes: usize, count: usize) -> ParameterSet {
+    pub fn table_of(
+        &self,
+        client_tasks: &[&ParameterSet],
+        classes: usize,
+        count: usize,
+    ) -> ParameterSet {
         let joined = |(name, shape): (String, Vec<usize>)| {
-            let rows = slots.iter().filter_map(|slot| slot.get(&name));
+            let rows = client_tasks.iter().filter_map(|slot| slot.get(&name));
             let mut values: Vec<f32> = rows.flat_map(|rows| rows.values.iter().copied()).collect();
             values.resize(shape.iter().product(), 0.0);
             (name, Parameter { shape, values: values.into() })
@@ -105,7 +110,7 @@ impl ClientTaskShape {
     pub fn slots_of(&self, table: &ParameterSet, classes: usize) -> Vec<ParameterSet> {
         let count =
             table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1);
-        let slot = |at: usize| -> ParameterSet {
+        let client_task = |at: usize| -> ParameterSet {
             let own = |(name, shape): (String, Vec<usize>)| {
                 let width: usize = shape.iter().product();
                 let values = &table.get(&name)?.values;
@@ -114,7 +119,7 @@ impl ClientTaskShape {
             };
             self.own(classes).into_iter().filter_map(own).collect()
         };
-        (0..count).map(slot).collect()
+        (0..count).map(client_task).collect()
     }
 
     /// Keys and attention of so many slots.
@@ -156,10 +161,14 @@ impl ClientTaskShape {
     }
 
     /// Keys and attention of mixtures of slots, one behind the other: each the sum over `slots` by a row of weights.
-    pub fn similarity_keys(&self, mixtures: &[Vec<f64>], slots: &[&ParameterSet]) -> ParameterSet {
+    pub fn similarity_keys(
+        &self,
+        mixtures: &[Vec<f64>],
+        client_tasks: &[&ParameterSet],
+    ) -> ParameterSet {
         let joined = |(name, shape): (String, Vec<usize>)| {
             let width = shape.iter().product::<usize>() / mixtures.len().max(1);
-            let rows = rows_of(&name, slots);
+            let rows = rows_of(&name, client_tasks);
             let of = |weights: &Vec<f64>| {
                 sum_of(width, weights.iter().copied().zip(rows.iter().copied()))
             };
@@ -172,9 +181,14 @@ impl ClientTaskShape {
     /// What is mixed with the components of slot `own`: `mixtures` are rows of `W` over all `slots`, at most `top`;
     /// what is missing of them is zero. Tokens are divided by the number of mixtures. For prefixes the one row says which
     /// slots stand side by side, and with what share of their prompts.
-    pub fn mix(&self, mixtures: &[&[f64]], own: usize, slots: &[&ParameterSet]) -> ParameterSet {
+    pub fn mix(
+        &self,
+        mixtures: &[&[f64]],
+        own: usize,
+        client_tasks: &[&ParameterSet],
+    ) -> ParameterSet {
         if let (ClientTaskForm::Prefixes, [shares]) = (self.form, mixtures) {
-            return self.beside(shares, own, slots);
+            return self.beside(shares, own, client_tasks);
         }
         let share = 1.0 / mixtures.len().max(1) as f64;
         let mut set = ParameterSet::new();
@@ -183,7 +197,7 @@ impl ClientTaskShape {
             let width: usize = shape.iter().product::<usize>() / self.top;
             let scale = if part == ComponentPart::Prompt { share } else { 1.0 };
             let mut values = Vec::with_capacity(width * self.top);
-            let mut rows = rows_of(&name, slots);
+            let mut rows = rows_of(&name, client_tasks);
             rows[own] = None;
             for weights in mixtures {
                 let weights = weights.iter().map(|weight| scale * weight);
@@ -205,9 +219,9 @@ impl ClientTaskShape {
 
 impl ClientTaskShape {
     /// The components of all other slots that have a share, one behind the other, their prompts times that share.
-    fn beside(&self, shares: &[f64], own: usize, slots: &[&ParameterSet]) -> ParameterSet {
+    fn beside(&self, shares: &[f64], own: usize, client_tasks: &[&ParameterSet]) -> ParameterSet {
         let others = || {
-            let slots = shares.iter().zip(slots).enumerate();
+            let slots = shares.iter().zip(client_tasks).enumerate();
             slots.filter(move |(place, (share, _))| *place != own && **share > 0.0)
         };
         let mut set = ParameterSet::new();
@@ -229,8 +243,8 @@ impl ClientTaskShape {
 }
 
 /// A parameter of slots, of those that have it.
-fn rows_of<'a>(name: &str, slots: &[&'a ParameterSet]) -> Vec<Option<&'a [f32]>> {
-    slots.iter().map(|slot| slot.get(name).map(|rows| &*rows.values)).collect()
+fn rows_of<'a>(name: &str, client_tasks: &[&'a ParameterSet]) -> Vec<Option<&'a [f32]>> {
+    client_tasks.iter().map(|slot| slot.get(name).map(|rows| &*rows.values)).collect()
 }
 
 /// The weighted sum of a parameter of so many numbers over slots, in their order.

@@ -40,11 +40,12 @@ impl Attention {
     /// The same with what was found since, of the same samples, in so many blocks: for slots that are in both it counts.
     pub fn with(&self, found: &Attention, blocks: usize) -> Attention {
         let slots = |of: &'_ Attention| of.over.clone().into_iter().enumerate();
-        let kept = slots(self).filter(|(_, slot)| found.over.binary_search(slot).is_err());
-        let kept = kept.map(|(at, slot)| (slot, self, at));
+        let kept =
+            slots(self).filter(|(_, client_task)| found.over.binary_search(client_task).is_err());
+        let kept = kept.map(|(at, client_task)| (client_task, self, at));
         let mut all: Vec<(u32, &Attention, usize)> =
-            kept.chain(slots(found).map(|(at, slot)| (slot, found, at))).collect();
-        all.sort_by_key(|(slot, ..)| *slot);
+            kept.chain(slots(found).map(|(at, client_task)| (client_task, found, at))).collect();
+        all.sort_by_key(|(client_task, ..)| *client_task);
         let mut means = Vec::with_capacity(self.means.len() + found.means.len());
         for row in 0..found.counts.len() * blocks {
             for (_, of, at) in &all {
@@ -52,19 +53,20 @@ impl Attention {
                 means.extend(&of.means[(row * of.over.len() + at) * width..][..width]);
             }
         }
-        let over = all.into_iter().map(|(slot, ..)| slot).collect();
+        let over = all.into_iter().map(|(client_task, ..)| client_task).collect();
         Attention { over, means, counts: found.counts.clone() }
     }
 
     /// The same without the scores of some slots' components, of so many blocks.
-    pub fn without(&self, slots: &[u32], blocks: usize) -> Attention {
-        let stays: Vec<bool> = self.over.iter().map(|slot| !slots.contains(slot)).collect();
+    pub fn without(&self, client_tasks: &[u32], blocks: usize) -> Attention {
+        let stays: Vec<bool> =
+            self.over.iter().map(|client_task| !client_tasks.contains(client_task)).collect();
         let width = self.means.len() / (self.counts.len() * blocks * self.over.len()).max(1);
         let of_slots = self.means.chunks(width.max(1)).zip(stays.iter().cycle());
         let means = of_slots.filter(|(_, stays)| **stays).flat_map(|(means, _)| means);
         let over = self.over.iter().zip(&stays).filter(|(_, stays)| **stays);
         Attention {
-            over: over.map(|(slot, _)| *slot).collect(),
+            over: over.map(|(client_task, _)| *client_task).collect(),
             means: means.copied().collect(),
             counts: self.counts.clone(),
         }
@@ -94,22 +96,25 @@ impl Likeness {
 
     /// `W`: a row per slot, over all slots, that sums to 1. Only slots that `lend` give anything to others; a slot
     /// that nobody looked at is like itself alone.
-    pub fn weights(&self, slots: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
-        let seen: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].is_some()).collect();
-        let whole: Vec<Seen<'_>> = slots.iter().flatten().map(|own| Seen::Whole(own)).collect();
+    pub fn weights(&self, client_tasks: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
+        let seen: Vec<usize> = (0..client_tasks.len())
+            .filter(|client_task| client_tasks[*client_task].is_some())
+            .collect();
+        let whole: Vec<Seen<'_>> =
+            client_tasks.iter().flatten().map(|own| Seen::Whole(own)).collect();
         let likes = self.of(&whole, &whole);
-        let place = |slot: usize| seen.binary_search(&slot).ok();
+        let place = |client_task: usize| seen.binary_search(&client_task).ok();
         let row = |i: usize| {
             let like = |j: usize| match (place(i), place(j)) {
                 _ if i == j => 1.0,
                 (Some(own), Some(other)) if lend[j] => likes[own][other],
                 _ => 0.0,
             };
-            let row: Vec<f64> = (0..slots.len()).map(like).collect();
+            let row: Vec<f64> = (0..client_tasks.len()).map(like).collect();
             let sum: f64 = row.iter().sum();
             row.into_iter().map(|like| like / sum).collect()
         };
-        (0..slots.len()).map(row).collect()
+        (0..client_tasks.len()).map(row).collect()
     }
 
     /// For every class of each slot of `asked` its share in its own row of the class counterpart of `W`: of the class
@@ -118,33 +123,34 @@ impl Likeness {
     /// `updateweight_with_promptchoosing`: classes of the same slot count 0.) Nothing of a slot that nobody looked at.
     pub fn class_shares(
         &self,
-        slots: &[Option<&Attention>],
+        client_tasks: &[Option<&Attention>],
         lend: &[bool],
         asked: &[usize],
     ) -> Vec<Option<Vec<f32>>> {
-        let lending = slots.iter().enumerate().filter(|(slot, _)| lend[*slot]);
+        let lending = client_tasks.iter().enumerate().filter(|(client_task, _)| lend[*client_task]);
         let (owners, others): (Vec<usize>, Vec<Seen<'_>>) = lending
-            .filter_map(|(slot, other)| Some((slot, (*other)?)))
-            .flat_map(|(slot, other)| {
-                other.classes().map(move |class| (slot, Seen::Class(other, class)))
+            .filter_map(|(client_task, other)| Some((client_task, (*other)?)))
+            .flat_map(|(client_task, other)| {
+                other.classes().map(move |class| (client_task, Seen::Class(other, class)))
             })
             .unzip();
-        let own = asked.iter().filter_map(|slot| slots[*slot]);
+        let own = asked.iter().filter_map(|client_task| client_tasks[*client_task]);
         let own: Vec<Seen<'_>> = own
             .flat_map(|own| (0..own.counts.len()).map(move |class| Seen::Class(own, class)))
             .collect();
         let mut likes = self.of(&own, &others).into_iter();
-        let mut share = |slot: usize| {
+        let mut share = |client_task: usize| {
             let row = likes.next().unwrap_or_default();
-            let elsewhere = row.into_iter().zip(&owners).filter(|(_, owner)| **owner != slot);
+            let elsewhere =
+                row.into_iter().zip(&owners).filter(|(_, owner)| **owner != client_task);
             let mut like: Vec<f64> = elsewhere.map(|(like, _)| like).collect();
             like.sort_by(|a, b| b.total_cmp(a));
             let relatives: f64 = like.iter().take(CLOSEST_CLASSES - 1).sum();
             (1.0 / (1.0 + relatives)) as f32
         };
-        let shares = |slot: &usize| {
-            let classes = slots[*slot]?.counts.len();
-            Some((0..classes).map(|_| share(*slot)).collect())
+        let shares = |client_task: &usize| {
+            let classes = client_tasks[*client_task]?.counts.len();
+            Some((0..classes).map(|_| share(*client_task)).collect())
         };
         asked.iter().map(shares).collect()
     }
@@ -156,10 +162,11 @@ const CLOSEST_CLASSES: usize = 3;
 /// The slots with the largest weights in a row of `W`, at most `top`, the largest first, the earlier of equals; none
 /// without weight.
 pub fn most_similar(row: &[f64], top: usize) -> Vec<usize> {
-    let mut slots: Vec<usize> = (0..row.len()).filter(|slot| row[*slot] > 0.0).collect();
-    slots.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
-    slots.truncate(top);
-    slots
+    let mut client_tasks: Vec<usize> =
+        (0..row.len()).filter(|client_task| row[*client_task] > 0.0).collect();
+    client_tasks.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
+    client_tasks.truncate(top);
+    client_tasks
 }
 
 #[cfg(test)]
@@ -178,15 +185,15 @@ mod tests {
     fn rows_sum_to_one_and_equal_slots_weigh_the_same() {
         let a = attention(&[0, 1], &[0.1, 0.2, 0.3, 0.4]);
         let b = attention(&[0, 1], &[0.4, -0.3, 0.2, -0.1]);
-        let slots = [Some(&a), Some(&a), Some(&b), None];
-        let weights = LIKENESS.weights(&slots, &[true; 4]);
+        let client_tasks = [Some(&a), Some(&a), Some(&b), None];
+        let weights = LIKENESS.weights(&client_tasks, &[true; 4]);
         for row in &weights {
             assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{row:?}");
         }
         assert!((weights[0][0] - weights[0][1]).abs() < 1e-9 && weights[0][0] > 0.49);
         assert_eq!(weights[3], [0.0, 0.0, 0.0, 1.0]);
         // Nobody learns from a slot that does not lend.
-        let weights = LIKENESS.weights(&slots, &[true, false, true, false]);
+        let weights = LIKENESS.weights(&client_tasks, &[true, false, true, false]);
         assert_eq!((weights[0][1], weights[1][1] > 0.0), (0.0, true));
         assert!(weights[1][0] > 0.49);
     }
@@ -199,7 +206,7 @@ mod tests {
                 (0..3u16).flat_map(|class| (0..2u16).map(move |block| 100 * class + 10 * block));
             let means = rows.flat_map(|row| {
                 over.iter()
-                    .map(move |slot| f32::from(row) + *slot as f32 + more)
+                    .map(move |client_task| f32::from(row) + *client_task as f32 + more)
                     .collect::<Vec<_>>()
             });
             Attention { over: over.into(), means: means.collect(), counts: vec![1, 0, 4] }
@@ -209,8 +216,8 @@ mod tests {
         assert_eq!(of(&[2], 0.0).with(&of(&[2], 0.5), 2), of(&[2], 0.5));
         assert_eq!(known.without(&[2], 2), of(&[0, 5], 0.0));
         // Of one class in two blocks, two components of a slot stay together.
-        let one = |slot, means: [f32; 4]| Attention {
-            over: vec![slot],
+        let one = |client_task, means: [f32; 4]| Attention {
+            over: vec![client_task],
             means: means.into(),
             counts: vec![1],
         };
@@ -250,8 +257,8 @@ mod tests {
     fn a_class_shares_its_row_with_its_two_closest_relatives() {
         let a = attention(&[0], &[0.1, 0.2, 0.2, -0.1]);
         let b = attention(&[0], &[0.1, 0.2]);
-        let shares = |slots: &[Option<&Attention>], lend: &[bool]| {
-            LIKENESS.class_shares(slots, lend, &[0]).remove(0).unwrap()
+        let shares = |client_tasks: &[Option<&Attention>], lend: &[bool]| {
+            LIKENESS.class_shares(client_tasks, lend, &[0]).remove(0).unwrap()
         };
         let one = shares(&[Some(&a), Some(&b)], &[true; 2]);
         assert!((one[0] - 0.5).abs() < 1e-6 && (one[1] - 1.0).abs() < 1e-6, "{one:?}");
@@ -290,11 +297,15 @@ mod tests {
             means: (0..24).map(|at| at as f32).collect(),
             counts: vec![2, 5],
         };
-        for slots in [&[4][..], &[1, 6], &[1, 4, 6], &[]] {
-            let others: Vec<u32> =
-                all.over.iter().copied().filter(|slot| !slots.contains(slot)).collect();
-            let (before, found) = (all.without(slots, 2), all.without(&others, 2));
-            assert_eq!(before.with(&found, 2), all, "{slots:?}");
+        for client_tasks in [&[4][..], &[1, 6], &[1, 4, 6], &[]] {
+            let others: Vec<u32> = all
+                .over
+                .iter()
+                .copied()
+                .filter(|client_task| !client_tasks.contains(client_task))
+                .collect();
+            let (before, found) = (all.without(client_tasks, 2), all.without(&others, 2));
+            assert_eq!(before.with(&found, 2), all, "{client_tasks:?}");
         }
         let newer = Attention { means: vec![-1.0; 8], over: vec![4], ..all.clone() };
         let both = all.with(&newer, 2);

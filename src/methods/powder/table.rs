@@ -77,7 +77,7 @@ impl ClientTaskTable {
 
     /// The number of a slot.
     pub fn find(&self, key: ClientTaskKey) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.key == key)
+        self.slots.iter().position(|client_task| client_task.key == key)
     }
 
     /// A slot, to change.
@@ -97,42 +97,43 @@ impl ClientTaskTable {
             return known;
         }
         let classes = rows.len();
-        let earlier: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
+        let earlier: Vec<&ParameterSet> =
+            self.slots.iter().map(|client_task| &client_task.parameters).collect();
         let draws = init.task(u32::from(key.task.0)).client(key.client.0);
         let parameters = shape.start(classes, &earlier, draws);
         let (attention, class_shares, row) = (None, vec![1.0; classes], Vec::new());
         let (rounds, fresh) = (0, false);
-        let slot =
+        let client_task =
             ClientTaskEntry { key, rows, parameters, rounds, attention, fresh, class_shares, row };
-        self.slots.push(slot);
+        self.slots.push(client_task);
         self.slots.len() - 1
     }
 
     /// The slots that a slot's samples need not be scored against again: somebody has looked since anything changed.
-    pub fn known(&self, slot: usize) -> &[u32] {
-        match &self.slots[slot] {
+    pub fn known(&self, client_task: usize) -> &[u32] {
+        match &self.slots[client_task] {
             ClientTaskEntry { fresh: true, attention: Some(Attention { over, .. }), .. } => over,
             _ => &[],
         }
     }
 
     /// Takes what the samples of a slot attend to, beside what is [known](SlotTable::known).
-    pub fn take(&mut self, slot: usize, found: Attention, blocks: usize) {
-        let slot = &mut self.slots[slot];
-        let before = slot.attention.take().filter(|_| slot.fresh);
-        slot.attention = Some(match before {
+    pub fn take(&mut self, client_task: usize, found: Attention, blocks: usize) {
+        let client_task = &mut self.slots[client_task];
+        let before = client_task.attention.take().filter(|_| client_task.fresh);
+        client_task.attention = Some(match before {
             Some(before) => before.with(&found, blocks),
             None => found,
         });
-        slot.fresh = true;
+        client_task.fresh = true;
     }
 
     /// A slot was trained: `parameters` is what its owner made of it.
-    pub fn learn(&mut self, slot: usize, parameters: ParameterSet) {
-        self.slots.iter_mut().for_each(|slot| slot.fresh = false);
-        let slot = &mut self.slots[slot];
-        slot.parameters = parameters;
-        slot.rounds += 1;
+    pub fn learn(&mut self, client_task: usize, parameters: ParameterSet) {
+        self.slots.iter_mut().for_each(|client_task| client_task.fresh = false);
+        let client_task = &mut self.slots[client_task];
+        client_task.parameters = parameters;
+        client_task.rounds += 1;
     }
 
     /// The slots that lend, by number, but for those that are `known`, and keys and attention of what each mixed when it
@@ -143,10 +144,11 @@ impl ClientTaskTable {
         lend: Lend,
         known: &[u32],
     ) -> (Vec<u32>, ParameterSet) {
-        let lending = self.slots.iter().zip(0..).filter(|(slot, _)| slot.lends(lend));
+        let lending = self.slots.iter().zip(0..).filter(|(client_task, _)| client_task.lends(lend));
         let lending = lending.filter(|(_, number)| known.binary_search(number).is_err());
         let numbers: Vec<u32> = lending.map(|(_, number)| number).collect();
-        let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
+        let all: Vec<&ParameterSet> =
+            self.slots.iter().map(|client_task| &client_task.parameters).collect();
         let row = |number: &u32| {
             let number = *number as usize;
             let mut row = self.slots[number].row.clone();
@@ -163,74 +165,78 @@ impl ClientTaskTable {
     /// A period begins: computes `W`, and for the slots of `asked`, on which somebody works now, how alone their classes
     /// are. What other slots attend to in those of `asked` will not stay as it is: from now on it does not count.
     pub fn compare(&mut self, likeness: &Likeness, lend: Lend, asked: &[usize]) {
-        let changing: Vec<u32> = asked.iter().map(|slot| *slot as u32).collect();
-        for (number, slot) in self.slots.iter_mut().enumerate() {
-            if let (false, Some(attention)) = (asked.contains(&number), &mut slot.attention) {
+        let changing: Vec<u32> = asked.iter().map(|client_task| *client_task as u32).collect();
+        for (number, client_task) in self.slots.iter_mut().enumerate() {
+            if let (false, Some(attention)) = (asked.contains(&number), &mut client_task.attention)
+            {
                 *attention = attention.without(&changing, likeness.blocks);
             }
         }
         let attention: Vec<Option<&Attention>> =
-            self.slots.iter().map(|slot| slot.attention.as_ref()).collect();
-        let lending: Vec<bool> = self.slots.iter().map(|slot| slot.lends(lend)).collect();
+            self.slots.iter().map(|client_task| client_task.attention.as_ref()).collect();
+        let lending: Vec<bool> =
+            self.slots.iter().map(|client_task| client_task.lends(lend)).collect();
         let weights = likeness.weights(&attention, &lending);
         let shares = likeness.class_shares(&attention, &lending, asked);
         self.weights = weights;
-        self.slots.iter_mut().for_each(|slot| slot.fresh = false);
-        for (slot, shares) in asked.iter().zip(shares) {
-            self.slots[*slot].row = self.weights[*slot].clone();
+        self.slots.iter_mut().for_each(|client_task| client_task.fresh = false);
+        for (client_task, shares) in asked.iter().zip(shares) {
+            self.slots[*client_task].row = self.weights[*client_task].clone();
             if let Some(shares) = shares {
-                self.slots[*slot].class_shares = shares;
+                self.slots[*client_task].class_shares = shares;
             }
         }
     }
 
     /// The row of `W` of a slot over all slots; one that began since is like itself alone.
-    pub fn weights(&self, slot: usize) -> Vec<f64> {
-        let mut row = self.weights.get(slot).cloned().unwrap_or_default();
+    pub fn weights(&self, client_task: usize) -> Vec<f64> {
+        let mut row = self.weights.get(client_task).cloned().unwrap_or_default();
         row.resize(self.slots.len(), 0.0);
-        if slot >= self.weights.len() {
-            row[slot] = 1.0;
+        if client_task >= self.weights.len() {
+            row[client_task] = 1.0;
         }
         row
     }
 
     /// What a slot takes of all: rows of `W` of its most similar slots; side by side, an even share of everyone.
-    fn rows(&self, slot: usize, shape: &ClientTaskShape) -> Vec<Vec<f64>> {
+    fn rows(&self, client_task: usize, shape: &ClientTaskShape) -> Vec<Vec<f64>> {
         let slots = self.slots.len();
         match shape.form {
             ClientTaskForm::Prefixes => vec![vec![1.0 / slots as f64; slots]],
             ClientTaskForm::Tokens => {
-                let similar = most_similar(&self.weights(slot), shape.top);
+                let similar = most_similar(&self.weights(client_task), shape.top);
                 similar.into_iter().map(|similar| self.weights(similar)).collect()
             }
         }
     }
 
     /// What a slot works with: its own parameters and what is mixed with them.
-    pub fn mixed(&self, slot: usize, shape: &ClientTaskShape) -> ParameterSet {
-        let rows = self.rows(slot, shape);
+    pub fn mixed(&self, client_task: usize, shape: &ClientTaskShape) -> ParameterSet {
+        let rows = self.rows(client_task, shape);
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
-        let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
-        joined([&self.slots[slot].parameters, &shape.mix(&rows, slot, &all)])
+        let all: Vec<&ParameterSet> =
+            self.slots.iter().map(|client_task| &client_task.parameters).collect();
+        joined([&self.slots[client_task].parameters, &shape.mix(&rows, client_task, &all)])
     }
 
     /// All slots as everybody gets them, with what a slot takes from them, for `count` slots.
     pub fn shared(
         &self,
-        slot: usize,
+        client_task: usize,
         count: usize,
         mixes: bool,
         shape: &ClientTaskShape,
     ) -> SharedTable {
         let mut weights = Vec::with_capacity(shape.top * count);
-        for mut row in self.rows(slot, shape) {
+        for mut row in self.rows(client_task, shape) {
             row.resize(count, 0.0);
             weights.extend(row);
         }
         weights.resize(shape.top * count, 0.0);
-        let all: Vec<&ParameterSet> = self.slots.iter().map(|slot| &slot.parameters).collect();
-        let parameters = shape.table_of(&all, self.slots[slot].rows.len(), count);
-        SharedTable { parameters, slot: slot as u32, weights, mixes }
+        let all: Vec<&ParameterSet> =
+            self.slots.iter().map(|client_task| &client_task.parameters).collect();
+        let parameters = shape.table_of(&all, self.slots[client_task].rows.len(), count);
+        SharedTable { parameters, slot: client_task as u32, weights, mixes }
     }
 
     /// Everything, for a checkpoint.
@@ -238,22 +244,24 @@ impl ClientTaskTable {
         let (mut meta, mut all) = (MetaWriter::new(), ParameterSet::new());
         let mut statistics = Vec::new();
         meta.u64(self.slots.len() as u64).u64(self.weights.len() as u64);
-        for (number, slot) in self.slots.iter().enumerate() {
-            meta.u64(u64::from(slot.key.task.0)).u64(u64::from(slot.key.client.0));
-            meta.u64(slot.rows.start as u64).u64(slot.rows.end as u64).u64(u64::from(slot.rounds));
-            meta.bool(slot.attention.is_some());
-            for (name, parameter) in slot.parameters.iter() {
+        for (number, client_task) in self.slots.iter().enumerate() {
+            meta.u64(u64::from(client_task.key.task.0)).u64(u64::from(client_task.key.client.0));
+            meta.u64(client_task.rows.start as u64)
+                .u64(client_task.rows.end as u64)
+                .u64(u64::from(client_task.rounds));
+            meta.bool(client_task.attention.is_some());
+            for (name, parameter) in client_task.parameters.iter() {
                 all.insert(format!("{number:05}/{name}"), parameter.clone());
             }
             statistics.push(NamedTensor::f32(
                 format!("{number:05}/class_shares"),
-                [slot.class_shares.len()],
-                slot.class_shares.clone(),
+                [client_task.class_shares.len()],
+                client_task.class_shares.clone(),
             ));
             let name = format!("{number:05}/row");
-            statistics.push(NamedTensor::f64(name, [slot.row.len()], &slot.row[..]));
-            if let Some(Attention { over, means, counts }) = &slot.attention {
-                meta.bool(slot.fresh).u32s(over).u32s(counts);
+            statistics.push(NamedTensor::f64(name, [client_task.row.len()], &client_task.row[..]));
+            if let Some(Attention { over, means, counts }) = &client_task.attention {
+                meta.bool(client_task.fresh).u32s(over).u32s(counts);
                 let name = format!("{number:05}/attention");
                 statistics.push(NamedTensor::f32(name, [means.len()], means.clone()));
             }
@@ -275,7 +283,7 @@ impl ClientTaskTable {
         let mut meta = MetaReader::new(&saved.meta);
         let (count, compared) = (meta.u64()? as usize, meta.u64()? as usize);
         let all = parameters_of(saved)?;
-        let mut slots = Vec::new();
+        let mut client_tasks = Vec::new();
         for number in 0..count {
             let prefix = format!("{number:05}/");
             let list = |name: &str| -> Result<Vec<f32>, WireError> {
@@ -300,7 +308,7 @@ impl ClientTaskTable {
             let parameters = all.iter().filter_map(own).collect();
             let (key, class_shares) = (ClientTaskKey { task, client }, list("class_shares")?);
             let row = saved.tensor(Kind::Statistics, &format!("{prefix}row"))?.as_f64()?.to_vec();
-            let slot = ClientTaskEntry {
+            let client_task = ClientTaskEntry {
                 key,
                 rows,
                 parameters,
@@ -310,13 +318,13 @@ impl ClientTaskTable {
                 class_shares,
                 row,
             };
-            slots.push(slot);
+            client_tasks.push(client_task);
         }
         meta.finish()?;
         let weights = saved.tensor(Kind::Statistics, "weights")?.shaped(&[compared, compared])?;
         let weights = weights.as_f64()?;
         let row = |row: usize| weights[row * compared..(row + 1) * compared].to_vec();
-        Ok(ClientTaskTable { slots, weights: (0..compared).map(row).collect() })
+        Ok(ClientTaskTable { slots: client_tasks, weights: (0..compared).map(row).collect() })
     }
 }
 

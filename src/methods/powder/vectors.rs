@@ -25,8 +25,11 @@ const SHAPE: ClientTaskShape = ClientTaskShape {
 /// The classes of the samples that the release was asked about, within the first slot of each period.
 const TARGETS: [u32; 4] = [2, 0, 0, 1];
 
-fn key(slot: u32) -> ClientTaskKey {
-    ClientTaskKey { task: TaskId((slot / CLIENTS) as u16), client: ClientId(slot % CLIENTS) }
+fn key(client_task: u32) -> ClientTaskKey {
+    ClientTaskKey {
+        task: TaskId((client_task / CLIENTS) as u16),
+        client: ClientId(client_task % CLIENTS),
+    }
 }
 
 /// Every slot of the release, by its number there.
@@ -37,22 +40,22 @@ struct ClientTaskVectors {
 }
 
 impl ClientTaskVectors {
-    fn place(&self, slot: u32) -> usize {
-        self.known.iter().position(|known| *known == slot).expect("a slot that began")
+    fn place(&self, client_task: u32) -> usize {
+        self.known.iter().position(|known| *known == client_task).expect("a slot that began")
     }
 
-    fn begin(&mut self, slot: u32) {
-        let (first, init) = (slot as usize * CLASSES, StreamKey::new(1, Domain::Init));
-        let place = self.table.begin(key(slot), first..first + CLASSES, &SHAPE, init);
+    fn begin(&mut self, client_task: u32) {
+        let (first, init) = (client_task as usize * CLASSES, StreamKey::new(1, Domain::Init));
+        let place = self.table.begin(key(client_task), first..first + CLASSES, &SHAPE, init);
         if place == self.known.len() {
-            self.known.push(slot);
+            self.known.push(client_task);
         }
     }
 
     /// Somebody looks at a slot. The release leaves out slots that go on where it looks at one that is left; here they
     /// are scored, too, and must not count.
-    fn look(&mut self, period: usize, slot: u32, left_out: &[u32]) {
-        let (name, all) = (format!("look{period}.{slot}"), self.known.len());
+    fn look(&mut self, period: usize, client_task: u32, left_out: &[u32]) {
+        let (name, all) = (format!("look{period}.{client_task}"), self.known.len());
         let kept: Vec<usize> = (0..all).filter(|at| !left_out.contains(&self.known[*at])).collect();
         assert_eq!(self.golden.shape(&name), [CLASSES, LIKENESS.blocks, kept.len(), 2], "{name}");
         let mut means = vec![9.0; CLASSES * LIKENESS.blocks * all * LIKENESS.components];
@@ -64,30 +67,32 @@ impl ClientTaskVectors {
             }
         }
         let over = (0..all as u32).collect();
-        let place = self.place(slot);
+        let place = self.place(client_task);
         let found = Attention { over, means, counts: vec![1; CLASSES] };
         self.table.take(place, found, LIKENESS.blocks);
     }
 
     /// A period opens for these slots.
     fn open(&mut self, period: usize, asked: &[u32]) {
-        let clients: Vec<u32> = asked.iter().map(|slot| slot % CLIENTS).collect();
+        let clients: Vec<u32> = asked.iter().map(|client_task| client_task % CLIENTS).collect();
         let goes_on: Vec<u32> =
-            asked.iter().copied().filter(|slot| self.known.contains(slot)).collect();
-        let latest =
-            |client: &u32| self.known.iter().copied().rfind(|slot| slot % CLIENTS == *client);
-        let left = clients.iter().filter_map(latest).filter(|slot| !goes_on.contains(slot));
-        for slot in left.collect::<Vec<u32>>() {
-            self.look(period, slot, &goes_on);
+            asked.iter().copied().filter(|client_task| self.known.contains(client_task)).collect();
+        let latest = |client: &u32| {
+            self.known.iter().copied().rfind(|client_task| client_task % CLIENTS == *client)
+        };
+        let left =
+            clients.iter().filter_map(latest).filter(|client_task| !goes_on.contains(client_task));
+        for client_task in left.collect::<Vec<u32>>() {
+            self.look(period, client_task, &goes_on);
         }
-        asked.iter().for_each(|slot| self.begin(*slot));
-        asked.iter().for_each(|slot| self.look(period, *slot, &[]));
-        let places: Vec<usize> = asked.iter().map(|slot| self.place(*slot)).collect();
+        asked.iter().for_each(|client_task| self.begin(*client_task));
+        asked.iter().for_each(|client_task| self.look(period, *client_task, &[]));
+        let places: Vec<usize> = asked.iter().map(|client_task| self.place(*client_task)).collect();
         self.table.compare(&LIKENESS, Lend::Begun, &places);
     }
 
-    fn shares(&self, slot: u32) -> Vec<f64> {
-        let alone = &self.table.slots()[self.place(slot)].class_shares;
+    fn shares(&self, client_task: u32) -> Vec<f64> {
+        let alone = &self.table.slots()[self.place(client_task)].class_shares;
         batch_shares(TARGETS.iter().map(|class| alone[*class as usize]))
     }
 }
@@ -96,33 +101,36 @@ impl ClientTaskVectors {
 #[test]
 fn golden_released_comparison_of_slots() {
     let golden = Golden::own("released_powder");
-    let mut slots =
+    let mut client_tasks =
         ClientTaskVectors { golden, table: ClientTaskTable::default(), known: Vec::new() };
     for period in 0..3 {
         let name = |what: &str| format!("period{period}.{what}");
-        let asked = slots.golden.labels(&name("asked"));
-        slots.open(period, &asked);
-        let golden = &slots.golden;
-        assert_eq!(slots.known, golden.labels(&name("slots")));
-        let all: Vec<f64> =
-            (0..slots.known.len()).flat_map(|slot| slots.table.weights(slot)).collect();
+        let asked = client_tasks.golden.labels(&name("asked"));
+        client_tasks.open(period, &asked);
+        let golden = &client_tasks.golden;
+        assert_eq!(client_tasks.known, golden.labels(&name("slots")));
+        let all: Vec<f64> = (0..client_tasks.known.len())
+            .flat_map(|client_task| client_tasks.table.weights(client_task))
+            .collect();
         golden.assert_close(&name("weights"), &all);
-        let own = |slot: &u32| slots.table.slots()[slots.place(*slot)].row.clone();
+        let own = |client_task: &u32| {
+            client_tasks.table.slots()[client_tasks.place(*client_task)].row.clone()
+        };
         let rows: Vec<Vec<f64>> = asked.iter().map(own).collect();
         golden.assert_close(&name("mixed"), &rows.concat());
         let similar = rows.iter().flat_map(|row| most_similar(row, SHAPE.top));
-        let similar: Vec<u32> = similar.map(|place| slots.known[place]).collect();
+        let similar: Vec<u32> = similar.map(|place| client_tasks.known[place]).collect();
         golden.assert_close(&name("similar"), &similar);
         // Shares of classes are kept in f32.
-        golden.assert_within(&name("shares"), &slots.shares(asked[0]), 1e-7);
+        golden.assert_within(&name("shares"), &client_tasks.shares(asked[0]), 1e-7);
     }
 
-    let shares = slots.shares(slots.golden.labels("period2.asked")[0]);
+    let shares = client_tasks.shares(client_tasks.golden.labels("period2.asked")[0]);
     let (student, teacher) =
-        (slots.golden.variable("ntd.student"), slots.golden.f32("ntd.teacher"));
+        (client_tasks.golden.variable("ntd.student"), client_tasks.golden.f32("ntd.teacher"));
     let not_true =
         NotTrue { teacher: &teacher, labels: &TARGETS, shares: &shares, temperature: 3.0 };
-    slots.golden.assert_loss("ntd", &not_true.loss(&student).unwrap(), &student);
+    client_tasks.golden.assert_loss("ntd", &not_true.loss(&student).unwrap(), &student);
     // What the slots of other clients say of their classes is no part of it.
     let same = Var::from_vec(teacher.clone(), (4, CLASSES), &Device::Cpu).unwrap();
     assert_eq!(not_true.loss(&same).unwrap().to_scalar::<f32>().unwrap(), 0.0);

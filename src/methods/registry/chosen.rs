@@ -82,8 +82,8 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementEr
     let method = recipe.build(&capabilities::facts(scenario));
     let phases = |task: u16| {
         let view = TaskView { task: TaskId(task), rows: 0..1, classes: vec![0] };
-        let period = Stage::of(Arc::new(view), 2);
-        method.phases(&period, 1)
+        let stage = Stage::of(Arc::new(view), 2);
+        method.phases(&stage, 1)
     };
     let known: BTreeSet<&str> =
         [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();

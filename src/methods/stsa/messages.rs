@@ -27,8 +27,8 @@ pub(super) fn of_seed(seed: u64) -> Result<Message, WireError> {
 }
 
 /// The inverse of [`of_seed`].
-pub(super) fn seed_of(down: &Message) -> Result<u64, WireError> {
-    Ok(down.tensor(Kind::Settings, SEED)?.shaped(&[])?.as_u64()?[0])
+pub(super) fn seed_of(download: &Message) -> Result<u64, WireError> {
+    Ok(download.tensor(Kind::Settings, SEED)?.shaped(&[])?.as_u64()?[0])
 }
 
 impl Stsa {
@@ -70,12 +70,12 @@ pub(super) fn upload(layout: &MessageSpec, found: &Collected) -> Result<Message,
 
 /// What STSA's uploads came to: `G` and `P^T` of the task.
 pub(super) fn sums_of(
-    folded: &Aggregate,
+    aggregate: &Aggregate,
     width: usize,
 ) -> Result<(Symmetric, ClassSums), PolicyError> {
-    let gram = Symmetric::from_packed(width, folded.sum(GRAM)?.to_vec());
+    let gram = Symmetric::from_packed(width, aggregate.sum(GRAM)?.to_vec());
     let gram = gram.ok_or_else(|| WireError::Malformed("`gram` is no triangle".into()))?;
-    Ok((gram, ClassSums { width, values: folded.sum(SUMS)?.to_vec() }))
+    Ok((gram, ClassSums { width, values: aggregate.sum(SUMS)?.to_vec() }))
 }
 
 /// What an upload of STSA-E says.

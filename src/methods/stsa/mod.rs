@@ -116,8 +116,8 @@ impl Stsa {
         let layer = self.layer(messages::seed_of(&member.download)?);
         let exact = matches!(self.config.variant, Variant::Exact { .. });
         let found = collect(ctx, &member.shard, view, &layer, exact)?;
-        let up = messages::upload(&self.statistics(view.rows.len()), &found)?;
-        Ok(ClientResult { upload: up, metrics: Vec::new() })
+        let upload = messages::upload(&self.statistics(view.rows.len()), &found)?;
+        Ok(ClientResult { upload, metrics: Vec::new() })
     }
 
     /// The random layer of a seed.

@@ -153,8 +153,8 @@ impl StsaServer {
 
 /// How many parts the clients cut that these uploads come from. A client with few samples has fewer
 /// than the others; it cut as many all the same.
-pub(super) fn cut_by(folded: &Aggregate) -> usize {
-    let participants = || folded.kept.iter().map(|kept| &kept.meta.participant);
+pub(super) fn cut_by(aggregate: &Aggregate) -> usize {
+    let participants = || aggregate.kept.iter().map(|kept| &kept.meta.participant);
     let clients: BTreeSet<_> = participants().map(|participant| participant.client).collect();
     let each = participants()
         .map(|participant| participant.unit.map_or(1, |unit| unit + 1))
@@ -176,18 +176,18 @@ impl Server for StsaServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(folded) = folded else { return Ok(()) };
+        let Some(aggregate) = aggregate else { return Ok(()) };
         let view = &round.period.view;
         let (gram, sums) = match self.method.config.variant {
-            Variant::Exact { .. } => messages::sums_of(&folded, self.method.width())?,
+            Variant::Exact { .. } => messages::sums_of(&aggregate, self.method.width())?,
             Variant::Estimated(rule) => {
-                let units = folded.kept.iter().map(|kept| messages::unit_of(&kept.update));
+                let units = aggregate.kept.iter().map(|kept| messages::unit_of(&kept.update));
                 let units: Vec<Unit> = units.collect::<Result<_, _>>()?;
-                self.estimated((&units, cut_by(&folded)), (&rule, view), ctx)?
+                self.estimated((&units, cut_by(&aggregate)), (&rule, view), ctx)?
             }
         };
         self.gram.add(&gram);

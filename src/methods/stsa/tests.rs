@@ -401,7 +401,7 @@ fn the_server_counts_units_as_it_is_told() {
             let update = upload(&layout, &found).unwrap();
             Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
-        let folded = samples.iter().enumerate().map(fold).reduce(Aggregate::merge);
+        let aggregate = samples.iter().enumerate().map(fold).reduce(Aggregate::merge);
         let view = Arc::clone(&ctx.task_sequence.tasks[0]);
         let round = RoundContext {
             round: Round(0),
@@ -413,7 +413,7 @@ fn the_server_counts_units_as_it_is_told() {
             run_seed: 0,
         };
         let mut server = method.server(&ctx, StreamKey::new(1, Domain::Init)).unwrap();
-        server.end_round(&round, folded, &ctx).unwrap();
+        server.end_round(&round, aggregate, &ctx).unwrap();
         server.save().digest()
     };
     assert_ne!(solved(TOTAL, None), solved(TOTAL, Some(2)));
@@ -450,22 +450,22 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
             let meta = UploadMeta::timely(seat(at as u32, at as u32, None), Round(0));
             Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
-        let folded = found.iter().enumerate().map(fold).reduce(Aggregate::merge).unwrap();
+        let aggregate = found.iter().enumerate().map(fold).reduce(Aggregate::merge).unwrap();
         let near = |a: &[f64], b: &[f64]| {
             let rounding = if payload == Payload::F64 { 0.0 } else { 1e-6 };
             let close = |(a, b): (&f64, &f64)| (a - b).abs() <= rounding * b.abs().max(100.0);
             assert!(a.len() == b.len() && a.iter().zip(b).all(close), "{a:?} {b:?}");
         };
         if variant == Variant::Estimated(NONEMPTY) {
-            let units = folded.kept.iter().map(|kept| unit_of(&kept.update).unwrap());
+            let units = aggregate.kept.iter().map(|kept| unit_of(&kept.update).unwrap());
             let units: Vec<Unit> = units.collect();
             assert_eq!(units.iter().map(|unit| unit.counts[0]).collect::<Vec<_>>(), [7.0, 4.0]);
             for (unit, found) in units.iter().zip(&found) {
                 near(&unit.sums.values, &found.unit.sums.values);
             }
         } else {
-            assert!(folded.kept.is_empty(), "nobody needs to see a sum's parts");
-            let (folded_gram, folded_sums) = sums_of(&folded, 5).unwrap();
+            assert!(aggregate.kept.is_empty(), "nobody needs to see a sum's parts");
+            let (folded_gram, folded_sums) = sums_of(&aggregate, 5).unwrap();
             near(folded_gram.packed(), gram.packed());
             near(&folded_sums.values, &sums.values);
         }

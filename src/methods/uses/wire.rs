@@ -71,8 +71,8 @@ impl Carried {
             let classes = own.clone().map(|row| row as u32).collect();
             let counts: ClassCounts = own.clone().map(|row| (row as u32, 8)).collect();
             let view = Arc::new(TaskView { task: TaskId(task as u16), rows: own, classes });
-            let period = Stage::of(Arc::clone(&view), facts.tasks.max(1));
-            for (phase, listed) in method.phases(&period, 2).iter().enumerate() {
+            let stage = Stage::of(Arc::clone(&view), facts.tasks.max(1));
+            for (phase, listed) in method.phases(&stage, 2).iter().enumerate() {
                 for round_in_phase in 0..listed.rounds.min(2) {
                     for (role, _) in &profile.roles {
                         let (model, view, counts, period) = (facts, &view, &counts, view.task);

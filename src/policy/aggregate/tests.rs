@@ -120,18 +120,18 @@ fn meta(discount: f64) -> UploadMeta {
 fn fold_one(
     sent: &Arc<Message>,
     discount: f64,
-    (update, up): (Message, &MessageSpec),
+    (update, upload): (Message, &MessageSpec),
 ) -> Result<Aggregate, PolicyError> {
-    Aggregate::of(&meta(discount), (sent, &layout(HeadKind::Linear, &(0..ROWS))), (update, up))
+    Aggregate::of(&meta(discount), (sent, &layout(HeadKind::Linear, &(0..ROWS))), (update, upload))
 }
 
 fn fold(kind: HeadKind, base: &[f32], updates: &[Update]) -> Aggregate {
-    let (down, sent) =
+    let (download, sent) =
         (layout(kind, &(0..ROWS)), Arc::new(Message::of(cut(kind, base, &(0..ROWS)))));
     let one = |update: &Update| {
-        let up = layout(kind, &update.rows);
+        let upload = layout(kind, &update.rows);
         let message = message(cut(kind, &update.values, &update.rows), update.samples);
-        Aggregate::of(&meta(update.discount), (&sent, &down), (message, &up)).unwrap()
+        Aggregate::of(&meta(update.discount), (&sent, &download), (message, &upload)).unwrap()
     };
     updates.iter().map(one).reduce(Aggregate::merge).unwrap()
 }
@@ -178,14 +178,14 @@ proptest! {
         base in numbers(),
         updates in prop::collection::vec(update(), 1..6),
     ) {
-        let folded = fold(kind, &base, &updates);
+        let aggregate = fold(kind, &base, &updates);
         let sent = cut(kind, &base, &(0..ROWS));
-        let found = flat(&folded.apply(&sent), kind);
+        let found = flat(&aggregate.apply(&sent), kind);
         let wanted = expected(kind, &base, &updates);
         prop_assert!(close(&found, &wanted), "{:?} {:?}", found, wanted);
         let weight: f64 = updates.iter().map(|update| f64::from(update.samples)).sum();
-        prop_assert_eq!(folded.means[&AveragingGroup::All].weight(), weight);
-        prop_assert!(folded.sums.is_empty() && folded.kept.is_empty());
+        prop_assert_eq!(aggregate.means[&AveragingGroup::All].weight(), weight);
+        prop_assert!(aggregate.sums.is_empty() && aggregate.kept.is_empty());
     }
 
     /// Summands that are added number by number fold like the uploads themselves.
@@ -200,18 +200,18 @@ proptest! {
         let updates: Vec<Update> = updates.into_iter()
             .map(|update| Update { rows: rows.clone(), discount: 1.0, ..update })
             .collect();
-        let (down, up) = (layout(kind, &(0..ROWS)), layout(kind, &rows));
+        let (download, upload) = (layout(kind, &(0..ROWS)), layout(kind, &rows));
         let sent = Message::of(cut(kind, &base, &(0..ROWS)));
         let summands = updates.iter().map(|update| {
             let message = message(cut(kind, &update.values, &rows), update.samples);
-            masked_contribution((&sent, &down), (&message, &up)).unwrap()
+            masked_contribution((&sent, &download), (&message, &upload)).unwrap()
         });
         let sum = summands.reduce(|sum, more| added(&sum, &more)).unwrap();
-        let summed = Aggregate::of_sum(&sum, &down, &up).unwrap();
-        let folded = fold(kind, &base, &updates);
-        prop_assert_eq!(summed.means[&AveragingGroup::All].weight(), folded.means[&AveragingGroup::All].weight());
+        let summed = Aggregate::of_sum(&sum, &download, &upload).unwrap();
+        let aggregate = fold(kind, &base, &updates);
+        prop_assert_eq!(summed.means[&AveragingGroup::All].weight(), aggregate.means[&AveragingGroup::All].weight());
         let wanted: Vec<f64> =
-            flat(&folded.apply(&sent.parameters), kind).into_iter().map(f64::from).collect();
+            flat(&aggregate.apply(&sent.parameters), kind).into_iter().map(f64::from).collect();
         prop_assert!(close(&flat(&summed.apply(&sent.parameters), kind), &wanted));
     }
 
@@ -220,13 +220,13 @@ proptest! {
     fn a_changed_upload_differs_in_what_is_averaged(
         kind in heads(), base in numbers(), update in update(),
     ) {
-        let (down, mut up) = (layout(kind, &(0..ROWS)), layout(kind, &update.rows));
-        up.parameters[0].fold = Default::default();
+        let (download, mut upload) = (layout(kind, &(0..ROWS)), layout(kind, &update.rows));
+        upload.parameters[0].fold = Default::default();
         let sent = Message::of(cut(kind, &base, &(0..ROWS)));
         let made = message(cut(kind, &update.values, &update.rows), update.samples);
         let mirrored = |before: f32, after: f32| 2.0 * before - after;
         let found =
-            map_averaged((&sent, &down), (&made, &up), &mut |before, after| mirrored(before, after));
+            map_averaged((&sent, &download), (&made, &upload), &mut |before, after| mirrored(before, after));
         let found = found.unwrap();
         let mirror = |(at, (before, after)): (usize, (&f32, &f32))| match at {
             0..2 => *after,
@@ -252,9 +252,9 @@ proptest! {
         let one = |value: f32| Parameter { shape: vec![1], values: [value].into() };
         let base: ParameterSet = names.map(|name| (name, one(1.0))).collect();
         let sent = Arc::new(Message::of(base.clone()));
-        let down =
+        let download =
             MessageSpec::of(base.iter().map(|(name, _)| TensorSpec::parameter(Arc::clone(name), &[1])).collect());
-        let folded = updates.iter().map(|(task, samples, values)| {
+        let aggregate = updates.iter().map(|(task, samples, values)| {
             let [prompt, head] = own(*task);
             let groups =
                 [AveragingGroup::All, AveragingGroup::Task(*task), AveragingGroup::Head(10 * u32::from(*task))];
@@ -262,20 +262,20 @@ proptest! {
             let place = |(name, group): (&String, AveragingGroup)| {
                 TensorSpec::parameter(name.as_str(), &[1]).averaged(group, Weight::Sum(SAMPLES))
             };
-            let up = counted(named.iter().zip(groups).map(place).collect());
+            let upload = counted(named.iter().zip(groups).map(place).collect());
             let set = named.iter().cloned().zip(values.iter().map(|value| one(*value))).collect();
             let update = message(set, *samples);
-            Aggregate::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
+            Aggregate::of(&meta(1.0), (&sent, &download), (update, &upload)).unwrap()
         });
-        let folded = folded.reduce(Aggregate::merge).unwrap();
-        let keys: Vec<&AveragingGroup> = folded.means.keys().collect();
+        let aggregate = aggregate.reduce(Aggregate::merge).unwrap();
+        let keys: Vec<&AveragingGroup> = aggregate.means.keys().collect();
         let order = |group: &AveragingGroup| match group {
             AveragingGroup::All => 0,
             AveragingGroup::Task(_) => 1,
             AveragingGroup::Head(_) => 2,
         };
         prop_assert!(keys.is_sorted_by_key(|group| order(group)));
-        let applied = folded.apply(&base);
+        let applied = aggregate.apply(&base);
         for (name, parameter) in applied.iter() {
             let part = |task: &u16| {
                 let [prompt, head] = own(*task);
@@ -300,22 +300,22 @@ proptest! {
     fn sums_of_matrices_and_of_triangles_are_alike(
         grams in prop::collection::vec((prop::collection::vec(-3f64..3.0, 6), 0.1f64..1.0, 0u32..9), 1..5),
     ) {
-        let folded = |packed: bool| {
+        let aggregate = |packed: bool| {
             let shape = if packed { vec![6] } else { vec![3, 3] };
             let gram = TensorSpec::new(Kind::Statistics, "gram", &shape, Dtype::F64).symmetric();
             let whole = TensorSpec::new(Kind::Statistics, "count", &[], Dtype::U32).summed(StalenessRule::Whole);
             let place = gram.summed(StalenessRule::Scaled);
-            let up = MessageSpec { extra: vec![place.clone(), whole], ..MessageSpec::default() };
+            let upload = MessageSpec { extra: vec![place.clone(), whole], ..MessageSpec::default() };
             let one = |(triangle, discount, count): &(Vec<f64>, f64, u32)| {
                 let count = NamedTensor::u32("count", [], vec![*count]).unwrap();
                 let extra = statistics(vec![place.tensor(triangle).unwrap(), count]);
                 let update = Message { extra, ..Message::default() };
                 let sent = (&Arc::default(), &MessageSpec::default());
-                Aggregate::of(&meta(*discount), sent, (update, &up)).unwrap()
+                Aggregate::of(&meta(*discount), sent, (update, &upload)).unwrap()
             };
             grams.iter().map(one).reduce(Aggregate::merge).unwrap()
         };
-        let (full, packed) = (folded(false), folded(true));
+        let (full, packed) = (aggregate(false), aggregate(true));
         prop_assert_eq!(&full.sums, &packed.sums);
         for at in 0..6 {
             let wanted: f64 = grams.iter().map(|(gram, discount, _)| discount * gram[at]).sum();
@@ -354,49 +354,53 @@ fn means_are_applied_in_the_order_of_their_groups() {
         (AveragingGroup::All, 1e8),
         (AveragingGroup::Task(0), 3.0),
     ];
-    let folded = steps.map(|(group, step)| {
-        let up = counted(vec![place().averaged(group, Weight::Presence(SAMPLES))]);
-        let down = MessageSpec::of(vec![place()]);
-        Aggregate::of(&meta(1.0), (&sent, &down), (message(one(step), 7), &up)).unwrap()
+    let aggregate = steps.map(|(group, step)| {
+        let upload = counted(vec![place().averaged(group, Weight::Presence(SAMPLES))]);
+        let download = MessageSpec::of(vec![place()]);
+        Aggregate::of(&meta(1.0), (&sent, &download), (message(one(step), 7), &upload)).unwrap()
     });
-    let folded = folded.into_iter().reduce(Aggregate::merge).unwrap();
-    assert!(folded.means.keys().eq([
+    let aggregate = aggregate.into_iter().reduce(Aggregate::merge).unwrap();
+    assert!(aggregate.means.keys().eq([
         &AveragingGroup::All,
         &AveragingGroup::Task(0),
         &AveragingGroup::Head(0)
     ]));
-    assert_eq!(folded.means[&AveragingGroup::All].weight(), 1.0, "present, however many samples");
+    assert_eq!(
+        aggregate.means[&AveragingGroup::All].weight(),
+        1.0,
+        "present, however many samples"
+    );
     // The three is lost beside a hundred million; after it, it would be left.
-    assert_eq!(folded.apply(&one(0.0)), one(0.0));
+    assert_eq!(aggregate.apply(&one(0.0)), one(0.0));
 }
 
 #[test]
 fn a_matrix_that_noise_made_lopsided_is_summed_as_its_symmetric_half() {
     let place = TensorSpec::new(Kind::Statistics, "gram", &[2, 2], Dtype::F64).symmetric();
-    let up =
+    let upload =
         MessageSpec { extra: vec![place.summed(StalenessRule::Refuse)], ..MessageSpec::default() };
     let gram = NamedTensor::f64("gram", [2, 2], vec![1.0, 2.0, 4.0, 5.0]).unwrap();
     let update = Message { extra: statistics(vec![gram]), ..Message::default() };
     let sent = (&Arc::default(), &MessageSpec::default());
-    let folded = Aggregate::of(&meta(1.0), sent, (update, &up)).unwrap();
+    let aggregate = Aggregate::of(&meta(1.0), sent, (update, &upload)).unwrap();
     let half = Symmetric::from_packed(2, vec![1.0, 3.0, 5.0]).unwrap();
-    assert_eq!(folded.sum("gram").unwrap(), half.packed());
+    assert_eq!(aggregate.sum("gram").unwrap(), half.packed());
 }
 
 /// What is kept is handed over with what its seat was sent, in the order of merging.
 #[test]
 fn kept_uploads_come_whole_and_in_order() {
-    let mut up = layout(HeadKind::Linear, &(0..ROWS));
-    up.extra[0] = up.extra[0].clone().kept();
+    let mut upload = layout(HeadKind::Linear, &(0..ROWS));
+    upload.extra[0] = upload.extra[0].clone().kept();
     let base = cut(HeadKind::Linear, &[0.5; NUMBERS], &(0..ROWS));
     let sent = Arc::new(Message::of(base.clone()));
-    let one = |samples| fold_one(&sent, 1.0, (message(base.clone(), samples), &up)).unwrap();
-    let folded = [3, 1, 2].map(one).into_iter().reduce(Aggregate::merge).unwrap();
+    let one = |samples| fold_one(&sent, 1.0, (message(base.clone(), samples), &upload)).unwrap();
+    let aggregate = [3, 1, 2].map(one).into_iter().reduce(Aggregate::merge).unwrap();
     let samples = |kept: &crate::policy::KeptUpload| {
         assert!(Arc::ptr_eq(&kept.sent, &sent));
         kept.update.named(SAMPLES).unwrap().numbers()[0]
     };
-    assert_eq!(folded.kept.iter().map(samples).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
+    assert_eq!(aggregate.kept.iter().map(samples).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
 }
 
 #[test]
@@ -412,8 +416,8 @@ fn an_upload_that_does_not_fit_what_was_sent_is_refused_by_name() {
         if !samples {
             update.extra.clear();
         }
-        let up = counted(vec![place]);
-        fold_one(&sent, 1.0, (update, &up)).unwrap_err().to_string()
+        let upload = counted(vec![place]);
+        fold_one(&sent, 1.0, (update, &upload)).unwrap_err().to_string()
     };
     let weight = LinearHead::WEIGHT;
     for (place, name) in [
@@ -448,10 +452,10 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
             NamedTensor::f32(&*worth.name, [rows.len(), WIDTH], vec![weight; rows.len() * WIDTH]);
         let mut update = message(filled(rows.len(), value), 1);
         update.extra.extend(statistics(vec![tensor.unwrap()]));
-        let mut up = counted(vec![place]);
-        up.extra.push(worth);
-        let down = MessageSpec::of(vec![head(&(0..ROWS))]);
-        Aggregate::of(&meta(1.0), (&sent, &down), (update, &up)).unwrap()
+        let mut upload = counted(vec![place]);
+        upload.extra.push(worth);
+        let download = MessageSpec::of(vec![head(&(0..ROWS))]);
+        Aggregate::of(&meta(1.0), (&sent, &download), (update, &upload)).unwrap()
     };
     let mean = fold(1..3, 5.0, 1.0).merge(fold(2..4, 9.0, 3.0)).numbered;
     let moved = mean.apply(sent.parameters.clone());

@@ -89,8 +89,8 @@ impl Composed {
     /// How many phases the first method has in the first task; it may not depend on how many
     /// rounds they have.
     fn first_phases(&self, view: &TaskView) -> usize {
-        let period = Stage::of(Arc::new(view.clone()), 1);
-        self.first.phases(&period, 1).len()
+        let stage = Stage::of(Arc::new(view.clone()), 1);
+        self.first.phases(&stage, 1).len()
     }
 
     /// Whether a phase of a view belongs to the second method, and its index in its method.
@@ -107,11 +107,11 @@ impl Composed {
     }
 
     /// The features that a Down names; none in the first stage.
-    fn named(&self, down: &Message) -> Result<Option<Frozen>, WireError> {
-        if !is_second(down)? {
+    fn named(&self, download: &Message) -> Result<Option<Frozen>, WireError> {
+        if !is_second(download)? {
             return Ok(None);
         }
-        let digest = down.control[TAG..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let digest = download.control[TAG..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         let all = self.frozen.lock();
         let found = digest.and_then(|digest| all.get(&digest).cloned());
         found.map(Some).ok_or_else(|| malformed("names features nobody has frozen"))
@@ -150,10 +150,9 @@ impl Composed {
                     if second { join(first, inner.state) } else { join(inner.state, then) };
             }
             let nobody = || Err(Failure::Policy("no outcome for a seat".into()));
-            let ClientResult { upload: mut up, metrics } =
-                outcomes.next().unwrap_or_else(nobody)?;
-            up.control.insert(0, u8::from(second));
-            Ok(ClientResult { upload: up, metrics })
+            let ClientResult { mut upload, metrics } = outcomes.next().unwrap_or_else(nobody)?;
+            upload.control.insert(0, u8::from(second));
+            Ok(ClientResult { upload, metrics })
         });
         Ok(outer.collect())
     }
@@ -244,12 +243,12 @@ impl Method for Composed {
         Ok(Box::new(ComposedServer::new(self.clone(), first, ctx, init)))
     }
 
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
         let mut phases = Vec::new();
-        if period.task == TaskId(0) {
-            phases = self.first.phases(period, self.rounds.unwrap_or(rounds));
+        if stage.task == TaskId(0) {
+            phases = self.first.phases(stage, self.rounds.unwrap_or(rounds));
         }
-        phases.extend(self.then.phases(period, rounds));
+        phases.extend(self.then.phases(stage, rounds));
         phases
     }
 
@@ -336,8 +335,8 @@ impl Method for Composed {
             .collect()
     }
 
-    fn remote_state(&self, down: &Message) -> Option<Arc<Body>> {
-        Some(self.named(down).ok()??.server)
+    fn remote_state(&self, download: &Message) -> Option<Arc<Body>> {
+        Some(self.named(download).ok()??.server)
     }
 
     fn load_remote_state(

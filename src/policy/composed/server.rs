@@ -64,17 +64,17 @@ impl ComposedServer {
     }
 
     /// The first method is over.
-    fn start_second(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        self.first.end_stage(period, ctx)?;
+    fn start_second(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        self.first.end_stage(stage, ctx)?;
         let mut second = self.freeze()?;
-        second.server.begin_stage(period, &with_features(ctx, &second.frozen)?)?;
+        second.server.begin_stage(stage, &with_features(ctx, &second.frozen)?)?;
         self.second = Some(second);
         Ok(())
     }
 
-    fn second(&mut self, period: &Stage, ctx: &RunContext) -> Result<&mut Second, PolicyError> {
+    fn second(&mut self, stage: &Stage, ctx: &RunContext) -> Result<&mut Second, PolicyError> {
         if self.second.is_none() {
-            self.start_second(period, ctx)?;
+            self.start_second(stage, ctx)?;
         }
         self.second.as_mut().ok_or_else(|| PolicyError::Unsupported("no second method".into()))
     }
@@ -92,12 +92,12 @@ impl ComposedServer {
 }
 
 impl Server for ComposedServer {
-    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        if period.task == TaskId(0) {
-            return self.first.begin_stage(period, ctx);
+    fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        if stage.task == TaskId(0) {
+            return self.first.begin_stage(stage, ctx);
         }
-        let second = self.second(period, ctx)?;
-        second.server.begin_stage(period, &with_features(ctx, &second.frozen)?)
+        let second = self.second(stage, ctx)?;
+        second.server.begin_stage(stage, &with_features(ctx, &second.frozen)?)
     }
 
     fn broadcast(
@@ -107,41 +107,41 @@ impl Server for ComposedServer {
         ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let (is_second, inner) = self.inner(round);
-        let (downs, features) = if is_second {
+        let (downloads, features) = if is_second {
             let second = self.second(&round.period, ctx)?;
             let ctx = with_features(ctx, &second.frozen)?;
             (second.server.broadcast(&inner, participants, &ctx)?, Some(second.frozen.clone()))
         } else {
             (self.first.broadcast(&inner, participants, ctx)?, None)
         };
-        Ok(each_changed(&downs, |down| outside(down, features.as_ref())))
+        Ok(each_changed(&downloads, |download| outside(download, features.as_ref())))
     }
 
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let (is_second, inner) = self.inner(round);
-        let folded = folded.map(within).transpose()?;
+        let aggregate = aggregate.map(within).transpose()?;
         if is_second {
             let second = self.second(&round.period, ctx)?;
             let ctx = with_features(ctx, &second.frozen)?;
-            second.server.end_round(&inner, folded, &ctx)?;
+            second.server.end_round(&inner, aggregate, &ctx)?;
             second.has_learnt = true;
             return Ok(());
         }
-        self.first.end_round(&inner, folded, ctx)?;
+        self.first.end_round(&inner, aggregate, ctx)?;
         if self.ends_first(round) {
             self.start_second(&round.period, ctx)?;
         }
         Ok(())
     }
 
-    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        let second = self.second(period, ctx)?;
-        second.server.end_stage(period, &with_features(ctx, &second.frozen)?)
+    fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        let second = self.second(stage, ctx)?;
+        second.server.end_stage(stage, &with_features(ctx, &second.frozen)?)
     }
 
     /// The first method's until the second has learnt something.
@@ -156,9 +156,9 @@ impl Server for ComposedServer {
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let Some(second) = &self.second else { return self.first.metrics() };
         let digest = second.frozen.features.feature_state().digest();
-        let mut figures = second.server.metrics();
-        figures.push(("features_hash", (digest & HASH) as f64));
-        figures
+        let mut metrics = second.server.metrics();
+        metrics.push(("features_hash", (digest & HASH) as f64));
+        metrics
     }
 
     fn save(&self) -> Body {
@@ -193,22 +193,22 @@ impl Server for ComposedServer {
 }
 
 /// What was kept of uploads, as its own method sees it. What they hold was taken out of its wrapping when it was lifted.
-fn within(folded: Aggregate) -> Result<Aggregate, WireError> {
+fn within(aggregate: Aggregate) -> Result<Aggregate, WireError> {
     let inner = |kept: KeptUpload| -> Result<KeptUpload, WireError> {
         Ok(KeptUpload { sent: Arc::new(down_within(&kept.sent)?), ..kept })
     };
-    let kept = folded.kept.into_iter().map(inner).collect::<Result<_, _>>()?;
-    Ok(Aggregate { kept, ..folded })
+    let kept = aggregate.kept.into_iter().map(inner).collect::<Result<_, _>>()?;
+    Ok(Aggregate { kept, ..aggregate })
 }
 
 /// A Down with the tag of its stage and the features it builds upon.
 fn outside(inner: &Message, features: Option<&Frozen>) -> Message {
-    let mut down = inner.clone();
+    let mut download = inner.clone();
     let mut tag = vec![u8::from(features.is_some())];
     if let Some(frozen) = features {
         tag.extend(frozen.asset.digest().to_le_bytes());
-        down.assets.push(Arc::clone(&frozen.asset));
+        download.assets.push(Arc::clone(&frozen.asset));
     }
-    down.control.splice(0..0, tag);
-    down
+    download.control.splice(0..0, tag);
+    download
 }

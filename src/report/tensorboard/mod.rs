@@ -123,7 +123,7 @@ impl<W> Tensorboard<W> {
         let tasks = last.filter_map(|(share, task): (&Option<f64>, u32)| {
             Some(Scalar { tag: format!("task/accuracy_of_{task:02}"), value: (*share)? as f32 })
         });
-        let figures = [
+        let metrics = [
             ("task/average_accuracy", accuracy.faa),
             ("task/accuracy_seen", accuracy.micro),
             ("task/forgetting", accuracy.forgetting),
@@ -132,7 +132,7 @@ impl<W> Tensorboard<W> {
         ];
         // Without an old task nothing can be forgotten.
         let known =
-            figures.into_iter().filter_map(|(tag, value)| value.map(|value| scalar(tag, value)));
+            metrics.into_iter().filter_map(|(tag, value)| value.map(|value| scalar(tag, value)));
         known.chain(tasks).collect()
     }
 }

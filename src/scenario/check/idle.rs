@@ -131,8 +131,8 @@ impl Scenario {
         let (time, links) = (&self.time, &self.links);
         if time.ms_per_sample == 0.0 {
             let slow = [("time.slowness", &time.slowness), ("time.jitter", &time.jitter)];
-            for (key, law) in slow {
-                if !is_constant(law, 1.0) {
+            for (key, distribution) in slow {
+                if !is_constant(distribution, 1.0) {
                     say(idle, key, "time.ms_per_sample is 0, so that training takes no time");
                 }
             }
@@ -143,7 +143,7 @@ impl Scenario {
         if !is_constant(&links.jitter, 1.0) && self.is_unlimited() {
             say(idle, "links.jitter", "bytes take no time on lines without a limit");
         }
-        let fixed = |law: &DistributionSection| law.is_fixed();
+        let fixed = |distribution: &DistributionSection| distribution.is_fixed();
         if links.correlation != 0.0 && (fixed(&links.down_mb_per_s) || fixed(&links.up_mb_per_s)) {
             say(idle, "links.correlation", "a bandwidth that is the same for all follows nothing");
         }
@@ -182,8 +182,8 @@ impl Scenario {
 }
 
 /// Whether a distribution is this number.
-fn is_constant(law: &DistributionSection, value: f64) -> bool {
-    *law == DistributionSection::constant(value)
+fn is_constant(distribution: &DistributionSection, value: f64) -> bool {
+    *distribution == DistributionSection::constant(value)
 }
 
 fn say(idle: &mut Vec<Ignored>, key: &'static str, why: &str) {

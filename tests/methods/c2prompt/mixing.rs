@@ -90,7 +90,7 @@ fn slots_of(run: &Engine, round: usize, ups: bool) -> Vec<ParameterSet> {
 }
 
 fn kept(run: &Engine) -> Vec<ParameterSet> {
-    table(run).slots().iter().map(|slot| slot.parameters.clone()).collect()
+    table(run).slots().iter().map(|client_task| client_task.parameters.clone()).collect()
 }
 
 /// `softmax(H Hᵀ / tau)` of unit rows, where a row of zeros keeps itself.
@@ -124,8 +124,8 @@ fn unit(row: &[f32]) -> Vec<f64> {
 }
 
 /// Component `3 client + c` of `name` as weights make it of all components.
-fn mixed(weights: &[Vec<f64>], slots: &[ParameterSet], name: &str) -> Vec<Vec<f32>> {
-    let all: Vec<&[f32]> = slots
+fn mixed(weights: &[Vec<f64>], client_tasks: &[ParameterSet], name: &str) -> Vec<Vec<f32>> {
+    let all: Vec<&[f32]> = client_tasks
         .iter()
         .flat_map(|slot| {
             let values = &slot.get(name).unwrap().values;
@@ -147,10 +147,10 @@ fn names() -> Vec<String> {
 }
 
 /// The largest distance between slots and what weights make of `sent`, over keys, attention and tokens of all blocks.
-fn off(slots: &[ParameterSet], weights: &[Vec<f64>], sent: &[ParameterSet]) -> f32 {
+fn off(client_tasks: &[ParameterSet], weights: &[Vec<f64>], sent: &[ParameterSet]) -> f32 {
     let of = |name: &String| {
         let expected = mixed(weights, sent, name);
-        let pairs = slots.iter().zip(&expected);
+        let pairs = client_tasks.iter().zip(&expected);
         pairs
             .map(|(slot, expected)| far(&slot.get(name).unwrap().values, expected))
             .fold(0.0, f32::max)
@@ -159,12 +159,12 @@ fn off(slots: &[ParameterSet], weights: &[Vec<f64>], sent: &[ParameterSet]) -> f
     names().iter().map(of).fold(0.0, f32::max)
 }
 
-fn heads(slots: &[ParameterSet]) -> Vec<Vec<u32>> {
+fn heads(client_tasks: &[ParameterSet]) -> Vec<Vec<u32>> {
     let head = |slot: &ParameterSet| {
         let own = slot.iter().filter(|(name, _)| name.starts_with("head"));
         own.flat_map(|(_, part)| part.values.iter().map(|v| v.to_bits())).collect()
     };
-    slots.iter().map(head).collect()
+    client_tasks.iter().map(head).collect()
 }
 
 /// Keys, attention and tokens of every slot are `W` times what its round sent, row for row; heads stay.
@@ -172,11 +172,11 @@ fn heads(slots: &[ParameterSet]) -> Vec<Vec<u32>> {
 fn components_are_mixed_by_the_rows_of_their_owner() {
     const TAU: f64 = 0.3;
     let run = told(MATCHED, 1, |c| c.cpa_temperature = TAU);
-    let (sent, slots) = (slots_of(&run, 0, true), kept(&run));
+    let (sent, client_tasks) = (slots_of(&run, 0, true), kept(&run));
     let w = weights(&MATCHED, TAU);
-    assert!(off(&slots, &w, &sent) < 1e-6, "{}", off(&slots, &w, &sent));
-    assert_eq!(heads(&slots), heads(&sent));
-    assert!(heads(&slots).iter().all(|head| !head.is_empty()));
+    assert!(off(&client_tasks, &w, &sent) < 1e-6, "{}", off(&client_tasks, &w, &sent));
+    assert_eq!(heads(&client_tasks), heads(&sent));
+    assert!(heads(&client_tasks).iter().all(|head| !head.is_empty()));
     // What these numbers would not show if they could not tell one from the other.
     let transposed: Vec<Vec<f64>> = (0..9).map(|i| (0..9).map(|j| w[j][i]).collect()).collect();
     let mut of_another_owner = w.clone();
@@ -185,19 +185,19 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
         (0..9).map(|i| (0..9).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     let mean = vec![vec![1.0 / 9.0; 9]; 9];
     for other in [transposed, of_another_owner, unmixed, mean] {
-        assert!(off(&slots, &other, &sent) > 1e-3, "{}", off(&slots, &other, &sent));
+        assert!(off(&client_tasks, &other, &sent) > 1e-3, "{}", off(&client_tasks, &other, &sent));
     }
     // The same of every part alone.
     for name in names() {
         let before = sent.iter().map(|slot| slot.get(&name).unwrap());
-        for (slot, before) in slots.iter().zip(before) {
+        for (slot, before) in client_tasks.iter().zip(before) {
             assert!(far(&slot.get(&name).unwrap().values, &before.values) > 1e-3, "{name}");
         }
     }
     let own: f64 = (0..9).map(|i| w[i][i]).sum::<f64>() / 9.0;
-    let figures = run.figures.last().unwrap();
-    assert!((figures["cpa_own_weight"] - own).abs() < 1e-6);
-    assert_eq!(figures["cpa_kept_rows"], 0.0);
+    let metrics = run.figures.last().unwrap();
+    assert!((metrics["cpa_own_weight"] - own).abs() < 1e-6);
+    assert_eq!(metrics["cpa_kept_rows"], 0.0);
 }
 
 /// As the review tells it: rows as they are.
@@ -220,9 +220,10 @@ fn clients_report_means_or_sums_of_their_scores() {
         let shards = deal(&run.lab, &run.view(0), 3);
         run.task(0, &shards, 1);
         for train in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {
-            let up = train.up.as_ref().unwrap();
-            let told = up.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
-            let sent = parameters_of(up).unwrap();
+            let upload = train.up.as_ref().unwrap();
+            let told =
+                upload.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
+            let sent = parameters_of(upload).unwrap();
             let loader = run.lab.statistics_loader(&shards[train.participant.client.index()]);
             let batch = loader.in_order(1_000).next().unwrap().unwrap();
             let pixels = run.lab.pixels(&batch).unwrap();
@@ -283,7 +284,7 @@ fn components_that_match_nothing_keep_themselves() {
     histograms[0][2..4].copy_from_slice(&[0.0, 0.0]);
     histograms[2][..2].copy_from_slice(&[-0.3, -0.1]);
     let run = told(histograms, 1, |c| c.cpa_temperature = TAU);
-    let (sent, slots) = (slots_of(&run, 0, true), kept(&run));
+    let (sent, client_tasks) = (slots_of(&run, 0, true), kept(&run));
     for name in names() {
         for (client, component) in [(0, 1), (2, 0)] {
             let row = |set: &ParameterSet| {
@@ -291,15 +292,15 @@ fn components_that_match_nothing_keep_themselves() {
                 let width = values.len() / 3;
                 values[component * width..(component + 1) * width].to_vec()
             };
-            assert_eq!(row(&slots[client]), row(&sent[client]), "{name}");
+            assert_eq!(row(&client_tasks[client]), row(&sent[client]), "{name}");
         }
     }
     let w = weights(&histograms, TAU);
-    assert!(off(&slots, &w, &sent) < 1e-6);
-    let figures = run.figures.last().unwrap();
-    assert_eq!(figures["cpa_kept_rows"], 2.0);
+    assert!(off(&client_tasks, &w, &sent) < 1e-6);
+    let metrics = run.figures.last().unwrap();
+    assert_eq!(metrics["cpa_kept_rows"], 2.0);
     let own: f64 = (0..9).filter(|i| ![1, 6].contains(i)).map(|i| w[i][i]).sum::<f64>() / 7.0;
-    assert!((figures["cpa_own_weight"] - own).abs() < 1e-6);
+    assert!((metrics["cpa_own_weight"] - own).abs() < 1e-6);
     assert!(own < 0.5);
 }
 
@@ -307,17 +308,17 @@ fn components_that_match_nothing_keep_themselves() {
 #[test]
 fn a_hot_mixing_is_the_mean_of_all_components_everywhere() {
     let run = told(MATCHED, 1, |c| c.cpa_temperature = 1e9);
-    let (sent, slots) = (slots_of(&run, 0, true), kept(&run));
-    assert!(off(&slots, &vec![vec![1.0 / 9.0; 9]; 9], &sent) < 1e-6);
-    let figures = run.figures.last().unwrap();
-    assert!((figures["cpa_own_weight"] - 1.0 / 9.0).abs() < 1e-9);
-    assert!((figures["cpa_cosine_within"] - 1.0).abs() < 1e-6);
-    assert!((figures["cpa_cosine_between"] - 1.0).abs() < 1e-6);
+    let (sent, client_tasks) = (slots_of(&run, 0, true), kept(&run));
+    assert!(off(&client_tasks, &vec![vec![1.0 / 9.0; 9]; 9], &sent) < 1e-6);
+    let metrics = run.figures.last().unwrap();
+    assert!((metrics["cpa_own_weight"] - 1.0 / 9.0).abs() < 1e-9);
+    assert!((metrics["cpa_cosine_within"] - 1.0).abs() < 1e-6);
+    assert!((metrics["cpa_cosine_between"] - 1.0).abs() < 1e-6);
     // Components start orthogonal to each other, and a round does not make them one.
     let cold = told(MATCHED, 1, |c| c.cpa_temperature = 1e-9);
-    let figures = cold.figures.last().unwrap();
-    assert!(figures["cpa_cosine_within"].abs() < 0.5, "{figures:?}");
-    assert!(figures["cpa_cosine_between"].abs() < 0.5, "{figures:?}");
+    let metrics = cold.figures.last().unwrap();
+    assert!(metrics["cpa_cosine_within"].abs() < 0.5, "{metrics:?}");
+    assert!(metrics["cpa_cosine_between"].abs() < 0.5, "{metrics:?}");
 }
 
 fn three_tasks(method: Arc<dyn Method>) -> Engine {
@@ -377,16 +378,16 @@ fn accuracy_is_told_before_and_after_mixing() {
     assert_eq!(table(&asked), table(&plain));
     let names = ["cpa_accuracy_before", "cpa_accuracy_after"];
     assert!(plain.figures.iter().all(|f| names.iter().all(|name| !f.contains_key(*name))));
-    let figures: Vec<[f64; 2]> = asked.figures.iter().map(|f| names.map(|name| f[name])).collect();
+    let metrics: Vec<[f64; 2]> = asked.figures.iter().map(|f| names.map(|name| f[name])).collect();
     // After: as the server would answer now. Before: as it answers to what was sent, without mixing.
     let cold = told(MATCHED, 1, |c| (c.cpa_temperature, c.cpa_accuracy) = (1e-9, true));
     let told_before = |run: &Engine| run.figures[0]["cpa_accuracy_before"];
     assert_eq!(slots_of(&cold, 0, true), slots_of(&asked, 0, true));
-    assert_eq!(told_before(&cold), figures[0][0]);
-    assert_eq!(cold.figures[0]["cpa_accuracy_after"], figures[0][0]);
-    assert!((figures[1][1] - answered(&asked)).abs() < 1e-12);
+    assert_eq!(told_before(&cold), metrics[0][0]);
+    assert_eq!(cold.figures[0]["cpa_accuracy_after"], metrics[0][0]);
+    assert!((metrics[1][1] - answered(&asked)).abs() < 1e-12);
     assert!((told_before(&cold) - answered(&cold)).abs() < 1e-12);
-    assert!(figures.iter().any(|[before, after]| before != after), "{figures:?}");
+    assert!(metrics.iter().any(|[before, after]| before != after), "{metrics:?}");
 }
 
 /// Right answers on the test images of the first task, among its classes.
@@ -411,8 +412,8 @@ fn every_client_has_a_histogram_of_its_own() {
     let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
     let mut by_client: BTreeMap<ClientId, Vec<Vec<f32>>> = BTreeMap::new();
     for exchange in trained {
-        let up = exchange.up.as_ref().unwrap();
-        let tensor = up.tensor(Kind::Statistics, "histogram").unwrap();
+        let upload = exchange.up.as_ref().unwrap();
+        let tensor = upload.tensor(Kind::Statistics, "histogram").unwrap();
         let scores = tensor.as_f32().unwrap().to_vec();
         by_client.entry(exchange.participant.client).or_default().push(scores);
     }

@@ -20,8 +20,8 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
         let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
         task(&mut run, 0, 1, 1);
         task(&mut run, 1, 1, 1);
-        let taught =
-            downs(&run, "train").map(|down| ClientTaskDownload::read(&down).unwrap().teaches);
+        let taught = downs(&run, "train")
+            .map(|download| ClientTaskDownload::read(&download).unwrap().teaches);
         assert_eq!(taught.collect::<Vec<_>>(), [false, true]);
         uploads(&run)
     });
@@ -59,7 +59,7 @@ fn distillation_holds_a_slot_where_it_was() {
 fn shares_of_classes_weigh_their_own_samples() {
     let mut run = engine(powder_with(|_| ()), 2);
     task(&mut run, 0, 1, 1);
-    let down = downs(&run, "train").next().unwrap();
+    let download = downs(&run, "train").next().unwrap();
     let shape = Powder::new(small(), &facts()).shape;
     let (view, phase) = (run.view(0), 1);
     let participants = run.method.participants(&context(&run, 0, phase), &[ClientId(0)]);
@@ -68,11 +68,12 @@ fn shares_of_classes_weigh_their_own_samples() {
     let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
     let shard: Shard = two.copied().collect();
     let learnt = |teaches: bool, class_shares: [f32; 3]| {
-        let down = ClientTaskDownload::read(&down).unwrap();
-        let down = ClientTaskDownload { teaches, class_shares: class_shares.into(), ..down };
+        let download = ClientTaskDownload::read(&download).unwrap();
+        let download =
+            ClientTaskDownload { teaches, class_shares: class_shares.into(), ..download };
         let mut member = Member {
             phase,
-            download: Arc::new(down.write(&shape).unwrap()),
+            download: Arc::new(download.write(&shape).unwrap()),
             state: Default::default(),
             shard: shard.clone(),
             key: participants[0].key(5, Round(9)),

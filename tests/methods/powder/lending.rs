@@ -23,15 +23,16 @@ fn slots_that_begin_together_lend_each_other_at_once() {
     let mut run = engine(powder_with(|_| ()), 3);
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     run.task(0, &[Arc::clone(&shard), shard], 2);
-    let slots = table(&run);
-    for slot in 0..2 {
-        let weights = slots.weights(slot);
+    let client_tasks = table(&run);
+    for client_task in 0..2 {
+        let weights = client_tasks.weights(client_task);
         assert!(weights.iter().all(|weight| (weight - 0.5).abs() < 1e-6), "{weights:?}");
         // Both classes have a twin in the other slot, and perhaps another relative there.
-        let shares = &slots.slots()[slot].class_shares;
+        let shares = &client_tasks.slots()[client_task].class_shares;
         assert!(shares.iter().all(|share| (0.33..0.500_001).contains(share)), "{shares:?}");
     }
-    let received: Vec<ParameterSet> = downs(&run, "train").map(|down| down.parameters).collect();
+    let received: Vec<ParameterSet> =
+        downs(&run, "train").map(|download| download.parameters).collect();
     let sent = uploads(&run);
     assert_eq!((received.len(), sent.len()), (4, 4));
     // Of three mixtures two are there; each leaves half to the slot itself.
@@ -62,7 +63,7 @@ fn samples_are_scored_on_mixed_components() {
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     run.task(0, &[Arc::clone(&shard), shard], 1);
     let looks: Vec<SimilarityKeys> =
-        downs(&run, "look").map(|down| SimilarityKeys::read(&down).unwrap()).collect();
+        downs(&run, "look").map(|download| SimilarityKeys::read(&download).unwrap()).collect();
     assert_eq!(looks.len(), 4); // as the period begins, and as it ends
     let sent = uploads(&run);
     let keys = [0, 1].map(|client| values(&sent[client], "prompt.00.key"));
@@ -80,16 +81,17 @@ fn samples_are_scored_on_mixed_components() {
 }
 
 /// What a client would answer that was sent keys and attention of these slots, all as they are.
-fn answered(run: &Engine, mut slots: ClientTaskTable, task: usize) -> Attention {
-    (0..slots.slots().len()).for_each(|slot| slots.slot_mut(slot).row.clear());
+fn answered(run: &Engine, mut client_tasks: ClientTaskTable, task: usize) -> Attention {
+    (0..client_tasks.slots().len())
+        .for_each(|client_task| client_tasks.slot_mut(client_task).row.clear());
     let shape = Powder::new(small(), &facts()).shape;
-    let (numbers, parameters) = slots.looks(&shape, Lend::Begun, &[]);
-    let down = SimilarityKeys { slots: numbers, parameters }.write(&shape).unwrap();
+    let (numbers, parameters) = client_tasks.looks(&shape, Lend::Begun, &[]);
+    let download = SimilarityKeys { slots: numbers, parameters }.write(&shape).unwrap();
     let view = run.view(task);
     let participants = run.method.participants(&context(run, task, 3), &[ClientId(0)]);
     let mut member = Member {
         phase: 3,
-        download: Arc::new(down),
+        download: Arc::new(download),
         state: Default::default(),
         shard: deal(&run.lab, &view, 1).remove(0),
         key: participants[0].key(5, Round(9)),
@@ -105,8 +107,8 @@ fn answered(run: &Engine, mut slots: ClientTaskTable, task: usize) -> Attention 
 fn answers_are_means_of_attended_cosines() {
     let mut run = engine(powder_with(|_| ()), 3);
     task(&mut run, 0, 2, 1);
-    let slots = table(&run);
-    let found = answered(&run, slots.clone(), 0);
+    let client_tasks = table(&run);
+    let found = answered(&run, client_tasks.clone(), 0);
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     let mut wanted = vec![0f64; found.means.len()];
     let mut counts = vec![0u32; 2];
@@ -119,8 +121,9 @@ fn answers_are_means_of_attended_cosines() {
         counts[class] += 1;
         let mut at = class * wanted.len() / 2;
         for block in ["00", "01"] {
-            for slot in &slots.slots()[..2] {
-                let part = |part: &str| values(&slot.parameters, &format!("prompt.{block}.{part}"));
+            for client_task in &client_tasks.slots()[..2] {
+                let part =
+                    |part: &str| values(&client_task.parameters, &format!("prompt.{block}.{part}"));
                 for (key, attention) in part("key").chunks(16).zip(part("attention").chunks(16)) {
                     let attended = query.iter().zip(attention).map(|(q, a)| f64::from(q * a));
                     let (mut product, mut lengths) = (0.0, [0.0; 2]);
@@ -150,32 +153,33 @@ fn answers_are_kept_as_long_as_they_are_true() {
     let mut run = engine(powder_with(|_| ()), 3);
     task(&mut run, 0, 2, 1);
     let (shape, blocks) = (Powder::new(small(), &facts()).shape, small().n_blocks as usize);
-    let mut slots = table(&run);
-    assert_eq!(slots.known(0), [0, 1]);
-    assert_eq!(ClientTaskTable::load(&slots.save()).unwrap(), slots);
+    let mut client_tasks = table(&run);
+    assert_eq!(client_tasks.known(0), [0, 1]);
+    assert_eq!(ClientTaskTable::load(&client_tasks.save()).unwrap(), client_tasks);
     let key = ClientTaskKey { task: TaskId(1), client: ClientId(0) };
-    let new = slots.begin(key, 2..4, &shape, StreamKey::new(1, Domain::Init));
-    let numbers =
-        |slots: &ClientTaskTable, of: usize| slots.looks(&shape, Lend::Begun, slots.known(of)).0;
-    assert_eq!((numbers(&slots, 0), numbers(&slots, new)), (vec![2], vec![0, 1, 2]));
+    let new = client_tasks.begin(key, 2..4, &shape, StreamKey::new(1, Domain::Init));
+    let numbers = |client_tasks: &ClientTaskTable, of: usize| {
+        client_tasks.looks(&shape, Lend::Begun, client_tasks.known(of)).0
+    };
+    assert_eq!((numbers(&client_tasks, 0), numbers(&client_tasks, new)), (vec![2], vec![0, 1, 2]));
 
-    let before = slots.slots()[0].attention.clone().unwrap();
+    let before = client_tasks.slots()[0].attention.clone().unwrap();
     let width = before.means.len() / 2;
     let found = Attention { over: vec![2], means: vec![0.5; width], counts: before.counts.clone() };
-    slots.take(0, found.clone(), blocks);
-    let both = slots.slots()[0].attention.clone().unwrap();
+    client_tasks.take(0, found.clone(), blocks);
+    let both = client_tasks.slots()[0].attention.clone().unwrap();
     assert_eq!((&both.over[..], both.without(&[2], blocks)), (&[0, 1, 2][..], before));
-    assert!(numbers(&slots, 0).is_empty());
+    assert!(numbers(&client_tasks, 0).is_empty());
     let likeness = Likeness { blocks, components: 3, exponent: 30 };
-    let mut begun = slots.clone();
+    let mut begun = client_tasks.clone();
     begun.compare(&likeness, Lend::Begun, &[0, 1]);
     assert_eq!(begun.known(0), [0u32; 0]);
 
-    let own = slots.slots()[new].parameters.clone();
-    slots.learn(new, own);
-    assert_eq!((numbers(&slots, 0), slots.slots()[new].rounds), (vec![0, 1, 2], 1));
-    slots.take(0, found.clone(), blocks);
-    assert_eq!(slots.slots()[0].attention, Some(found));
+    let own = client_tasks.slots()[new].parameters.clone();
+    client_tasks.learn(new, own);
+    assert_eq!((numbers(&client_tasks, 0), client_tasks.slots()[new].rounds), (vec![0, 1, 2], 1));
+    client_tasks.take(0, found.clone(), blocks);
+    assert_eq!(client_tasks.slots()[0].attention, Some(found));
 }
 
 /// The server that looks itself finds what clients would tell it, and nothing of it travels.
@@ -191,14 +195,17 @@ fn a_server_that_sees_images_finds_what_clients_tell() {
     let context = context(&run, 1, 2);
     let participants = run.method.participants(&context, &[ClientId(0)]);
     run.server.broadcast(&context, &participants, &run.lab).unwrap();
-    let slots = table(&run);
+    let client_tasks = table(&run);
     // The slot that was left is scored again on what it has become, the new one on both.
-    assert_eq!(slots.slots()[0].attention, Some(left));
-    let new = answered(&run, slots.clone(), 1);
-    assert_eq!((&new.over[..], slots.slots()[1].attention.as_ref()), (&[0, 1][..], Some(&new)));
-    let weights = slots.weights(1);
+    assert_eq!(client_tasks.slots()[0].attention, Some(left));
+    let new = answered(&run, client_tasks.clone(), 1);
+    assert_eq!(
+        (&new.over[..], client_tasks.slots()[1].attention.as_ref()),
+        (&[0, 1][..], Some(&new))
+    );
+    let weights = client_tasks.weights(1);
     assert!((weights[0] + weights[1] - 1.0).abs() < 1e-9 && weights[0] > 0.0, "{weights:?}");
-    assert_eq!(slots.slots()[1].row, weights);
+    assert_eq!(client_tasks.slots()[1].row, weights);
 }
 
 /// Slots that were not trained before a period lend nothing in it where that is asked: in the first one, and where
@@ -229,10 +236,10 @@ fn slots_that_lend_once_trained_lend_nothing_in_the_first_task_and_something_lat
     assert!(others.values.iter().any(|v| *v != 0.0));
     // A new slot uses others, and nobody uses it before it was trained.
     let table = table(&runs[0]);
-    for slot in 0..4 {
-        let weights = table.weights(slot);
+    for client_task in 0..4 {
+        let weights = table.weights(client_task);
         assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-        assert!((2..4).filter(|other| *other != slot).all(|other| weights[other] == 0.0));
+        assert!((2..4).filter(|other| *other != client_task).all(|other| weights[other] == 0.0));
     }
     assert!(table.weights(2)[0] > 0.0);
 }

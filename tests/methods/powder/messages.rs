@@ -86,8 +86,8 @@ fn powder_sends_the_bytes_of_its_card() {
         let config = PowderConfig { downlink: Downlink::Table, ..PowderConfig::default() };
         Powder::new(config, facts)
     };
-    let down = on_imagenet_r(20, 2, table).down;
-    assert_eq!(payload(&down), 24_578_000 + 4 * 20 + 4 + 3 * 25 * 8);
+    let download = on_imagenet_r(20, 2, table).down;
+    assert_eq!(payload(&download), 24_578_000 + 4 * 20 + 4 + 3 * 25 * 8);
     // Keys and attention of the five slots of the first period, and mean scores by class.
     let looks = of(20, 3);
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
@@ -135,8 +135,9 @@ fn a_slot_beyond_the_table_is_refused() {
     let sent = ClientTaskDownload::read(&Message::from_body(&train.down, &[]).unwrap()).unwrap();
     let shape = Powder::new(small(), &facts()).shape;
     let slots = sent.table.as_ref().unwrap().weights.len() / shape.top;
-    let at = |slot: usize| {
-        let table = sent.table.clone().map(|table| SharedTable { slot: slot as u32, ..table });
+    let at = |client_task: usize| {
+        let table =
+            sent.table.clone().map(|table| SharedTable { slot: client_task as u32, ..table });
         ClientTaskDownload::read(
             &ClientTaskDownload { table, ..sent.clone() }.write(&shape).unwrap(),
         )
@@ -151,7 +152,7 @@ fn attention_of_another_width_is_refused() {
     let mut run = engine(Arc::clone(&method), 3);
     task(&mut run, 0, 2, 1);
     let look = run.exchanges.iter().rfind(|exchange| exchange.phase == "look").unwrap();
-    let up = Message::from_body(look.up.as_ref().unwrap(), &[]).unwrap();
+    let upload = Message::from_body(look.up.as_ref().unwrap(), &[]).unwrap();
     let (model, counts) = (facts(), ClassCounts::new());
     let (view, shape) = (run.view(0), Powder::new(small(), &model).shape);
     let lift = |update: &Message, phase: usize| {
@@ -160,11 +161,11 @@ fn attention_of_another_width_is_refused() {
             .transform_upload(&facts, &Message::default(), update.clone())
             .map_err(|error| error.to_string())
     };
-    assert!(lift(&up, 3).is_ok());
-    let found = Attention::read(&up).unwrap();
+    assert!(lift(&upload, 3).is_ok());
+    let found = Attention::read(&upload).unwrap();
     assert_eq!(found.over, [0, 1]);
     let spoilt = Attention { over: vec![0], ..found.clone() };
-    let kept = Message { control: Attention::layout(&shape, 2, &[0]).control, ..up.clone() };
+    let kept = Message { control: Attention::layout(&shape, 2, &[0]).control, ..upload.clone() };
     assert_eq!(Attention::read(&kept).unwrap(), spoilt);
     let why = lift(&kept, 3).unwrap_err();
     assert_eq!(why, "24 mean scores of 2 classes, where 2 classes have 6 each");

@@ -26,19 +26,19 @@ pub fn pack_and_alone(
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let context = context(run, view.task.index(), phase);
     let participants = run.method.participants(&context, &cohort);
-    let downs = run.server.broadcast(&context, &participants, &run.lab).unwrap();
+    let downloads = run.server.broadcast(&context, &participants, &run.lab).unwrap();
     let by_class = run.lab.dataset.train.by_class();
     let own = view.classes.iter().flat_map(|class| by_class[*class as usize].iter().copied());
     let own: Vec<u32> = own.collect();
     let members = || -> Vec<Member> {
         let mut next = 0;
-        let member = |(participant, down): (&fedcast::policy::Participant, &_)| {
+        let member = |(participant, download): (&fedcast::policy::Participant, &_)| {
             let count = SHARDS[participant.client.index()];
             let shard: Shard = (next..next + count).map(|at| own[at * 5 % own.len()]).collect();
             next += count;
             Member {
                 phase,
-                download: Arc::clone(down),
+                download: Arc::clone(download),
                 state: run.states.get(&participant.client).cloned().unwrap_or_default(),
                 shard,
                 key: participant.key(5, Round(40)),
@@ -46,7 +46,7 @@ pub fn pack_and_alone(
                 participant: participant.clone(),
             }
         };
-        participants.iter().zip(&downs).map(member).collect()
+        participants.iter().zip(&downloads).map(member).collect()
     };
     let sent = |members: &mut [Member]| {
         let outcomes = method.train(members, &run.lab).into_iter();

@@ -43,12 +43,13 @@ fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
     task(&mut run, 0, 2, 2);
     task(&mut run, 1, 2, 1);
     assert!(run.exchanges.iter().all(|exchange| exchange.phase == "train"));
-    let (slots, sent) = (table(&run), uploads(&run));
-    let kept: Vec<&ParameterSet> = slots.slots().iter().map(|slot| &slot.parameters).collect();
+    let (client_tasks, sent) = (table(&run), uploads(&run));
+    let kept: Vec<&ParameterSet> =
+        client_tasks.slots().iter().map(|client_task| &client_task.parameters).collect();
     assert_eq!(kept, [&sent[2], &sent[3], &sent[4], &sent[5]]);
     // An even share of everyone who has begun; places of the others are empty.
-    let shares =
-        downs(&run, "train").map(|down| ClientTaskDownload::read(&down).unwrap().table.unwrap());
+    let shares = downs(&run, "train")
+        .map(|download| ClientTaskDownload::read(&download).unwrap().table.unwrap());
     let shares: Vec<Vec<f64>> = shares.map(|table| table.weights).collect();
     assert_eq!(shares[0], [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]);
     assert_eq!(shares[5], [0.25, 0.25, 0.25, 0.25, 0.0, 0.0]);
@@ -62,7 +63,7 @@ fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
         found.flatten_all().unwrap().to_vec1::<f32>().unwrap()
     };
     let before = scores(&run);
-    let mut others = slots.clone();
+    let mut others = client_tasks.clone();
     let first = others.slot_mut(0);
     let key = first.parameters.get("prompt.00.key").unwrap().clone();
     let turned = key.values.iter().map(|value| -value).collect();

@@ -94,11 +94,11 @@ impl ServerWrapper for WatchedServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let before = parameters_of(&self.server.save()).unwrap();
-        self.server.end_round(round, folded, ctx)?;
+        self.server.end_round(round, aggregate, ctx)?;
         let after = parameters_of(&self.server.save()).unwrap();
         self.seen.lock().unwrap().rounds.insert(round.round, [before, after]);
         Ok(())
@@ -233,19 +233,20 @@ fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
         let trained = seen.trained.iter().find(behind).expect("somebody is behind");
         let shard: Shard = ctx.dataset.train.by_class()[2][..6].into();
         let upload = |changed: Range<usize>| {
-            let mut down = (*trained.sent).clone();
+            let mut download = (*trained.sent).clone();
             for (name, Parameter { shape, values }) in trained.sent.parameters.iter() {
                 let (shape, mut values) = (shape.clone(), values.to_vec());
                 let width = values.len() / shape[0];
                 let part = &mut values[changed.start * width..changed.end * width];
                 part.iter_mut().zip(0..).for_each(|(v, i)| *v += (i as f32).sin());
-                down.parameters
+                download
+                    .parameters
                     .insert(Arc::clone(name), Parameter { shape, values: values.into() });
             }
             let mut member = Member {
                 participant: trained.participant.clone(),
                 phase: 0,
-                download: Arc::new(down),
+                download: Arc::new(download),
                 state: Body::default(),
                 shard: Arc::clone(&shard),
                 key: trained.key,

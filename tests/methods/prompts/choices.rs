@@ -42,8 +42,8 @@ fn without_a_pull_keys_stay_and_so_do_prompts_nobody_chose() {
     assert_eq!(before.get(KEYS), after.get(KEYS));
     let chosen = |prompt: usize| {
         let name = format!("chosen_{prompt:02}");
-        let figures = run.exchanges.iter().flat_map(|exchange| &exchange.metrics);
-        figures.filter(|(own, _)| *own == name).any(|(_, share)| *share > 0.0)
+        let metrics = run.exchanges.iter().flat_map(|exchange| &exchange.metrics);
+        metrics.filter(|(own, _)| *own == name).any(|(_, share)| *share > 0.0)
     };
     assert!((0..8).any(|prompt| !chosen(prompt)), "eight prompts, and few are chosen");
     for prompt in 0..8 {

@@ -92,23 +92,22 @@ fn of_equal_clients_is_what_each_of_them_sent() {
         let shards = deal(&alone.lab, &alone.view(0), 1);
         alone.task(0, &shards, 1);
         let body = |body| Message::from_body(body, &[]).unwrap();
-        let (sent, up) = (&alone.last().down, alone.last().up.as_ref().unwrap());
-        let (sent, up) = (Arc::new(body(sent)), body(up));
+        let (sent, upload) = (&alone.last().down, alone.last().up.as_ref().unwrap());
+        let (sent, upload) = (Arc::new(body(sent)), body(upload));
         let [down_layout, up_layout] = layouts(&*method, &facts(), &alone, 0);
 
         let mut run = engine(Arc::clone(&method), 3);
-        let period = Stage::of(run.view(0), 3);
-        run.server.begin_stage(&period, &run.lab).unwrap();
+        let stage = Stage::of(run.view(0), 3);
+        run.server.begin_stage(&stage, &run.lab).unwrap();
         let before = saved(&run);
-        let participants =
-            one_participant_per_client(&period, &[0, 1, 2].map(ClientId)).into_iter();
-        let folded = participants.map(|participant| {
+        let participants = one_participant_per_client(&stage, &[0, 1, 2].map(ClientId)).into_iter();
+        let aggregate = participants.map(|participant| {
             let (meta, update) =
-                (UploadMeta::timely(participant, Round(0)), (up.clone(), &up_layout));
+                (UploadMeta::timely(participant, Round(0)), (upload.clone(), &up_layout));
             Aggregate::of(&meta, (&sent, &down_layout), update).unwrap()
         });
-        let folded = folded.reduce(Aggregate::merge);
-        run.server.end_round(&first_round(&period), folded, &run.lab).unwrap();
+        let aggregate = aggregate.reduce(Aggregate::merge);
+        run.server.end_round(&first_round(&stage), aggregate, &run.lab).unwrap();
         assert_ne!(saved(&run), before);
         for ((name, three), (_, one)) in saved(&run).iter().zip(saved(&alone).iter()) {
             assert!(far(&three.values, &one.values) < 1e-6, "{name}");

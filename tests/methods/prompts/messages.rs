@@ -80,8 +80,8 @@ fn a_server_goes_on_where_it_was_saved() {
         run.server.load(&body).unwrap();
         assert_eq!(run.server.save().digest(), body.digest());
         let view = run.view(1);
-        let period = Stage::of(view, 3);
-        run.server.begin_stage(&period, &run.lab).unwrap();
+        let stage = Stage::of(view, 3);
+        run.server.begin_stage(&stage, &run.lab).unwrap();
         assert_eq!(run.server.save().digest(), body.digest(), "the task has begun before");
     }
 }
@@ -91,13 +91,13 @@ fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
     let mut run = Engine::new(Arc::clone(&method), model.clone(), lab(3, ClassOrder::Native));
     let shards = deal(&run.lab, &run.view(1), 2);
     run.task(1, &shards, 1);
-    let [down, up] = layouts(&*method, model, &run, 1);
+    let [download, upload] = layouts(&*method, model, &run, 1);
     let body = |body| Message::from_body(body, &[]).unwrap();
     let sent = Arc::new(body(&run.exchanges[0].down));
-    let ups = run.exchanges.iter().map(|exchange| body(exchange.up.as_ref().unwrap()));
-    let ups: Vec<Message> = ups.collect();
-    let mut sum = masked_contribution((&sent, &down), (&ups[0], &up)).unwrap();
-    let other = masked_contribution((&sent, &down), (&ups[1], &up)).unwrap();
+    let uploads = run.exchanges.iter().map(|exchange| body(exchange.up.as_ref().unwrap()));
+    let uploads: Vec<Message> = uploads.collect();
+    let mut sum = masked_contribution((&sent, &download), (&uploads[0], &upload)).unwrap();
+    let other = masked_contribution((&sent, &download), (&uploads[1], &upload)).unwrap();
     for (section, other) in sum.sections.iter_mut().zip(&other.sections) {
         for (tensor, other) in section.tensors.iter_mut().zip(&other.tensors) {
             let added: Vec<f64> =
@@ -106,12 +106,12 @@ fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
         }
     }
     let base = saved(&Engine::new(method, model.clone(), lab(3, ClassOrder::Native)));
-    let summed = Aggregate::of_sum(&sum, &down, &up).unwrap().apply(&base);
-    let folded = run.exchanges.iter().zip(ups).map(|(exchange, update)| {
+    let summed = Aggregate::of_sum(&sum, &download, &upload).unwrap().apply(&base);
+    let aggregate = run.exchanges.iter().zip(uploads).map(|(exchange, update)| {
         let meta = UploadMeta::timely(exchange.participant.clone(), Round(0));
-        Aggregate::of(&meta, (&sent, &down), (update, &up)).unwrap()
+        Aggregate::of(&meta, (&sent, &download), (update, &upload)).unwrap()
     });
-    let folded = folded.reduce(Aggregate::merge).unwrap().apply(&base);
+    let folded = aggregate.reduce(Aggregate::merge).unwrap().apply(&base);
     assert_ne!(folded.digest(), base.digest());
     for ((name, a), (_, b)) in summed.iter().zip(folded.iter()) {
         assert!(far(&a.values, &b.values) < 1e-6, "{name}");
@@ -134,9 +134,9 @@ fn uploads_are_sums() {
 fn rows_are_averaged_over_those_who_learnt_them() {
     let groups = |method: Arc<dyn Method>, task: usize| {
         let run = engine(Arc::clone(&method), 3);
-        let [_, up] = layouts(&*method, &facts(), &run, task);
+        let [_, upload] = layouts(&*method, &facts(), &run, task);
         let mean = |place: TensorSpec| (place.name.to_string(), place.fold.mean.unwrap().group);
-        up.parameters.into_iter().map(mean).collect::<BTreeMap<String, AveragingGroup>>()
+        upload.parameters.into_iter().map(mean).collect::<BTreeMap<String, AveragingGroup>>()
     };
     for (task, row) in [(0, 0), (2, 4)] {
         let (own, head) = (AveragingGroup::Task(task as u16), AveragingGroup::Head(row));

@@ -152,10 +152,10 @@ fn adapted(ctx: &fedcast::policy::RunContext, adaptation: &Adaptation) -> Vec<f3
 }
 
 /// The first round of a task.
-fn first_round(period: &Stage) -> RoundContext {
+fn first_round(stage: &Stage) -> RoundContext {
     RoundContext {
         round: Round(0),
-        period: period.clone(),
+        period: stage.clone(),
         phase: 0,
         phase_name: "train",
         round_in_phase: 0,

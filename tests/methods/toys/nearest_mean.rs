@@ -106,8 +106,8 @@ fn collected(member: &Member, ctx: &RunContext) -> Result<ClientResult, PolicyEr
     };
     let means = sums.iter().zip(&counts).flat_map(mean).collect();
     let values = [Values::U32(counts.into()), Values::F32(means)];
-    let up = Message::filling(&sent(view, dim), Default::default(), values)?;
-    Ok(ClientResult { upload: up, metrics: Vec::new() })
+    let upload = Message::filling(&sent(view, dim), Default::default(), values)?;
+    Ok(ClientResult { upload, metrics: Vec::new() })
 }
 
 pub struct NearestMeanServer {
@@ -128,12 +128,12 @@ impl Server for NearestMeanServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        if let Some(folded) = folded {
+        if let Some(aggregate) = aggregate {
             self.means.truncate(round.period.view.rows.start);
-            let (counts, sums) = (folded.sum("counts")?, folded.sum("sums")?);
+            let (counts, sums) = (aggregate.sum("counts")?, aggregate.sum("sums")?);
             let mean = |(sum, count): (&[f64], &f64)| {
                 sum.iter().map(|s| (s / count.max(1.0)) as f32).collect()
             };

@@ -14,8 +14,8 @@ pub struct Personal;
 
 fn answer(member: &Member) -> Result<ClientResult, PolicyError> {
     let told = said(&member.download, "told")?;
-    let up = saying(number("answer"), told * told)?;
-    Ok(ClientResult { upload: up, metrics: vec![("told", told as f64)] })
+    let upload = saying(number("answer"), told * told)?;
+    Ok(ClientResult { upload, metrics: vec![("told", told as f64)] })
 }
 
 impl Method for Personal {
@@ -80,10 +80,10 @@ impl Server for PersonalServer {
     fn end_round(
         &mut self,
         _round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        let answers = folded.map(|folded| folded.kept).unwrap_or_default();
+        let answers = aggregate.map(|aggregate| aggregate.kept).unwrap_or_default();
         assert!(answers.is_sorted_by_key(|kept| kept.meta.participant.id), "kept in seat order");
         for KeptUpload { meta, sent, update } in answers {
             let own = 10 * meta.participant.client.0 + meta.participant.unit.unwrap_or(9);

@@ -12,8 +12,8 @@ pub struct Poison {
 }
 
 /// The first value of the first f32 tensor becomes NaN.
-fn spoil(up: &Message) -> Result<Message, WireError> {
-    let mut body = up.body();
+fn spoil(upload: &Message) -> Result<Message, WireError> {
+    let mut body = upload.body();
     let mut tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
     let real = tensors.find(|tensor| tensor.as_f32().is_ok_and(|values| !values.is_empty()));
     if let Some(tensor) = real {
@@ -22,7 +22,7 @@ fn spoil(up: &Message) -> Result<Message, WireError> {
         let (name, shape) = (tensor.name().clone(), tensor.shape().to_vec());
         *tensor = NamedTensor::f32(name, shape, values)?;
     }
-    Message::from_body(&body, &up.assets)
+    Message::from_body(&body, &upload.assets)
 }
 
 impl MethodWrapper for Poison {

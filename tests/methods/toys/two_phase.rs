@@ -109,10 +109,10 @@ impl Server for MedianServer {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        let kept = folded.map(|folded| folded.kept).unwrap_or_default();
+        let kept = aggregate.map(|aggregate| aggregate.kept).unwrap_or_default();
         let said = kept.iter().map(|kept| Talk::read(&kept.update));
         let said = said.collect::<Result<Vec<Talk>, WireError>>()?;
         if round.phase == 0 {

@@ -93,10 +93,11 @@ impl Server for VisitsServer {
     fn end_round(
         &mut self,
         _round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        let total = folded.map_or(Ok(0.0), |folded| folded.sum("visits").map(|sum| sum[0]))?;
+        let total =
+            aggregate.map_or(Ok(0.0), |aggregate| aggregate.sum("visits").map(|sum| sum[0]))?;
         self.totals.push(total as u64);
         Ok(())
     }

@@ -130,16 +130,16 @@ impl Engine {
             match entry.event {
                 Event::RoundOpened { round, .. } => self.round = round.0 + 1,
                 Event::RoundClosed { round, .. } if round.0 >= part.before => {
-                    let figures = entry.numbers.map(|numbers| numbers.metrics).unwrap_or_default();
-                    let plain = figures.into_iter().map(|(name, figure)| (name, figure.0));
+                    let metrics = entry.numbers.map(|numbers| numbers.metrics).unwrap_or_default();
+                    let plain = metrics.into_iter().map(|(name, figure)| (name, figure.0));
                     self.figures.push(plain.collect());
                 }
                 Event::UpdateRejected { round, seat: participant, why, .. } => {
                     let rejected =
                         exchanges.iter().find(|(place, _)| *place == (round, participant));
-                    let up = rejected.and_then(|(_, exchange)| exchange.up.as_ref().ok());
+                    let upload = rejected.and_then(|(_, exchange)| exchange.up.as_ref().ok());
                     assert!(
-                        up.is_some_and(|up| !up.is_finite()),
+                        upload.is_some_and(|upload| !upload.is_finite()),
                         "{participant} of {round}: {why}"
                     );
                 }
@@ -203,8 +203,8 @@ impl Watched {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn is_here(&self, period: &Stage) -> bool {
-        period.task.index() == self.part.task
+    fn is_here(&self, stage: &Stage) -> bool {
+        stage.task.index() == self.part.task
     }
 
     /// The layouts of a member's messages.
@@ -232,9 +232,9 @@ impl Watched {
         if let Some(state) = self.seen().states.remove(&client) {
             member.state = state;
         }
-        let down = through_the_wire(&member.download.body());
+        let download = through_the_wire(&member.download.body());
         if up_layout.size != UploadSize::FromValues && !down_layout.at_most {
-            assert_eq!(down.sketch(), down_layout.body(), "a Down differs from its layout");
+            assert_eq!(download.sketch(), down_layout.body(), "a Down differs from its layout");
         }
         let assets = member.download.assets.clone();
         let named: Vec<_> = assets.iter().map(|asset| asset.body.sketch()).collect();
@@ -243,8 +243,8 @@ impl Watched {
         let mut outcomes = self.method.train(std::slice::from_mut(member), ctx);
         let outcome = outcomes.remove(0);
         let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
-        let up = outcome.as_ref().map(|outcome| through_the_wire(&outcome.upload.body()));
-        if let (Ok(body), true) = (&up, up_layout.size != UploadSize::FromValues) {
+        let upload = outcome.as_ref().map(|outcome| through_the_wire(&outcome.upload.body()));
+        if let (Ok(body), true) = (&upload, up_layout.size != UploadSize::FromValues) {
             assert_eq!(body.sketch(), up_layout.body(), "an Up differs from its layout");
         }
         let mut seen = self.seen();
@@ -253,9 +253,9 @@ impl Watched {
             task: round.period.task.index(),
             phase: round.phase_name,
             participant: member.participant.clone(),
-            down,
+            down: download,
             assets,
-            up: up.map_err(Clone::clone),
+            up: upload.map_err(Clone::clone),
             metrics,
         };
         seen.exchanges.push(((round.round, member.participant.id), exchange));
@@ -272,10 +272,10 @@ impl MethodWrapper for Watched {
         Ok(Box::new(self.clone()))
     }
 
-    fn phases(&self, period: &Stage, rounds: u32) -> Vec<Phase> {
-        match (self.is_here(period), period.task.index()) {
+    fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
+        match (self.is_here(stage), stage.task.index()) {
             (true, _) => {
-                self.method.phases(period, rounds).into_iter().take(self.part.phases).collect()
+                self.method.phases(stage, rounds).into_iter().take(self.part.phases).collect()
             }
             (false, 0) => vec![Phase::train(self.part.before)],
             (false, _) => Vec::new(),
@@ -299,9 +299,9 @@ impl MethodWrapper for Watched {
 }
 
 impl Server for Watched {
-    fn begin_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        match self.is_here(period) {
-            true => self.seen().server.begin_stage(period, ctx),
+    fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        match self.is_here(stage) {
+            true => self.seen().server.begin_stage(stage, ctx),
             false => Ok(()),
         }
     }
@@ -323,18 +323,18 @@ impl Server for Watched {
     fn end_round(
         &mut self,
         round: &RoundContext,
-        folded: Option<Aggregate>,
+        aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         match self.is_here(&round.period) {
-            true => self.seen().server.end_round(round, folded, ctx),
+            true => self.seen().server.end_round(round, aggregate, ctx),
             false => Ok(()),
         }
     }
 
-    fn end_stage(&mut self, period: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        match self.is_here(period) && self.part.phases > 1 {
-            true => self.seen().server.end_stage(period, ctx),
+    fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
+        match self.is_here(stage) && self.part.phases > 1 {
+            true => self.seen().server.end_stage(stage, ctx),
             false => Ok(()),
         }
     }

@@ -45,9 +45,9 @@ fn sent_down(message: Message) -> Arc<SentDownload> {
 
 /// Everything a policy sees of a member.
 fn seen(member: &Member) -> impl PartialEq + std::fmt::Debug + use<> {
-    let Member { participant, phase, download: down, state, shard, key, missed } = member;
-    let assets: Vec<_> = down.assets.iter().map(|a| (a.version, a.kind, a.digest())).collect();
-    let messages = (down.body().digest(), state.digest(), assets);
+    let Member { participant, phase, download, state, shard, key, missed } = member;
+    let assets: Vec<_> = download.assets.iter().map(|a| (a.version, a.kind, a.digest())).collect();
+    let messages = (download.body().digest(), state.digest(), assets);
     (format!("{participant:?}"), *phase, messages, shard.to_vec(), *key, missed.clone())
 }
 
@@ -68,9 +68,9 @@ proptest! {
         let asset = asset.map(|bits| {
             Arc::new(Asset::new("teacher", 2, Kind::Generator, body(Kind::Weights, &[], &bits)))
         });
-        let down = body(Kind::Statistics, &control, &down);
+        let download = body(Kind::Statistics, &control, &down);
         let assets = asset.into_iter().collect::<Vec<_>>();
-        let down = sent_down(Message::from_body(&down, &assets).expect("is one"));
+        let download = sent_down(Message::from_body(&download, &assets).expect("is one"));
         // The second errand names what the first has brought.
         for again in [false, true] {
             let job = |(place, bits): (usize, &Vec<u32>)| {
@@ -85,9 +85,9 @@ proptest! {
                     task: view.task,
                     shard: simulation.shard(view, participant.client),
                 });
-                let (context, down) = (Arc::clone(&context), Arc::clone(&down));
+                let (context, download) = (Arc::clone(&context), Arc::clone(&download));
                 let broadcast =
-                    Broadcast { context, participant, down, masking: None, closes: None, charge: None };
+                    Broadcast { context, participant, down: download, masking: None, closes: None, charge: None };
                 let state = body(Kind::Statistics, &[7], bits);
                 TrainingJob::new(broadcast, state, missed.into_iter().collect(), VirtualTime(5)).0
             };
@@ -116,10 +116,10 @@ proptest! {
         fails in any::<bool>(),
     ) {
         let metrics = [("loss".to_owned(), MetricValue(loss))].into();
-        let up = Message::from_body(&body(Kind::Prototypes, &[1], &up), &[]).expect("is one");
+        let upload = Message::from_body(&body(Kind::Prototypes, &[1], &up), &[]).expect("is one");
         let learnt = match fails {
             true => Err(Failure::NonFinite("the loss".into())),
-            false => Ok(Learning { up, metrics }),
+            false => Ok(Learning { up: upload, metrics }),
         };
         let mut frames = Vec::new();
         let state = body(Kind::Statistics, &[], &state);
@@ -130,7 +130,7 @@ proptest! {
         let (read, kept) = trained.remove(0).read(&bodies).expect("is whole");
         prop_assert_eq!(kept.map(|kept| kept.digest()), (!fails).then(|| state.digest()));
         let said = |learnt: Result<Learning, Failure>| {
-            learnt.map(|Learning { up, metrics }| (up.body().digest(), metrics))
+            learnt.map(|Learning { up: upload, metrics }| (upload.body().digest(), metrics))
         };
         prop_assert_eq!(said(read), said(learnt));
     }

@@ -44,10 +44,10 @@ impl ServerMachine {
                 }
             };
         }
-        let Arrival { participant, mut up, charge, .. } = arrival;
+        let Arrival { participant, up: mut upload, charge, .. } = arrival;
         effects.extend(charge.map(|charge| Effect::Record(charge, None)));
         let Some(round) = self.book.current_mut() else { return Ok(()) };
-        match up.fault.take() {
+        match upload.fault.take() {
             Some(why) => {
                 round.skip(participant);
                 let (client, round) = (round.client(participant), round.context.round);
@@ -55,7 +55,7 @@ impl ServerMachine {
             }
             None => {
                 let compares = self.simulation.rules.compares(&round.context);
-                effects.extend(round.fold(participant, up, compares, &self.desk));
+                effects.extend(round.fold(participant, upload, compares, &self.desk));
                 Ok(())
             }
         }
@@ -135,14 +135,14 @@ impl ServerMachine {
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let late_counts = matches!(self.simulation.rules.closing.late, LatePolicy::Fold(_));
         let Some(round) = self.book.close_complete(late_counts) else { return };
-        let Some(folded) = round.take_folded() else { return };
+        let Some(aggregate) = round.take_folded() else { return };
         let at = match &self.simulation.rules.privacy.secure {
             Some(rules) => round.unmask(&self.simulation, rules, now, effects),
             None => now,
         };
         self.doing = "waits for uploads to be merged";
-        let folded = self.desk.aggregate(round.context.round, folded);
-        effects.extend(deliver_result(at, folded, ToServer::Folded));
+        let aggregate = self.desk.aggregate(round.context.round, aggregate);
+        effects.extend(deliver_result(at, aggregate, ToServer::Folded));
     }
 
     /// Folds an upload of a closed round into the open one, or holds it for the next.
@@ -157,7 +157,7 @@ impl ServerMachine {
             self.book.hold(upload);
             return Ok(());
         };
-        let StaleUpload { sent: (participant, down), arrival } = upload;
+        let StaleUpload { sent: (participant, download), arrival } = upload;
         let (base, into, task) = (arrival.round, round.context.round, round.context.period.task);
         let staleness = into.0 - base.0;
         let Some(discount) = rule.weight(staleness) else {
@@ -165,15 +165,15 @@ impl ServerMachine {
             return Ok(());
         };
         effects.extend(arrival.charge.map(|charge| Effect::Record(charge, None)));
-        let (id, client, mut up) = (participant.id, participant.client, arrival.up);
-        if let Some(why) = up.fault.take() {
+        let (id, client, mut upload) = (participant.id, participant.client, arrival.up);
+        if let Some(why) = upload.fault.take() {
             return self
                 .reject(RejectedUpload { round: base, participant: id, client, why }, effects);
         }
         let event = Event::UpdateStale { round: base, task, seat: id, client, into };
         effects.push(Effect::Record(event, None));
         let meta = UploadMeta { participant, base, staleness, discount };
-        effects.extend(round.fold_stale(&down, up, meta, &self.desk));
+        effects.extend(round.fold_stale(&download, upload, meta, &self.desk));
         Ok(())
     }
 

@@ -24,24 +24,24 @@ impl ServerMachine {
     pub(super) fn aggregate(
         &mut self,
         now: VirtualTime,
-        folded: Result<AggregationResult, String>,
+        aggregate: Result<AggregationResult, String>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         const STEP: &str = "merge uploads";
         let panicked = |message| FederationError::Panicked { step: STEP, message };
-        let mut folded = folded.map_err(panicked)?;
-        if let Some(message) = folded.broken.take() {
+        let mut aggregate = aggregate.map_err(panicked)?;
+        if let Some(message) = aggregate.broken.take() {
             return Err(panicked(message));
         }
-        for refusal in std::mem::take(&mut folded.refused) {
+        for refusal in std::mem::take(&mut aggregate.refused) {
             self.book.refuse(&refusal);
             self.reject(refusal, effects)?;
         }
         let opened = self.book.current_mut().and_then(|round| round.report_sum(effects));
         if opened == Some(false) {
-            folded.part = None;
+            aggregate.part = None;
         }
-        self.book.keep_aggregate(folded);
+        self.book.keep_aggregate(aggregate);
         let rules = &self.simulation.rules;
         match self.book.current().is_some_and(|round| rules.compares(&round.context)) {
             true => self.compare(now, effects),
@@ -63,17 +63,17 @@ impl ServerMachine {
     /// Records how far client models are apart.
     pub(super) fn compared(&mut self, comparison: BiasMeasurement, effects: &mut Vec<Effect>) {
         let Some(round) = self.book.current() else { return };
-        let BiasMeasurement { clients, figures, responses } = comparison;
+        let BiasMeasurement { clients, figures: metrics, responses } = comparison;
         let (round, task) = (round.context.round, round.context.period.task);
         let event = Event::Bias { round, task, clients };
-        let numbers = Numbers { metrics: figures, responses, ..Numbers::default() };
+        let numbers = Numbers { metrics, responses, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
     }
 
     /// Hands the round's aggregate to the policy.
     pub(super) fn close(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let aggregate = self.book.take_aggregate();
-        let (Some(round), Some(folded)) = (self.book.current(), aggregate) else { return };
+        let (Some(round), Some(aggregate)) = (self.book.current(), aggregate) else { return };
         let context = Arc::clone(&round.context);
         let masking = round.agreement();
         // Without uploads the policy has nothing to compute.
@@ -83,7 +83,7 @@ impl ServerMachine {
         };
         let done = now + self.simulation.clock.server(work);
         let rules = &self.simulation.rules;
-        let aggregate = RoundAggregate { part: folded.part, masking, rule: rules.fold };
+        let aggregate = RoundAggregate { part: aggregate.part, masking, rule: rules.fold };
         self.doing = "waits for its policy to close a round";
         let test = rules.curve == Curve::Round;
         let state = self.desk.step(ClosingRequest { context, aggregate, test });

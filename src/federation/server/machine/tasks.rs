@@ -32,22 +32,23 @@ impl ServerMachine {
             effects.push(Effect::deliver_to_server(due, EventClass::Timer, ToServer::TaskDue));
             return Ok(());
         }
-        let slots = self.simulation.task_sequence.slots.as_ref();
+        let client_tasks = self.simulation.task_sequence.slots.as_ref();
         let started = Event::TaskStarted {
             task,
             classes: self.simulation.task_sequence.classes_of(self.task()),
-            movers: slots.map_or_else(Vec::new, |slots| slots.movers(task).to_vec()),
+            movers: client_tasks
+                .map_or_else(Vec::new, |client_tasks| client_tasks.movers(task).to_vec()),
         };
         effects.push(Effect::Record(started, None));
-        let period = self.simulation.period(self.schedule.task());
-        let phases = self.simulation.method.phases(&period, self.simulation.rules.rounds);
+        let stage = self.simulation.period(self.schedule.task());
+        let phases = self.simulation.method.phases(&stage, self.simulation.rules.rounds);
         self.schedule.begin_task(now, phases);
         self.book.begin_task();
         self.caches.begin_task();
         self.doing = "waits for its policy to begin a task";
         effects.extend(deliver_result(
             now,
-            self.desk.step(BeginRequest { period }),
+            self.desk.step(BeginRequest { period: stage }),
             ToServer::Begun,
         ));
         Ok(())
@@ -76,10 +77,10 @@ impl ServerMachine {
 
     /// Tells the policy that all phases of the task are over.
     fn end_phases(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let period = self.simulation.period(self.schedule.task());
+        let stage = self.simulation.period(self.schedule.task());
         let test = self.simulation.rules.curve != Curve::Never;
         self.doing = "waits for its policy to end a task";
-        let ended = self.desk.step(EndRequest { period, test });
+        let ended = self.desk.step(EndRequest { period: stage, test });
         effects.extend(deliver_result(now, ended, ToServer::PeriodEnded));
     }
 

@@ -88,7 +88,7 @@ impl OpenRound {
         opening: RoundOpening,
         now: VirtualTime,
     ) -> OpenRound {
-        let RoundOpening { seats: participants, downs, first, .. } = opening;
+        let RoundOpening { seats: participants, downs: downloads, first, .. } = opening;
         let folding = match (&simulation.rules.privacy.secure, simulation.rules.fold) {
             (Some(rules), _) => AggregationMode::Masked(rules.numbers.modulus),
             (None, FoldRule::Mean) => AggregationMode::Plain(Arc::clone(&simulation.method)),
@@ -96,7 +96,7 @@ impl OpenRound {
         };
         let working = participants.iter().filter(|participant| participant.trains()).count();
         let closing = simulation.rules.closing_of(phase, working);
-        let (fold, folded) = AggregationTree::new(folding, participants.len());
+        let (fold, aggregate) = AggregationTree::new(folding, participants.len());
         OpenRound {
             context,
             max_pack_size: simulation.rules.pack.min(phase.max_pack_size),
@@ -108,9 +108,9 @@ impl OpenRound {
             out: participants.len(),
             here: 0,
             seats: participants,
-            downs,
+            downs: downloads,
             fold,
-            folded: Some(folded),
+            folded: Some(aggregate),
             models: Vec::new(),
             first,
             masking: None,
@@ -174,16 +174,16 @@ impl OpenRound {
     ) {
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(self.seats.len());
-        for (participant, down) in self.seats.iter().zip(&self.downs) {
+        for (participant, download) in self.seats.iter().zip(&self.downs) {
             if !simulation.charged {
-                let message = ToClient::Broadcast(Box::new(self.down(participant, down)));
+                let message = ToClient::Broadcast(Box::new(self.down(participant, download)));
                 let client = participant.client;
                 let envelope = Envelope::for_client(now, EventClass::Delivery, client, message);
                 effects.push(Effect::Deliver(envelope));
                 reached.push(participant);
                 continue;
             }
-            if self.send(simulation, (caches, &mut sent), (participant, down), effects) {
+            if self.send(simulation, (caches, &mut sent), (participant, download), effects) {
                 reached.push(participant);
             }
         }
@@ -215,7 +215,7 @@ impl OpenRound {
         &self,
         simulation: &SimulationContext,
         (caches, sent): (&mut AssetCaches, &mut Sent),
-        (participant, down): (&Participant, &Arc<SentDownload>),
+        (participant, download): (&Participant, &Arc<SentDownload>),
         effects: &mut Vec<Effect>,
     ) -> bool {
         let mut frame = 0;
@@ -237,7 +237,7 @@ impl OpenRound {
         };
         let mut parcels = VecDeque::new();
         let direction = Direction::Down;
-        for asset in &down.assets {
+        for asset in &download.assets {
             if !caches.lacks(participant.client, asset.digest) {
                 continue;
             }
@@ -254,12 +254,13 @@ impl OpenRound {
             let message = to_client(ToClient::Asset(AssetArrived { charge }));
             parcels.push_back(PendingFrame { fate, message });
         }
-        let fate = fate_of(&down.bytes);
-        let copy = !sent.downs.insert(down.alike);
-        let charge = self.charge(participant, &down.bytes, fate, copy, None);
+        let fate = fate_of(&download.bytes);
+        let copy = !sent.downs.insert(download.alike);
+        let charge = self.charge(participant, &download.bytes, fate, copy, None);
         let message = match fate.arrives {
             true => {
-                let charged = Broadcast { charge: Some(charge), ..self.down(participant, down) };
+                let charged =
+                    Broadcast { charge: Some(charge), ..self.down(participant, download) };
                 to_client(ToClient::Broadcast(Box::new(charged)))
             }
             false => lost(charge),
@@ -269,11 +270,11 @@ impl OpenRound {
         fate.arrives
     }
 
-    fn down(&self, participant: &Participant, down: &Arc<SentDownload>) -> Broadcast {
+    fn down(&self, participant: &Participant, download: &Arc<SentDownload>) -> Broadcast {
         Broadcast {
             context: Arc::clone(&self.context),
             participant: participant.clone(),
-            down: Arc::clone(down),
+            down: Arc::clone(download),
             masking: self.masking.clone(),
             closes: self.certain,
             charge: None,
@@ -309,33 +310,33 @@ impl OpenRound {
     pub fn fold(
         &mut self,
         participant: SeatId,
-        up: SentUpload,
+        upload: SentUpload,
         keep_model: bool,
         desk: &PolicyDesk,
     ) -> Option<Effect> {
         self.account(participant, ParticipantStatus::Folded);
-        let down = Arc::clone(&self.downs[participant.index()]);
+        let download = Arc::clone(&self.downs[participant.index()]);
         let place = self.seats[participant.index()].clone();
-        let SentUpload { body, own, exchange, .. } = up;
+        let SentUpload { body, own, exchange, .. } = upload;
         if keep_model && let (Some(own), Some(exchange)) = (own, &exchange) {
-            let (participant, sent) = (place.clone(), Arc::clone(&down.message));
+            let (participant, sent) = (place.clone(), Arc::clone(&download.message));
             self.models.push(OwnModel { participant, sent, own, exchange: Arc::clone(exchange) });
         }
         let meta = UploadMeta::timely(place, self.context.round);
-        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&down.message), body, exchange })
+        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
     }
 
     /// The same for an upload that an earlier round asked for.
     pub fn fold_stale(
         &mut self,
-        down: &Arc<SentDownload>,
-        up: SentUpload,
+        download: &Arc<SentDownload>,
+        upload: SentUpload,
         meta: UploadMeta,
         desk: &PolicyDesk,
     ) -> Option<Effect> {
         self.stale += 1;
-        let SentUpload { body, exchange, .. } = up;
-        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&down.message), body, exchange })
+        let SentUpload { body, exchange, .. } = upload;
+        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
     }
 
     /// An upload could not be lifted.

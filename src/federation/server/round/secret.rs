@@ -51,15 +51,16 @@ impl OpenRound {
         caches: &mut AssetCaches,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(up) = self.first.as_ref().map(|first| first.up.body().clone()) else { return };
+        let Some(upload) = self.first.as_ref().map(|first| first.up.body().clone()) else { return };
         let masks = Masks::new(self.context.run_seed, self.context.round);
         let participants = self.seats.len();
-        self.masking = Some(Arc::new(Masking { rules: *rules, masks, members, participants, up }));
+        self.masking =
+            Some(Arc::new(Masking { rules: *rules, masks, members, participants, up: upload }));
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(ready.len());
         for id in ready {
-            let (participant, down) = (&self.seats[id.index()], &self.downs[id.index()]);
-            if self.send(simulation, (caches, &mut sent), (participant, down), effects) {
+            let (participant, download) = (&self.seats[id.index()], &self.downs[id.index()]);
+            if self.send(simulation, (caches, &mut sent), (participant, download), effects) {
                 reached.push(participant);
             }
         }

@@ -150,11 +150,11 @@ impl<M: ControlVariates> ServerUpdate<VectorStore> for M {
             Keeper::Server => renew_clients(self, memory, &control, &closing)?,
         };
         closing.step_along(self.server_lr(), theta);
-        let mut figures = self.server_step(memory, &closing, theta);
+        let mut metrics = self.server_step(memory, &closing, theta);
         up.add(&mut control, &changes, closing.share());
-        figures.push(("control_norm", control.norm()));
+        metrics.push(("control_norm", control.norm()));
         memory.set(CONTROL, control);
-        Ok(figures)
+        Ok(metrics)
     }
 
     fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {

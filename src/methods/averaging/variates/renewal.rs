@@ -16,10 +16,10 @@ pub(super) fn sent_vectors<M: ControlVariates>(
     method: &M,
     (shared, model): (&SharedModel<'_>, &ModelFacts),
     view: &TaskView,
-    down: &Message,
+    download: &Message,
 ) -> Result<VectorStore, WireError> {
     let beside = ParameterVectors::of(shared, model, view, RowPurpose::Down);
-    let set = |name: &&'static str| Ok((*name, beside.padded(&vectors_of(&down.extra, name)?)));
+    let set = |name: &&'static str| Ok((*name, beside.padded(&vectors_of(&download.extra, name)?)));
     sent_names(method).iter().map(set).collect()
 }
 

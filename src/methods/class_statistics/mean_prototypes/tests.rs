@@ -98,13 +98,13 @@ fn flags_say_which_classes_have_a_prototype() {
     let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
     server.take(&[20, 27, 28, 30].map(|row| report(row, &[[f64::from(row), 1.0]])));
     let table = NamedTensor::f32(PROTOTYPES, [11, 2], server.table(&wide)).unwrap();
-    let down = Message {
+    let download = Message {
         control: server.flags(&wide),
         extra: vec![Section::new(Kind::Prototypes, vec![table])],
         ..Message::default()
     };
     let wanted = server.known.clone().into_iter().collect::<ClassPrototypes>();
-    assert_eq!(MeanPrototypes::heard(&down, &wide).unwrap(), wanted);
+    assert_eq!(MeanPrototypes::heard(&download, &wide).unwrap(), wanted);
     assert!(MeanPrototypes::heard(&Message::default(), &wide).unwrap().is_empty());
-    assert!(MeanPrototypes::heard(&Message { control: vec![0], ..down }, &wide).is_err());
+    assert!(MeanPrototypes::heard(&Message { control: vec![0], ..download }, &wide).is_err());
 }

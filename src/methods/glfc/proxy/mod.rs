@@ -117,9 +117,9 @@ impl Proxy {
         closing: &ClosedRound<'_>,
         theta: &ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let ClosedRound { model, folded, round, ctx, .. } = closing;
+        let ClosedRound { model, folded: aggregate, round, ctx, .. } = closing;
         let mut sent = Vec::new();
-        for kept in &folded.kept {
+        for kept in &aggregate.kept {
             seen.take_traces(kept.meta.participant.client, &kept.update)?;
             if let Some(gradients) = kept.update.find(Kind::Statistics, GRADIENTS) {
                 let length = gradients.shape().last().copied().unwrap_or(0).max(1);
@@ -127,11 +127,11 @@ impl Proxy {
                 sent.extend(numbers.chunks(length).map(<[f64]>::to_vec));
             }
         }
-        let mut figures = Vec::new();
+        let mut metrics = Vec::new();
         if !sent.is_empty() {
             let distance = self.look(seen, model, &sent, round.key(Domain::Method))?;
-            figures.push(("gradients", sent.len() as f64));
-            figures.push(("matching_distance", distance));
+            metrics.push(("gradients", sent.len() as f64));
+            metrics.push(("matching_distance", distance));
         }
         let rows = round.period.view.seen();
         let augment = self.augment.map(|augment| augment.at(seen.radius));
@@ -139,12 +139,12 @@ impl Proxy {
             true => 0.0,
             false => score::of(seen, theta, rows, augment, (round.key(Domain::Init), ctx))?,
         };
-        figures.push(("proxy_score", known));
+        metrics.push(("proxy_score", known));
         if known >= seen.best {
             seen.best = known;
             seen.newest = Some((theta.clone(), rows));
         }
-        Ok(figures)
+        Ok(metrics)
     }
 
     /// Replaces the images by those that these gradients give; answers their mean distance from what was sent.

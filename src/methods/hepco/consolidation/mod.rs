@@ -180,30 +180,30 @@ impl<'a> Consolidation<'a> {
     pub fn run(&self) -> Result<(ParameterSet, Metrics), LearningError> {
         let generators = self.generators()?;
         let Value { heads, distance } = generators.new_value;
-        let mut figures = vec![
+        let mut metrics = vec![
             ("generator_classification", heads.classification),
             ("generator_divergence", heads.divergence),
             ("generator_distance", distance),
         ];
-        figures.extend(heads.accuracy().map(|share| ("generator_accuracy", share)));
+        metrics.extend(heads.accuracy().map(|share| ("generator_accuracy", share)));
         if let Some((_, Value { heads, distance })) = generators.old {
-            figures.push(("old_generator_classification", heads.classification));
-            figures.push(("old_generator_divergence", heads.divergence));
-            figures.push(("old_generator_distance", distance));
-            figures.extend(heads.accuracy().map(|share| ("old_generator_accuracy", share)));
+            metrics.push(("old_generator_classification", heads.classification));
+            metrics.push(("old_generator_divergence", heads.divergence));
+            metrics.push(("old_generator_distance", distance));
+            metrics.extend(heads.accuracy().map(|share| ("old_generator_accuracy", share)));
         }
         let mut moved = ParameterSet::new();
         if self.config.prompt_steps > 0 {
             let prompts = self.prompts(&generators)?;
-            figures.push(("prompt_distillation_loss", prompts.loss));
+            metrics.push(("prompt_distillation_loss", prompts.loss));
             moved = moved.merge(&prompts.parameters);
         }
         if self.config.head_steps > 0 {
             let head = self.head(&generators)?;
-            figures.push(("head_distillation_loss", head.loss));
+            metrics.push(("head_distillation_loss", head.loss));
             moved = moved.merge(&head.parameters);
         }
-        Ok((moved, figures))
+        Ok((moved, metrics))
     }
 
     /// Steps 3 and 4: generators that are trained and never seen again.
