@@ -18,7 +18,7 @@ use candle_core::Device;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use fedcast::data::{ClassOrder, Loader, TaskSequence, TaskSizes, digits};
 use fedcast::learning::{
-    Classifier, FeatureCache, LearningError, MemberData, OptimiserConfig, PromptShape,
+    Classifier, FeatureCache, LearningError, MemberData, OptimizerConfig, PromptShape,
     TrainingPlan, train_pack,
 };
 use fedcast::model::{
@@ -109,7 +109,7 @@ impl Setting {
             plan: TrainingPlan {
                 epochs: 1,
                 batch,
-                optimizer: OptimiserConfig::adamw(3e-3),
+                optimizer: OptimizerConfig::adamw(3e-3),
                 ..TrainingPlan::default()
             },
         }

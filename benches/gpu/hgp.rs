@@ -7,7 +7,7 @@ use fedcast::data::{
     Batch, ClassOrder, Kernel, Loader, Step as Resizing, TaskSequence, TaskSizes, Transform, digits,
 };
 use fedcast::learning::{
-    Classifier, LearningError, MemberData, OptimiserConfig, Optimizer, PackBatch, PromptShape,
+    Classifier, LearningError, MemberData, Optimizer, OptimizerConfig, PackBatch, PromptShape,
     TrainingPlan, TrainingReport, train_pack,
 };
 use fedcast::model::ops::Groups;
@@ -83,7 +83,7 @@ impl Step {
     }
 
     fn optimiser(&self) -> Optimizer {
-        OptimiserConfig::adamw(3e-3).over_pack(self.model.vars(), self.model.members())
+        OptimizerConfig::adamw(3e-3).over_pack(self.model.vars(), self.model.members())
     }
 
     fn take(&self, optimizer: &mut Optimizer) -> Result<(), LearningError> {
@@ -96,7 +96,7 @@ impl Step {
 /// Images per second, uploads of images included; the best of three turns.
 pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
     const STEPS: usize = 5;
-    let mut optimizer = step.optimiser();
+    let mut optimizer = step.optimizer();
     let device = &step.model.backbone().place().device;
     let mut turn = |steps: usize| -> Result<f64, LearningError> {
         let start = Instant::now();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{CohortSize, Curve, ParticipationSection, Rules, Setup};
-use fedcast::learning::{FeatureCache, OptimiserConfig, TrainingPlan};
+use fedcast::learning::{FeatureCache, OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::Averager;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::model::{Backbone, PixelShape, Vit, VitConfig};
@@ -119,7 +119,7 @@ impl Federation {
             training: TrainingPlan {
                 epochs: 1,
                 batch: SAMPLES as usize,
-                optimizer: OptimiserConfig::sgd(0.01),
+                optimizer: OptimizerConfig::sgd(0.01),
                 clip: None,
                 ..TrainingPlan::default()
             },

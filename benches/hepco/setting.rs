@@ -7,7 +7,7 @@ use candle_core::Device;
 use fedcast::data::{
     ClassOrder, Dataset, Loader, Shard, TaskSequence, TaskSizes, TaskView, Transform,
 };
-use fedcast::learning::{Classifier, MemberData, OptimiserConfig, TrainingPlan, train_pack};
+use fedcast::learning::{Classifier, MemberData, OptimizerConfig, TrainingPlan, train_pack};
 use fedcast::methods::fedavg_prompt::{PoolShape, WeightedPool};
 use fedcast::methods::hepco::Hepco;
 use fedcast::methods::hepco::consolidation::{Consolidation, Local, Previous};
@@ -150,7 +150,7 @@ impl Setting {
         }
         let rows = fedcast::data::HeldRows::new(&shard, vec![self.shape.dim], queries);
         let loader = loader.with_queries(Arc::new(rows));
-        let rule = OptimiserConfig::adamw(1e-3);
+        let rule = OptimizerConfig::adamw(1e-3);
         let plan = TrainingPlan {
             epochs: 1,
             batch: 64,

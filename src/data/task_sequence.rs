@@ -39,7 +39,7 @@ pub struct TaskSequence {
     /// The tasks, in the order they arrive.
     pub tasks: Vec<Arc<TaskView>>,
     /// Where clients have tasks of their own; a task is then what all clients may begin in a period.
-    pub slots: Option<Arc<ClientTasks>>,
+    pub client_tasks: Option<Arc<ClientTasks>>,
     rows: Vec<u32>,
 }
 
@@ -87,22 +87,22 @@ impl TaskSequence {
             let classes = ids[rows.clone()].to_vec();
             Arc::new(TaskView { task: TaskId(t as u16), rows, classes })
         });
-        Ok(TaskSequence { tasks: tasks.collect(), order: ids, slots: None, rows })
+        Ok(TaskSequence { tasks: tasks.collect(), order: ids, client_tasks: None, rows })
     }
 
     /// Periods of slots, over the data set of these slots, whose class ids are head rows.
     pub fn of_slots(client_tasks: Arc<ClientTasks>) -> TaskSequence {
         let rows: Vec<u32> = (0..client_tasks.rows() as u32).collect();
-        let periods = (0..client_tasks.rules().periods as u16).map(TaskId);
+        let periods = (0..client_tasks.rules().stages as u16).map(TaskId);
         let tasks = periods.map(|period| Arc::new(client_tasks.period_view(period))).collect();
-        TaskSequence { order: rows.clone(), tasks, slots: Some(client_tasks), rows }
+        TaskSequence { order: rows.clone(), tasks, client_tasks: Some(client_tasks), rows }
     }
 
     /// What a client learns of a task: all of it, or its own slot.
     pub fn view_of(&self, task: TaskId, client: ClientId) -> &Arc<TaskView> {
-        match &self.slots {
+        match &self.client_tasks {
             None => &self.tasks[task.index()],
-            Some(client_tasks) => client_tasks.view(ClientTask { period: task, client }),
+            Some(client_tasks) => client_tasks.view(ClientTask { stage: task, client }),
         }
     }
 
@@ -111,7 +111,7 @@ impl TaskSequence {
     /// # Errors
     /// Slots of another data set.
     pub fn dataset(&self, original: Dataset) -> Result<Dataset, DataError> {
-        match &self.slots {
+        match &self.client_tasks {
             None => Ok(original),
             Some(client_tasks) => original.for_slots(client_tasks),
         }
@@ -119,7 +119,7 @@ impl TaskSequence {
 
     /// Training samples of each of its class ids, from those of the original data set.
     pub fn class_sizes(&self, original: Vec<usize>) -> Vec<usize> {
-        match &self.slots {
+        match &self.client_tasks {
             None => original,
             Some(client_tasks) => client_tasks.class_sizes(&original),
         }
@@ -127,7 +127,7 @@ impl TaskSequence {
 
     /// The data set's class ids at the rows of a task; with slots those of the original data set.
     pub fn classes_of(&self, view: &TaskView) -> Vec<u32> {
-        match &self.slots {
+        match &self.client_tasks {
             None => view.classes.clone(),
             Some(client_tasks) => view.rows.clone().map(|row| client_tasks.class_at(row)).collect(),
         }

@@ -25,7 +25,7 @@ pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
     let class_of = |sample: u32| {
         let label = labels[sample as usize];
         // Where clients have tasks of their own, labels are of the data set of slots.
-        match &task_sequence.slots {
+        match &task_sequence.client_tasks {
             None => label,
             Some(client_tasks) => client_tasks.class_at(task_sequence.row_of(label) as usize),
         }

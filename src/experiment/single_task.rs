@@ -47,8 +47,8 @@ pub fn direct(
         return Err(nobodys().into());
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;
-    let client_tasks = setup.lab.task_sequence.slots.clone().ok_or_else(nobodys)?;
-    let last = TaskId((client_tasks.rules().periods - 1) as u16);
+    let client_tasks = setup.lab.task_sequence.client_tasks.clone().ok_or_else(nobodys)?;
+    let last = TaskId((client_tasks.rules().stages - 1) as u16);
     let mut lines = Vec::new();
     for client_task in client_tasks.begun(last) {
         let view = client_tasks.view(client_task);
@@ -58,7 +58,7 @@ pub fn direct(
             _ => Some(alone(&setup, client_task, view)?),
         };
         let line =
-            DirectLine { period: client_task.period.0 + 1, client: client_task.client.0, accuracy };
+            DirectLine { period: client_task.stage.0 + 1, client: client_task.client.0, accuracy };
         told(&line);
         lines.push(line);
     }
@@ -80,7 +80,7 @@ pub fn direct_table(lines: &[DirectLine]) -> String {
 fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result<f64, RunError> {
     let one = SingleTaskMethod {
         inner: Arc::clone(&setup.method),
-        slot: client_task,
+        client_task,
         view: Arc::clone(view),
         test: Arc::clone(&setup.test_transform),
         found: Arc::default(),
@@ -116,7 +116,7 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
         AssembleError::unsupported(
             format!(
                 "the slot of period {} of client {} was not tested",
-                client_task.period.0 + 1,
+                client_task.stage.0 + 1,
                 client_task.client.0
             ),
             "its client must have training and test images",
@@ -129,7 +129,7 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
 #[derive(Clone)]
 struct SingleTaskMethod {
     inner: Arc<dyn Method>,
-    slot: ClientTask,
+    client_task: ClientTask,
     view: Arc<TaskView>,
     test: Arc<Transform>,
     /// The accuracy, once the slot was tested.
@@ -138,7 +138,7 @@ struct SingleTaskMethod {
 
 impl SingleTaskMethod {
     fn is_here(&self, stage: &Stage) -> bool {
-        stage.task == self.slot.period
+        stage.task == self.client_task.stage
     }
 }
 
@@ -161,7 +161,7 @@ impl MethodWrapper for SingleTaskMethod {
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let own: Vec<ClientId> =
-            cohort.iter().copied().filter(|client| *client == self.slot.client).collect();
+            cohort.iter().copied().filter(|client| *client == self.client_task.client).collect();
         if own.is_empty() { Vec::new() } else { self.inner.participants(round, &own) }
     }
 }
@@ -182,7 +182,7 @@ impl ServerWrapper for SingleTaskServer {
     }
 
     fn begin_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
-        if stage.task > self.method.slot.period {
+        if stage.task > self.method.client_task.stage {
             return Ok(());
         }
         self.inner.begin_stage(stage, ctx)

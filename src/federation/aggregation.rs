@@ -86,8 +86,8 @@ impl Upload {
         })?;
         let facts = exchange.facts();
         let update = method.transform_upload(&facts, &sent, Message::from_body(&body, &[])?)?;
-        let aggregate = exchange.up.contribution(method, &facts);
-        Aggregate::of(&meta, (&sent, &exchange.down.layout), (update, aggregate))
+        let aggregate = exchange.upload.contribution(method, &facts);
+        Aggregate::of(&meta, (&sent, &exchange.download.layout), (update, aggregate))
     }
 }
 

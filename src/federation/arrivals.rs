@@ -144,7 +144,7 @@ impl Arrivals {
         match &self.rules {
             ArrivalRules::Global => true,
             ArrivalRules::Slots(client_tasks) => {
-                client_tasks.begins(ClientTask { period: id, client })
+                client_tasks.begins(ClientTask { stage: id, client })
             }
             ArrivalRules::Lag(distribution) => {
                 let lag = self.lag(distribution, id, client) - self.first[task];

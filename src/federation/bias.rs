@@ -118,7 +118,7 @@ pub(super) struct BiasMeasurement {
     /// How many were compared.
     pub clients: u32,
     /// The measures.
-    pub figures: BTreeMap<String, MetricValue>,
+    pub metrics: BTreeMap<String, MetricValue>,
     /// What each of them answered.
     pub responses: Vec<Responses>,
 }
@@ -129,7 +129,7 @@ impl BiasMeasurement {
         let portraits: Vec<ModelResponses> = portraits.into_iter().flatten().collect();
         let metrics = measure(&portraits, classes);
         let responses: Vec<_> = portraits.into_iter().map(|portrait| portrait.responses).collect();
-        BiasMeasurement { clients: responses.len() as u32, figures: metrics, responses }
+        BiasMeasurement { clients: responses.len() as u32, metrics, responses }
     }
 }
 

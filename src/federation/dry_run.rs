@@ -112,7 +112,7 @@ impl<F> DryRun<F> {
         }
         drop(participants);
         let exchange = simulation.exchange(context, participant);
-        let bytes = Arc::clone(exchange.up.bytes(&simulation.coding.up));
+        let bytes = Arc::clone(exchange.upload.bytes(&simulation.coding.up));
         Upload { samples: exchange.samples(), bytes }
     }
 }
@@ -128,9 +128,9 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         let mut last: Option<(Arc<CompiledSpec>, Arc<SentDownload>)> = None;
         for participant in participants {
             let exchange = simulation.exchange(context, participant);
-            let (samples, up_size) = (exchange.samples(), exchange.up.layout.size);
+            let (samples, up_size) = (exchange.samples(), exchange.upload.layout.size);
             let passes = simulation.passes_over(context, participant, samples);
-            let down_at_most = exchange.down.layout.at_most;
+            let down_at_most = exchange.download.layout.is_upper_bound;
             (self.on_seat)(PlannedParticipant {
                 context,
                 participant,
@@ -139,14 +139,14 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
                 up_size,
                 down_at_most,
             });
-            let bytes = Arc::clone(exchange.up.bytes(&simulation.coding.up));
+            let bytes = Arc::clone(exchange.upload.bytes(&simulation.coding.up));
             uploads.push(Upload { samples, bytes });
             let sent = match last.take() {
-                Some((known, sent)) if Arc::ptr_eq(&known, &exchange.down) => sent,
-                _ => Arc::new(sketched(&exchange.down, simulation, participant)),
+                Some((known, sent)) if Arc::ptr_eq(&known, &exchange.download) => sent,
+                _ => Arc::new(sketched(&exchange.download, simulation, participant)),
             };
             downloads.push(Arc::clone(&sent));
-            last = Some((exchange.down, sent));
+            last = Some((exchange.download, sent));
         }
         self.participants().insert(context.round, uploads);
         Ok(downloads)
@@ -203,7 +203,7 @@ fn spoilt_size(
     how: Spoilage,
 ) -> Arc<FrameBytes> {
     let exchange = simulation.exchange(context, participant);
-    let sketch = spoilt_sketch(exchange.up.body().clone(), how);
+    let sketch = spoilt_sketch(exchange.upload.body().clone(), how);
     Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &simulation.coding.up)))
 }
 

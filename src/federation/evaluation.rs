@@ -24,7 +24,7 @@ pub(super) struct Block {
 
 /// The test samples of all classes seen, cut into blocks task by task, or of the slots begun.
 pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
-    match (&simulation.task_sequence.slots, simulation.rules.slots) {
+    match (&simulation.task_sequence.client_tasks, simulation.rules.slots) {
         (None, _) => {
             let tasks = simulation.task_sequence.tasks.iter().filter(|view| view.seen() <= seen);
             tasks
@@ -92,7 +92,7 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
 
 /// The slots begun by the time that so many rows have been seen, with all of them.
 fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
-    let Some(client_tasks) = &simulation.task_sequence.slots else { return Vec::new() };
+    let Some(client_tasks) = &simulation.task_sequence.client_tasks else { return Vec::new() };
     let mut tasks = simulation.task_sequence.tasks.iter().rev();
     let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
     client_tasks.begun(period.task).map(|client_task| (client_task, &**client_tasks)).collect()
@@ -165,7 +165,7 @@ fn slot_scores(
     let begun = begun(simulation, tally.total.len());
     let period =
         simulation.task_sequence.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
-    let leaving = match (&simulation.task_sequence.slots, period) {
+    let leaving = match (&simulation.task_sequence.client_tasks, period) {
         (Some(client_tasks), Some(period)) if point == EvaluationPoint::Task => {
             client_tasks.finished(period.task)
         }
@@ -176,7 +176,7 @@ fn slot_scores(
         let rows = client_tasks.view(client_task).rows.clone();
         let row = rows.start as u32;
         SlotScore {
-            task: client_task.period,
+            task: client_task.stage,
             client: client_task.client,
             row,
             within: tally.within.get(&row).copied().unwrap_or(0),

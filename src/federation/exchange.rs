@@ -17,9 +17,9 @@ pub struct Exchange {
     place: SpecKey,
     counts: ClassCounts,
     /// What it is sent.
-    pub down: Arc<CompiledSpec>,
+    pub download: Arc<CompiledSpec>,
     /// What it sends.
-    pub up: Arc<CompiledSpec>,
+    pub upload: Arc<CompiledSpec>,
 }
 
 impl Exchange {
@@ -30,13 +30,20 @@ impl Exchange {
         place: SpecKey,
         counts: ClassCounts,
     ) -> Exchange {
-        let SpecKey { period, phase, round_in_phase } = place;
+        let SpecKey { stage: period, phase, round_in_phase } = place;
         let model = &simulation.facts;
-        let facts =
-            ExchangeFacts { model, view, period, phase, round_in_phase, role, counts: &counts };
+        let facts = ExchangeFacts {
+            model,
+            view,
+            stage: period,
+            phase,
+            round_in_phase,
+            role,
+            counts: &counts,
+        };
         let (download, upload) = simulation.layouts.of(&*simulation.method, &facts);
         let (model, view) = (Arc::clone(&simulation.facts), Arc::clone(view));
-        Exchange { model, view, role, place, counts, down: download, up: upload }
+        Exchange { model, view, role, place, counts, download, upload }
     }
 
     /// Samples of its seat.
@@ -47,7 +54,7 @@ impl Exchange {
     /// What its layouts follow from.
     pub fn facts(&self) -> ExchangeFacts<'_> {
         let Exchange { model, view, role, place, counts, .. } = self;
-        let SpecKey { period, phase, round_in_phase } = *place;
-        ExchangeFacts { model, view, period, phase, round_in_phase, role: *role, counts }
+        let SpecKey { stage: period, phase, round_in_phase } = *place;
+        ExchangeFacts { model, view, stage: period, phase, round_in_phase, role: *role, counts }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn down_header(context: &RoundContext, participant: &Participant) -> 
         sender: FrameHeader::SERVER,
         receiver: participant.client.0,
         round: context.round.0,
-        task: context.period.task.0,
+        task: context.stage.task.0,
         sequence: participant.id.0,
     }
 }

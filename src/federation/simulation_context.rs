@@ -175,7 +175,7 @@ impl SimulationContext {
         counts: ClassCounts,
     ) -> Exchange {
         let RoundContext { phase, round_in_phase, .. } = *context;
-        let place = SpecKey { period: context.period.task, phase, round_in_phase };
+        let place = SpecKey { stage: context.stage.task, phase, round_in_phase };
         Exchange::new(self, (&participant.view, participant.role), place, counts)
     }
 

@@ -46,7 +46,7 @@ impl CompiledSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecKey {
     /// The task that began last.
-    pub period: TaskId,
+    pub stage: TaskId,
     /// Index of its phase.
     pub phase: usize,
     /// Number of the round within it.
@@ -70,8 +70,8 @@ impl SpecCache {
         method: &dyn Method,
         facts: &ExchangeFacts<'_>,
     ) -> (Arc<CompiledSpec>, Arc<CompiledSpec>) {
-        let ExchangeFacts { period, phase, round_in_phase, .. } = *facts;
-        let place = SpecKey { period, phase, round_in_phase };
+        let ExchangeFacts { stage: period, phase, round_in_phase, .. } = *facts;
+        let place = SpecKey { stage: period, phase, round_in_phase };
         let rows = &facts.view.rows;
         let view = (facts.view.task, rows.start, rows.end, facts.role);
         let known = self.at(place).1.get(&view).cloned();

@@ -98,7 +98,7 @@ impl Server for AggregatedIds {
         aggregate: Option<Aggregate>,
         _: &RunContext,
     ) -> Result<(), PolicyError> {
-        let kept = aggregate.map_or(vec![], |aggregate| aggregate.kept);
+        let kept = aggregate.map_or(vec![], |aggregate| aggregate.kept_uploads);
         assert!(kept.is_sorted_by_key(|kept| kept.meta.participant.id), "{kept:?}");
         for KeptUpload { update, .. } in kept {
             self.0.push(update.tensor(Kind::Statistics, NUMBER)?.as_f32()?[0]);

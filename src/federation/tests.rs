@@ -173,7 +173,7 @@ proptest! {
         let simulation = super::simulation_context::SimulationContext::new(&setup).expect("possible");
         let sent = Arc::new(number(0.0));
         let (fold, mut aggregate) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
-        let place_of_all = super::specs::SpecKey { period: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
+        let place_of_all = super::specs::SpecKey { stage: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
         for (place, present) in &arrivals {
             if *present {
                 let participant = seat(&setup, *place as u32);
@@ -192,7 +192,7 @@ proptest! {
         fold.seal();
         let part = aggregate.try_recv().expect("everybody is accounted for").part;
         let kept = match part {
-            Some(PartialAggregate::Plain(aggregate)) => aggregate.kept,
+            Some(PartialAggregate::Plain(aggregate)) => aggregate.kept_uploads,
             None => Vec::new(),
             Some(_) => panic!("nothing is masked here"),
         };

@@ -22,7 +22,7 @@
 
 use std::ops::Range;
 
-use super::{LearningError, OptimiserConfig, Schedule};
+use super::{LearningError, OptimizerConfig, Schedule};
 use crate::model::ops::matrix::{Matrix, MatrixMut};
 use crate::numerics::wide::{Work, add_rows, exp, largest, sum_of, sum_of_pairs, wide};
 
@@ -143,7 +143,7 @@ impl HeadTraining {
         }
         let (dim, columns) = (head.dim(), rows.len());
         let rule =
-            OptimiserConfig::sgd(self.rate).momentum(self.momentum).weight_decay(self.weight_decay);
+            OptimizerConfig::sgd(self.rate).momentum(self.momentum).weight_decay(self.weight_decay);
         let mut moments = (rule.moments(columns * dim), rule.moments(columns));
         let mut features = vec![0f32; batch_size * dim];
         let mut labels = vec![0u32; batch_size];

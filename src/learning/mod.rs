@@ -54,7 +54,7 @@ pub use local_training::{
     MemberData, PackBatch, TrainingPlan, TrainingReport, train, train_pack, train_with,
 };
 pub use metrics::{AccuracyMatrix, ClientTaskAccuracies};
-pub use optimizer::{Moments, OptimiserConfig, OptimiserState, Optimizer, Schedule};
+pub use optimizer::{Moments, Optimizer, OptimizerConfig, OptimizerState, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
 pub use teacher::Teacher;
 pub use whole_gradient::whole_gradient;

@@ -190,8 +190,8 @@ impl ServerUpdate<Prototypes> for Ccvr {
         ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        memory.take(&aggregate, self.memory, round.period.view.rows.clone())?;
-        memory.keep_rows(self.calibration.over.rows(&round.period.view));
+        memory.take(&aggregate, self.memory, round.stage.view.rows.clone())?;
+        memory.keep_rows(self.calibration.over.rows(&round.stage.view));
         if !self.is_due(round) {
             return Ok(Vec::new());
         }
@@ -202,7 +202,7 @@ impl ServerUpdate<Prototypes> for Ccvr {
     }
 
     fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
-        if self.is_due(round) { self.calibration.work(model, &round.period.view) } else { 0.0 }
+        if self.is_due(round) { self.calibration.work(model, &round.stage.view) } else { 0.0 }
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

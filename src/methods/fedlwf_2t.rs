@@ -301,7 +301,7 @@ impl FedLwf2t {
         let mut lessons = Vec::new();
         let old = match first_teacher {
             FirstTeacher::Own => member.state.teacher.clone(),
-            FirstTeacher::Server => previous::of(member.down)?,
+            FirstTeacher::Server => previous::of(member.download)?,
         };
         if let Some(old) = old.filter(|_| *beta > 0.0) {
             let outputs = match own_teacher {

@@ -99,12 +99,12 @@ impl DownloadExtras<MeanPrototypes> for FedProto {
         round: &RoundContext,
     ) -> Result<Vec<Section>, PolicyError> {
         let told = self.is_told(round.round_in_phase);
-        Ok(told.then(|| known.section(&round.period.view)).transpose()?.into_iter().collect())
+        Ok(told.then(|| known.section(&round.stage.view)).transpose()?.into_iter().collect())
     }
 
     fn fields(&self, known: &MeanPrototypes, round: &RoundContext) -> Vec<u8> {
         match self.is_told(round.round_in_phase) {
-            true => known.flags(&round.period.view),
+            true => known.flags(&round.stage.view),
             false => Vec::new(),
         }
     }
@@ -119,7 +119,7 @@ impl LocalUpdate<()> for FedProto {
     ) -> Result<Box<dyn Objective>, PolicyError> {
         // All members of a pack are told the same.
         let first = first_of(pack)?;
-        let known = MeanPrototypes::heard(first.down, &first.participant.view)?;
+        let known = MeanPrototypes::heard(first.download, &first.participant.view)?;
         Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))
     }
 
@@ -146,7 +146,7 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
         ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        known.renew(&aggregate, &round.period.view)?;
+        known.renew(&aggregate, &round.stage.view)?;
         Ok(Vec::new())
     }
 }

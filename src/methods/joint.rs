@@ -12,7 +12,7 @@ use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts};
 use super::trainable::TrainableKeys;
-use crate::learning::{Classifier, Moments, OptimiserState, train_with};
+use crate::learning::{Classifier, Moments, OptimizerState, train_with};
 use crate::policy::{Capability, ClientState, PolicyError, Restriction};
 use crate::scenario::reader::Keys;
 use crate::scenario::{RequirementError, Scenario};
@@ -31,7 +31,7 @@ pub struct Joint {
 
 /// The optimiser between rounds; `None` before the first.
 #[derive(Clone, Debug, Default)]
-pub struct JointState(Option<OptimiserState>);
+pub struct JointState(Option<OptimizerState>);
 
 impl ClientState for JointState {}
 
@@ -66,7 +66,7 @@ impl Saved for JointState {
                 Ok(Moments { first, second: values(format!("{at}.second"))? })
             })
             .collect::<Result<_, WireError>>()?;
-        Ok(JointState(Some(OptimiserState { steps, moments })))
+        Ok(JointState(Some(OptimizerState { steps, moments })))
     }
 }
 

@@ -150,7 +150,7 @@ impl ServerUpdate<()> for RegMean {
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         let ClosedRound { model, shared, before, folded: aggregate, round, .. } = closing;
-        let head = shared.cut(model, &round.period.view, RowPurpose::Up).head;
+        let head = shared.cut(model, &round.stage.view, RowPurpose::Up).head;
         for layer in self.layers(model) {
             let rows = match layer.weight.as_str() {
                 LinearHead::WEIGHT => head.clone(),

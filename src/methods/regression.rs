@@ -267,7 +267,7 @@ pub(super) fn values_of(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usi
 pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut MessageSpec) {
     let place = upload.parameters.iter_mut().find(|place| *place.name == *parameter);
     let Some(place) = place else { return };
-    place.fold.mean = None;
+    place.aggregation.mean = None;
     let outputs = place.shape.first().copied().unwrap_or(0);
     upload.extra.push(answers_place(layer, outputs));
 }

@@ -3,7 +3,7 @@
 //! A method makes its own with [`Requirement::new`]; those that several methods have are functions here.
 
 use crate::scenario::{
-    Leftover, OptimiserSection, PartitionKind, Population, RequirementError, Scenario,
+    Leftover, OptimizerSection, PartitionKind, Population, RequirementError, Scenario,
 };
 
 /// Violations of a requirement by a scenario.
@@ -147,12 +147,12 @@ fn optimizer_violations(
     };
     let mut violations = Vec::new();
     match scenario.client.optimiser {
-        OptimiserSection::Adamw { .. } => violations.push(error(
+        OptimizerSection::Adamw { .. } => violations.push(error(
             "client.optimiser.kind",
             "steps of Adam are no gradients",
             alternatives("`client.optimiser = { kind = \"sgd\", lr = ... }`", instead),
         )),
-        OptimiserSection::Sgd { momentum, weight_decay, .. } => {
+        OptimizerSection::Sgd { momentum, weight_decay, .. } => {
             if momentum > 0.0 {
                 violations.push(error(
                     "client.optimiser.momentum",

@@ -27,7 +27,7 @@ pub struct Aggregate {
     /// Sums by name of tensor; of symmetric matrices the lower triangle.
     pub sums: BTreeMap<Arc<str>, Vec<f64>>,
     /// Uploads that are handed over whole: in seat order, then those that earlier rounds had asked for.
-    pub kept: Vec<KeptUpload>,
+    pub kept_uploads: Vec<KeptUpload>,
 }
 
 /// What the server knows about an upload beside its content.
@@ -78,7 +78,7 @@ impl Aggregate {
         aggregate.numbered =
             numbered((sent, download), (&update, upload))?.discounted(meta.discount);
         for place in &upload.extra {
-            let Some(stale) = place.fold.sum else { continue };
+            let Some(stale) = place.aggregation.sum else { continue };
             let tensor = update.tensor(place.kind, &place.name)?;
             let mut sum = summed(place, tensor.shape(), tensor.numbers())?;
             if stale == StalenessRule::Scaled && meta.discount != 1.0 {
@@ -86,9 +86,9 @@ impl Aggregate {
             }
             aggregate.sums.insert(Arc::clone(&place.name), sum);
         }
-        if upload.tensor_specs().any(|place| place.fold.keep) {
+        if upload.tensor_specs().any(|place| place.aggregation.keep) {
             let (meta, sent) = (meta.clone(), Arc::clone(sent));
-            aggregate.kept.push(KeptUpload { meta, sent, update });
+            aggregate.kept_uploads.push(KeptUpload { meta, sent, update });
         }
         Ok(aggregate)
     }
@@ -109,7 +109,7 @@ impl Aggregate {
                 None => drop(self.sums.insert(name, values)),
             }
         }
-        self.kept.extend(later.kept);
+        self.kept_uploads.extend(later.kept_uploads);
         self
     }
 
@@ -156,7 +156,7 @@ impl Aggregate {
         }
         aggregate.means =
             groups.into_iter().map(|(group, moved)| (group, moved.average())).collect();
-        for place in upload.extra.iter().filter(|place| place.fold.sum.is_some()) {
+        for place in upload.extra.iter().filter(|place| place.aggregation.sum.is_some()) {
             let tensor = sum.tensor(place.kind, &place.name)?;
             let values = summed(place, tensor.shape(), tensor.as_f64()?.to_vec())?;
             aggregate.sums.insert(Arc::clone(&place.name), values);
@@ -220,7 +220,8 @@ pub fn map_averaged(
 ) -> Result<Message, PolicyError> {
     let mut parameters = update.parameters.clone();
     for (name, learnt) in update.parameters.iter() {
-        let Some(place) = upload.parameter(name).filter(|place| place.fold.mean.is_some()) else {
+        let Some(place) = upload.parameter(name).filter(|place| place.aggregation.mean.is_some())
+        else {
             continue;
         };
         let (from, start) = base_of(sent, download, place, learnt)?;
@@ -272,7 +273,7 @@ fn moved(
 
 /// The mean of a parameter in which an upload has one weight.
 fn by_upload(place: &TensorSpec) -> Option<&Mean> {
-    place.fold.mean.as_ref().filter(|mean| !mean.weight.is_elementwise())
+    place.aggregation.mean.as_ref().filter(|mean| !mean.weight.is_elementwise())
 }
 
 /// What an update moves where every number has a weight of its own.
@@ -347,7 +348,7 @@ fn weight_in(sum: &Body, upload: &MessageSpec, weight: &Weight) -> Result<f64, P
 
 /// Numbers to be added: of symmetric matrices the lower triangle, the mean of both halves where both travel.
 fn summed(place: &TensorSpec, shape: &[usize], values: Vec<f64>) -> Result<Vec<f64>, PolicyError> {
-    match (place.form, shape) {
+    match (place.structure, shape) {
         (TensorStructure::Symmetric, [rows, columns]) if rows == columns => {
             let matrix = Symmetric::from_full(*rows, &values);
             let misfit = || WireError::Malformed(format!("`{}` is no matrix", place.name));

@@ -120,17 +120,17 @@ pub fn check_capability(
     let kept = || {
         let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
         places
-            .find(|place| place.fold.keep)
+            .find(|place| place.aggregation.keep)
             .map(|place| CapabilityError::Kept(Arc::clone(&place.name)))
     };
     let summed = |forbidden: &dyn Fn(StalenessRule) -> bool| {
         let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
-        let found = places.find(|place| place.fold.sum.is_some_and(forbidden));
+        let found = places.find(|place| place.aggregation.sum.is_some_and(forbidden));
         found.map(|place| CapabilityError::Sum(Arc::clone(&place.name)))
     };
     let no_mean = || {
         let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
-        (!places.any(|place| place.fold.mean.is_some())).then_some(CapabilityError::NoMean)
+        (!places.any(|place| place.aggregation.mean.is_some())).then_some(CapabilityError::NoMean)
     };
     let numbered = || {
         let mut places = layouts.iter().flat_map(MessageSpec::tensor_specs);
@@ -169,7 +169,7 @@ pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<MessageSpe
             let facts = ExchangeFacts {
                 model,
                 view,
-                period: view.task,
+                stage: view.task,
                 phase,
                 round_in_phase: 0,
                 role: Default::default(),

@@ -60,7 +60,7 @@ pub struct ExchangeFacts<'a> {
     /// The seat's task view.
     pub view: &'a Arc<TaskView>,
     /// The task that began last, which is the seat's own but where clients have tasks of their own and stay on them.
-    pub period: TaskId,
+    pub stage: TaskId,
     /// Index of the phase.
     pub phase: usize,
     /// Number of the round within its phase.

@@ -28,7 +28,7 @@ pub struct MessageSpec {
     /// Whether the size of an Up is known before training.
     pub size: UploadSize,
     /// Whether a Down may hold less beside its parameters than is declared: what the server knows by then.
-    pub at_most: bool,
+    pub is_upper_bound: bool,
 }
 
 /// The place of a tensor in a layout.
@@ -42,11 +42,11 @@ pub struct TensorSpec {
     pub shape: Vec<usize>,
     /// Its numbers.
     pub dtype: Dtype,
-    pub form: TensorStructure,
+    pub structure: TensorStructure,
     /// The row of the whole tensor that its first row is.
     pub first_row: usize,
     /// What becomes of it on the server.
-    pub fold: Aggregation,
+    pub aggregation: Aggregation,
 }
 
 /// What the values of a tensor obey.
@@ -144,9 +144,9 @@ impl TensorSpec {
             name: name.into(),
             shape: shape.to_vec(),
             dtype,
-            form: TensorStructure::Plain,
+            structure: TensorStructure::Plain,
             first_row: 0,
-            fold: Aggregation::default(),
+            aggregation: Aggregation::default(),
         }
     }
 
@@ -157,12 +157,16 @@ impl TensorSpec {
 
     /// The same, averaged.
     pub fn averaged(self, group: AveragingGroup, weight: Weight) -> TensorSpec {
-        TensorSpec { fold: Aggregation { mean: Some(Mean { group, weight }), ..self.fold }, ..self }
+        TensorSpec {
+            aggregation: Aggregation { mean: Some(Mean { group, weight }), ..self.aggregation },
+            ..self
+        }
     }
 
     /// The tensor of weights beside it, where every number has its own.
     pub fn weights(&self) -> Option<TensorSpec> {
-        let Mean { weight: Weight::Elementwise(prefix), .. } = self.fold.mean.as_ref()? else {
+        let Mean { weight: Weight::Elementwise(prefix), .. } = self.aggregation.mean.as_ref()?
+        else {
             return None;
         };
         let name = format!("{prefix}{}", self.name);
@@ -172,17 +176,17 @@ impl TensorSpec {
 
     /// The same, added up.
     pub fn summed(self, stale: StalenessRule) -> TensorSpec {
-        TensorSpec { fold: Aggregation { sum: Some(stale), ..self.fold }, ..self }
+        TensorSpec { aggregation: Aggregation { sum: Some(stale), ..self.aggregation }, ..self }
     }
 
     /// The same, kept.
     pub fn kept(self) -> TensorSpec {
-        TensorSpec { fold: Aggregation { keep: true, ..self.fold }, ..self }
+        TensorSpec { aggregation: Aggregation { keep: true, ..self.aggregation }, ..self }
     }
 
     /// The same as a symmetric matrix.
     pub fn symmetric(self) -> TensorSpec {
-        TensorSpec { form: TensorStructure::Symmetric, ..self }
+        TensorSpec { structure: TensorStructure::Symmetric, ..self }
     }
 
     /// The same, whose first row is that row of the whole.
@@ -196,7 +200,7 @@ impl TensorSpec {
     /// When they are too many or too few, or the place is not for real numbers.
     pub fn tensor(&self, numbers: &[f64]) -> Result<NamedTensor, WireError> {
         let misfit = |what: &str| WireError::Malformed(format!("`{}` {what}", self.name));
-        let all = match (self.form, &*self.shape) {
+        let all = match (self.structure, &*self.shape) {
             (TensorStructure::Symmetric, [order, columns]) if order == columns => {
                 let matrix = Symmetric::from_packed(*order, numbers.to_vec());
                 matrix.ok_or_else(|| misfit("is not filled by that triangle"))?.full().into()
@@ -258,7 +262,8 @@ impl MessageSpec {
 
     /// Names of symmetric matrices.
     pub fn symmetric(&self) -> Vec<&str> {
-        let matrices = self.tensor_specs().filter(|place| place.form == TensorStructure::Symmetric);
+        let matrices =
+            self.tensor_specs().filter(|place| place.structure == TensorStructure::Symmetric);
         matrices.map(|place| &*place.name).collect()
     }
 }

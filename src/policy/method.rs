@@ -35,7 +35,7 @@ pub trait Method: Send + Sync {
     /// Lists the seats of a round, from its cohort (sorted by client): one per client, unless clients have several or
     /// roles of their own. A pure function, which a plan may call as well.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
-        one_participant_per_client(&round.period, cohort)
+        one_participant_per_client(&round.stage, cohort)
     }
 
     /// Returns the layout of a message of an exchange. A download does not depend on what its receiver holds: the server

@@ -139,7 +139,7 @@ pub struct RoundContext {
     /// Run-wide number of the round.
     pub round: Round,
     /// The period it belongs to.
-    pub period: Stage,
+    pub stage: Stage,
     /// Index of the phase in [`Method::phases`](super::Method::phases).
     pub phase: usize,
     /// Name of that phase.
@@ -157,7 +157,7 @@ impl RoundContext {
     pub fn alone(stage: &Stage, phase: usize) -> RoundContext {
         RoundContext {
             round: Round(0),
-            period: stage.clone(),
+            stage: stage.clone(),
             phase,
             phase_name: "",
             round_in_phase: 0,
@@ -169,7 +169,7 @@ impl RoundContext {
     /// The address of what the server draws in this round for `domain`; no seat draws there.
     pub fn key(&self, domain: Domain) -> StreamKey {
         StreamKey::new(self.run_seed, domain)
-            .task(u32::from(self.period.task.0))
+            .task(u32::from(self.stage.task.0))
             .round(self.round.0)
             .client(SERVER)
     }
@@ -209,7 +209,7 @@ mod tests {
         };
         let context = RoundContext {
             round: Round(0),
-            period: Stage::of(Arc::clone(&view), 1),
+            stage: Stage::of(Arc::clone(&view), 1),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,

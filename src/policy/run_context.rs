@@ -41,7 +41,7 @@ pub struct RunContext {
     /// What the frozen backbone gave for samples already seen; shared by all workers.
     pub cache: Arc<FeatureCache>,
     /// Features frozen by the first of two staged methods.
-    pub staged: Option<Arc<dyn Predictor>>,
+    pub first_method: Option<Arc<dyn Predictor>>,
     /// Samples that belong to no client, where the run has any.
     pub auxiliary: Option<Arc<Auxiliary>>,
     /// Who knows what clients report where that is not what they hold
@@ -69,7 +69,7 @@ impl RunContext {
             training: TrainingPlan::default(),
             evaluation_batch: 64,
             cache: Arc::default(),
-            staged: None,
+            first_method: None,
             auxiliary: None,
             reported: None,
         }
@@ -308,7 +308,7 @@ mod tests {
     fn what_a_client_reports_takes_the_place_of_what_it_holds() {
         let law =
             FreshPartition::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
-        let fresh = FreshClients { law, seed: 1 };
+        let fresh = FreshClients { distribution: law, seed: 1 };
         let ctx = RunContext { reported: Some(fresh), ..lab() };
         let view = Arc::clone(&ctx.task_sequence.tasks[1]);
         let participant =

@@ -18,7 +18,7 @@ pub struct ClientSection {
     pub batch: u32,
     /// The step rule, made anew every round.
     #[key(table)]
-    pub optimiser: OptimiserSection,
+    pub optimiser: OptimizerSection,
     /// The rate from epoch to epoch.
     ///
     /// Of a round.
@@ -47,7 +47,7 @@ pub struct ClientSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[keys(tag = "kind", default = Adamw)]
-pub enum OptimiserSection {
+pub enum OptimizerSection {
     /// Adam with decoupled weight decay.
     Adamw {
         /// Learning rate.
@@ -79,11 +79,11 @@ pub enum OptimiserSection {
     },
 }
 
-impl OptimiserSection {
+impl OptimizerSection {
     /// The learning rate.
     pub fn lr(&self) -> f64 {
         match self {
-            OptimiserSection::Adamw { lr, .. } | OptimiserSection::Sgd { lr, .. } => *lr,
+            OptimizerSection::Adamw { lr, .. } | OptimizerSection::Sgd { lr, .. } => *lr,
         }
     }
 }

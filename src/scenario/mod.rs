@@ -95,7 +95,7 @@ pub use catalogue::{AnyMethod, ChosenMethod, Ignored, MethodCatalogue, Requireme
 pub use changes::{Changed, Changes, Origin, Written};
 pub use check::MOST_FAULTS;
 pub use checkpoint::{Cadence, CheckpointSection};
-pub use client::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule};
+pub use client::{ClientSection, EpochSchedule, OptimizerSection, RoundSchedule};
 pub use contradiction::{Contradiction, Together};
 pub use data::{
     ABOVE, DataSection, DataSource, Evaluated, HeldOut, NominalSizes, Orientation,

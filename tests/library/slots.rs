@@ -195,7 +195,7 @@ fn fifty_and_a_hundred_clients_have_a_plan() {
     for (clients, slots) in [(50, 50 + 25 * 2), (100, 100 + 50 * 2)] {
         let scenario = read(&[&format!("federation.clients={clients}")]).expect("is right");
         let made = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
-        let drawn = made.lab.task_sequence.slots.clone().expect("slots");
+        let drawn = made.lab.task_sequence.client_tasks.clone().expect("slots");
         assert_eq!(drawn.begun(TaskId(2)).count(), slots);
         assert_eq!(made.facts.classes, 3 * clients * 4);
         let planned = planned(&scenario);

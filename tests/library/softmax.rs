@@ -9,7 +9,7 @@ use fedcast::data::{
 use fedcast::federation::{
     Digests, Entry, Event, FederationError, Interrupt, MemorySink, Rules, RunEnd, Setup, simulate,
 };
-use fedcast::learning::{OptimiserConfig, TrainingPlan, train};
+use fedcast::learning::{OptimizerConfig, TrainingPlan, train};
 use fedcast::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape, ops};
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
@@ -327,7 +327,7 @@ pub fn setup<S: Remember>(rules: Rules, fault: Mischief) -> Setup {
         training: TrainingPlan {
             epochs: 1,
             batch: 10,
-            optimizer: OptimiserConfig::sgd(0.1),
+            optimizer: OptimizerConfig::sgd(0.1),
             ..TrainingPlan::default()
         },
         evaluation_batch: rules.evaluation_batch,

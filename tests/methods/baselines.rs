@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::OldLogits;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_2t::{FedLwf2t, FirstTeacher, OwnModels, OwnTeacher};
@@ -57,7 +57,7 @@ fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32, plan: &TrainingPlan) 
 }
 
 fn sgd() -> TrainingPlan {
-    plan(OptimiserConfig::sgd(0.1))
+    plan(OptimizerConfig::sgd(0.1))
 }
 
 /// FedProx, invariant 1: no pull is FedAvg, bit for bit; one local step is, whatever the pull.
@@ -79,7 +79,7 @@ fn without_a_pull_or_with_one_step_fedprox_is_fedavg() {
 #[test]
 fn a_stronger_pull_keeps_a_client_nearer() {
     let moved = |mu: f64, rate: f64| {
-        let plan = TrainingPlan { epochs: 10, clip: None, ..plan(OptimiserConfig::sgd(rate)) };
+        let plan = TrainingPlan { epochs: 10, clip: None, ..plan(OptimizerConfig::sgd(rate)) };
         let mut engine = engine(fedprox(Train::Head, mu, Prox::Squared), 1);
         engine.lab.training = plan;
         let before = values(&engine.server.save());
@@ -95,7 +95,7 @@ fn a_stronger_pull_keeps_a_client_nearer() {
 /// FedProx, invariant 3: the pull is on what trains. However strong it is, running statistics move with the batches.
 #[test]
 fn a_pull_leaves_running_statistics_alone() {
-    let strong = plan(OptimiserConfig::sgd(0.5e-4));
+    let strong = plan(OptimizerConfig::sgd(0.5e-4));
     let run = run(fedprox(Train::Module, 1e4, Prox::Squared), 1, 1, &strong);
     let last = run.last();
     let of = |body| parameters_of(body).unwrap();
@@ -156,7 +156,7 @@ fn the_shares_say_who_teaches() {
         let drawn = distance(last_exchange(&alone(0.0, 1.0), 0).map(learnt));
         assert!(drawn > 1e-3, "{train:?}: {drawn}");
 
-        let exact = |rate| TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(rate)) };
+        let exact = |rate| TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(rate)) };
         let late = |method, rate| {
             let mut run = engine(method, 2);
             let both = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
@@ -182,7 +182,7 @@ fn an_own_model_that_is_the_received_one_asks_for_nothing_at_first() {
         clip: None,
         epochs: 1,
         batch: if steps == 1 { 1_000 } else { 8 },
-        ..plan(OptimiserConfig::sgd(rate))
+        ..plan(OptimizerConfig::sgd(rate))
     };
     for train in TRAINED {
         let of = |method, clients, rate, steps| {
@@ -214,7 +214,7 @@ fn an_own_model_that_is_the_received_one_asks_for_nothing_at_first() {
 /// FedLwF-2T, subtlety 1b: three weights of their own; what is not given is what the others leave of 1.
 #[test]
 fn the_weight_of_the_received_model_is_free() {
-    let exact = |rate| TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(rate)) };
+    let exact = |rate| TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(rate)) };
     let end = |alpha, beta, gamma, rate| {
         let method = FedLwf2t { alpha, beta, gamma, ..FedLwf2t::default() };
         let mut run = engine(taught_by(FirstTeacher::Own, method), 2);
@@ -421,7 +421,7 @@ fn baselines_train_fedhaf_s_module_too() {
 /// The oracle trains on all it has held and forgets little; a client's memory is all of it.
 #[test]
 fn the_oracle_keeps_everything() {
-    let plan = TrainingPlan { epochs: 6, ..plan(OptimiserConfig::sgd(0.3)) };
+    let plan = TrainingPlan { epochs: 6, ..plan(OptimizerConfig::sgd(0.3)) };
     let of = |method, clients| {
         let mut engine = engine(method, 3);
         engine.lab.training = plan.clone();
@@ -454,7 +454,7 @@ fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
         epochs: 1,
         batch: 1_000,
         clip: None,
-        ..plan(OptimiserConfig::sgd(0.1).weight_decay(1.0))
+        ..plan(OptimizerConfig::sgd(0.1).weight_decay(1.0))
     };
     let rows = |method: Arc<dyn Method>, order: ClassOrder| -> Vec<Vec<f32>> {
         let mut engine = Engine::new(method, facts(), lab(3, order));

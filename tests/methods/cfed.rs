@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassOrder, TaskSequence, TaskSizes};
-use fedcast::learning::{Classifier, OptimiserConfig};
+use fedcast::learning::{Classifier, OptimizerConfig};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::cfed::{Cfed, REVIEWER, RoleAssignment, Rounding, Surrogate};
@@ -49,7 +49,7 @@ fn run_of(method: Arc<dyn Method>, tasks: usize, rounds: u32, rate: f64) -> Engi
     let dealt = Auxiliary::new(train, CLASSES, (7, true), 2).unwrap();
     engine.lab.auxiliary = Some(Arc::new(dealt));
     engine.facts = known();
-    engine.lab.training = plan(OptimiserConfig::sgd(rate));
+    engine.lab.training = plan(OptimizerConfig::sgd(rate));
     engine.tasks(tasks, CLIENTS, rounds)
 }
 
@@ -281,7 +281,7 @@ fn cfed_sends_the_bytes_of_its_card() {
         let facts = ExchangeFacts {
             model: &model,
             view,
-            period,
+            stage: period,
             phase,
             round_in_phase,
             role,

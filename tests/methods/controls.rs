@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::Shard;
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::{
     Averager, ClientWeighting, Keeper, OldLogits, Reset, VectorKeeping, VectorStore,
@@ -43,12 +43,12 @@ fn feddc(train: Train, change: impl Fn(&mut FedDc)) -> Arc<dyn Method> {
 }
 
 fn sgd() -> TrainingPlan {
-    TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(0.1)) }
+    TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.1)) }
 }
 
 /// Steps on whole shards, so that equal shards are equal clients.
 fn whole(epochs: u32, rate: f64) -> TrainingPlan {
-    TrainingPlan { epochs, batch: 1_000, clip: None, ..plan(OptimiserConfig::sgd(rate)) }
+    TrainingPlan { epochs, batch: 1_000, clip: None, ..plan(OptimizerConfig::sgd(rate)) }
 }
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
@@ -343,7 +343,7 @@ fn a_lost_upload_parts_a_client_from_its_server() {
         server.begin_stage(&stage, &ctx).unwrap();
         let round = RoundContext {
             round: Round(0),
-            period: stage.clone(),
+            stage: stage.clone(),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,
@@ -406,7 +406,7 @@ fn uneven_clients_meet_at_the_optimum_of_all() {
         epochs: 6,
         batch: 1_000,
         clip: None,
-        ..plan(OptimiserConfig::sgd(0.1).weight_decay(0.1))
+        ..plan(OptimizerConfig::sgd(0.1).weight_decay(0.1))
     };
     let end = |method: Arc<dyn Method>, clients: usize| {
         let mut run = engine(method, 1);

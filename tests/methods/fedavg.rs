@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use fedcast::data::{ClassOrder, Shard};
-use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan, train};
+use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan, train};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::ClientWeighting::{BySamples, Uniform};
 use fedcast::methods::averaging::OldLogits;
@@ -86,7 +86,7 @@ fn one_sgd_step_averaged_is_one_step_on_all_data() {
     let run = |clients: usize| {
         let mut run = engine(fedavg_of(Train::All), 3);
         run.lab.training =
-            TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..plan(OptimiserConfig::sgd(0.1)) };
+            TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..plan(OptimizerConfig::sgd(0.1)) };
         let all = deal(&run.lab, &run.view(0), 1).remove(0);
         // Unequal shards: 7 and the rest.
         let shards: Vec<Shard> =
@@ -104,7 +104,7 @@ fn one_sgd_step_averaged_is_one_step_on_all_data() {
 #[test]
 fn rows_of_other_tasks_never_change() {
     let mut run = engine(fedavg_of(Train::All), 3);
-    run.lab.training = plan(OptimiserConfig::adamw(1e-2).weight_decay(0.1));
+    run.lab.training = plan(OptimizerConfig::adamw(1e-2).weight_decay(0.1));
     for task in 0..3 {
         let before = run.server.save();
         let shards = deal(&run.lab, &run.view(task), 2);
@@ -171,7 +171,7 @@ fn seats_of_two_tasks_are_sent_their_own_rows() {
     let mut run = engine(built(method, &facts()), 3).tasks(2, 2, 1);
     let round = RoundContext {
         round: Round(9),
-        period: Stage::of(run.view(1), 3),
+        stage: Stage::of(run.view(1), 3),
         phase: 0,
         phase_name: "train",
         round_in_phase: 0,

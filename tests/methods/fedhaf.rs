@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 use fedcast::data::{ClassOrder, Loader, Shard, TaskSequence, TaskSizes};
-use fedcast::learning::{Herding, OptimiserConfig, TrainingPlan, exemplars};
+use fedcast::learning::{Herding, OptimizerConfig, TrainingPlan, exemplars};
 use fedcast::methods::HeadForm;
 use fedcast::methods::fedhaf::{BatchNormMode, FedHaf, Squares, Stages, Supervision};
 use fedcast::model::deep_resnet::Depth;
@@ -32,7 +32,7 @@ fn fedhaf_with(change: impl Fn(&mut FedHaf)) -> Arc<dyn Method> {
 fn trained(change: impl Fn(&mut FedHaf), tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(fedhaf_with(change), tasks);
     engine.lab.training =
-        TrainingPlan { epochs: 4, ..plan(OptimiserConfig::sgd(0.05).momentum(0.9)) };
+        TrainingPlan { epochs: 4, ..plan(OptimizerConfig::sgd(0.05).momentum(0.9)) };
     engine.run(2, rounds)
 }
 
@@ -145,7 +145,7 @@ fn exemplars_do_not_depend_on_training() {
 fn exemplars_are_chosen_by_the_images_that_describe() {
     let config = FedHaf { retention: 0.2, ..FedHaf::default() };
     let mut run = Engine::new(fedhaf_with(|c| c.retention = 0.2), facts(), apart());
-    run.lab.training = plan(OptimiserConfig::sgd(0.05));
+    run.lab.training = plan(OptimizerConfig::sgd(0.05));
     let view = run.view(0);
     let shards = deal(&run.lab, &view, 2);
     run.task(0, &shards, 1);
@@ -286,7 +286,7 @@ fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
         }),
         2,
     );
-    run.lab.training = TrainingPlan { epochs: 6, ..plan(OptimiserConfig::sgd(0.02)) };
+    run.lab.training = TrainingPlan { epochs: 6, ..plan(OptimizerConfig::sgd(0.02)) };
     let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 1));
     let pixels = [0, 1].map(|task| {
         let all = run.lab.statistics_loader(&shards[task][0]).in_order(1_000).next();
@@ -449,7 +449,7 @@ fn the_mean_is_by_samples_of_the_task_and_over_everything() {
 #[test]
 fn the_mean_of_one_client_is_its_model() {
     let mut run = engine(fedhaf_with(|_| ()), 1);
-    run.lab.training = plan(OptimiserConfig::sgd(0.05));
+    run.lab.training = plan(OptimizerConfig::sgd(0.05));
     let run = run.run(1, 2);
     let up = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
     let up: Vec<f32> = up.iter().flat_map(|(_, p)| p.values.to_vec()).collect();

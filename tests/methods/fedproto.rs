@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Shard};
 use fedcast::learning::losses::ProtoDistance;
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedproto::FedProto;
@@ -166,7 +166,7 @@ fn a_stronger_pull_brings_means_nearer() {
         let distance = ProtoDistance::Square;
         let method = built(FedProto { fedavg, weight, distance }, &facts());
         let mut run = Engine::new(method, facts(), lab(3, ClassOrder::Native));
-        run.lab.training = plan(OptimiserConfig::sgd(0.01));
+        run.lab.training = plan(OptimizerConfig::sgd(0.01));
         let shards = deal(&run.lab, &run.view(0), 2);
         run.task(0, &shards, 2);
         let last: &Exchange = run.last();
@@ -182,7 +182,7 @@ fn a_stronger_pull_brings_means_nearer() {
 #[test]
 fn the_mean_of_identical_clients_is_each_of_them() {
     let mut run = engine(drawn(Train::Prompt, 0.5), 2);
-    run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimiserConfig::sgd(0.1)) };
+    run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
     let shard = deal(&run.lab, &run.view(0), 2).remove(0);
     run.task(0, &[shard.clone(), shard], 2);
     let [.., first, second] = &run.exchanges[..] else { panic!("two rounds") };

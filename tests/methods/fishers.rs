@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedcast::data::ClassOrder;
 use fedcast::learning::fisher::FisherForm;
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::ewc::{Ewc, OwnImportance, Site};
@@ -47,7 +47,7 @@ fn plain() -> Arc<dyn Method> {
 }
 
 fn sgd() -> TrainingPlan {
-    plan(OptimiserConfig::sgd(0.1))
+    plan(OptimizerConfig::sgd(0.1))
 }
 
 fn run(method: Arc<dyn Method>, tasks: usize, clients: usize, rounds: u32) -> Engine {
@@ -216,7 +216,7 @@ fn a_stronger_penalty_keeps_old_numbers_nearer() {
         engine.lab.training = sgd();
         let first = deal(&engine.lab, &engine.view(0), 1);
         engine.task(0, &first, 2);
-        let steps = TrainingPlan { epochs: 6, clip: None, ..plan(OptimiserConfig::sgd(rate)) };
+        let steps = TrainingPlan { epochs: 6, clip: None, ..plan(OptimizerConfig::sgd(rate)) };
         engine.lab.training = steps;
         let before = model(&engine);
         let second = deal(&engine.lab, &engine.view(1), 1);
@@ -247,7 +247,7 @@ fn a_task_ends_with_the_fisher_of_the_global_model() {
     // Nothing is learnt, so that all clients hold the model as it started, however many there are.
     let still = |clients: usize| {
         let mut engine = engine(ewc(|_| ()), 2);
-        engine.lab.training = plan(OptimiserConfig::sgd(0.0));
+        engine.lab.training = plan(OptimizerConfig::sgd(0.0));
         engine.run(clients, 2)
     };
     let (one, three) = (still(1), still(3));
@@ -355,7 +355,7 @@ fn own_importance_is_a_mean_over_samples() {
             (c.site, c.fisher, c.fisher_clip) = (Site::Client, FisherForm::Empirical, None);
         });
         let mut run = engine(method, 3);
-        run.lab.training = TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(0.0)) };
+        run.lab.training = TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.0)) };
         let mut shards = deal(&run.lab, &run.view(0), 2);
         if twice {
             for shard in &mut shards {

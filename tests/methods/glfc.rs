@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedcast::data::{ClassOrder, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::learning::losses::ClassReduction;
-use fedcast::learning::{Classifier, Herding, OptimiserConfig};
+use fedcast::learning::{Classifier, Herding, OptimizerConfig};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
@@ -48,7 +48,7 @@ fn lga(groups: Groups) -> Arc<dyn Method> {
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(method, 3);
-    engine.lab.training = plan(OptimiserConfig::sgd(0.5));
+    engine.lab.training = plan(OptimizerConfig::sgd(0.5));
     engine.tasks(tasks, 2, rounds)
 }
 
@@ -173,7 +173,7 @@ fn who_was_not_drawn_learns_when_it_is_asked() {
 fn who_is_compensated_forgets_less() {
     let of = |method| {
         let mut engine = engine(method, 3);
-        engine.lab.training = plan(OptimiserConfig::sgd(2.0));
+        engine.lab.training = plan(OptimizerConfig::sgd(2.0));
         engine.lab.training.epochs = 6;
         engine.run(2, 2).accuracy(CLASSES)
     };
@@ -217,7 +217,7 @@ fn models_count_alike_or_by_samples() {
         [(ClientWeighting::Uniform, 1.0 / 2.0), (ClientWeighting::BySamples, 2.0 / 3.0)]
     {
         let mut engine = engine(glfc(|c| c.fedavg.weights = weights), 3);
-        engine.lab.training = plan(OptimiserConfig::sgd(0.5));
+        engine.lab.training = plan(OptimizerConfig::sgd(0.5));
         let [one, other, third] = &deal(&engine.lab, &engine.view(0), 3)[..] else {
             panic!("three")
         };
@@ -342,7 +342,7 @@ fn the_proxy_of_lga_scores_copies_of_features() {
     assert_eq!((scores(&lga)[0], scores(&lga)[3]), (0.0, 0.0));
     // In the middle of the first task what clients said of their features is kept, too.
     let mut early = engine(with_proxy(small_lga()), 3);
-    early.lab.training = plan(OptimiserConfig::sgd(0.5));
+    early.lab.training = plan(OptimizerConfig::sgd(0.5));
     let shards = deal(&early.lab, &early.view(0), 2);
     early.first_phase(0, &shards, 1);
     let saved = early.server.save();
@@ -383,7 +383,7 @@ fn glfc_sends_the_bytes_of_its_card() {
         let facts = ExchangeFacts {
             model: &model,
             view,
-            period,
+            stage: period,
             phase,
             round_in_phase,
             role,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fedcast::data::{ClassOrder, TaskSequence, TaskSizes, digits};
-use fedcast::learning::{Classifier, Herding, OptimiserConfig};
+use fedcast::learning::{Classifier, Herding, OptimizerConfig};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::glfc::{Glfc, OldModel, RateSchedule};
 use fedcast::model::{Backbone, embedded_vit};
@@ -23,7 +23,7 @@ fn engine(perturbation: u32, calls: u32) -> Engine {
     let task_sequence = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
     let backbone = Backbone::from(embedded_vit().unwrap());
     let ctx = RunContext {
-        training: plan(OptimiserConfig::sgd(0.5)),
+        training: plan(OptimizerConfig::sgd(0.5)),
         ..RunContext::new(backbone, digits::embedded().unwrap(), task_sequence)
     };
     let facts: ModelFacts = ctx.facts(1);

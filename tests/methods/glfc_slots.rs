@@ -110,7 +110,7 @@ fn ran(overrides: &[&str]) -> Run {
     let scenario = read(overrides).expect("is right");
     let setup = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
     let client_tasks =
-        setup.lab.task_sequence.slots.clone().expect("clients have tasks of their own");
+        setup.lab.task_sequence.client_tasks.clone().expect("clients have tasks of their own");
     let heard = Arc::default();
     let method = Listening { method: Arc::clone(&setup.method), heard: Arc::clone(&heard) };
     let setup = Setup { method: Arc::new(Wrapped(method)), ..setup };
@@ -136,7 +136,7 @@ fn rows(set: &ParameterSet, of: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
 fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
     let client = heard.participant.client;
     let earlier = (0..heard.participant.view.task.0)
-        .map(|period| ClientTask { period: TaskId(period), client });
+        .map(|period| ClientTask { stage: TaskId(period), client });
     let had = earlier.filter(|client_task| run.slots.begins(*client_task));
     had.flat_map(|client_task| run.slots.view(client_task).rows.clone())
         .map(|row| row as u32)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::Device;
-use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan};
+use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::gradma::{GradMa, Project};
@@ -26,7 +26,7 @@ fn gradma(train: Train, change: impl Fn(&mut GradMa)) -> Arc<dyn Method> {
 }
 
 fn whole(epochs: u32) -> TrainingPlan {
-    TrainingPlan { epochs, batch: 1_000, clip: None, ..plan(OptimiserConfig::sgd(0.2)) }
+    TrainingPlan { epochs, batch: 1_000, clip: None, ..plan(OptimizerConfig::sgd(0.2)) }
 }
 
 fn run(method: Arc<dyn Method>, clients: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
@@ -101,7 +101,7 @@ fn a_client_turns_its_steps_as_the_card_says() {
         (method.project, method.client_margin, method.steps) = (Project::Clients, rho, Some(steps));
         method.decay = f64::from(decay);
     };
-    let plan = TrainingPlan { optimizer: OptimiserConfig::sgd(f64::from(rate)), ..whole(1) };
+    let plan = TrainingPlan { optimizer: OptimizerConfig::sgd(f64::from(rate)), ..whole(1) };
     let run = run(gradma(Train::Head, change), 1, 1, &plan);
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     let exchange = &run.exchanges[0];

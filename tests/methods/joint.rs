@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use fedcast::data::ClassOrder;
-use fedcast::learning::{Classifier, OptimiserConfig, TrainingPlan, train};
+use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan, train};
 use fedcast::methods::Registry;
 use fedcast::methods::fedavg::Train;
 use fedcast::model::{Parameter, ParameterSet};
@@ -40,7 +40,7 @@ fn joint_is_fedavg_with_one_client_and_one_task() {
 fn the_optimiser_goes_on_from_round_to_round() {
     let mut run = engine(joint_of(Train::Head, true), 1);
     let plan =
-        TrainingPlan { epochs: 1, batch: 1_000, ..plan(OptimiserConfig::sgd(0.1).momentum(0.9)) };
+        TrainingPlan { epochs: 1, batch: 1_000, ..plan(OptimizerConfig::sgd(0.1).momentum(0.9)) };
     run.lab.training = plan.clone();
     let rounds = run.run(1, 4);
     let fresh = engine(joint_of(Train::Head, true), 1);
@@ -112,7 +112,7 @@ fn softmax_regression_is_convex() {
             epochs: 1,
             batch: 1_000,
             clip: None,
-            ..plan(OptimiserConfig::sgd(0.05).weight_decay(0.5))
+            ..plan(OptimizerConfig::sgd(0.05).weight_decay(0.5))
         };
         let start = parameters_of(&run.server.save()).unwrap();
         let scaled = start.iter().map(|(name, parameter)| {
@@ -130,7 +130,7 @@ fn softmax_regression_is_convex() {
 
     let mut falling = engine(joint_of(Train::Head, true), 1);
     falling.lab.training =
-        TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..plan(OptimiserConfig::sgd(0.02)) };
+        TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..plan(OptimizerConfig::sgd(0.02)) };
     let falling = falling.run(1, 40);
     let losses: Vec<f64> = falling.exchanges.iter().map(|e| e.metrics[1].1).collect();
     assert!(losses.windows(2).all(|pair| pair[1] < pair[0] + 1e-7), "{losses:?}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::learning::losses::{ClassReduction, Distillation};
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_mc::FedLwfMc;
@@ -50,7 +50,7 @@ fn run(method: Arc<dyn Method>, tasks: usize, plan: TrainingPlan) -> Engine {
 /// rows are then those of the task.
 #[test]
 fn without_a_teacher_lwf_is_fedavg() {
-    let decaying = || plan(OptimiserConfig::adamw(1e-2).weight_decay(0.1));
+    let decaying = || plan(OptimizerConfig::adamw(1e-2).weight_decay(0.1));
     for train in [Train::Head, Train::All] {
         let of = |columns, weight, tasks| {
             let method = built(lwf(train, columns, weight), &facts());
@@ -84,7 +84,7 @@ fn a_teacher_pulls_from_the_second_step_on() {
         let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
         run.task(0, &shards[0], 1);
         run.lab.training =
-            TrainingPlan { epochs: 1, batch, clip: None, ..plan(OptimiserConfig::sgd(0.05)) };
+            TrainingPlan { epochs: 1, batch, clip: None, ..plan(OptimizerConfig::sgd(0.05)) };
         let before = own(&run);
         run.task(1, &shards[1], 1);
         (before, own(&run))
@@ -113,11 +113,11 @@ fn a_heavier_teacher_keeps_old_answers() {
         let mut method = lwf(Train::Head, Columns::Old, weight);
         method.fedavg.old_logits = OldLogits::Keep;
         let mut run = engine(built(method, &facts()), 2);
-        run.lab.training = plan(OptimiserConfig::sgd(0.05));
+        run.lab.training = plan(OptimizerConfig::sgd(0.05));
         let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
         run.task(0, &shards[0], 2);
         let before = old_answers(&run);
-        run.lab.training = TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(0.02)) };
+        run.lab.training = TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.02)) };
         run.task(1, &shards[1], 2);
         let gaps = before.iter().zip(old_answers(&run)).map(|(a, b)| (a - b).powi(2));
         gaps.sum::<f32>()
@@ -148,7 +148,7 @@ fn old_answers(run: &Engine) -> Vec<f32> {
 fn the_mean_of_identical_clients_is_each_of_them() {
     for method in [distilling(Train::Head), multi_class(Train::Head)] {
         let mut run = engine(method, 2);
-        run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimiserConfig::sgd(0.1)) };
+        run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
         for task in 0..2 {
             let shard = deal(&run.lab, &run.view(task), 2).remove(0);
             run.task(task, &[shard.clone(), shard], 2);
@@ -195,7 +195,7 @@ fn the_teacher_is_the_model_of_the_last_task_s_end() {
 fn sigmoids_of_all_classes_seen_train() {
     for train in [Train::All, Train::Head] {
         let mut run = engine(multi_class(train), 3);
-        run.lab.training = plan(OptimiserConfig::sgd(0.1));
+        run.lab.training = plan(OptimizerConfig::sgd(0.1));
         for task in 0..3 {
             let before = own(&run);
             let shards = deal(&run.lab, &run.view(task), 2);

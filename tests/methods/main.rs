@@ -132,7 +132,7 @@ fn client_passes(
     plan: &TrainingPlan,
 ) -> f64 {
     let round = RoundContext::alone(&Stage::of(Arc::clone(view), 3), 0);
-    let participant = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
+    let participant = &one_participant_per_client(&round.stage, &[ClientId(0)])[0];
     method.cost(&round, &RoundWork::Participant { seat: participant, samples, plan })
 }
 

@@ -49,7 +49,7 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
     let stage = fedcast::policy::Stage::of(Arc::clone(&view), 3);
     let round = RoundContext {
         round: Round(engine.round),
-        period: stage,
+        stage,
         phase: 0,
         phase_name: "train",
         round_in_phase: task as u32,
@@ -58,7 +58,7 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
     };
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let participants = method.participants(&round, &cohort);
-    engine.server.begin_stage(&round.period, &ctx).unwrap();
+    engine.server.begin_stage(&round.stage, &ctx).unwrap();
     let downloads = engine.server.broadcast(&round, &participants, &ctx).unwrap();
     let mut own = ctx.dataset.train.by_class()[view.classes[0] as usize].to_vec();
     own.extend(&ctx.dataset.train.by_class()[view.classes[1] as usize]);

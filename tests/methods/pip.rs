@@ -285,7 +285,7 @@ fn pip_sends_the_bytes_of_its_card() {
         let facts = ExchangeFacts {
             model: &model,
             view,
-            period,
+            stage: period,
             phase,
             round_in_phase,
             role,

@@ -105,7 +105,7 @@ fn components_start_orthogonal_to_those_before() {
 pub fn context(run: &Engine, task: usize, phase: usize) -> RoundContext {
     RoundContext {
         round: Round(run.round),
-        period: Stage::of(run.view(task), 3),
+        stage: Stage::of(run.view(task), 3),
         phase,
         phase_name: "train",
         round_in_phase: 0,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{Shard, TaskView};
-use fedcast::learning::{Classifier, OptimiserConfig};
+use fedcast::learning::{Classifier, OptimizerConfig};
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::lorm::{Factors, Lorm};
 use fedcast::methods::parts::AveragingMethod;
@@ -357,7 +357,7 @@ fn a_client_of_lorm_remembers_earlier_tasks() {
     let mut run = engine(built(lorm(|_| ()), &facts()), 3);
     let shards = uneven(&run, 0);
     run.task(0, &shards, 2);
-    run.lab.training = plan(OptimiserConfig::sgd(0.0));
+    run.lab.training = plan(OptimizerConfig::sgd(0.0));
     let shards = uneven(&run, 1);
     run.first_phase(1, &shards, 1);
     let (view, counts) = (run.view(1), ClassCounts::new());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::learning::OptimiserConfig;
+use fedcast::learning::OptimizerConfig;
 use fedcast::methods::averaging::OldLogits;
 use fedcast::methods::der::{Columns, Der, LogitTiming};
 use fedcast::methods::er::Er;
@@ -42,7 +42,7 @@ fn icarl(change: impl Fn(&mut Icarl)) -> Arc<dyn Method> {
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(method, tasks);
-    engine.lab.training = plan(OptimiserConfig::sgd(0.1));
+    engine.lab.training = plan(OptimizerConfig::sgd(0.1));
     engine.run(2, rounds)
 }
 
@@ -149,7 +149,7 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
 fn who_remembers_forgets_less() {
     let of = |method| {
         let mut engine = engine(method, 3);
-        engine.lab.training = plan(OptimiserConfig::sgd(0.3));
+        engine.lab.training = plan(OptimizerConfig::sgd(0.3));
         engine.lab.training.epochs = 6;
         engine.run(2, 2).accuracy(CLASSES)
     };

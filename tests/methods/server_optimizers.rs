@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
@@ -32,7 +32,7 @@ fn fedyogi(train: Train, change: impl Fn(&mut FedOpt)) -> Arc<dyn Method> {
 }
 
 fn sgd() -> TrainingPlan {
-    TrainingPlan { clip: None, ..plan(OptimiserConfig::sgd(0.1)) }
+    TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.1)) }
 }
 
 /// The first tasks of three, of two classes each.

@@ -52,7 +52,7 @@ const DEPTH: usize = 2;
 fn round(method: &Arc<dyn Method>, task: usize, phase: usize, round_in_phase: u32) -> RoundContext {
     RoundContext {
         round: Round(10 * task as u32 + round_in_phase),
-        period: Stage::of(engine(Arc::clone(method), 3).view(task), 3),
+        stage: Stage::of(engine(Arc::clone(method), 3).view(task), 3),
         phase,
         phase_name: "",
         round_in_phase,
@@ -68,7 +68,7 @@ fn plan() -> TrainingPlan {
 
 /// Passes of a client with so many samples.
 fn client(method: &Arc<dyn Method>, round: &RoundContext, samples: usize) -> f64 {
-    let participant = one_participant_per_client(&round.period, &[ClientId(0)]).remove(0);
+    let participant = one_participant_per_client(&round.stage, &[ClientId(0)]).remove(0);
     passes_of(method, round, &participant, samples)
 }
 
@@ -196,7 +196,7 @@ fn powder_and_c2prompt_pay_for_every_look() {
     let goes_on = |name: &str| {
         let phase = names(&method).iter().position(|other| *other == name).unwrap();
         let (began, now) = (round(&method, 0, phase, 0), round(&method, 1, phase, 0));
-        let participant = one_participant_per_client(&began.period, &[ClientId(0)]).remove(0);
+        let participant = one_participant_per_client(&began.stage, &[ClientId(0)]).remove(0);
         passes_of(&method, &now, &participant, 40)
     };
     near(goes_on("statistics"), 40.0 / 3.0);
@@ -269,7 +269,7 @@ fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
     let cfed = |server_distils| built(Cfed { server_distils, ..Cfed::default() }, &known);
     let method = cfed(true);
     let at = round(&method, 1, 0, 1);
-    let mut participant = one_participant_per_client(&at.period, &[ClientId(0)]).remove(0);
+    let mut participant = one_participant_per_client(&at.stage, &[ClientId(0)]).remove(0);
     near(passes_of(&method, &at, &participant, 40), 80.0);
     participant.role = REVIEWER;
     near(passes_of(&method, &at, &participant, 40), 18.0 * (2.0 + 1.0 / 3.0));

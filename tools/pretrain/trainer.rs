@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 use fedcast::data::{DataError, Image, Kernel, Normalization, Step, Transform, Workspace};
 use fedcast::learning::evaluation::{argmax, blocks};
 use fedcast::learning::optimizer::{clip_factor, sum_of_squares};
-use fedcast::learning::{LearningError, OptimiserConfig, Schedule};
+use fedcast::learning::{LearningError, OptimizerConfig, Schedule};
 use fedcast::model::{Adaptation, LinearHead, ParameterSet, Variables, Vit, VitConfig, ops};
 use fedcast::numerics::distributions::below;
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -67,7 +67,7 @@ pub fn pretrain(
         variables: &variables,
         config,
     };
-    let rule = OptimiserConfig::adamw(config.learning_rate).weight_decay(config.weight_decay);
+    let rule = OptimizerConfig::adamw(config.learning_rate).weight_decay(config.weight_decay);
     let mut optimiser = rule.over(variables.iter().map(|(_, v)| v.clone()).collect());
     for step in 0..config.steps {
         let lesson = student.lesson(u64::from(step), workers)?;

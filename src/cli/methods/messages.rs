@@ -59,7 +59,7 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
             let of = ExchangeFacts {
                 model: facts,
                 view,
-                period: view.task,
+                stage: view.task,
                 phase,
                 round_in_phase: 0,
                 role,
@@ -82,7 +82,7 @@ fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
         let values: u64 = tensors.map(|tensor| tensor.elements()).sum();
         text.push_str(&format!("            asset `{}`, {values} values, once\n", asset.name));
     }
-    if down.at_most {
+    if down.is_upper_bound {
         text.push_str("            at most: what the server knows by then\n");
     }
     text.push_str(&message("up", up));
@@ -98,12 +98,13 @@ fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
 /// The tensors of a message; neighbours of which the same becomes share a line.
 fn message(direction: &str, layout: &MessageSpec) -> String {
     let places: Vec<&TensorSpec> = layout.tensor_specs().collect();
-    let alike =
-        |a: &&TensorSpec, b: &&TensorSpec| a.kind == b.kind && a.fold == b.fold && a.form == b.form;
+    let alike = |a: &&TensorSpec, b: &&TensorSpec| {
+        a.kind == b.kind && a.aggregation == b.aggregation && a.structure == b.structure
+    };
     let mut text = String::new();
     for (line, group) in places.chunk_by(alike).enumerate() {
         let head = if line == 0 { direction } else { "" };
-        let fold = becomes(&group[0].fold, group[0].form);
+        let fold = becomes(&group[0].aggregation, group[0].structure);
         text.push_str(&format!(
             "      {head:5} {:11} {}{fold}\n",
             group[0].kind.name(),

@@ -8,11 +8,11 @@ use crate::numerics::streams::{Domain, StreamKey};
 /// Powder does, so that all slots but one overlap an earlier one.
 pub(super) fn draw(rules: &ClientTaskRules, classes: usize) -> Vec<Vec<u32>> {
     let clients = rules.clients as usize;
-    let mut lists = vec![Vec::new(); rules.periods * clients];
+    let mut lists = vec![Vec::new(); rules.stages * clients];
     // The number of a slot by when it is drawn.
-    let number = |at: usize| at % rules.periods * clients + at / rules.periods;
+    let number = |at: usize| at % rules.stages * clients + at / rules.stages;
     for at in 0..lists.len() {
-        let (client, period) = (at / rules.periods, at % rules.periods);
+        let (client, period) = (at / rules.stages, at % rules.stages);
         let key = StreamKey::new(rules.seed, Domain::ClassOrder);
         // Step 0 of task 0 is the order of classes.
         let mut rng = key.task(period as u32).client(client as u32).step(1).rng();

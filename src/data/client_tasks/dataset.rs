@@ -29,9 +29,9 @@ impl ClientTasks {
     /// What the slice of a slot is counted by.
     fn slice_of(&self, client_task: ClientTask) -> usize {
         match self.rules.slices {
-            SliceBy::Period => client_task.period.index(),
+            SliceBy::Period => client_task.stage.index(),
             SliceBy::Slot => {
-                client_task.client.index() * self.rules.periods + client_task.period.index()
+                client_task.client.index() * self.rules.stages + client_task.stage.index()
             }
             SliceBy::Client => client_task.client.index(),
         }
@@ -41,7 +41,7 @@ impl ClientTasks {
     pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
-            let client_task = ClientTask { period, client: ClientId(client) };
+            let client_task = ClientTask { stage: period, client: ClientId(client) };
             let rows = self.view(client_task).rows.clone();
             let mut samples: Vec<u32> = by_class[rows].concat();
             samples.sort_unstable();

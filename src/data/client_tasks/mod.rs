@@ -54,7 +54,7 @@ pub use crate::scenario::SliceBy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientTask {
     /// The period in which it can begin.
-    pub period: TaskId,
+    pub stage: TaskId,
     /// Whose it is.
     pub client: ClientId,
 }
@@ -63,7 +63,7 @@ pub struct ClientTask {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskRules {
     /// Periods of the run.
-    pub periods: usize,
+    pub stages: usize,
     /// Clients, each with a slot per period.
     pub clients: u32,
     /// Classes of a slot.
@@ -113,7 +113,7 @@ impl ClientTasks {
         check(&rules, classes)?;
         let lists = classes::draw(&rules, classes);
         let count = u64::from(rules.clients);
-        let movers = (0..rules.periods).map(|period| {
+        let movers = (0..rules.stages).map(|period| {
             let moving = if period == 0 { count } else { u64::from(rules.moving()) };
             let key = StreamKey::new(rules.seed, Domain::Arrival).task(period as u32);
             let mut moving = choose(&mut key.rng(), count, moving);
@@ -148,14 +148,14 @@ impl ClientTasks {
 
     /// A slot's number: `period * clients + client`.
     pub fn number(&self, client_task: ClientTask) -> usize {
-        client_task.period.index() * self.rules.clients as usize + client_task.client.index()
+        client_task.stage.index() * self.rules.clients as usize + client_task.client.index()
     }
 
     /// The slot of a number.
     pub fn slot(&self, number: usize) -> ClientTask {
         let clients = self.rules.clients as usize;
         let client = ClientId((number % clients) as u32);
-        ClientTask { period: TaskId((number / clients) as u16), client }
+        ClientTask { stage: TaskId((number / clients) as u16), client }
     }
 
     /// The head rows of a slot; its classes are those of the data set of slots, where they are head rows.
@@ -182,12 +182,12 @@ impl ClientTasks {
 
     /// Whether anybody ever works on it.
     pub fn begins(&self, client_task: ClientTask) -> bool {
-        self.movers(client_task.period).binary_search(&client_task.client).is_ok()
+        self.movers(client_task.stage).binary_search(&client_task.client).is_ok()
     }
 
     /// What a client works on in a period.
     pub fn held(&self, client: ClientId, period: TaskId) -> ClientTask {
-        let of = |period: u16| ClientTask { period: TaskId(period), client };
+        let of = |period: u16| ClientTask { stage: TaskId(period), client };
         // Everybody begins in the first period.
         (1..=period.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
     }
@@ -197,7 +197,9 @@ impl ClientTasks {
         let periods = 0..=period.0;
         periods.flat_map(move |period| {
             let period = TaskId(period);
-            self.movers(period).iter().map(move |client| ClientTask { period, client: *client })
+            self.movers(period)
+                .iter()
+                .map(move |client| ClientTask { stage: period, client: *client })
         })
     }
 
@@ -231,8 +233,8 @@ fn check(rules: &ClientTaskRules, classes: usize) -> Result<(), DataError> {
         let what = format!("slots of {} classes that share {}", rules.classes, rules.overlap);
         return refuse(what, "let slots have as many classes in common as they have, at most");
     }
-    if rules.periods == 0 || rules.periods > usize::from(u16::MAX) || rules.clients == 0 {
-        let what = format!("{} periods of {} clients", rules.periods, rules.clients);
+    if rules.stages == 0 || rules.stages > usize::from(u16::MAX) || rules.clients == 0 {
+        let what = format!("{} periods of {} clients", rules.stages, rules.clients);
         return refuse(what, "slots need a period and a client");
     }
     let positive = rules.share > 0.0 && rules.share <= 1.0;
@@ -240,7 +242,7 @@ fn check(rules: &ClientTaskRules, classes: usize) -> Result<(), DataError> {
         let what = format!("a share of {} and {} moving", rules.share, rules.moving);
         return refuse(what, "shares are numbers up to 1");
     }
-    if rules.periods > 1 && rules.moving() == 0 {
+    if rules.stages > 1 && rules.moving() == 0 {
         let what = format!("{} of {} clients is nobody", rules.moving, rules.clients);
         return refuse(what, "let a larger share of clients move, at least one");
     }

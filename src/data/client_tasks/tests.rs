@@ -10,7 +10,7 @@ fn rules() -> ClientTaskRules {
     let (periods, clients, classes) = (5, 5, 20);
     let slices = SliceBy::Period;
     ClientTaskRules {
-        periods,
+        stages: periods,
         clients,
         classes,
         overlap: 0,
@@ -52,7 +52,7 @@ fn other_runs_draw_other_slots_and_the_same_the_same() {
     assert_ne!(draw(1).classes, draw(2).classes);
     assert_ne!(draw(1).movers, draw(2).movers);
     // Who moves does not depend on periods that come later. Classes do, but for those of the client that draws first.
-    let longer = ClientTasks::draw(ClientTaskRules { periods: 9, ..rules() }, 200).unwrap();
+    let longer = ClientTasks::draw(ClientTaskRules { stages: 9, ..rules() }, 200).unwrap();
     let client_tasks = ClientTasks::draw(rules(), 200).unwrap();
     assert_eq!(longer.movers[..5], client_tasks.movers[..]);
     let of = |client_tasks: &ClientTasks, client: usize, period: usize| {
@@ -70,7 +70,7 @@ fn numbers_that_cannot_be_are_refused() {
     assert!(told(ClientTaskRules { overlap: 21, ..rules() }).contains("share 21"));
     assert!(told(ClientTaskRules { moving: 0.1, ..rules() }).contains("nobody"));
     assert!(told(ClientTaskRules { share: 0.0, ..rules() }).contains("share of 0"));
-    assert!(told(ClientTaskRules { periods: 0, ..rules() }).contains("0 periods"));
+    assert!(told(ClientTaskRules { stages: 0, ..rules() }).contains("0 periods"));
 }
 
 proptest! {
@@ -82,7 +82,7 @@ proptest! {
     fn every_begun_slot_is_held_and_finished_once(
         clients in 1u32..40, periods in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
     ) {
-        let rules = ClientTaskRules { periods, clients, classes: 4, overlap, moving, seed, ..rules() };
+        let rules = ClientTaskRules { stages: periods, clients, classes: 4, overlap, moving, seed, ..rules() };
         let moves = rules.moving() as usize;
         prop_assume!(moves > 0);
         let client_tasks = ClientTasks::draw(rules, 11).unwrap();
@@ -92,7 +92,7 @@ proptest! {
             prop_assert!(p == 0 || client_tasks.movers(period(p)).len() == moves);
             for client in (0..clients).map(ClientId) {
                 let held = client_tasks.held(client, period(p));
-                prop_assert!(held.client == client && held.period <= period(p) && client_tasks.begins(held));
+                prop_assert!(held.client == client && held.stage <= period(p) && client_tasks.begins(held));
                 let moved = p > 0 && held != client_tasks.held(client, period(p - 1));
                 prop_assert_eq!(moved, p > 0 && client_tasks.movers(period(p)).contains(&client));
             }
@@ -124,7 +124,7 @@ proptest! {
 #[test]
 fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     let digits = digits::embedded().unwrap();
-    let rules = ClientTaskRules { classes: 3, clients: 5, periods: 3, share: 0.2, ..rules() };
+    let rules = ClientTaskRules { classes: 3, clients: 5, stages: 3, share: 0.2, ..rules() };
     let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
     let task_sequence = TaskSequence::of_slots(Arc::clone(&client_tasks));
     let sizes = digits.class_sizes();
@@ -157,8 +157,7 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
             if client_tasks.class_at(other) != class || images.is_empty() || others.is_empty() {
                 continue;
             }
-            let one_period =
-                client_tasks.slot(row / 3).period == client_tasks.slot(other / 3).period;
+            let one_period = client_tasks.slot(row / 3).stage == client_tasks.slot(other / 3).stage;
             assert_eq!(one_period, images == others, "rows {row} and {other}");
             assert!(one_period || images.is_disjoint(others), "rows {row} and {other}");
         }
@@ -167,7 +166,7 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     let shards = client_tasks.shards(TaskId(0), &data);
     for (client, shard) in shards.iter().enumerate() {
         let rows = &client_tasks
-            .view(ClientTask { period: TaskId(0), client: ClientId(client as u32) })
+            .view(ClientTask { stage: TaskId(0), client: ClientId(client as u32) })
             .rows;
         assert!(!shard.is_empty());
         for sample in shard.iter().map(|sample| *sample as usize) {
@@ -190,7 +189,7 @@ fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
 #[test]
 fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     let draw = |by, share: f64, overlap| {
-        let rules = ClientTaskRules { classes: 3, clients: 5, periods: 3, moving: 1.0, ..rules() };
+        let rules = ClientTaskRules { classes: 3, clients: 5, stages: 3, moving: 1.0, ..rules() };
         let rules = ClientTaskRules { slices: by, share, overlap, ..rules };
         let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
         let data = TaskSequence::of_slots(Arc::clone(&client_tasks))
@@ -223,7 +222,7 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
 fn rows_of_the_original_are_read_through_the_samples_of_slots() {
     use crate::data::{Batch, HeldRows, Loader, Transform};
     let digits = digits::embedded().unwrap();
-    let rules = ClientTaskRules { classes: 10, clients: 2, periods: 1, share: 0.5, ..rules() };
+    let rules = ClientTaskRules { classes: 10, clients: 2, stages: 1, share: 0.5, ..rules() };
     let task_sequence =
         Arc::new(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, 10).unwrap())));
     let data = task_sequence.dataset(digits).unwrap();

@@ -89,7 +89,7 @@ impl FreshClients {
             KindKey::Iid => EVEN,
             KindKey::Ratios { split, category, imbalance, counts_only } => {
                 let law = FreshPartition::Ratios { split, category, imbalance, counts_only };
-                return Ok(FreshClients { law, seed });
+                return Ok(FreshClients { distribution: law, seed });
             }
             KindKey::Slices { .. }
             | KindKey::Capped { .. }
@@ -107,6 +107,6 @@ impl FreshClients {
         let samples = section.samples_per_client.ok_or_else(|| {
             DataError::unfit("fresh clients need a size", "give partition.samples_per_client")
         })?;
-        Ok(FreshClients { law: FreshPartition::Dirichlet { beta, samples }, seed })
+        Ok(FreshClients { distribution: FreshPartition::Dirichlet { beta, samples }, seed })
     }
 }

@@ -38,7 +38,7 @@ impl ClientTaskRules {
             _ => (1.0, SliceBy::Period),
         };
         Some(ClientTaskRules {
-            periods: scenario.tasks.count() as usize,
+            stages: scenario.tasks.count() as usize,
             clients: scenario.federation.clients,
             classes: slot_classes as usize,
             overlap: overlap as usize,

@@ -87,10 +87,10 @@ fn sections_become_the_steps_they_name() {
     let made = Transforms::from_scenario(&digits_section(), Some(3));
     let kernel = Kernel::Pillow;
     let resize = |side| Step::Resize { side, kernel };
-    assert_eq!(made.test.steps, [resize(256), Step::CentreCrop { side: 224 }]);
+    assert_eq!(made.test.steps, [resize(256), Step::CenterCrop { side: 224 }]);
     assert_eq!(made.train.steps[1..].len(), 2);
     assert!(!made.train.is_deterministic());
-    assert_eq!(made.statistics.steps, [resize(224), Step::CentreCrop { side: 224 }]);
+    assert_eq!(made.statistics.steps, [resize(224), Step::CenterCrop { side: 224 }]);
     assert_eq!(made.statistics.normalise, Normalization::None);
     assert_eq!(made.test.output_shape([1, 8, 8]), [3, 224, 224]);
 }
@@ -109,7 +109,7 @@ fn a_squash_stands_in_place_of_the_resize_and_jitter_comes_last() {
     let test = TransformSection { flip: 0.0, jitter: None, ..train.clone() };
     let made = Transforms::from_scenario(&DataSection { train, test, ..digits_section() }, None);
     let kernel = Kernel::Bilinear;
-    let (squash, crop) = (|side| Step::Squash { side, kernel }, Step::CentreCrop { side: 224 });
+    let (squash, crop) = (|side| Step::Squash { side, kernel }, Step::CenterCrop { side: 224 });
     let jitter = Step::Jitter(Jitter { brightness: 0.1, contrast: 0.2, saturation: 0.3 });
     assert_eq!(
         made.train.steps,

@@ -45,7 +45,7 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
         steps.push(Step::Resize { side: side as usize, kernel });
     }
     if let Some(side) = cropped {
-        steps.push(Step::CentreCrop { side: side as usize });
+        steps.push(Step::CenterCrop { side: side as usize });
     }
     Transform { steps, normalise: Normalization::None, channels }
 }
@@ -65,7 +65,7 @@ impl Transform {
             let side = side as usize;
             match section.crop {
                 Crop::None => {}
-                Crop::Centre => steps.push(Step::CentreCrop { side }),
+                Crop::Centre => steps.push(Step::CenterCrop { side }),
                 Crop::Random => {
                     steps.push(Step::RandomCrop { side, padding: section.padding as usize });
                 }

@@ -43,7 +43,7 @@ pub enum FreshPartition {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FreshClients {
     /// The rule.
-    pub law: FreshPartition,
+    pub distribution: FreshPartition,
     /// The partition's own seed.
     pub seed: u64,
 }
@@ -82,10 +82,10 @@ impl FreshClients {
         client: ClientId,
         class_sizes: &[usize],
     ) -> Option<Vec<u32>> {
-        match self.law {
+        match self.distribution {
             FreshPartition::Ratios { category, split, imbalance, counts_only: true } => {
                 let law = FreshPartition::Ratios { category, split, imbalance, counts_only: false };
-                Some(FreshClients { law, ..*self }.counts(view, client, class_sizes))
+                Some(FreshClients { distribution: law, ..*self }.counts(view, client, class_sizes))
             }
             _ => None,
         }
@@ -99,7 +99,7 @@ impl FreshClients {
     }
 
     fn draw(&self, rng: &mut impl RngCore, sizes: &[usize]) -> Vec<u32> {
-        match self.law {
+        match self.distribution {
             FreshPartition::Dirichlet { beta, samples } => by_labels(rng, sizes, beta, samples),
             FreshPartition::Ratios { category, split, imbalance, counts_only } => {
                 let mut counts = by_ratios(rng, sizes, category, split, imbalance);
@@ -210,7 +210,7 @@ mod tests {
             },
         ];
         for law in laws {
-            let fresh = FreshClients { law, seed: 4 };
+            let fresh = FreshClients { distribution: law, seed: 4 };
             let shard = fresh.shard(&view, ClientId(999_999), &by_class);
             assert_eq!(shard, fresh.shard(&view, ClientId(999_999), &by_class));
             assert_ne!(shard, fresh.shard(&view, ClientId(7), &by_class));
@@ -228,7 +228,9 @@ mod tests {
             imbalance: 1.0,
             counts_only: false,
         };
-        let of = |client| FreshClients { law, seed: 4 }.shard(&view, ClientId(client), &by_class);
+        let of = |client| {
+            FreshClients { distribution: law, seed: 4 }.shard(&view, ClientId(client), &by_class)
+        };
         let (one, other) = (of(1), of(2));
         let both = one.iter().filter(|sample| other.contains(sample)).count();
         assert!((1_000..1_500).contains(&both), "a half of 2,500, not {both}");
@@ -238,11 +240,13 @@ mod tests {
     fn a_client_that_wants_more_than_a_class_has_takes_from_others() {
         let (view, by_class) = task();
         let law = FreshPartition::Dirichlet { beta: 1e-4, samples: 1_200 };
-        let shard = FreshClients { law, seed: 4 }.shard(&view, ClientId(1), &by_class);
+        let shard =
+            FreshClients { distribution: law, seed: 4 }.shard(&view, ClientId(1), &by_class);
         assert_eq!(shard.len(), 1_200);
         assert_eq!(per_class(&shard).iter().max(), Some(&500));
         let all = FreshPartition::Dirichlet { beta: 1.0, samples: u32::MAX };
-        let shard = FreshClients { law: all, seed: 4 }.shard(&view, ClientId(1), &by_class);
+        let shard =
+            FreshClients { distribution: all, seed: 4 }.shard(&view, ClientId(1), &by_class);
         assert_eq!(shard.len(), 5_000);
     }
 
@@ -283,7 +287,7 @@ mod tests {
             imbalance: 1.0,
             counts_only: false,
         };
-        let fresh = FreshClients { law, seed: 9 };
+        let fresh = FreshClients { distribution: law, seed: 9 };
         let held = |client| fresh.counts(&view, ClientId(client), &[500; 20]);
         let (mut shared, pairs) = ([0u32; 11], 4_000);
         for pair in 0..pairs {
@@ -308,7 +312,7 @@ mod tests {
             imbalance: 0.01,
             counts_only: true,
         };
-        let fresh = FreshClients { law, seed: 9 };
+        let fresh = FreshClients { distribution: law, seed: 9 };
         let held = per_class(&fresh.shard(&view, ClientId(3), &by_class));
         let said = fresh.reported(&view, ClientId(3), &[500; 20]).unwrap();
         assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (250, 80));
@@ -320,7 +324,7 @@ mod tests {
             imbalance: 0.01,
             counts_only: false,
         };
-        let real = FreshClients { law: real, seed: 9 };
+        let real = FreshClients { distribution: real, seed: 9 };
         assert_eq!(per_class(&real.shard(&view, ClientId(3), &by_class)), said);
         assert_eq!(real.reported(&view, ClientId(3), &[500; 20]), None);
     }

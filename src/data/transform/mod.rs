@@ -56,7 +56,7 @@ pub enum Step {
         kernel: Kernel,
     },
     /// The middle `side x side`.
-    CentreCrop {
+    CenterCrop {
         /// Pixels of both sides.
         side: usize,
     },
@@ -102,7 +102,7 @@ impl Transform {
     /// Whether no step draws: the same image always gives the same pixels.
     pub fn is_deterministic(&self) -> bool {
         self.steps.iter().all(|step| match step {
-            Step::Resize { .. } | Step::Squash { .. } | Step::CentreCrop { .. } => true,
+            Step::Resize { .. } | Step::Squash { .. } | Step::CenterCrop { .. } => true,
             Step::Flip { probability } => *probability >= 1.0,
             Step::RandomCrop { .. } | Step::RandomResizedCrop { .. } | Step::Jitter(_) => false,
         })
@@ -123,7 +123,7 @@ impl Transform {
             (h, w) = match *step {
                 Step::Resize { side, .. } => canvas::shorter_to(h, w, side),
                 Step::Squash { side, .. }
-                | Step::CentreCrop { side }
+                | Step::CenterCrop { side }
                 | Step::RandomCrop { side, .. }
                 | Step::RandomResizedCrop { side, .. } => (side, side),
                 Step::Flip { .. } | Step::Jitter(_) => (h, w),
@@ -167,7 +167,7 @@ impl Workspace {
                 self.resize(kernel, height, width);
             }
             Step::Squash { side, kernel } => self.resize(kernel, side, side),
-            Step::CentreCrop { side } => {
+            Step::CenterCrop { side } => {
                 self.check_window(side)?;
                 self.cut(crop::centre(h, w, side));
             }
@@ -202,7 +202,7 @@ impl Workspace {
                     self.adjust(property, factor);
                 }
             }
-            Step::Resize { .. } | Step::Squash { .. } | Step::CentreCrop { .. } => {
+            Step::Resize { .. } | Step::Squash { .. } | Step::CenterCrop { .. } => {
                 self.plain_step(step)?;
             }
         }

@@ -137,7 +137,7 @@ fn grey_repeats_and_wrong_channels_are_refused() {
     assert!(message.contains("3 channels cannot become one of 4"), "{message}");
     let message = refused(to(None, Normalization::ImageNet), image(&grey, [1, 4, 4]));
     assert!(message.contains("not for images of 1 channels"), "{message}");
-    let crop = Transform { steps: vec![Step::CentreCrop { side: 5 }], ..Transform::default() };
+    let crop = Transform { steps: vec![Step::CenterCrop { side: 5 }], ..Transform::default() };
     let message = refused(crop, image(&grey, [1, 4, 4]));
     assert!(message.contains("crop of 5 pixels does not fit an image of 4 x 4"), "{message}");
 }
@@ -164,7 +164,7 @@ fn a_squash_forgets_the_shape_and_a_resize_keeps_it() {
     assert_eq!(squashed.len(), 300);
     // The middle columns of a squashed image come from all of it, those of a crop from its middle.
     let kept = Transform {
-        steps: vec![Step::Resize { side: 10, kernel }, Step::CentreCrop { side: 10 }],
+        steps: vec![Step::Resize { side: 10, kernel }, Step::CenterCrop { side: 10 }],
         ..Transform::default()
     };
     let mut left = vec![0; 20 * 41];
@@ -180,7 +180,7 @@ fn a_squash_forgets_the_shape_and_a_resize_keeps_it() {
 #[test]
 fn what_is_seen_in_a_mirror_is_every_row_of_what_comes_out_backwards() {
     let resize = Step::Resize { side: 4, kernel: Kernel::Bilinear };
-    for steps in [vec![], vec![resize, Step::CentreCrop { side: 3 }]] {
+    for steps in [vec![], vec![resize, Step::CenterCrop { side: 3 }]] {
         let straight = Transform { steps, normalise: Normalization::Half, ..Transform::default() };
         assert!(straight.mirrored().is_deterministic());
         let input = noise([2, 5, 7]);

@@ -36,7 +36,7 @@ pub fn holders_of(
     task_sequence: &TaskSequence,
     data: Option<&Dataset>,
 ) -> Result<Holders, DataError> {
-    if let Some(client_tasks) = &task_sequence.slots {
+    if let Some(client_tasks) = &task_sequence.client_tasks {
         return Ok(Holders::Slots(Arc::clone(client_tasks)));
     }
     let (section, seed) = (&scenario.partition, scenario.seed.partition);
@@ -171,7 +171,8 @@ impl Holders {
 /// What the slots of a period hold, by client.
 fn slots_of(client_tasks: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
     let of = |client: u32| {
-        let rows = client_tasks.view(ClientTask { period, client: ClientId(client) }).rows.clone();
+        let rows =
+            client_tasks.view(ClientTask { stage: period, client: ClientId(client) }).rows.clone();
         let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
         held.filter(|(_, count)| *count > 0).collect()
     };

@@ -135,7 +135,7 @@ pub fn assemble(
         training,
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
-        staged: None,
+        first_method: None,
         auxiliary: auxiliary.map(|(_, samples)| samples),
         reported,
     };

@@ -28,7 +28,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         participation: scenario.participation.clone(),
         closing: closing(&scenario.round),
         fold: scenario.federation.fold,
-        arrivals: match &task_sequence.slots {
+        arrivals: match &task_sequence.client_tasks {
             Some(client_tasks) => ArrivalRules::Slots(Arc::clone(client_tasks)),
             None => arrivals(&scenario.tasks.arrival),
         },

@@ -1,15 +1,15 @@
 //! `[client]` as a training plan.
 
 use crate::learning::optimizer::{Adam, Decay, Sgd};
-use crate::learning::{OptimiserConfig, Schedule, TrainingPlan};
+use crate::learning::{OptimizerConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
-use crate::scenario::{ClientSection, EpochSchedule, OptimiserSection, RoundSchedule, Scenario};
+use crate::scenario::{ClientSection, EpochSchedule, OptimizerSection, RoundSchedule, Scenario};
 
 /// Local training of a run. Where `client.clip` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     let section = &scenario.client;
     let optimizer = match section.optimiser {
-        OptimiserSection::Adamw { lr, weight_decay, betas, eps } => OptimiserConfig::Adam(Adam {
+        OptimizerSection::Adamw { lr, weight_decay, betas, eps } => OptimizerConfig::Adam(Adam {
             learning_rate: lr,
             weight_decay,
             beta1: betas[0],
@@ -17,8 +17,8 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
             epsilon: eps,
             decay: Decay::Decoupled,
         }),
-        OptimiserSection::Sgd { lr, momentum, weight_decay } => {
-            OptimiserConfig::Sgd(Sgd { learning_rate: lr, momentum, weight_decay })
+        OptimizerSection::Sgd { lr, momentum, weight_decay } => {
+            OptimizerConfig::Sgd(Sgd { learning_rate: lr, momentum, weight_decay })
         }
     };
     // Of two methods it is the first that trains.

@@ -61,7 +61,7 @@ pub fn received_values(
         let facts = ExchangeFacts {
             model,
             view,
-            period: view.task,
+            stage: view.task,
             phase,
             round_in_phase,
             role: Default::default(),

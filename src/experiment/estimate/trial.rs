@@ -180,7 +180,7 @@ impl Watcher {
         let tasks = &self.task_sequence.tasks;
         let stage = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());
         let context = RoundContext { round, ..RoundContext::alone(&stage, phase) };
-        let participants = one_participant_per_client(&context.period, &[ClientId(0)]);
+        let participants = one_participant_per_client(&context.stage, &[ClientId(0)]);
         let work = |participant| RoundWork::Participant {
             seat: participant,
             samples,

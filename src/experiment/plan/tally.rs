@@ -60,7 +60,7 @@ impl Tally {
         if self.round.as_ref().map(|round| round.round) != Some(participant.context.round) {
             self.round = Some(participant.context.clone());
         }
-        let phase = (participant.context.period.task, participant.context.phase as u32);
+        let phase = (participant.context.stage.task, participant.context.phase as u32);
         let asked = self.asked.entry(phase).or_default();
         asked.participants += 1;
         asked.up_size = participant.up_size;

@@ -217,7 +217,7 @@ mod tests {
             let task = &directory.simulation.task_sequence.tasks[0];
             let context = RoundContext {
                 round: Round(0),
-                period: Stage::of(Arc::clone(task), 2),
+                stage: Stage::of(Arc::clone(task), 2),
                 phase: 0,
                 phase_name: "train",
                 round_in_phase: 0,

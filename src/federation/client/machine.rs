@@ -186,7 +186,7 @@ impl ClientMachine {
                 false => self.memory.lend(
                     (&self.simulation, &self.supplier),
                     self.id,
-                    (place, &broadcast.down),
+                    (place, &broadcast.download),
                 ),
             };
             let state = match state {
@@ -224,7 +224,7 @@ impl ClientMachine {
                 effects.push(Effect::Record(
                     Event::Trained {
                         round: context.round,
-                        task: context.period.task,
+                        task: context.stage.task,
                         phase: context.phase as u32,
                         seat: participant.id,
                         client: self.id,
@@ -238,7 +238,7 @@ impl ClientMachine {
                         ..Numbers::default()
                     }),
                 ));
-                let (round, task) = (context.round, context.period.task);
+                let (round, task) = (context.round, context.stage.task);
                 let forged = done.forged.map(|how| Event::UpdateForged {
                     round,
                     task,
@@ -288,7 +288,7 @@ impl ClientMachine {
         let load = participant.kind == ParticipantKind::Load;
         let skipped = Event::Skipped {
             round,
-            task: context.period.task,
+            task: context.stage.task,
             phase: context.phase as u32,
             seat: participant.id,
             client: self.id,
@@ -374,7 +374,7 @@ pub(crate) fn failed(
     };
     Event::ClientFailed {
         round: context.round,
-        task: context.period.task,
+        task: context.stage.task,
         seat: participant,
         client,
         reason: reason.to_string(),

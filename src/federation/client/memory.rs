@@ -37,7 +37,7 @@ enum Held {
 struct Before {
     participant: (Round, SeatId),
     state: Body,
-    down: Arc<SentDownload>,
+    download: Arc<SentDownload>,
 }
 
 /// What a snapshot needs of a client.
@@ -77,7 +77,7 @@ impl ClientMemory {
         };
         if simulation.rules.snapshots != Cadence::Never {
             let (state, download) = (state.clone(), Arc::clone(download));
-            self.before.push_back(Before { participant, state, down: download });
+            self.before.push_back(Before { participant, state, download });
         }
         Ok(state)
     }
@@ -104,7 +104,8 @@ impl ClientMemory {
             (None, Held::Fresh) => return None,
             (None, Held::Answered | Held::Lent) => supplier.client_state(client)?.clone(),
         };
-        let out = self.before.iter().map(|before| (before.participant, Arc::clone(&before.down)));
+        let out =
+            self.before.iter().map(|before| (before.participant, Arc::clone(&before.download)));
         Some(ClientSnapshot { state, out: out.collect() })
     }
 }

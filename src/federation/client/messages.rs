@@ -46,7 +46,7 @@ pub(crate) struct AssetArrived {
 pub(crate) struct Broadcast {
     pub context: Arc<RoundContext>,
     pub participant: Participant,
-    pub down: Arc<SentDownload>,
+    pub download: Arc<SentDownload>,
     /// What the seat masks its upload with, where the server sees sums only.
     pub masking: Option<Arc<Masking>>,
     /// When its round is certainly over, where stragglers are skipped.

@@ -105,7 +105,7 @@ pub(crate) fn members(
 ) -> (Vec<MemberMeta>, Vec<Member>) {
     let split = |job| {
         let TrainingJob {
-            broadcast: Broadcast { context, participant, down: download, masking, .. },
+            broadcast: Broadcast { context, participant, download, masking, .. },
             ..
         } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
@@ -137,7 +137,7 @@ pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -
 /// make of it comes later.
 #[derive(Clone, Debug)]
 pub(crate) struct Learning {
-    pub up: PolicyMessage,
+    pub upload: PolicyMessage,
     pub metrics: BTreeMap<String, MetricValue>,
 }
 
@@ -145,7 +145,7 @@ impl From<ClientResult> for Learning {
     fn from(ClientResult { upload, metrics }: ClientResult) -> Learning {
         let metrics =
             metrics.into_iter().map(|(name, v)| (name.to_string(), MetricValue(v))).collect();
-        Learning { up: upload, metrics }
+        Learning { upload, metrics }
     }
 }
 
@@ -194,19 +194,20 @@ fn seal(
 ) -> Result<ClientUpdate, Stop> {
     // The client's own model is the one without noise and lies.
     let (context, participant) = (&*meta.context, &member.participant);
-    let own = simulation.rules.compares(context).then(|| learnt.up.clone());
+    let own = simulation.rules.compares(context).then(|| learnt.upload.clone());
     let (faults, seed) = (&simulation.rules.faults, simulation.rules.seed);
     let victim = simulation.victim(context.round, participant);
     let counts = simulation.holdings.counts_of(&simulation.task_sequence, &member.shard);
     let exchange = Arc::new(simulation.exchange_over(context, participant, counts));
-    let (download, upload) = (&exchange.down.layout, &exchange.up.layout);
+    let (download, upload) = (&exchange.download.layout, &exchange.upload.layout);
     let (update, forged) = match faults.lies(seed, victim) {
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);
-            let lie = map_averaged((&member.download, download), (&learnt.up, upload), &mut change);
+            let lie =
+                map_averaged((&member.download, download), (&learnt.upload, upload), &mut change);
             (lie.map_err(Failure::from)?, Some(malice.to_string()))
         }
-        None => (learnt.up, None),
+        None => (learnt.upload, None),
     };
     let update = match &simulation.rules.privacy.noise {
         Some(noise) => add_noise(noise, &update, upload, member.key)?,
@@ -218,7 +219,7 @@ fn seal(
         sender: participant.client.0,
         receiver: FrameHeader::SERVER,
         round: context.round.0,
-        task: context.period.task.0,
+        task: context.stage.task.0,
         sequence: participant.id.0,
     };
     let body = match faults.spoils(seed, victim) {
@@ -231,12 +232,12 @@ fn seal(
                 masking,
                 participant,
                 (&member.download, download),
-                (&update, &exchange.up),
+                (&update, &exchange.upload),
                 &body,
             )?;
             Ok(send_masked(body, &simulation.coding, &header))
         }
-        None => Ok(send_up(body, &exchange.up, &simulation.coding, &header)),
+        None => Ok(send_up(body, &exchange.upload, &simulation.coding, &header)),
     };
     let sent = count_as(JobKind::Codec, send).map_err(Stop::Failed)?;
     let sent = sent.map_err(|error| refused(participant, context, error))?;
@@ -314,7 +315,7 @@ mod tests {
         let view = Arc::clone(&participant.view);
         let context = RoundContext {
             round: Round(0),
-            period: crate::policy::Stage::of(view, 2),
+            stage: crate::policy::Stage::of(view, 2),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,

@@ -32,7 +32,7 @@ pub(super) fn who_need_not_compute(
     }
     let closes = broadcast.closes.filter(|_| simulation.stateless)?;
     let exchange = simulation.exchange(context, participant);
-    if exchange.samples() == 0 || exchange.up.layout.size == UploadSize::FromValues {
+    if exchange.samples() == 0 || exchange.upload.layout.size == UploadSize::FromValues {
         return None;
     }
     let bytes = size(broadcast, simulation, &exchange);
@@ -47,7 +47,7 @@ fn size(
     exchange: &Exchange,
 ) -> Arc<FrameBytes> {
     match &broadcast.masking {
-        None => Arc::clone(exchange.up.bytes(&simulation.coding.up)),
+        None => Arc::clone(exchange.upload.bytes(&simulation.coding.up)),
         Some(masking) => masking.size(),
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn damaged_down(
     supplier: &Supplier,
     broadcast: &Broadcast,
 ) -> Option<String> {
-    let Broadcast { context, participant, down: download, .. } = broadcast;
+    let Broadcast { context, participant, download, .. } = broadcast;
     let victim = simulation.victim(context.round, participant);
     let draws = simulation.rules.faults.corrupts(simulation.rules.seed, victim, Direction::Down)?;
     supplier.download_damage(&ParticipantRef { simulation, context, participant }, download, draws)
@@ -72,7 +72,7 @@ pub(super) fn send(
     let fate = fate(simulation, context, participant, bytes.frame());
     let charge = Event::FrameCharged {
         round: context.round,
-        task: context.period.task,
+        task: context.stage.task,
         phase: context.phase as u32,
         seat: participant.id,
         client: participant.client,

@@ -70,7 +70,7 @@ impl ComparisonRequest {
     pub(super) fn by_workers(self) -> Computation<Result<BiasMeasurement, FederationError>> {
         let ComparisonRequest { simulation, context, mut models } = self;
         models.sort_by_key(|model| model.participant.id);
-        let (seen, phase) = (context.period.view.seen(), context.phase_name);
+        let (seen, phase) = (context.stage.view.seen(), context.phase_name);
         let classes = simulation.facts.classes;
         let blocks: bias::Blocks = Arc::new(evaluation::blocks(&simulation, seen));
         let (gather, result) = Gather::new(models.len());

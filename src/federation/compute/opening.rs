@@ -69,7 +69,7 @@ impl StepRequest for OpeningRequest {
         }
         let first = first_exchange(&simulation, &context, &participants);
         for (participant, like) in
-            simulation.load_seats(context.phase_name, &participants, &context.period)
+            simulation.load_seats(context.phase_name, &participants, &context.stage)
         {
             sent.push(Arc::clone(&sent[like]));
             participants.push(participant);
@@ -81,7 +81,7 @@ impl StepRequest for OpeningRequest {
         let OpeningRequest { simulation, context, cohort } = self;
         let mut participants = participants(&simulation, &context, &cohort)?;
         let first = first_exchange(&simulation, &context, &participants);
-        let load = simulation.load_seats(context.phase_name, &participants, &context.period);
+        let load = simulation.load_seats(context.phase_name, &participants, &context.stage);
         participants.extend(load.into_iter().map(|(participant, _)| participant));
         let downloads = source.downs(&simulation, &context, &participants)?;
         Ok(RoundOpening { cohort, seats: participants, downs: downloads, first })

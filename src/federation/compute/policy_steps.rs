@@ -36,7 +36,7 @@ pub(in crate::federation) trait StepRequest: Send + 'static {
 
 /// Request to begin a task.
 pub(in crate::federation) struct BeginRequest {
-    pub period: Stage,
+    pub stage: Stage,
 }
 
 /// Request to take the aggregate of a round into the policy.
@@ -49,7 +49,7 @@ pub(in crate::federation) struct ClosingRequest {
 
 /// Request to end a task, whose phases are all over.
 pub(in crate::federation) struct EndRequest {
-    pub period: Stage,
+    pub stage: Stage,
     /// True if the model is to be tested.
     pub test: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) struct PolicyStepResult {
     pub saved: Body,
     pub digest: u64,
     /// Metrics of the policy for the round.
-    pub figures: BTreeMap<String, MetricValue>,
+    pub metrics: BTreeMap<String, MetricValue>,
     /// Its model, where it is to be tested and nobody knows the result.
     pub predictor: Option<Arc<dyn Predictor>>,
 }
@@ -121,12 +121,12 @@ impl PolicyStepResult {
         let metrics = server.metrics().into_iter();
         let metrics =
             metrics.map(|(name, figure)| (name.to_string(), MetricValue(figure))).collect();
-        Ok(PolicyStepResult { saved, digest, figures: metrics, predictor })
+        Ok(PolicyStepResult { saved, digest, metrics, predictor })
     }
 
     /// The state as far as it is known without the policy.
     fn known(digest: u64, metrics: BTreeMap<String, MetricValue>) -> PolicyStepResult {
-        PolicyStepResult { saved: Body::default(), digest, figures: metrics, predictor: None }
+        PolicyStepResult { saved: Body::default(), digest, metrics, predictor: None }
     }
 }
 
@@ -140,7 +140,7 @@ impl RoundAggregate {
             }
             (Some(PartialAggregate::Robust(updates)), _) => Ok(updates.fold(self.rule)),
             (Some(PartialAggregate::Masked(sum)), Some((masking, exchange))) => {
-                let (download, upload) = (&exchange.down.layout, &exchange.up.layout);
+                let (download, upload) = (&exchange.download.layout, &exchange.upload.layout);
                 Ok((
                     Some(Aggregate::of_sum(&masking.open(sum)?, download, upload)?),
                     RobustMetrics::new(),
@@ -166,7 +166,7 @@ impl StepRequest for BeginRequest {
     type Answer = ();
 
     fn work(self, server: &mut dyn Server, ctx: &RunContext) -> Result<(), FederationError> {
-        server.begin_stage(&self.period, ctx).map_err(policy(Self::STEP))
+        server.begin_stage(&self.stage, ctx).map_err(policy(Self::STEP))
     }
 
     fn known(self, _: &dyn ResultSource) -> Result<(), FederationError> {
@@ -188,12 +188,12 @@ impl StepRequest for ClosingRequest {
         server.end_round(&context, aggregate, ctx).map_err(policy(Self::STEP))?;
         let mut state = PolicyStepResult::of(server, ctx, test)?;
         let named = |(name, figure): (&str, f64)| (name.to_string(), MetricValue(figure));
-        state.figures.extend(metrics.into_iter().map(named));
+        state.metrics.extend(metrics.into_iter().map(named));
         Ok(state)
     }
 
     fn known(self, source: &dyn ResultSource) -> Result<PolicyStepResult, FederationError> {
-        let SuppliedClosing { digest, figures: metrics } = source.closing(self.context.round)?;
+        let SuppliedClosing { digest, metrics } = source.closing(self.context.round)?;
         Ok(PolicyStepResult::known(digest, metrics))
     }
 }
@@ -207,12 +207,12 @@ impl StepRequest for EndRequest {
         server: &mut dyn Server,
         ctx: &RunContext,
     ) -> Result<PolicyStepResult, FederationError> {
-        server.end_stage(&self.period, ctx).map_err(policy(Self::STEP))?;
+        server.end_stage(&self.stage, ctx).map_err(policy(Self::STEP))?;
         PolicyStepResult::of(server, ctx, self.test)
     }
 
     fn known(self, source: &dyn ResultSource) -> Result<PolicyStepResult, FederationError> {
-        let Digest(digest) = source.ending(self.period.task)?;
+        let Digest(digest) = source.ending(self.stage.task)?;
         Ok(PolicyStepResult::known(digest, BTreeMap::new()))
     }
 }

@@ -27,7 +27,7 @@ pub(in crate::federation) struct SuppliedTraining {
 #[derive(Default)]
 pub(in crate::federation) struct SuppliedClosing {
     pub digest: u64,
-    pub figures: BTreeMap<String, MetricValue>,
+    pub metrics: BTreeMap<String, MetricValue>,
 }
 
 /// A participant of a round.

@@ -84,7 +84,7 @@ impl ResultSource for RecordedRun {
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
         for participant in participants() {
             if let Some(Frame { bytes, copy: false }) =
-                past(participant).and_then(|p| p.down.as_ref())
+                past(participant).and_then(|p| p.download.as_ref())
             {
                 first.entry(bytes.frame()).or_insert(participant.index());
             }
@@ -101,7 +101,7 @@ impl ResultSource for RecordedRun {
         }
         participants()
             .map(|participant| {
-                let down = past(participant).and_then(|p| p.down.as_ref());
+                let down = past(participant).and_then(|p| p.download.as_ref());
                 let bytes = down.map_or_else(Arc::<FrameBytes>::default, |d| Arc::clone(&d.bytes));
                 let original = first.get(&bytes.frame()).copied();
                 let alike = original.filter(|_| down.is_some_and(|down| down.copy));
@@ -141,7 +141,7 @@ impl ResultSource for RecordedRun {
             body: Body::default(),
             own: None,
             exchange: None,
-            bytes: past.up.clone().unwrap_or_default(),
+            bytes: past.upload.clone().unwrap_or_default(),
             digest: learnt.digest,
             fault: past
                 .rejected
@@ -170,7 +170,7 @@ impl ResultSource for RecordedRun {
     fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
         let nothing = || missing(format!("{round} was not closed in the recorded run"));
         let past = self.rounds.get(&round).ok_or_else(nothing)?;
-        Ok(SuppliedClosing { digest: past.digest, figures: past.figures.clone() })
+        Ok(SuppliedClosing { digest: past.digest, metrics: past.metrics.clone() })
     }
 
     fn ending(&self, task: TaskId) -> Result<Digest, FederationError> {

@@ -54,9 +54,9 @@ struct RecordedParticipant {
     failed: Option<(String, String)>,
     /// Why its upload was refused, and whether just after it had arrived.
     rejected: Option<(String, bool)>,
-    down: Option<Frame>,
+    download: Option<Frame>,
     assets: Vec<(String, Frame)>,
-    up: Option<Arc<FrameBytes>>,
+    upload: Option<Arc<FrameBytes>>,
 }
 
 struct RecordedTraining {
@@ -75,7 +75,7 @@ struct Frame {
 #[derive(Default)]
 struct RecordedRound {
     digest: u64,
-    figures: BTreeMap<String, MetricValue>,
+    metrics: BTreeMap<String, MetricValue>,
     /// Uploads refused until it closed.
     rejected: Vec<RejectedUpload>,
     bias: Option<BiasMeasurement>,

@@ -54,14 +54,13 @@ impl RecordedRun {
             }
             Event::Bias { round, clients, .. } => {
                 let (clients, metrics, responses) = (*clients, numbers.metrics, numbers.responses);
-                self.round(*round).bias =
-                    Some(BiasMeasurement { clients, figures: metrics, responses });
+                self.round(*round).bias = Some(BiasMeasurement { clients, metrics, responses });
             }
             Event::RoundClosed { round, .. } => {
                 let rejected = std::mem::take(&mut self.reading.rejected);
                 let bias = self.round(*round).bias.take();
                 let (digest, metrics) = (digest(&numbers), numbers.metrics);
-                let past = RecordedRound { digest, figures: metrics, rejected, bias };
+                let past = RecordedRound { digest, metrics, rejected, bias };
                 self.rounds.insert(*round, past);
             }
             Event::Evaluated { round, task, point } => {
@@ -104,9 +103,9 @@ impl RecordedRun {
         let past = self.seat(*round, *participant);
         match (direction, asset) {
             (Direction::Down, Some(label)) => past.assets.push((label.clone(), frame)),
-            (Direction::Down, None) => past.down = Some(frame),
+            (Direction::Down, None) => past.download = Some(frame),
             (Direction::Up, _) => {
-                past.up = Some(frame.bytes);
+                past.upload = Some(frame.bytes);
                 self.reading.arrived = Some((*round, *participant));
             }
         }

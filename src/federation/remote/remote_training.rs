@@ -163,7 +163,7 @@ fn seated(
 ) -> RemoteParticipant {
     let Participant { id, client, role: Role(role), unit, kind, ref view } =
         job.broadcast.participant;
-    let download = &job.broadcast.down.message;
+    let download = &job.broadcast.download.message;
     let known = simulation.task_sequence.view_of(view.task, client);
     let asset = |asset: &Arc<Asset>| {
         let body = packing.content(asset.digest(), || (*asset.body).clone());
@@ -200,7 +200,7 @@ impl RemoteTrainingResult {
             out.len() - 1
         };
         let state = state.filter(|_| learnt.is_ok()).map(|state| frame(state.clone()));
-        let learnt = learnt.map(|Learning { up: upload, metrics }| RemoteUpload {
+        let learnt = learnt.map(|Learning { upload, metrics }| RemoteUpload {
             body: frame(upload.body()),
             assets: upload
                 .assets
@@ -227,7 +227,7 @@ impl RemoteTrainingResult {
         };
         let assets: Vec<_> = assets.into_iter().map(asset).collect::<Option<_>>()?;
         let upload = Message::from_body(bodies.get(body)?, &assets).ok()?;
-        Some((Ok(Learning { up: upload, metrics }), state))
+        Some((Ok(Learning { upload, metrics }), state))
     }
 }
 

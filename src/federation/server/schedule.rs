@@ -84,7 +84,7 @@ impl Schedule {
         let phase = self.phase();
         RoundContext {
             round,
-            period: self.period_of_round(simulation, now, cohort),
+            stage: self.period_of_round(simulation, now, cohort),
             phase: self.phase,
             phase_name: phase.name,
             round_in_phase: self.round_in_phase,
@@ -157,7 +157,7 @@ mod tests {
                     assert_eq!(schedule.last_round(), context.round);
                     let RoundContext { round, phase, round_in_phase, rounds_in_phase, .. } =
                         context;
-                    let task = context.period.task.index();
+                    let task = context.stage.task.index();
                     walked.push((task, phase, round_in_phase, rounds_in_phase, round.0));
                     if !schedule.end_round() {
                         break;

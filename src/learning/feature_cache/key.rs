@@ -9,7 +9,7 @@ use crate::model::ops::Precision;
 use crate::model::{Backbone, BackboneConfig, DeviceSpec, FROZEN_BATCH, FrozenPart};
 
 /// Raised when the values or the layout of a file change their meaning.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// A network as far as its values go. Workers on several devices have one each, all equal.
 #[derive(Clone, Debug, PartialEq)]

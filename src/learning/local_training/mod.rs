@@ -51,7 +51,7 @@ pub use course::{MemberData, PackBatch};
 pub use pack::train_pack;
 pub use report::TrainingReport;
 
-use super::{LearningError, OptimiserConfig, Optimizer, Schedule};
+use super::{LearningError, Optimizer, OptimizerConfig, Schedule};
 use crate::data::{Batch, Loader};
 use crate::numerics::streams::StreamKey;
 
@@ -65,7 +65,7 @@ pub struct TrainingPlan {
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
     /// Created anew for every call of [`train`]: no moment survives a round (see [`train_with`]).
-    pub optimizer: OptimiserConfig,
+    pub optimizer: OptimizerConfig,
     /// The learning rate from epoch to epoch.
     pub schedule: Schedule,
     /// The learning rate from round to round of a phase (see [`TrainingPlan::in_round`]).
@@ -85,7 +85,7 @@ impl Default for TrainingPlan {
             epochs: 5,
             steps: None,
             batch: 16,
-            optimizer: OptimiserConfig::adamw(3e-3),
+            optimizer: OptimizerConfig::adamw(3e-3),
             schedule: Schedule::Constant,
             round_schedule: Schedule::Constant,
             first_rate: None,
@@ -251,7 +251,7 @@ mod tests {
         let plan = TrainingPlan {
             epochs: 1,
             batch: 8,
-            optimizer: OptimiserConfig::sgd(1.0),
+            optimizer: OptimizerConfig::sgd(1.0),
             clip: Some(1e-3),
             ..TrainingPlan::default()
         };
@@ -265,7 +265,7 @@ mod tests {
     fn a_schedule_over_rounds_scales_every_epoch_of_a_round() {
         let round_schedule = Schedule::MultiStep { milestones: vec![5, 8], factor: 0.1 };
         let plan = TrainingPlan {
-            optimizer: OptimiserConfig::sgd(0.4),
+            optimizer: OptimizerConfig::sgd(0.4),
             round_schedule,
             ..TrainingPlan::default()
         };
@@ -286,7 +286,7 @@ mod tests {
             let all = [w.clone(), b.clone()];
             (train(plan, &loader(20), &all, key(), |x| loss(x, &w, &b)).unwrap(), values(&w))
         };
-        let optimizer = OptimiserConfig::sgd(0.5);
+        let optimizer = OptimizerConfig::sgd(0.5);
         let plan = TrainingPlan { epochs: 2, batch: 8, optimizer, ..TrainingPlan::default() };
         assert_eq!((plan.steps_of(20), plan.steps_of(0)), (6, 0));
         let (epochs, end) = train_for(&plan);
@@ -332,7 +332,7 @@ mod tests {
         TrainingPlan {
             epochs: 3,
             batch: 8,
-            optimizer: OptimiserConfig::adamw(0.01).weight_decay(0.1),
+            optimizer: OptimizerConfig::adamw(0.01).weight_decay(0.1),
             schedule: Schedule::Cosine,
             clip: Some(0.5),
             ..TrainingPlan::default()

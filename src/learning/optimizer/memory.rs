@@ -3,7 +3,7 @@
 use candle_core::{Tensor, Var};
 
 use super::on_device::{self, Columns, Held};
-use super::{Moments, OptimiserConfig, Stride};
+use super::{Moments, OptimizerConfig, Stride};
 use crate::learning::LearningError;
 
 /// What is remembered of each variable, and so where steps are computed.
@@ -17,7 +17,7 @@ pub(super) enum OptimizerMemory {
 
 /// A step of all variables where they lie.
 pub(super) fn step_there(
-    rule: &OptimiserConfig,
+    rule: &OptimizerConfig,
     (vars, factors): (&[Var], &[f64]),
     gradients: &[&Tensor],
     held: &mut [Held],
@@ -52,7 +52,7 @@ pub(super) fn rescaled(
 
 /// Moves each member's run of one variable's values.
 pub(super) fn advance(
-    rule: &OptimiserConfig,
+    rule: &OptimizerConfig,
     values: &mut [f32],
     gradient: &[f32],
     moments: &mut Moments,

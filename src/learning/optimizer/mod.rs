@@ -37,7 +37,7 @@ mod storage;
 pub use adam::{Adam, Decay};
 pub use clip::{clip_factor, global_norm, member_norms, sum_of_squares};
 pub(crate) use clip::{clip_factors, squares_there};
-pub use rule::{Moments, OptimiserConfig, Stride};
+pub use rule::{Moments, OptimizerConfig, Stride};
 pub use schedule::Schedule;
 pub use sgd::Sgd;
 pub(crate) use storage::lend;
@@ -51,7 +51,7 @@ use self::rule::MomentsMut;
 use super::LearningError;
 use crate::model::ops;
 
-impl OptimiserConfig {
+impl OptimizerConfig {
     /// The optimiser of these variables, with fresh state.
     pub fn over(self, vars: Vec<Var>) -> Optimizer {
         self.over_pack(vars, 1)
@@ -78,7 +78,7 @@ impl OptimiserConfig {
 
 /// What an optimiser carries from one training to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OptimiserState {
+pub struct OptimizerState {
     /// Steps taken.
     pub steps: u64,
     /// Per variable.
@@ -88,7 +88,7 @@ pub struct OptimiserState {
 /// A rule, the variables it moves, and what it remembers of them.
 #[derive(Debug)]
 pub struct Optimizer {
-    rule: OptimiserConfig,
+    rule: OptimizerConfig,
     vars: Vec<Var>,
     /// Of the learning rate, per variable.
     factors: Vec<f64>,
@@ -117,7 +117,7 @@ impl Optimizer {
     ///
     /// # Errors
     /// When the state is of other shapes.
-    pub fn resume(&mut self, state: OptimiserState) -> Result<(), LearningError> {
+    pub fn resume(&mut self, state: OptimizerState) -> Result<(), LearningError> {
         let lengths = |moments: &Moments| (moments.first.len(), moments.second.len());
         let fresh = self.vars.iter().map(|var| self.rule.moments(var.elem_count()));
         if !fresh.map(|m| lengths(&m)).eq(state.moments.iter().map(lengths)) {
@@ -141,7 +141,7 @@ impl Optimizer {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn into_state(self) -> Result<OptimiserState, LearningError> {
+    pub fn into_state(self) -> Result<OptimizerState, LearningError> {
         let steps = self.steps();
         let moments = match self.memory {
             OptimizerMemory::Host(moments) => moments,
@@ -151,7 +151,7 @@ impl Optimizer {
                 fetched.collect::<Result<_, _>>()?
             }
         };
-        Ok(OptimiserState { steps, moments })
+        Ok(OptimizerState { steps, moments })
     }
 
     /// One step at learning rate `rate` with every gradient multiplied by `scale`.

@@ -7,7 +7,7 @@
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::{Adam, Decay, Moments, OptimiserConfig, Sgd, Stride};
+use super::{Adam, Decay, Moments, OptimizerConfig, Sgd, Stride};
 
 /// What a rule remembers of one variable, on the variable's device, `(members, values)`; nothing
 /// before the first step, which is zeros.
@@ -57,7 +57,7 @@ impl Columns {
     /// `steps` counts from 1 for members that move; `factor` is of the learning rate, and `scales`
     /// `(members)` come on top of those of the strides.
     pub fn new(
-        rule: &OptimiserConfig,
+        rule: &OptimizerConfig,
         (strides, steps): (&[Option<Stride>], &[u64]),
         factor: f64,
         scales: Option<&Tensor>,
@@ -95,12 +95,12 @@ impl Columns {
     }
 }
 
-impl OptimiserConfig {
+impl OptimizerConfig {
     /// Of a member at this rate: its stride, what its values shrink by, and Adam's second correction.
     fn column(&self, rate: f64, step: u64) -> (f64, f64, f64) {
         match self {
-            OptimiserConfig::Sgd(_) => (rate, 1.0, 1.0),
-            OptimiserConfig::Adam(adam) => {
+            OptimizerConfig::Sgd(_) => (rate, 1.0, 1.0),
+            OptimizerConfig::Adam(adam) => {
                 let shrink = match adam.decay {
                     Decay::Decoupled => 1.0 - rate * adam.weight_decay,
                     Decay::Coupled => 1.0,
@@ -114,7 +114,7 @@ impl OptimiserConfig {
 
 /// One step of a variable.
 pub(super) fn step(
-    rule: &OptimiserConfig,
+    rule: &OptimizerConfig,
     var: &Var,
     gradient: &Tensor,
     held: &mut Held,
@@ -126,8 +126,8 @@ pub(super) fn step(
     let gradient = gradient.detach().to_dtype(DType::F32)?.contiguous()?.reshape(table)?;
     let gradient = gradient.broadcast_mul(&columns.scale)?;
     let moved = match rule {
-        OptimiserConfig::Sgd(sgd) => sgd_step(sgd, &values, gradient, held, columns)?,
-        OptimiserConfig::Adam(adam) => adam_step(adam, &values, gradient, held, columns)?,
+        OptimizerConfig::Sgd(sgd) => sgd_step(sgd, &values, gradient, held, columns)?,
+        OptimizerConfig::Adam(adam) => adam_step(adam, &values, gradient, held, columns)?,
     };
     let moved = columns.chosen(moved, Some(&values))?;
     var.set(&moved.reshape(var.shape())?.to_dtype(var.dtype())?)

@@ -6,7 +6,7 @@ use super::{Adam, Sgd};
 
 /// Which rule, with its constants.
 #[derive(Clone, Debug, PartialEq)]
-pub enum OptimiserConfig {
+pub enum OptimizerConfig {
     /// Stochastic gradient descent.
     Sgd(Sgd),
     /// Adam or AdamW.
@@ -46,20 +46,20 @@ pub struct Stride {
     pub scale: f64,
 }
 
-impl OptimiserConfig {
+impl OptimizerConfig {
     /// Plain SGD with this learning rate.
     pub fn sgd(learning_rate: f64) -> Self {
-        OptimiserConfig::Sgd(Sgd { learning_rate, momentum: 0.0, weight_decay: 0.0 })
+        OptimizerConfig::Sgd(Sgd { learning_rate, momentum: 0.0, weight_decay: 0.0 })
     }
 
     /// AdamW (decoupled decay, none yet) with betas 0.9 and 0.999 and epsilon 1e-8.
     pub fn adamw(learning_rate: f64) -> Self {
-        OptimiserConfig::Adam(Adam { learning_rate, ..Adam::default() })
+        OptimizerConfig::Adam(Adam { learning_rate, ..Adam::default() })
     }
 
     /// The same with a momentum; Adam has its own and is left as it is.
     pub fn momentum(mut self, value: f64) -> Self {
-        if let OptimiserConfig::Sgd(sgd) = &mut self {
+        if let OptimizerConfig::Sgd(sgd) = &mut self {
             sgd.momentum = value;
         }
         self
@@ -68,8 +68,8 @@ impl OptimiserConfig {
     /// The same with a weight decay.
     pub fn weight_decay(mut self, value: f64) -> Self {
         match &mut self {
-            OptimiserConfig::Sgd(sgd) => sgd.weight_decay = value,
-            OptimiserConfig::Adam(adam) => adam.weight_decay = value,
+            OptimizerConfig::Sgd(sgd) => sgd.weight_decay = value,
+            OptimizerConfig::Adam(adam) => adam.weight_decay = value,
         }
         self
     }
@@ -77,16 +77,16 @@ impl OptimiserConfig {
     /// The base learning rate, before any schedule.
     pub fn learning_rate(&self) -> f64 {
         match self {
-            OptimiserConfig::Sgd(sgd) => sgd.learning_rate,
-            OptimiserConfig::Adam(adam) => adam.learning_rate,
+            OptimizerConfig::Sgd(sgd) => sgd.learning_rate,
+            OptimizerConfig::Adam(adam) => adam.learning_rate,
         }
     }
 
     /// The same with another base learning rate.
     pub fn with_learning_rate(mut self, value: f64) -> Self {
         match &mut self {
-            OptimiserConfig::Sgd(sgd) => sgd.learning_rate = value,
-            OptimiserConfig::Adam(adam) => adam.learning_rate = value,
+            OptimizerConfig::Sgd(sgd) => sgd.learning_rate = value,
+            OptimizerConfig::Adam(adam) => adam.learning_rate = value,
         }
         self
     }
@@ -94,9 +94,9 @@ impl OptimiserConfig {
     /// Fresh (zero) moments for a tensor of `len` values.
     pub fn moments(&self, len: usize) -> Moments {
         match self {
-            OptimiserConfig::Sgd(sgd) if sgd.momentum == 0.0 => Moments::default(),
-            OptimiserConfig::Sgd(_) => Moments { first: vec![0.0; len], second: Vec::new() },
-            OptimiserConfig::Adam(_) => Moments { first: vec![0.0; len], second: vec![0.0; len] },
+            OptimizerConfig::Sgd(sgd) if sgd.momentum == 0.0 => Moments::default(),
+            OptimizerConfig::Sgd(_) => Moments { first: vec![0.0; len], second: Vec::new() },
+            OptimizerConfig::Adam(_) => Moments { first: vec![0.0; len], second: vec![0.0; len] },
         }
     }
 
@@ -125,8 +125,8 @@ impl OptimiserConfig {
     ) {
         assert_eq!(values.len(), gradient.len(), "one gradient per value");
         match self {
-            OptimiserConfig::Sgd(sgd) => sgd.update(values, gradient, stride, moments),
-            OptimiserConfig::Adam(adam) => adam.update(values, gradient, stride, moments, step),
+            OptimizerConfig::Sgd(sgd) => sgd.update(values, gradient, stride, moments),
+            OptimizerConfig::Adam(adam) => adam.update(values, gradient, stride, moments, step),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Quadratic {
     /// The start and ten steps of `rule`, through `Var`s and a `GradStore`.
     fn trajectory(
         &self,
-        rule: OptimiserConfig,
+        rule: OptimizerConfig,
         rate: impl Fn(u32) -> f64,
         change: impl Fn(&[f32], &mut Vec<f32>),
         mut scale: impl FnMut(&GradStore, &[Var]) -> f64,
@@ -57,19 +57,19 @@ fn golden_optimisers() {
     let Some(golden) = Golden::open("optimisers") else { return };
     let f = Quadratic::of(&golden);
     let plain = |_: &[f32], _: &mut Vec<f32>| {};
-    let check = |name: &str, rule: OptimiserConfig, rate: f64| {
+    let check = |name: &str, rule: OptimizerConfig, rate: f64| {
         golden.assert_close_f32(name, &f.trajectory(rule, |_| rate, plain, |_, _| 1.0));
     };
-    let adamw = OptimiserConfig::adamw(3e-3);
+    let adamw = OptimizerConfig::adamw(3e-3);
     check("adamw_wd0", adamw.clone(), 3e-3);
     check("adamw_wd0.01", adamw.clone().weight_decay(0.01), 3e-3);
     let coupled = Adam { weight_decay: 0.01, decay: Decay::Coupled, ..Adam::default() };
-    check("adam_l2_0.01", OptimiserConfig::Adam(coupled), 3e-3);
-    let sgd = OptimiserConfig::sgd(0.04).momentum(0.9).weight_decay(5e-4);
+    check("adam_l2_0.01", OptimizerConfig::Adam(coupled), 3e-3);
+    let sgd = OptimizerConfig::sgd(0.04).momentum(0.9).weight_decay(5e-4);
     check("sgd_m0.9_wd5e-4", sgd, 0.04);
 
     let cosine = |step: u32| Schedule::Cosine.rate(0.01, step / 2, 5);
-    let sgd = OptimiserConfig::sgd(0.01).momentum(0.9);
+    let sgd = OptimizerConfig::sgd(0.01).momentum(0.9);
     golden.assert_close_f32("sgd_m0.9_cosine", &f.trajectory(sgd, cosine, plain, |_, _| 1.0));
 
     let tiny = |_: &[f32], g: &mut Vec<f32>| g.iter_mut().for_each(|g| *g *= 1e-7);
@@ -81,7 +81,7 @@ fn golden_optimisers() {
             *g += 0.1 * (x - x0);
         }
     };
-    let got = f.trajectory(OptimiserConfig::sgd(0.05), |_| 0.05, towards_start, |_, _| 1.0);
+    let got = f.trajectory(OptimizerConfig::sgd(0.05), |_| 0.05, towards_start, |_, _| 1.0);
     golden.assert_close_f32("fedprox", &got);
 }
 
@@ -94,7 +94,7 @@ fn golden_optimisers_clipping() {
         norms.push(global_norm(gradients, vars).unwrap());
         clip_factor(norms[norms.len() - 1], 1.0)
     };
-    let got = f.trajectory(OptimiserConfig::adamw(3e-3), |_| 3e-3, |_, _| {}, clip);
+    let got = f.trajectory(OptimizerConfig::adamw(3e-3), |_| 3e-3, |_, _| {}, clip);
     golden.assert_close_f32("adamw_clip1", &got);
     golden.assert_close_f32("clip.norms", &norms);
 }
@@ -134,7 +134,7 @@ fn a_stretched_schedule_is_the_beginning_of_a_longer_one() {
 fn a_variable_without_a_gradient_is_an_error_and_nothing_moves() {
     let x = Var::new(&[1f32, 2.0], &Device::Cpu).unwrap();
     let y = Var::new(&[1f32], &Device::Cpu).unwrap();
-    let mut sgd = OptimiserConfig::sgd(1.0).over(vec![x.clone(), y]);
+    let mut sgd = OptimizerConfig::sgd(1.0).over(vec![x.clone(), y]);
     let gradients = x.sum_all().unwrap().backward().unwrap();
     assert!(matches!(sgd.step(&gradients, 1.0, 1.0), Err(LearningError::NoGradient { .. })));
     assert_eq!(x.to_vec1::<f32>().unwrap(), [1.0, 2.0]);
@@ -145,7 +145,7 @@ fn strided_gradients_are_read_in_the_order_of_the_variable() {
     let x = Var::zeros((2, 3), candle_core::DType::F32, &Device::Cpu).unwrap();
     let slope = Tensor::arange(0f32, 6.0, &Device::Cpu).unwrap().reshape((3, 2)).unwrap();
     let loss = (x.t().unwrap() * &slope).unwrap().sum_all().unwrap();
-    let mut sgd = OptimiserConfig::sgd(1.0).over(vec![x.clone()]);
+    let mut sgd = OptimizerConfig::sgd(1.0).over(vec![x.clone()]);
     sgd.step(&loss.backward().unwrap(), 1.0, 1.0).unwrap();
     let got: Vec<f64> =
         x.flatten_all().unwrap().to_vec1::<f32>().unwrap().into_iter().map(f64::from).collect();
@@ -159,8 +159,8 @@ fn plain_gradients_step_as_those_of_a_graph() {
         vec![var(&[1.0, -2.0]), var(&[0.5])]
     };
     let (a, b) = (vars(), vars());
-    let mut with_graph = OptimiserConfig::adamw(0.1).weight_decay(0.1).over(a.clone());
-    let mut without = OptimiserConfig::adamw(0.1).weight_decay(0.1).over(b.clone());
+    let mut with_graph = OptimizerConfig::adamw(0.1).weight_decay(0.1).over(a.clone());
+    let mut without = OptimizerConfig::adamw(0.1).weight_decay(0.1).over(b.clone());
     for optimizer in [&mut with_graph, &mut without] {
         optimizer.set_rate_factors(vec![1.0, 0.5]);
     }
@@ -178,7 +178,7 @@ fn plain_gradients_step_as_those_of_a_graph() {
 
 /// Twelve steps of three members, who rest at different times, over a matrix and a vector with rates
 /// of their own, interrupted by a save and a restore.
-fn three_members(rule: &OptimiserConfig) -> (Vec<Vec<f32>>, OptimiserState) {
+fn three_members(rule: &OptimizerConfig) -> (Vec<Vec<f32>>, OptimizerState) {
     let var = |values: Vec<f32>, shape: &[usize]| {
         Var::from_slice(&values, shape, &Device::Cpu).expect("as many values as the shape has")
     };
@@ -219,7 +219,7 @@ fn three_members(rule: &OptimiserConfig) -> (Vec<Vec<f32>>, OptimiserState) {
 #[test]
 fn rules_are_the_same_beside_the_variables() {
     let adam = |decay| {
-        OptimiserConfig::Adam(Adam {
+        OptimizerConfig::Adam(Adam {
             weight_decay: 0.1,
             decay,
             learning_rate: 0.1,
@@ -227,9 +227,9 @@ fn rules_are_the_same_beside_the_variables() {
         })
     };
     for rule in [
-        OptimiserConfig::sgd(0.1),
-        OptimiserConfig::sgd(0.1).weight_decay(0.2),
-        OptimiserConfig::sgd(0.1).momentum(0.9).weight_decay(0.2),
+        OptimizerConfig::sgd(0.1),
+        OptimizerConfig::sgd(0.1).weight_decay(0.2),
+        OptimizerConfig::sgd(0.1).momentum(0.9).weight_decay(0.2),
         adam(Decay::Decoupled),
         adam(Decay::Coupled),
     ] {
@@ -254,7 +254,7 @@ fn rules_are_the_same_beside_the_variables() {
 fn a_gradient_that_is_not_finite_stays_with_its_member() {
     crate::model::ops::without_kernels(|| {
         let x = Var::new(&[[1f32, 2.0], [0.0, 4.0]], &Device::Cpu).unwrap();
-        let mut adam = OptimiserConfig::adamw(0.1).over_pack(vec![x.clone()], 2);
+        let mut adam = OptimizerConfig::adamw(0.1).over_pack(vec![x.clone()], 2);
         let gradients = x.sqrt().unwrap().sum_all().unwrap().backward().unwrap();
         let stride = Stride { rate: 0.1, scale: 1.0 };
         // The second member, whose gradient is infinite, rests.
@@ -269,12 +269,12 @@ fn a_gradient_that_is_not_finite_stays_with_its_member() {
 #[should_panic(expected = "does not divide among 2 members")]
 fn members_have_as_many_values_each() {
     let var = Var::from_slice(&[0f32; 5], 5, &Device::Cpu).unwrap();
-    let _ = OptimiserConfig::adamw(0.1).over_pack(vec![var], 2);
+    let _ = OptimizerConfig::adamw(0.1).over_pack(vec![var], 2);
 }
 
 #[test]
 #[should_panic(expected = "does not divide among 0 members")]
 fn nobody_has_no_variables() {
     let var = Var::from_slice(&[0f32; 4], 4, &Device::Cpu).unwrap();
-    let _ = OptimiserConfig::adamw(0.1).over_pack(vec![var], 0);
+    let _ = OptimizerConfig::adamw(0.1).over_pack(vec![var], 0);
 }

@@ -125,7 +125,7 @@ impl<C: AveragingMethod> Averager<C> {
         let (mut layout, extras) = (self.model_download(facts), self.parts().download);
         layout.control.extend(extras.field_template(facts));
         let (extra, at_most) = (extras.tensor_specs(facts), extras.is_upper_bound(facts));
-        MessageSpec { extra, at_most, ..layout }
+        MessageSpec { extra, is_upper_bound: at_most, ..layout }
     }
 
     /// Returns the layout of a download of parameters and assets alone.
@@ -172,7 +172,7 @@ impl<C: AveragingMethod> Averager<C> {
     ) -> Result<ClientResult, PolicyError> {
         let (parts, model, view) = (self.parts(), &*self.model, &member.participant.view);
         let (context, cut) = (parts.context(model, ctx), self.cut(view, RowPurpose::Up));
-        let round = parts.download.round(member.down);
+        let round = parts.download.round(member.download);
         let query = RowQuery { round, ..context.shared.query(model, view, RowPurpose::Up) };
         let travels = |name: &str| parts.adaptation.takes_part(&query, name);
         let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
@@ -180,7 +180,7 @@ impl<C: AveragingMethod> Averager<C> {
         let facts = ExchangeFacts {
             model,
             view,
-            period: view.task,
+            stage: view.task,
             phase: 0,
             round_in_phase: round,
             role: member.participant.role,
@@ -228,7 +228,7 @@ impl<C: AveragingMethod> Averager<C> {
             let cut = self.cut(&member.participant.view, RowPurpose::Down);
             pack.push(PackClient {
                 participant: &member.participant,
-                down: &member.download,
+                download: &member.download,
                 received: cut.padded(&self.parameters, &member.download.parameters),
                 state: C::State::of(&member.state)?,
                 shard: &member.shard,

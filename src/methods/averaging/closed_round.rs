@@ -24,7 +24,7 @@ pub struct ClosedRound<'a> {
 impl ClosedRound<'_> {
     /// The vectors that clients of the round send.
     pub(in crate::methods) fn beside(&self) -> ParameterVectors {
-        ParameterVectors::of(&self.shared, self.model, &self.round.period.view, RowPurpose::Up)
+        ParameterVectors::of(&self.shared, self.model, &self.round.stage.view, RowPurpose::Up)
     }
 
     /// Moves the mean to `before + step (mean - before)`.

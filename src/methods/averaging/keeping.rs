@@ -87,7 +87,7 @@ impl Keeper {
     ) -> Result<Section, WireError> {
         let mut said = trained.sample_count()?;
         match self {
-            Keeper::Client => said.tensors.extend(vector_tensors(vector, &trained.beside)),
+            Keeper::Client => said.tensors.extend(vector_tensors(vector, &trained.vectors)),
             Keeper::Server => said.tensors.push(NamedTensor::f64(RATES, [], vec![trained.rates])?),
         }
         Ok(said)

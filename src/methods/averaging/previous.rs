@@ -55,7 +55,7 @@ pub(in crate::methods) fn teacher<S>(
         1 => Teacher::new(&ctx.backbone, &old, rows, norms),
         _ => Teacher::of_pack(&ctx.backbone, &old, rows, pack.len()),
     };
-    Ok(of(first.down)?.map(teacher).transpose()?)
+    Ok(of(first.download)?.map(teacher).transpose()?)
 }
 
 /// Its shape: parameters of these shapes, as `task` left them.

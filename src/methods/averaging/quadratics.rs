@@ -144,7 +144,7 @@ impl<C: AveragingMethod> World<C> {
         let view = self.view();
         let context = RoundContext {
             round: Round(self.round),
-            period: Stage::of(Arc::clone(&view), 1),
+            stage: Stage::of(Arc::clone(&view), 1),
             phase: 0,
             phase_name: "train",
             round_in_phase: self.round,
@@ -153,7 +153,7 @@ impl<C: AveragingMethod> World<C> {
         };
         self.round += 1;
         let cohort: Vec<ClientId> = present.iter().map(|id| ClientId(*id as u32)).collect();
-        let participants = one_participant_per_client(&context.period, &cohort);
+        let participants = one_participant_per_client(&context.stage, &cohort);
         let ctx = self.lab.clone();
         let downloads = self.server.broadcast(&context, &participants, &ctx).unwrap();
         let (mut all, mut walked) = (None::<Aggregate>, Vec::new());
@@ -181,7 +181,7 @@ impl<C: AveragingMethod> World<C> {
         let shard: Shard = (0..self.clients[id].samples as u32).collect();
         let mut member = PackClient {
             participant,
-            down: sent,
+            download: sent,
             received: self
                 .base
                 .cut(&participant.view, RowPurpose::Down)
@@ -198,7 +198,7 @@ impl<C: AveragingMethod> World<C> {
         let facts = ExchangeFacts {
             model: self.facts(),
             view: &participant.view,
-            period: participant.view.task,
+            stage: participant.view.task,
             phase: 0,
             round_in_phase: 0,
             role: Default::default(),
@@ -294,7 +294,7 @@ fn uneven_clients_pull_fedavg_away_from_the_optimum() {
         ..Default::default()
     };
     let mut simulation = World::new(fedavg, uneven(), &[0.0; SIZE]);
-    simulation.lab.training.optimizer = crate::learning::OptimiserConfig::sgd(0.1);
+    simulation.lab.training.optimizer = crate::learning::OptimizerConfig::sgd(0.1);
     let step = Step { rate: 0.1, noise: vec![0.0; SIZE] };
     for _ in 0..400 {
         simulation.round(&[0, 1, 2], |_| vec![step.clone(); 5], |_, _, _| ());

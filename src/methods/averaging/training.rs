@@ -12,7 +12,7 @@ use super::SAMPLES;
 pub struct PackClient<'a, S> {
     pub participant: &'a Participant,
     /// What the server sent.
-    pub down: &'a Message,
+    pub download: &'a Message,
     /// Its parameters, rows in the places they have on the server; zeros before the first that was sent.
     pub received: ParameterSet,
     /// What the client kept.
@@ -32,8 +32,8 @@ impl<'a, S> PackClient<'a, S> {
         S: Default,
     {
         let (received, state) = (self.received.clone(), S::default());
-        let PackClient { participant, down: download, key, missed, .. } = *self;
-        PackClient { participant, down: download, received, state, shard, key, missed }
+        let PackClient { participant, download, key, missed, .. } = *self;
+        PackClient { participant, download, received, state, shard, key, missed }
     }
 }
 
@@ -48,7 +48,7 @@ pub struct LocalTrainingResult {
     pub rates: f64,
     /// Vectors that [`sections`](crate::methods::parts::UploadExtras::sections) sends beside the parameters, rows in the same
     /// places.
-    pub beside: ParameterSet,
+    pub vectors: ParameterSet,
     /// Named figures for the journal.
     pub metrics: Vec<(&'static str, f64)>,
 }

@@ -213,7 +213,7 @@ impl Method for C2Prompt {
         match C2Prompt::inner(round.phase) {
             Some(phase) => self.powder.passes(phase, samples, plan),
             None if C2Prompt::asks(round.phase) => samples as f64 / 3.0,
-            None if participant.view.task != round.period.task => 0.0,
+            None if participant.view.task != round.stage.task => 0.0,
             None => samples as f64 * f64::from(self.config.compensation_epochs),
         }
     }

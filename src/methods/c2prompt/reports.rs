@@ -26,7 +26,7 @@ pub enum Moments {
 /// Moments by slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reports {
-    slots: BTreeMap<ClientTaskKey, Report>,
+    client_tasks: BTreeMap<ClientTaskKey, Report>,
 }
 
 /// Moments of a slot's classes.
@@ -73,9 +73,9 @@ impl Reports {
         of: Moments,
     ) {
         if of == Moments::Period {
-            self.slots.clear();
+            self.client_tasks.clear();
         }
-        self.slots.extend(reported);
+        self.client_tasks.extend(reported);
     }
 
     /// The Gaussians that classes have over all reports.
@@ -87,8 +87,11 @@ impl Reports {
         client_tasks: impl IntoIterator<Item = &'a [u32]>,
         dim: usize,
     ) -> Result<Vec<Gaussians>, PolicyError> {
-        let reports: Vec<(&[u32], &ClientTaskMoments)> =
-            self.slots.values().map(|report| (&report.classes[..], &report.moments)).collect();
+        let reports: Vec<(&[u32], &ClientTaskMoments)> = self
+            .client_tasks
+            .values()
+            .map(|report| (&report.classes[..], &report.moments))
+            .collect();
         let pooled = pooled(&reports, dim)?;
         Ok(client_tasks.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
     }
@@ -111,15 +114,17 @@ impl Reports {
         period: TaskId,
         counts: impl Fn((u32, &[f32]), (u32, &[f32])) -> bool,
     ) -> Option<f64> {
-        let begins = self.slots.iter().filter(|(client_task, _)| client_task.task == period);
+        let begins = self.client_tasks.iter().filter(|(client_task, _)| client_task.task == period);
         let shared: Vec<bool> = begins
             .flat_map(|(client_task, report)| {
                 report.held().map(move |class| (client_task.client, report, class))
             })
             .filter_map(|(client, report, class)| Some((client, report.of(class)?, class)))
             .map(|(client, own, class)| {
-                let others =
-                    self.slots.iter().filter(|(client_task, _)| client_task.client != client);
+                let others = self
+                    .client_tasks
+                    .iter()
+                    .filter(|(client_task, _)| client_task.client != client);
                 others.filter_map(|(_, other)| other.of(class)).any(|other| counts(own, other))
             })
             .collect();
@@ -130,7 +135,9 @@ impl Reports {
     /// For a checkpoint.
     pub fn save(&self) -> Section {
         let mut tensors = Vec::new();
-        for (place, (client_task, Report { classes, moments })) in self.slots.iter().enumerate() {
+        for (place, (client_task, Report { classes, moments })) in
+            self.client_tasks.iter().enumerate()
+        {
             let rows = [moments.counts.len(), moments.means.len() / moments.counts.len().max(1)];
             let about: Vec<u32> = [u32::from(client_task.task.0), client_task.client.0]
                 .into_iter()
@@ -173,7 +180,7 @@ impl Reports {
             };
             Ok((client_task, Report { classes: classes.to_vec(), moments }))
         };
-        Ok(Reports { slots: (0..slots.count()).map(report).collect::<Result<_, _>>()? })
+        Ok(Reports { client_tasks: (0..slots.count()).map(report).collect::<Result<_, _>>()? })
     }
 }
 
@@ -210,7 +217,7 @@ mod tests {
         let reports = two_periods(Moments::All);
         assert_eq!(mean_of(&reports, 4), 4.0);
         assert_eq!(mean_of(&reports, 6), 2.0);
-        assert_eq!(reports.slots.len(), 3);
+        assert_eq!(reports.client_tasks.len(), 3);
         let body = Body::new(Vec::new(), vec![reports.save()]);
         assert_eq!(Reports::load(&body).unwrap(), reports);
     }

@@ -52,10 +52,10 @@ impl C2PromptServer {
                 Report { classes: classes_of(participant, ctx), moments },
             ))
         };
-        let kept = aggregate.into_iter().flat_map(|aggregate| aggregate.kept);
+        let kept = aggregate.into_iter().flat_map(|aggregate| aggregate.kept_uploads);
         let reported = kept.map(report).collect::<Result<Vec<_>, _>>()?;
         self.reports.take(reported, self.method.config.moments);
-        let period = round.period.task;
+        let period = round.stage.task;
         let shares = [
             ("lcdc_second_holders", self.reports.second_holders(period)),
             ("lcdc_other_samples", self.reports.other_samples(period)),
@@ -113,7 +113,7 @@ impl Server for C2PromptServer {
                     |scores| Histogram { classes: classes_of(participant, ctx), scores };
                 Ok(found.map(|scores| (ClientTaskKey::of(participant), histogram(scores))))
             };
-        let matched = aggregate.kept.iter().filter_map(|kept| matched(kept).transpose());
+        let matched = aggregate.kept_uploads.iter().filter_map(|kept| matched(kept).transpose());
         let matched: Vec<_> = matched.collect::<Result<_, _>>()?;
         let inner = RoundContext { phase, ..round.clone() };
         self.powder.end_round(&inner, Some(aggregate), ctx)?;

@@ -113,7 +113,7 @@ impl Cfed {
     ) -> Result<LocalTrainingResult, PolicyError> {
         let ClientContext { model, shared, ctx } = *context;
         let untaught = || PolicyError::Unsupported("a reviewer was sent no old model".to_owned());
-        let old = previous::of(member.down)?.ok_or_else(untaught)?;
+        let old = previous::of(member.download)?.ok_or_else(untaught)?;
         let view = &member.participant.view;
         let rows = shared.trained_rows(model, view);
         let samples = samples_of_nobody(ctx)?.of(member.participant.client);
@@ -133,7 +133,7 @@ impl Cfed {
             parameters,
             samples: samples.len(),
             rates: report.rates,
-            beside,
+            vectors: beside,
             metrics,
         })
     }
@@ -148,9 +148,9 @@ impl Cfed {
         let ClosedRound { model, shared, before, folded: aggregate, round, ctx } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
         let samples = samples_of_nobody(ctx)?.of_server().ok_or_else(none)?;
-        let view = &round.period.view;
+        let view = &round.stage.view;
         let rows = shared.trained_rows(model, view);
-        let came_back = aggregate.kept.iter().map(|kept| &kept.update.parameters);
+        let came_back = aggregate.kept_uploads.iter().map(|kept| &kept.update.parameters);
         let models: Vec<&ParameterSet> = came_back.chain([*before]).collect();
         let targets = ask_in_turn((&models, asked.0), &rows, &samples, ctx)?;
         asked.0 += samples.len() as u64;

@@ -68,8 +68,8 @@ impl Roles for Division {
 
     /// Learners, then reviewers, of a round's cohort. In the first task all learn; somebody always does something.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
-        let all = one_participant_per_client(&round.period, cohort);
-        if round.period.task.0 == 0 {
+        let all = one_participant_per_client(&round.stage, cohort);
+        if round.stage.task.0 == 0 {
             return all;
         }
         let count = |share| self.rounding.of(share, all.len());
@@ -153,7 +153,7 @@ mod tests {
         let view = Arc::new(TaskView { task: TaskId(task), rows: 0..2, classes: vec![0, 1] });
         RoundContext {
             round: Round(round),
-            period: Stage::of(view, 3),
+            stage: Stage::of(view, 3),
             phase: 0,
             phase_name: "train",
             round_in_phase: 0,

@@ -35,7 +35,7 @@ impl MeanPrototypes {
     ) -> Result<(), WireError> {
         self.known.retain(|row, _| view.rows.contains(&(*row as usize)));
         let mut reports = Vec::new();
-        for upload in &aggregate.kept {
+        for upload in &aggregate.kept_uploads {
             reports.extend(ClassMean::said(&upload.update)?);
         }
         self.take(&reports);

@@ -64,7 +64,7 @@ impl Prototypes {
         task: Range<usize>,
     ) -> Result<(), WireError> {
         let said = aggregate
-            .kept
+            .kept_uploads
             .iter()
             .map(|upload| Ok((upload.meta.participant.client, messages::said(&upload.update)?)))
             .collect::<Result<Vec<_>, WireError>>()?;

@@ -123,7 +123,7 @@ impl Rebalancing {
     ) -> Result<Option<f64>, PolicyError> {
         let mut head = head_of(theta)?;
         let key = round.key(Domain::Rebalance);
-        let loss = self.run(drawn, &mut head, &round.period.view, key)?;
+        let loss = self.run(drawn, &mut head, &round.stage.view, key)?;
         if loss.is_some() {
             put_head(theta, head);
         }

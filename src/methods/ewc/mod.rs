@@ -112,7 +112,7 @@ impl Ewc {
         }
         Ok(match self.site {
             Site::Client => member.state.anchor(),
-            Site::Server => previous::of(member.down)?.zip(Importance::of(member.down)?),
+            Site::Server => previous::of(member.download)?.zip(Importance::of(member.download)?),
         })
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::golden::Golden;
-use crate::learning::{OptimiserConfig, TrainingPlan};
+use crate::learning::{OptimizerConfig, TrainingPlan};
 use crate::methods::averaging::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
 use crate::methods::averaging::{Keeper, LocalTrainingResult, PackClient, Reset, renew};
 use crate::methods::fedavg::Train;
@@ -63,7 +63,7 @@ fn golden_control_variates_of_feddc() {
                 simulation.lab.training = TrainingPlan {
                     epochs: golden.i64("feddc.K")[0] as u32,
                     batch: 1_000_000,
-                    optimizer: OptimiserConfig::sgd(eta[round]).weight_decay(decay),
+                    optimizer: OptimizerConfig::sgd(eta[round]).weight_decay(decay),
                     first_rate: Some(eta[0]),
                     clip,
                     ..TrainingPlan::default()
@@ -111,7 +111,7 @@ fn uneven_quadratics_end_where_nobody_drifts() {
         simulation.lab.training = TrainingPlan {
             epochs: 5,
             batch: 1_000,
-            optimizer: OptimiserConfig::sgd(0.02),
+            optimizer: OptimizerConfig::sgd(0.02),
             clip: None,
             ..TrainingPlan::default()
         };
@@ -160,7 +160,7 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
         simulation.lab.training = TrainingPlan {
             epochs: 4,
             batch: 1_000,
-            optimizer: OptimiserConfig::sgd(rate),
+            optimizer: OptimizerConfig::sgd(rate),
             first_rate: Some(0.1),
             clip: None,
             ..TrainingPlan::default()
@@ -186,7 +186,7 @@ fn a_drifted_model_is_pulled_back() {
         clients[0].samples = 40;
         clients.iter_mut().for_each(|client| client.curvature = vec![0.0; SIZE * SIZE]);
         let mut simulation = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
-        simulation.lab.training.optimizer = OptimiserConfig::sgd(1.0);
+        simulation.lab.training.optimizer = OptimizerConfig::sgd(1.0);
         simulation.lab.training.clip = None;
         // It has drifted by 1, and nothing else is known of it.
         let like = simulation.memory();
@@ -212,7 +212,7 @@ fn a_single_client_has_nothing_to_correct() {
     simulation.lab.training = TrainingPlan {
         epochs: 3,
         batch: 1_000,
-        optimizer: OptimiserConfig::sgd(0.1),
+        optimizer: OptimizerConfig::sgd(0.1),
         clip: None,
         ..TrainingPlan::default()
     };

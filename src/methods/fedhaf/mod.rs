@@ -171,7 +171,7 @@ impl FedHaf {
         let view = Arc::clone(&member.participant.view);
         herd(self, member, ctx)?;
         let old = member.state.before(view.task);
-        let previous = previous::of(member.down)?;
+        let previous = previous::of(member.download)?;
         let loader = ctx.train_loader(&joined(member.shard, &old));
         let loader = ctx.with_frozen_features(loader, FrozenPart::Whole)?;
         let mut parameters = member.received.clone();

@@ -72,7 +72,7 @@ impl Glfc {
         let mut all = [member.shard, old.as_slice()].concat();
         all.sort_unstable();
         let (all, learned): (Shard, _) = (all.into(), state.of_tasks(&ctx.task_sequence));
-        let old_model = self.old_of(member.down, &state, view.rows.start)?;
+        let old_model = self.old_of(member.download, &state, view.rows.start)?;
         let teacher = old_model.map(|(old, rows)| Teacher::new(&ctx.backbone, &old, 0..rows, None));
         let (terms, task, teacher) = (self.terms, view.task.index(), teacher.transpose()?);
         let own = (self.outputs == Outputs::Own)
@@ -87,7 +87,7 @@ impl Glfc {
         if signalled && self.has_proxy() && !member.shard.is_empty() {
             let learnt = (&trained.parameters, view.seen());
             let sent = gradients(&self.proxy, model, learnt, member.shard, &ctx)?;
-            trained.beside.insert(GRADIENTS, sent);
+            trained.vectors.insert(GRADIENTS, sent);
         }
         trained.metrics.push(("signal", f64::from(u8::from(signalled))));
         if self.signal == Signal::Entropy {

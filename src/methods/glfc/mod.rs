@@ -138,7 +138,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
         let training = load.with_teachers(1, load.passes_over(samples + exemplars));
         let passes = u8::from(self.signal == Signal::Entropy) + u8::from(self.traces(view));
         let every_round = training + f64::from(passes) * samples as f64 / 3.0;
-        if round.round_in_phase > 0 || view.task != round.period.task {
+        if round.round_in_phase > 0 || view.task != round.stage.task {
             return every_round;
         }
         let before = match self.outputs {
@@ -231,7 +231,7 @@ impl UploadExtras<GlfcClientState> for Glfc {
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let mut said = trained.sample_count()?;
-        if let Some(sent) = trained.beside.get(GRADIENTS) {
+        if let Some(sent) = trained.vectors.get(GRADIENTS) {
             let Parameter { shape, values } = sent.clone();
             said.tensors.push(NamedTensor::f32(GRADIENTS, shape, values)?);
         }
@@ -296,7 +296,7 @@ impl ServerUpdate<Seen> for Glfc {
 
     /// The clients of a task's first round are taken to be signalled in it, those of later rounds to be as many.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
-        let images = updates * round.period.view.rows.len();
+        let images = updates * round.stage.view.rows.len();
         match self.has_proxy() {
             true => self.proxy.work(model, round.round_in_phase, images),
             false => 0.0,

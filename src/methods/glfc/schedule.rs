@@ -55,7 +55,7 @@ impl RateSchedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learning::OptimiserConfig;
+    use crate::learning::OptimizerConfig;
 
     /// Of a task of 10 rounds of 20 epochs at rate 2: every epoch of round 5 a fifth, the second half of round 7 a 25th,
     /// round 9 a 125th; in the release rounds 6 and 8 are at the whole rate again (GLFC card, 9.10).
@@ -63,7 +63,7 @@ mod tests {
     fn rates_fall_in_the_epochs_of_the_card() {
         let plan = TrainingPlan {
             epochs: 20,
-            optimizer: OptimiserConfig::sgd(2.0),
+            optimizer: OptimizerConfig::sgd(2.0),
             ..TrainingPlan::default()
         };
         let rates = |schedule: RateSchedule, round| {

@@ -186,7 +186,8 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         if !self.at_server() || weight <= 0.0 {
             return Ok(Vec::new());
         }
-        let answers = aggregate.kept.iter().map(|kept| ClientDelta::of(&shared, model, kept));
+        let answers =
+            aggregate.kept_uploads.iter().map(|kept| ClientDelta::of(&shared, model, kept));
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         let present: BTreeSet<_> = answers.iter().map(|answer| answer.client).collect();
         memory.admit(&present, self.memory as usize);

@@ -70,7 +70,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
         ClosedRound { model, folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let teachers = aggregate.kept.iter().map(|kept| teacher(kept, model.classes));
+        let teachers = aggregate.kept_uploads.iter().map(|kept| teacher(kept, model.classes));
         let teachers = teachers.collect::<Result<Vec<_>, _>>()?;
         memory.count(&teachers);
         if !self.server.consolidates() {
@@ -78,7 +78,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
         }
         let (settings, previous) =
             ((&self.server, self.client.pools(model)), memory.previous.as_ref());
-        let (view, key) = (&round.period.view, round.key(Domain::Method));
+        let (view, key) = (&round.stage.view, round.key(Domain::Method));
         let made = Consolidation::new(settings, view, theta, &teachers, previous, key)?;
         let Some(consolidation) = made else { return Ok(Metrics::new()) };
         let (moved, metrics) = consolidation.run()?;
@@ -99,7 +99,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
     }
 
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
-        let (task, shape) = (round.period.task.index(), self.client.pools(model));
+        let (task, shape) = (round.stage.task.index(), self.client.pools(model));
         model.passes(self.server.multiplications(&shape, model.classes, task, updates))
     }
 

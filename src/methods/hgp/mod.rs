@@ -129,13 +129,13 @@ impl ServerUpdate<Prototypes> for Hgp {
         ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        memory.take(&aggregate, self.memory, round.period.view.rows.clone())?;
+        memory.take(&aggregate, self.memory, round.stage.view.rows.clone())?;
         self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
         Ok(Vec::new())
     }
 
     fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
-        self.rebalancing.work(model, &round.period.view)
+        self.rebalancing.work(model, &round.stage.view)
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

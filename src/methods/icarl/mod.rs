@@ -218,7 +218,7 @@ impl LocalUpdate<Exemplars> for Icarl {
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let ctx = context.ctx;
         let member = first_of(pack)?;
-        let previous = previous::of(member.down)?;
+        let previous = previous::of(member.download)?;
         let previous = previous.map(|set| Classifier::frozen(&ctx.backbone, &set)).transpose()?;
         let view = &member.participant.view;
         let columns = (view.rows.start, view.seen());

@@ -27,7 +27,7 @@ impl Lorm {
         now: &ParameterSet,
         ctx: &RunContext,
     ) -> Result<BTreeMap<String, Moments>, PolicyError> {
-        let earlier = earlier_in(member.down)?;
+        let earlier = earlier_in(member.download)?;
         let network = Classifier::frozen(&ctx.backbone, &Lorm::averaged(&earlier, now)?)?;
         self.statistics.measure(&network, member, ctx)
     }

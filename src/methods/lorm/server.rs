@@ -90,7 +90,7 @@ impl ServerUpdate<Tasks> for Lorm {
             let values = merged.into_iter().map(|value| value as f32).collect();
             theta.insert(name, Parameter { shape, values });
         }
-        let rows = shared.cut(model, &round.period.view, RowPurpose::Up).head;
+        let rows = shared.cut(model, &round.stage.view, RowPurpose::Up).head;
         let head = (&Layer::head(model), rows);
         self.statistics.merge(head, Unseen::Zero, (before, &aggregate), theta)?;
         Ok(Vec::new())
@@ -110,7 +110,7 @@ impl ServerUpdate<Tasks> for Lorm {
     /// The factors of every update after its moments, and their merge, with the head's; as a task ends the products of its
     /// own `A`, and the merge of all tasks' where there are several.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
-        let (rank, tasks) = (self.rank as usize, round.period.task.index() + 1);
+        let (rank, tasks) = (self.rank as usize, round.stage.task.index() + 1);
         let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
         let (product, solving) = (
             |layer: &Layer| self.statistics.product(layer, rank),

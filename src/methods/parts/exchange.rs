@@ -29,7 +29,7 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
     where
         'm: 'a,
     {
-        let round = pack.first().map_or(0, |first| self.download.round(first.down));
+        let round = pack.first().map_or(0, |first| self.download.round(first.download));
         LocalTraining { context: self.context(model, ctx), local: self.local, round }
     }
 
@@ -67,7 +67,7 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
     pub fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         match self.roles {
             Some(roles) => roles.participants(round, cohort),
-            None => one_participant_per_client(&round.period, cohort),
+            None => one_participant_per_client(&round.stage, cohort),
         }
     }
 }

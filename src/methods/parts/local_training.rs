@@ -112,7 +112,7 @@ impl<'a, S> LocalTraining<'a, S> {
             let (rates, mut metrics) = (report.rates, report.metrics());
             metrics.extend(adaptation.metrics(model, member.participant, &parameters, loader)?);
             let (samples, beside) = (member.shard.len(), ParameterSet::new());
-            Ok(LocalTrainingResult { parameters, samples, rates, beside, metrics })
+            Ok(LocalTrainingResult { parameters, samples, rates, vectors: beside, metrics })
         };
         Ok(pack.iter().zip(learnt).map(trained).collect())
     }

@@ -94,7 +94,7 @@ fn demands_and_costs_of_all_parts_count() {
     let parts = Parts { local: &Demanding, upload: &Demanding, ..plain };
     let plan = &TrainingPlan { epochs: 3, ..TrainingPlan::default() };
     let (model, round) = (&model(WireForm::Full), &round());
-    let participant = &one_participant_per_client(&round.period, &[ClientId(0)])[0];
+    let participant = &one_participant_per_client(&round.stage, &[ClientId(0)])[0];
     let load = Workload { model, participant, round, samples: 4, plan };
     assert_eq!((plain.work(&load), parts.work(&load)), (12.0, 42.0));
     let required: Vec<_> = parts.requirements().into_iter().map(|one| one.summary).collect();

@@ -55,7 +55,7 @@ fn step(
     let (state, missed) = ((), &[][..]);
     let member = PackClient {
         participant: &participant,
-        down: &download,
+        download: &download,
         received,
         state,
         shard: &shard,

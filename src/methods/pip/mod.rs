@@ -109,7 +109,7 @@ impl LocalUpdate<()> for Pip {
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let source = |member: &PackClient<'_, ()>| {
-            let prototypes = heard(member.down, &member.participant.view)?;
+            let prototypes = heard(member.download, &member.participant.view)?;
             let steps = member.shard.len().div_ceil(context.ctx.training.batch.max(1));
             Ok(Source::new(prototypes, member.key, steps))
         };

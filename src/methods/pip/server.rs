@@ -49,7 +49,7 @@ impl DownloadExtras<Prototypes> for Pip {
 
     fn fields(&self, known: &Prototypes, round: &RoundContext) -> Vec<u8> {
         match is_sent(round.round_in_phase) {
-            true => known.flags(&round.period.view),
+            true => known.flags(&round.stage.view),
             false => Vec::new(),
         }
     }
@@ -70,7 +70,7 @@ impl ServerUpdate<Prototypes> for Pip {
             return Ok(Metrics::new());
         }
         let mut reports: BTreeMap<u32, Vec<(f64, Gaussian)>> = BTreeMap::new();
-        for kept in &aggregate.kept {
+        for kept in &aggregate.kept_uploads {
             let rows = described_in(&kept.update)?;
             let visits = known.visit(kept.meta.participant.client);
             let counts = match self.proto_weights {

@@ -148,7 +148,7 @@ impl Powder {
 }
 
 /// The slots that can have begun in a period, if everybody has moved every time.
-fn begun(ExchangeFacts { model, period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
+fn begun(ExchangeFacts { model, stage: period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
     (0..(model.clients * (period.index() + 1)) as u32).collect()
 }
 

@@ -154,7 +154,7 @@ impl Server for PowderServer {
         }
         let mixes = Powder::mixes(round.phase);
         // The release distils in every round but the run's first, also what nobody has trained yet.
-        let teaches = round.period.task.index() > 0 || round.round_in_phase > 0;
+        let teaches = round.stage.task.index() > 0 || round.round_in_phase > 0;
         let slot_down = |client_task: usize| {
             let known = &self.table.slots()[client_task];
             let (parameters, table) = match method.config.downlink {
@@ -180,7 +180,7 @@ impl Server for PowderServer {
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
-        let Some(Aggregate { kept, .. }) = aggregate else { return Ok(()) };
+        let Some(Aggregate { kept_uploads: kept, .. }) = aggregate else { return Ok(()) };
         let mut asked = Vec::new();
         for KeptUpload { meta, update, .. } in kept {
             // A server that was lost may not know whom it asked.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::golden::Golden;
-use crate::learning::OptimiserConfig;
+use crate::learning::OptimizerConfig;
 use crate::methods::averaging::quadratics::{
     Quadratic, SIZE, Step, World, flat, slope_of_all, uneven,
 };
@@ -93,7 +93,7 @@ fn golden_control_variates_of_scaffold() {
             });
             let mut simulation = World::new(method, golden_clients(&golden), &golden.f64("w0"));
             simulation.lab.training.clip = None;
-            simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
+            simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
             let (mut x, mut c, mut own) =
                 (simulation.model(), vec![0.0; SIZE], vec![0.0; 3 * SIZE]);
             let mut y = Vec::new();
@@ -136,7 +136,7 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
     ] {
         let mut simulation =
             World::new(scaffold(|method| method.keeping.keeper = variates), uneven(), &[0.0; SIZE]);
-        simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
+        simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
         simulation.lab.training.clip = None;
         let step = Step { rate: 0.05, noise: vec![0.0; SIZE] };
         let steps = |client| vec![step.clone(); 3 + 2 * client];
@@ -174,7 +174,7 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
     let mut simulation =
         World::new(scaffold(|_| ()), vec![flat_loss(2.0), flat_loss(5.0)], &[0.5; SIZE]);
     simulation.lab.training.clip = None;
-    simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
+    simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
     let slope = |client: usize| [-1.5, 0.75][client];
     for rates in [vec![0.1, 0.05], vec![0.2], vec![0.01, 0.02, 0.03]] {
         let step = |client: usize, rate: f64| Step { rate, noise: vec![slope(client); SIZE] };

@@ -1,7 +1,7 @@
 //! Clients with quadratic losses whose server has an optimizer, for tests of methods with one.
 
 use super::*;
-use crate::learning::OptimiserConfig;
+use crate::learning::OptimizerConfig;
 use crate::methods::averaging::quadratics::{SIZE, Step, World, uneven};
 use crate::methods::fedavg::{FedAvg, Train};
 use crate::methods::parts::AveragingMethod;
@@ -22,7 +22,7 @@ pub(in crate::methods) fn four_rounds<C: AveragingMethod>(method: C) -> (World<C
     let mut clients = uneven();
     clients.iter_mut().zip([10, 20, 30]).for_each(|(client, samples)| client.samples = samples);
     let mut simulation = World::new(method, clients, &[0.5; SIZE]);
-    simulation.lab.training.optimizer = OptimiserConfig::sgd(0.1);
+    simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
     simulation.lab.training.clip = None;
     let step = Step { rate: 0.05, noise: vec![0.0; SIZE] };
     let models = COHORTS.map(|cohort| {

@@ -20,7 +20,7 @@ pub(super) enum Frozen {
 
 impl Frozen {
     pub fn of(ctx: &RunContext) -> Frozen {
-        match &ctx.staged {
+        match &ctx.first_method {
             Some(staged) => Frozen::Staged(Arc::clone(staged)),
             None => Frozen::Backbone(Arc::clone(&ctx.backbone)),
         }

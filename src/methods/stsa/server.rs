@@ -154,7 +154,7 @@ impl StsaServer {
 /// How many parts the clients cut that these uploads come from. A client with few samples has fewer
 /// than the others; it cut as many all the same.
 pub(super) fn cut_by(aggregate: &Aggregate) -> usize {
-    let participants = || aggregate.kept.iter().map(|kept| &kept.meta.participant);
+    let participants = || aggregate.kept_uploads.iter().map(|kept| &kept.meta.participant);
     let clients: BTreeSet<_> = participants().map(|participant| participant.client).collect();
     let each = participants()
         .map(|participant| participant.unit.map_or(1, |unit| unit + 1))
@@ -181,11 +181,12 @@ impl Server for StsaServer {
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(aggregate) = aggregate else { return Ok(()) };
-        let view = &round.period.view;
+        let view = &round.stage.view;
         let (gram, sums) = match self.method.config.variant {
             Variant::Exact { .. } => messages::sums_of(&aggregate, self.method.width())?,
             Variant::Estimated(rule) => {
-                let units = aggregate.kept.iter().map(|kept| messages::unit_of(&kept.update));
+                let units =
+                    aggregate.kept_uploads.iter().map(|kept| messages::unit_of(&kept.update));
                 let units: Vec<Unit> = units.collect::<Result<_, _>>()?;
                 self.estimated((&units, cut_by(&aggregate)), (&rule, view), ctx)?
             }

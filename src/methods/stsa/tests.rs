@@ -372,7 +372,7 @@ fn empty_parts_of_a_client_count_among_all_units() {
             update: Message::default(),
         };
         let kept = participants.iter().enumerate().map(kept).collect();
-        cut_by(&Aggregate { kept, ..Aggregate::default() })
+        cut_by(&Aggregate { kept_uploads: kept, ..Aggregate::default() })
     };
     assert_eq!(of(&[]), 0);
     assert_eq!(of(&[(3, None), (5, None)]), 2);
@@ -405,7 +405,7 @@ fn the_server_counts_units_as_it_is_told() {
         let view = Arc::clone(&ctx.task_sequence.tasks[0]);
         let round = RoundContext {
             round: Round(0),
-            period: Stage::of(view, 10),
+            stage: Stage::of(view, 10),
             phase: 0,
             phase_name: "",
             round_in_phase: 0,
@@ -457,14 +457,14 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
             assert!(a.len() == b.len() && a.iter().zip(b).all(close), "{a:?} {b:?}");
         };
         if variant == Variant::Estimated(NONEMPTY) {
-            let units = aggregate.kept.iter().map(|kept| unit_of(&kept.update).unwrap());
+            let units = aggregate.kept_uploads.iter().map(|kept| unit_of(&kept.update).unwrap());
             let units: Vec<Unit> = units.collect();
             assert_eq!(units.iter().map(|unit| unit.counts[0]).collect::<Vec<_>>(), [7.0, 4.0]);
             for (unit, found) in units.iter().zip(&found) {
                 near(&unit.sums.values, &found.unit.sums.values);
             }
         } else {
-            assert!(aggregate.kept.is_empty(), "nobody needs to see a sum's parts");
+            assert!(aggregate.kept_uploads.is_empty(), "nobody needs to see a sum's parts");
             let (folded_gram, folded_sums) = sums_of(&aggregate, 5).unwrap();
             near(folded_gram.packed(), gram.packed());
             near(&folded_sums.values, &sums.values);

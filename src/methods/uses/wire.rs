@@ -81,7 +81,7 @@ impl Carried {
                             &ExchangeFacts {
                                 model,
                                 view,
-                                period,
+                                stage: period,
                                 phase,
                                 round_in_phase,
                                 role: *role,

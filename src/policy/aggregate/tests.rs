@@ -185,7 +185,7 @@ proptest! {
         prop_assert!(close(&found, &wanted), "{:?} {:?}", found, wanted);
         let weight: f64 = updates.iter().map(|update| f64::from(update.samples)).sum();
         prop_assert_eq!(aggregate.means[&AveragingGroup::All].weight(), weight);
-        prop_assert!(aggregate.sums.is_empty() && aggregate.kept.is_empty());
+        prop_assert!(aggregate.sums.is_empty() && aggregate.kept_uploads.is_empty());
     }
 
     /// Summands that are added number by number fold like the uploads themselves.
@@ -221,7 +221,7 @@ proptest! {
         kind in heads(), base in numbers(), update in update(),
     ) {
         let (download, mut upload) = (layout(kind, &(0..ROWS)), layout(kind, &update.rows));
-        upload.parameters[0].fold = Default::default();
+        upload.parameters[0].aggregation = Default::default();
         let sent = Message::of(cut(kind, &base, &(0..ROWS)));
         let made = message(cut(kind, &update.values, &update.rows), update.samples);
         let mirrored = |before: f32, after: f32| 2.0 * before - after;
@@ -400,7 +400,7 @@ fn kept_uploads_come_whole_and_in_order() {
         assert!(Arc::ptr_eq(&kept.sent, &sent));
         kept.update.named(SAMPLES).unwrap().numbers()[0]
     };
-    assert_eq!(aggregate.kept.iter().map(samples).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
+    assert_eq!(aggregate.kept_uploads.iter().map(samples).collect::<Vec<_>>(), [3.0, 1.0, 2.0]);
 }
 
 #[test]

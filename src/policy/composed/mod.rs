@@ -196,7 +196,7 @@ fn tensor_bytes(body: &BodyShape) -> u64 {
 }
 
 fn with_features(ctx: &RunContext, frozen: &Frozen) -> Result<RunContext, PolicyError> {
-    Ok(RunContext { staged: Some(predictor_on(&frozen.features, ctx)?), ..ctx.clone() })
+    Ok(RunContext { first_method: Some(predictor_on(&frozen.features, ctx)?), ..ctx.clone() })
 }
 
 /// Whether a message belongs to the second method.
@@ -253,7 +253,7 @@ impl Method for Composed {
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
-        let (second, phase) = self.stage(&round.period.view, round.phase);
+        let (second, phase) = self.stage(&round.stage.view, round.phase);
         self.method_of(second).participants(&RoundContext { phase, ..round.clone() }, cohort)
     }
 
@@ -301,7 +301,7 @@ impl Method for Composed {
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let view = match work {
             RoundWork::Participant { seat: participant, .. } => &participant.view,
-            RoundWork::Server { .. } => &round.period.view,
+            RoundWork::Server { .. } => &round.stage.view,
         };
         let (second, phase) = self.stage(view, round.phase);
         self.method_of(second).cost(&RoundContext { phase, ..round.clone() }, work)

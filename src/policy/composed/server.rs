@@ -81,12 +81,12 @@ impl ComposedServer {
 
     /// The round as its own method counts phases.
     fn inner(&self, round: &RoundContext) -> (bool, RoundContext) {
-        let (second, phase) = self.method.stage(&round.period.view, round.phase);
+        let (second, phase) = self.method.stage(&round.stage.view, round.phase);
         (second, RoundContext { phase, ..round.clone() })
     }
 
     fn ends_first(&self, round: &RoundContext) -> bool {
-        let last = self.method.first_phases(&round.period.view);
+        let last = self.method.first_phases(&round.stage.view);
         round.phase + 1 == last && round.round_in_phase + 1 >= round.rounds_in_phase
     }
 }
@@ -108,7 +108,7 @@ impl Server for ComposedServer {
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let (is_second, inner) = self.inner(round);
         let (downloads, features) = if is_second {
-            let second = self.second(&round.period, ctx)?;
+            let second = self.second(&round.stage, ctx)?;
             let ctx = with_features(ctx, &second.frozen)?;
             (second.server.broadcast(&inner, participants, &ctx)?, Some(second.frozen.clone()))
         } else {
@@ -126,7 +126,7 @@ impl Server for ComposedServer {
         let (is_second, inner) = self.inner(round);
         let aggregate = aggregate.map(within).transpose()?;
         if is_second {
-            let second = self.second(&round.period, ctx)?;
+            let second = self.second(&round.stage, ctx)?;
             let ctx = with_features(ctx, &second.frozen)?;
             second.server.end_round(&inner, aggregate, &ctx)?;
             second.has_learnt = true;
@@ -134,7 +134,7 @@ impl Server for ComposedServer {
         }
         self.first.end_round(&inner, aggregate, ctx)?;
         if self.ends_first(round) {
-            self.start_second(&round.period, ctx)?;
+            self.start_second(&round.stage, ctx)?;
         }
         Ok(())
     }
@@ -197,8 +197,8 @@ fn within(aggregate: Aggregate) -> Result<Aggregate, WireError> {
     let inner = |kept: KeptUpload| -> Result<KeptUpload, WireError> {
         Ok(KeptUpload { sent: Arc::new(down_within(&kept.sent)?), ..kept })
     };
-    let kept = aggregate.kept.into_iter().map(inner).collect::<Result<_, _>>()?;
-    Ok(Aggregate { kept, ..aggregate })
+    let kept = aggregate.kept_uploads.into_iter().map(inner).collect::<Result<_, _>>()?;
+    Ok(Aggregate { kept_uploads: kept, ..aggregate })
 }
 
 /// A Down with the tag of its stage and the features it builds upon.

@@ -195,7 +195,7 @@ fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
     };
     let rules = Rules { clients: 1_000_000, participation, ..rules() };
     let law = FreshPartition::Dirichlet { beta: 0.5, samples: 20 };
-    let fresh = FreshClients { law, seed: 5 };
+    let fresh = FreshClients { distribution: law, seed: 5 };
     let small = setup::<()>(softmax::rules(), Mischief::None);
     let ran = run(Setup { rules, shards: ShardSource::Fresh(fresh), ..small });
     done(&ran);

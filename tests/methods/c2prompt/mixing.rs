@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedcast::learning::OptimiserConfig;
+use fedcast::learning::OptimizerConfig;
 use fedcast::learning::evaluation::evaluate;
 use fedcast::learning::prompting::ComponentPart;
 use fedcast::methods::c2prompt::{C2PromptConfig, Scores};
@@ -216,7 +216,7 @@ fn rows_of_sums_are_compared_as_they_are() {
 fn clients_report_means_or_sums_of_their_scores() {
     for scores in [Scores::Means, Scores::Sums] {
         let mut run = crate::engine(mixing(|c| c.cpa_scores = scores), 3);
-        run.lab.training.optimizer = OptimiserConfig::sgd(0.0);
+        run.lab.training.optimizer = OptimizerConfig::sgd(0.0);
         let shards = deal(&run.lab, &run.view(0), 3);
         run.task(0, &shards, 1);
         for train in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {

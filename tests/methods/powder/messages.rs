@@ -56,7 +56,7 @@ fn in_period<M: Method>(
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
     let counts = ClassCounts::new();
     let facts =
-        ExchangeFacts { period: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
+        ExchangeFacts { stage: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
     let method = method(&model);
     Sizes {
         down: method.message_spec(MessageKind::Download, &facts).body(),

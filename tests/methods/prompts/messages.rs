@@ -135,7 +135,8 @@ fn rows_are_averaged_over_those_who_learnt_them() {
     let groups = |method: Arc<dyn Method>, task: usize| {
         let run = engine(Arc::clone(&method), 3);
         let [_, upload] = layouts(&*method, &facts(), &run, task);
-        let mean = |place: TensorSpec| (place.name.to_string(), place.fold.mean.unwrap().group);
+        let mean =
+            |place: TensorSpec| (place.name.to_string(), place.aggregation.mean.unwrap().group);
         upload.parameters.into_iter().map(mean).collect::<BTreeMap<String, AveragingGroup>>()
     };
     for (task, row) in [(0, 0), (2, 4)] {

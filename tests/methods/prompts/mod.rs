@@ -155,7 +155,7 @@ fn adapted(ctx: &fedcast::policy::RunContext, adaptation: &Adaptation) -> Vec<f3
 fn first_round(stage: &Stage) -> RoundContext {
     RoundContext {
         round: Round(0),
-        period: stage.clone(),
+        stage: stage.clone(),
         phase: 0,
         phase_name: "train",
         round_in_phase: 0,

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fedcast::data::{ClassOrder, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
-use fedcast::learning::{OptimiserConfig, TrainingPlan};
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::distributions::{standard_normal, uniform};
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -56,7 +56,7 @@ pub fn first_exchange<'a>(
     ExchangeFacts {
         model,
         view,
-        period: view.task,
+        stage: view.task,
         phase: 0,
         round_in_phase: 0,
         role: Default::default(),
@@ -105,13 +105,13 @@ pub fn lab(tasks: usize, order: ClassOrder) -> RunContext {
     let vit = Vit::from_parameters(config(), &wider.collect()).unwrap();
     let task_sequence = TaskSequence::new(CLASSES, &order, &TaskSizes::Even(tasks as u32)).unwrap();
     RunContext {
-        training: plan(OptimiserConfig::adamw(1e-2)),
+        training: plan(OptimizerConfig::adamw(1e-2)),
         evaluation_batch: 16,
         ..RunContext::new(Backbone::from(vit), dataset(), task_sequence)
     }
 }
 
-pub fn plan(optimizer: OptimiserConfig) -> TrainingPlan {
+pub fn plan(optimizer: OptimizerConfig) -> TrainingPlan {
     TrainingPlan { epochs: 2, batch: 8, optimizer, clip: Some(1.0), ..TrainingPlan::default() }
 }
 

@@ -84,7 +84,7 @@ impl Method for NearestMean {
 
 fn features(ctx: &RunContext) -> Result<&Arc<dyn Predictor>, PolicyError> {
     let missing = || PolicyError::Unsupported("needs the features of a first method".into());
-    ctx.staged.as_ref().ok_or_else(missing)
+    ctx.first_method.as_ref().ok_or_else(missing)
 }
 
 /// Means of a client's features by head row; zeros where it has no sample.
@@ -132,7 +132,7 @@ impl Server for NearestMeanServer {
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         if let Some(aggregate) = aggregate {
-            self.means.truncate(round.period.view.rows.start);
+            self.means.truncate(round.stage.view.rows.start);
             let (counts, sums) = (aggregate.sum("counts")?, aggregate.sum("sums")?);
             let mean = |(sum, count): (&[f64], &f64)| {
                 sum.iter().map(|s| (s / count.max(1.0)) as f32).collect()

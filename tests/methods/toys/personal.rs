@@ -31,7 +31,7 @@ impl Method for Personal {
             role: Role(unit as u8),
             unit: Some(unit),
             kind: ParticipantKind::Client,
-            view: round.period.view_of(client),
+            view: round.stage.view_of(client),
         };
         units.enumerate().map(participant).collect()
     }
@@ -83,7 +83,7 @@ impl Server for PersonalServer {
         aggregate: Option<Aggregate>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        let answers = aggregate.map(|aggregate| aggregate.kept).unwrap_or_default();
+        let answers = aggregate.map(|aggregate| aggregate.kept_uploads).unwrap_or_default();
         assert!(answers.is_sorted_by_key(|kept| kept.meta.participant.id), "kept in seat order");
         for KeptUpload { meta, sent, update } in answers {
             let own = 10 * meta.participant.client.0 + meta.participant.unit.unwrap_or(9);

@@ -112,7 +112,7 @@ impl Server for MedianServer {
         aggregate: Option<Aggregate>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        let kept = aggregate.map(|aggregate| aggregate.kept).unwrap_or_default();
+        let kept = aggregate.map(|aggregate| aggregate.kept_uploads).unwrap_or_default();
         let said = kept.iter().map(|kept| Talk::read(&kept.update));
         let said = said.collect::<Result<Vec<Talk>, WireError>>()?;
         if round.phase == 0 {

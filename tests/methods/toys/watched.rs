@@ -213,7 +213,7 @@ impl Watched {
         let facts = ExchangeFacts {
             model: &self.facts,
             view: &member.participant.view,
-            period: round.period.task,
+            stage: round.stage.task,
             phase: round.phase,
             round_in_phase: round.round_in_phase,
             role: member.participant.role,
@@ -233,7 +233,7 @@ impl Watched {
             member.state = state;
         }
         let download = through_the_wire(&member.download.body());
-        if up_layout.size != UploadSize::FromValues && !down_layout.at_most {
+        if up_layout.size != UploadSize::FromValues && !down_layout.is_upper_bound {
             assert_eq!(download.sketch(), down_layout.body(), "a Down differs from its layout");
         }
         let assets = member.download.assets.clone();
@@ -250,7 +250,7 @@ impl Watched {
         let mut seen = self.seen();
         seen.states.insert(client, member.state.clone());
         let exchange = Exchange {
-            task: round.period.task.index(),
+            task: round.stage.task.index(),
             phase: round.phase_name,
             participant: member.participant.clone(),
             down: download,
@@ -283,7 +283,7 @@ impl MethodWrapper for Watched {
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
-        match self.is_here(&round.period) {
+        match self.is_here(&round.stage) {
             true => self.method.participants(round, cohort),
             false => Vec::new(),
         }
@@ -312,7 +312,7 @@ impl Server for Watched {
         participants: &[Participant],
         ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        if !self.is_here(&round.period) {
+        if !self.is_here(&round.stage) {
             return Ok(Vec::new());
         }
         let mut seen = self.seen();
@@ -326,7 +326,7 @@ impl Server for Watched {
         aggregate: Option<Aggregate>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        match self.is_here(&round.period) {
+        match self.is_here(&round.stage) {
             true => self.seen().server.end_round(round, aggregate, ctx),
             false => Ok(()),
         }

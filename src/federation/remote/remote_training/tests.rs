@@ -29,7 +29,7 @@ fn world() -> SimulationContext {
 fn context(simulation: &SimulationContext) -> RoundContext {
     RoundContext {
         round: Round(9),
-        period: Stage::of(Arc::clone(&simulation.task_sequence.tasks[1]), 2),
+        stage: Stage::of(Arc::clone(&simulation.task_sequence.tasks[1]), 2),
         phase: 3,
         phase_name: "estimate",
         round_in_phase: 4,
@@ -87,7 +87,7 @@ proptest! {
                 });
                 let (context, download) = (Arc::clone(&context), Arc::clone(&download));
                 let broadcast =
-                    Broadcast { context, participant, down: download, masking: None, closes: None, charge: None };
+                    Broadcast { context, participant, download, masking: None, closes: None, charge: None };
                 let state = body(Kind::Statistics, &[7], bits);
                 TrainingJob::new(broadcast, state, missed.into_iter().collect(), VirtualTime(5)).0
             };
@@ -119,7 +119,7 @@ proptest! {
         let upload = Message::from_body(&body(Kind::Prototypes, &[1], &up), &[]).expect("is one");
         let learnt = match fails {
             true => Err(Failure::NonFinite("the loss".into())),
-            false => Ok(Learning { up: upload, metrics }),
+            false => Ok(Learning { upload, metrics }),
         };
         let mut frames = Vec::new();
         let state = body(Kind::Statistics, &[], &state);
@@ -130,7 +130,7 @@ proptest! {
         let (read, kept) = trained.remove(0).read(&bodies).expect("is whole");
         prop_assert_eq!(kept.map(|kept| kept.digest()), (!fails).then(|| state.digest()));
         let said = |learnt: Result<Learning, Failure>| {
-            learnt.map(|Learning { up: upload, metrics }| (upload.body().digest(), metrics))
+            learnt.map(|Learning { upload, metrics }| (upload.body().digest(), metrics))
         };
         prop_assert_eq!(said(read), said(learnt));
     }

@@ -95,7 +95,7 @@ impl ServerMachine {
     ) -> Result<(), FederationError> {
         let Some(open) = self.book.current() else { return Ok(()) };
         let (task, RejectedUpload { round, participant, client, why }) =
-            (open.context.period.task, refusal);
+            (open.context.stage.task, refusal);
         let event =
             Event::UpdateRejected { round, task, seat: participant, client, why: why.clone() };
         effects.push(Effect::Record(event, None));
@@ -158,7 +158,7 @@ impl ServerMachine {
             return Ok(());
         };
         let StaleUpload { sent: (participant, download), arrival } = upload;
-        let (base, into, task) = (arrival.round, round.context.round, round.context.period.task);
+        let (base, into, task) = (arrival.round, round.context.round, round.context.stage.task);
         let staleness = into.0 - base.0;
         let Some(discount) = rule.weight(staleness) else {
             effects.extend(arrival.charge.map(|charge| Effect::Record(late(charge), None)));

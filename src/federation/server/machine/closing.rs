@@ -63,8 +63,8 @@ impl ServerMachine {
     /// Records how far client models are apart.
     pub(super) fn compared(&mut self, comparison: BiasMeasurement, effects: &mut Vec<Effect>) {
         let Some(round) = self.book.current() else { return };
-        let BiasMeasurement { clients, figures: metrics, responses } = comparison;
-        let (round, task) = (round.context.round, round.context.period.task);
+        let BiasMeasurement { clients, metrics, responses } = comparison;
+        let (round, task) = (round.context.round, round.context.stage.task);
         let event = Event::Bias { round, task, clients };
         let numbers = Numbers { metrics, responses, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
@@ -101,13 +101,13 @@ impl ServerMachine {
         let (number, missing) = (round.context.round, round.missing());
         let event = Event::RoundClosed {
             round: number,
-            task: round.context.period.task,
+            task: round.context.stage.task,
             phase: self.schedule.phase_number(),
             folded: round.updates(),
             stale: round.stale(),
             missing,
         };
-        let (digest, metrics) = (Some(Digest(state.digest)), state.figures);
+        let (digest, metrics) = (Some(Digest(state.digest)), state.metrics);
         let numbers = Numbers { digest, metrics, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
         self.desk.keep(state.digest, state.saved);

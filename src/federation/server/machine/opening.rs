@@ -67,11 +67,11 @@ impl ServerMachine {
         let Some(context) = self.book.take_announced() else { return };
         let event = Event::RoundOpened {
             round: context.round,
-            task: context.period.task,
+            task: context.stage.task,
             phase: self.schedule.phase_number(),
             cohort: opening.cohort.clone(),
             seats: opening.seats.len() as u32,
-            behind: context.period.behind().collect(),
+            behind: context.stage.behind().collect(),
         };
         effects.push(Effect::Record(event, None));
         let clients = opening.seats.iter().map(|participant| participant.client);

@@ -32,7 +32,7 @@ impl ServerMachine {
             effects.push(Effect::deliver_to_server(due, EventClass::Timer, ToServer::TaskDue));
             return Ok(());
         }
-        let client_tasks = self.simulation.task_sequence.slots.as_ref();
+        let client_tasks = self.simulation.task_sequence.client_tasks.as_ref();
         let started = Event::TaskStarted {
             task,
             classes: self.simulation.task_sequence.classes_of(self.task()),
@@ -48,7 +48,7 @@ impl ServerMachine {
         self.doing = "waits for its policy to begin a task";
         effects.extend(deliver_result(
             now,
-            self.desk.step(BeginRequest { period: stage }),
+            self.desk.step(BeginRequest { stage }),
             ToServer::Begun,
         ));
         Ok(())
@@ -80,7 +80,7 @@ impl ServerMachine {
         let stage = self.simulation.period(self.schedule.task());
         let test = self.simulation.rules.curve != Curve::Never;
         self.doing = "waits for its policy to end a task";
-        let ended = self.desk.step(EndRequest { period: stage, test });
+        let ended = self.desk.step(EndRequest { stage, test });
         effects.extend(deliver_result(now, ended, ToServer::PeriodEnded));
     }
 
@@ -111,7 +111,7 @@ impl ServerMachine {
     /// Returns true if tests count which class was taken for which.
     fn counts_confusion(&self) -> bool {
         self.simulation.rules.confusion
-            && self.simulation.task_sequence.slots.is_none()
+            && self.simulation.task_sequence.client_tasks.is_none()
             && self.desk.computes()
     }
 

@@ -46,7 +46,7 @@ pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
     seats: Vec<Participant>,
     status: Vec<ParticipantStatus>,
-    downs: Vec<Arc<SentDownload>>,
+    downloads: Vec<Arc<SentDownload>>,
     out: usize,
     /// Seats whose Up came in time.
     here: usize,
@@ -60,7 +60,7 @@ pub(super) struct OpenRound {
     /// Uploads that earlier rounds had asked for.
     stale: u32,
     fold: AggregationTree,
-    folded: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
+    aggregate: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
     /// Client models before synchronisation, where they are measured.
     models: Vec<OwnModel>,
     /// The first seat's exchange, where uploads are added in secret.
@@ -108,9 +108,9 @@ impl OpenRound {
             out: participants.len(),
             here: 0,
             seats: participants,
-            downs: downloads,
+            downloads,
             fold,
-            folded: Some(aggregate),
+            aggregate: Some(aggregate),
             models: Vec::new(),
             first,
             masking: None,
@@ -161,7 +161,7 @@ impl OpenRound {
 
     /// A seat and what it was sent.
     pub fn sent_to(&self, participant: SeatId) -> (Participant, Arc<SentDownload>) {
-        (self.seats[participant.index()].clone(), Arc::clone(&self.downs[participant.index()]))
+        (self.seats[participant.index()].clone(), Arc::clone(&self.downloads[participant.index()]))
     }
 
     /// Sends every seat its Down, after the assets it lacks.
@@ -174,7 +174,7 @@ impl OpenRound {
     ) {
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(self.seats.len());
-        for (participant, download) in self.seats.iter().zip(&self.downs) {
+        for (participant, download) in self.seats.iter().zip(&self.downloads) {
             if !simulation.charged {
                 let message = ToClient::Broadcast(Box::new(self.down(participant, download)));
                 let client = participant.client;
@@ -274,7 +274,7 @@ impl OpenRound {
         Broadcast {
             context: Arc::clone(&self.context),
             participant: participant.clone(),
-            down: Arc::clone(download),
+            download: Arc::clone(download),
             masking: self.masking.clone(),
             closes: self.certain,
             charge: None,
@@ -291,7 +291,7 @@ impl OpenRound {
     ) -> Event {
         Event::FrameCharged {
             round: self.context.round,
-            task: self.context.period.task,
+            task: self.context.stage.task,
             phase: self.context.phase as u32,
             seat: participant.id,
             client: participant.client,
@@ -315,7 +315,7 @@ impl OpenRound {
         desk: &PolicyDesk,
     ) -> Option<Effect> {
         self.account(participant, ParticipantStatus::Folded);
-        let download = Arc::clone(&self.downs[participant.index()]);
+        let download = Arc::clone(&self.downloads[participant.index()]);
         let place = self.seats[participant.index()].clone();
         let SentUpload { body, own, exchange, .. } = upload;
         if keep_model && let (Some(own), Some(exchange)) = (own, &exchange) {
@@ -360,7 +360,7 @@ impl OpenRound {
         self.skip(participant);
         let event = Event::ClientFailed {
             round: self.context.round,
-            task: self.context.period.task,
+            task: self.context.stage.task,
             seat: participant,
             client: self.client(participant),
             reason: reason.to_string(),
@@ -409,7 +409,7 @@ impl OpenRound {
     pub fn take_folded(
         &mut self,
     ) -> Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>> {
-        self.folded.take()
+        self.aggregate.take()
     }
 
     /// Takes the client models that are to be compared.

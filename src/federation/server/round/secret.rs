@@ -51,7 +51,9 @@ impl OpenRound {
         caches: &mut AssetCaches,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(upload) = self.first.as_ref().map(|first| first.up.body().clone()) else { return };
+        let Some(upload) = self.first.as_ref().map(|first| first.upload.body().clone()) else {
+            return;
+        };
         let masks = Masks::new(self.context.run_seed, self.context.round);
         let participants = self.seats.len();
         self.masking =
@@ -59,7 +61,7 @@ impl OpenRound {
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(ready.len());
         for id in ready {
-            let (participant, download) = (&self.seats[id.index()], &self.downs[id.index()]);
+            let (participant, download) = (&self.seats[id.index()], &self.downloads[id.index()]);
             if self.send(simulation, (caches, &mut sent), (participant, download), effects) {
                 reached.push(participant);
             }
@@ -98,7 +100,7 @@ impl OpenRound {
         let MaskedOutcome { members, arrived, answered, needed, opened } = self.outcome.take()?;
         let event = Event::SumMasked {
             round: self.context.round,
-            task: self.context.period.task,
+            task: self.context.stage.task,
             members: members as u32,
             arrived: arrived as u32,
             answered: answered as u32,
@@ -127,7 +129,7 @@ impl OpenRound {
         let ProtocolFrame { at, latency, participant, leg, bytes, fate, copy } = frame;
         let charge = Event::FrameCharged {
             round: self.context.round,
-            task: self.context.period.task,
+            task: self.context.stage.task,
             phase: self.context.phase as u32,
             seat: *participant,
             client: self.client(*participant),

@@ -134,7 +134,7 @@ impl<'a> Variates<'a> {
         member: &PackClient<'a, VectorStore>,
     ) -> Result<Variates<'a>, PolicyError> {
         let (view, from) = (&*member.participant.view, member.received.clone());
-        let sent = renewal::sent_vectors(method, (&shared, model), view, member.down)?;
+        let sent = renewal::sent_vectors(method, (&shared, model), view, member.download)?;
         let own = match method.keeping().keeper {
             Keeper::Client => member.state.clone(),
             Keeper::Server => method.own_among(&sent),

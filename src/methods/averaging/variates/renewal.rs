@@ -50,7 +50,7 @@ pub(in crate::methods) fn renew<M: ControlVariates>(
         &member.participant.view,
         RowPurpose::Up,
     );
-    trained.beside = up.take(&change)?;
+    trained.vectors = up.take(&change)?;
     own.iter().for_each(|(name, set)| member.state.set(name, set.clone()));
     Ok(())
 }
@@ -64,7 +64,7 @@ pub(super) fn renew_clients<M: ControlVariates>(
 ) -> Result<Sums, PolicyError> {
     let ClosedRound { model, shared, ctx, .. } = *closing;
     let mut changes = Sums::default();
-    for kept in &closing.folded.kept {
+    for kept in &closing.folded.kept_uploads {
         let (client, view) = (kept.meta.participant.client, &*kept.meta.participant.view);
         let (from, to) = local_trajectory(&shared, model, kept)?;
         let said = |name: &str| -> Result<f64, PolicyError> {

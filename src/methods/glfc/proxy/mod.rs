@@ -119,7 +119,7 @@ impl Proxy {
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
         let ClosedRound { model, folded: aggregate, round, ctx, .. } = closing;
         let mut sent = Vec::new();
-        for kept in &aggregate.kept {
+        for kept in &aggregate.kept_uploads {
             seen.take_traces(kept.meta.participant.client, &kept.update)?;
             if let Some(gradients) = kept.update.find(Kind::Statistics, GRADIENTS) {
                 let length = gradients.shape().last().copied().unwrap_or(0).max(1);
@@ -133,7 +133,7 @@ impl Proxy {
             metrics.push(("gradients", sent.len() as f64));
             metrics.push(("matching_distance", distance));
         }
-        let rows = round.period.view.seen();
+        let rows = round.stage.view.seen();
         let augment = self.augment.map(|augment| augment.at(seen.radius));
         let known = match round.round_in_phase < self.wait {
             true => 0.0,

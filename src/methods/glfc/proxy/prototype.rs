@@ -71,7 +71,7 @@ fn perturbed(
 mod tests {
     use super::*;
     use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
-    use crate::learning::OptimiserConfig;
+    use crate::learning::OptimizerConfig;
     use crate::model::{Backbone, LinearHead, PixelShape};
     use crate::scenario::reader::defaults;
 
@@ -85,7 +85,7 @@ mod tests {
         let ctx =
             RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), task_sequence);
         let mut training = ctx.training.clone();
-        training.optimizer = OptimiserConfig::sgd(40.0);
+        training.optimizer = OptimizerConfig::sgd(40.0);
         let ctx = RunContext { training, ..ctx };
         let weight: Vec<f32> = (0..640).map(|i| (0.7 * i as f32).sin() * 0.3).collect();
         let bias: Vec<f32> = (0..10).map(|i| 0.1 * i as f32 - 0.4).collect();

@@ -9,7 +9,7 @@ use super::divergence::{Heads, Terms};
 use super::generator::{Generator, GeneratorShape};
 use super::models::{Model, Teacher};
 use crate::learning::optimizer::Adam;
-use crate::learning::{LearningError, OptimiserConfig};
+use crate::learning::{LearningError, OptimizerConfig};
 use crate::methods::hepco::consolidation::{KlForm, MseGradient};
 use crate::numerics::streams::StreamKey;
 
@@ -94,8 +94,8 @@ pub struct Steps {
 }
 
 /// The rule of every step on the server: no weight decay.
-pub fn adam(learning_rate: f64) -> OptimiserConfig {
-    OptimiserConfig::Adam(Adam { learning_rate, ..Adam::default() })
+pub fn adam(learning_rate: f64) -> OptimizerConfig {
+    OptimizerConfig::Adam(Adam { learning_rate, ..Adam::default() })
 }
 
 /// A fresh generator after its training, and the terms of its objective in the last step. Start values are drawn at

@@ -26,7 +26,7 @@ impl HeadStudent {
     }
 
     /// The optimiser of weight and bias.
-    pub fn optimiser(&self, rate: f64) -> Optimizer {
+    pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(vec![self.weight.clone(), self.bias.clone()])
     }
 

@@ -240,7 +240,7 @@ impl<'a> Consolidation<'a> {
     /// What the tensor library reports.
     pub fn prompts(&self, generators: &Generators) -> Result<Distilled, LearningError> {
         let mut student = Student::new(&self.server)?;
-        let mut optimizer = student.optimiser(self.config.server_lr);
+        let mut optimizer = student.optimizer(self.config.server_lr);
         let mut loss = 0.0;
         for step in 0..self.config.prompt_steps {
             let new = self.queries_of_new(generators, Draws::NewForPrompts, step)?;
@@ -265,7 +265,7 @@ impl<'a> Consolidation<'a> {
     /// What the tensor library reports.
     pub fn head(&self, generators: &Generators) -> Result<Distilled, LearningError> {
         let mut student = HeadStudent::new(&self.server)?;
-        let mut optimizer = student.optimiser(self.config.server_lr);
+        let mut optimizer = student.optimizer(self.config.server_lr);
         let mut loss = 0.0;
         for step in 0..self.config.head_steps {
             let new = self.queries_of_new(generators, Draws::NewForHead, step)?;

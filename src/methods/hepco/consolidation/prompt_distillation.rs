@@ -47,7 +47,7 @@ impl Student {
     }
 
     /// The optimiser of keys, then prompts.
-    pub fn optimiser(&self, rate: f64) -> Optimizer {
+    pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(self.keys.iter().chain(&self.prompts).cloned().collect())
     }
 

@@ -84,7 +84,7 @@ fn golden_vit_tiny_real_preprocessed() -> Result<(), ModelError> {
         ("feature_aa", vec![resize(224, Kernel::Antialias)]),
         (
             "feature_protocol",
-            vec![pillow, resize(256, Kernel::Antialias), Step::CentreCrop { side: 224 }],
+            vec![pillow, resize(256, Kernel::Antialias), Step::CenterCrop { side: 224 }],
         ),
     ] {
         let features = vit.features(&pixels(&inputs, steps), &Adaptation::none())?;
