@@ -82,7 +82,7 @@ impl Step {
         blocks.sum::<usize>() as f64
     }
 
-    fn optimiser(&self) -> Optimizer {
+    fn optimizer(&self) -> Optimizer {
         OptimizerConfig::adamw(3e-3).over_pack(self.model.vars(), self.model.members())
     }
 
