@@ -3,8 +3,9 @@
 //! ```text
 //! cargo bench --bench products
 //! ```
-//! Rates are interleaved medians. `gemm` is compiled without its AVX-512 kernels, as candle uses it; the row of AVX-512 is
-//! there where the machine has it. `bits` says whether both gave the same numbers: they do where `gemm` sums one chain.
+//! Rates are interleaved medians. `gemm` is compiled without its AVX-512 kernels, as candle uses it; the row of AVX-512
+//! is there where the machine has it. `bits` says whether both gave the same numbers: they do where `gemm` sums one
+//! chain.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ const fn shape(
     Shape { name, rows, columns, inner, transposed }
 }
 
-/// 16 images of 197 tokens upon a ViT-Tiny, ResNet-18 upon 32 x 32 pixels, and heads.
+/// 16 images of 197 tokens on a ViT-Tiny, ResNet-18 on 32 x 32 pixels, and heads.
 const SHAPES: [Shape; 17] = [
     shape("qkv, x W^T", [3152, 576, 192], (false, true)),
     shape("fc1, x W^T", [3152, 768, 192], (false, true)),

@@ -85,7 +85,7 @@ fn algebra() {
     line("eigenvectors", &|matrix| best(3, || Eigen::of(matrix).expect("eigenvectors")));
 }
 
-/// A task of 1,000 samples at D = 1250 upon a ViT-Tiny at 224 pixels.
+/// A task of 1,000 samples at D = 1250 on a ViT-Tiny at 224 pixels.
 fn against_extraction() {
     let (samples, width, classes) = (1_000, 1_250, 100);
     let config = VitConfig::preset("vit-tiny-patch16-224").expect("a preset");

@@ -28,10 +28,10 @@
 //! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
 //! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
 //! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, export, ranks |
-//! | [`federation`] | the actors and the physics: conductor, server, clients, links, devices, ledger |
+//! | [`federation`] | the actors and the physics: event loop, server, clients, links, devices, ledger |
 //! | [`methods`] | one folder or file per method, and the registry |
-//! | [`policy`] | what a method implements and the lab it is given |
-//! | [`learning`] | local training, optimisers, losses, evaluation, metrics |
+//! | [`policy`] | what a method implements and the run context it is given |
+//! | [`learning`] | local training, optimizers, losses, evaluation, metrics |
 //! | [`model`] | backbones, their differentiable ops, adaptations, prompts, weights |
 //! | [`data`] | data sets, transforms, tasks, partitions, batches |
 //! | [`wire`] | frames, codecs, the counting encoder |
@@ -45,18 +45,18 @@
 //! | [`document`] | keys of the JSON documents of a run, read off the types that are serialized |
 //!
 //! # A round
-//! The conductor pops the next envelope by `(virtual time, class, actor, sequence)`, sends its message to the
-//! actor, awaits the answer and carries it out before it pops another. The server draws a cohort, its policy
-//! broadcasts one Down per seat, links deliver them, clients train as device jobs, their Ups travel back, are
-//! checked, lifted to parts and merged in a fixed binary tree over seats; the round closes with the policy's
-//! server step and an evaluation. Journal, ledger, metrics and progress all read one stream of
-//! [`federation::Event`]s; there is no other way out of the simulation.
+//! The event loop pops the next envelope by `(virtual time, class, actor, sequence)`, sends its message to the actor,
+//! awaits the answer and carries it out before it pops another. The server draws a cohort, its policy broadcasts one
+//! download per participant, links deliver them, clients train as device jobs, their uploads travel back, are checked,
+//! lifted to parts and merged in a fixed binary tree over participants; the round closes with the policy's server step
+//! and an evaluation. Journal, ledger, metrics and progress all read one stream of [`federation::Event`]s; there is no
+//! other way out of the simulation.
 //!
 //! # A past that is told
-//! A checkpoint holds only what the journal does not: the server's state, the clients' and the Downs of
-//! seats that are out. Queues, clocks and accounts are not written down: the recorded journal is told to the
+//! A checkpoint holds only what the journal does not: the server's state, the clients' and the downloads of
+//! participants that are out. Queues, clocks and accounts are not written down: the recorded journal is told to the
 //! same actors, which answer from it instead of computing, until it ends. The same mechanism resumes a run
-//! that was killed, verifies one from a round on, and times one anew over other links
+//! that was killed, verifies one from a round on, and times one again over other links
 //! ([`federation::RecordedRun`]).
 //!
 //! # A federation from Rust

@@ -41,7 +41,7 @@ counted! {
     Round(u32)
 }
 counted! {
-    /// A place at the table of one round; seats are numbered from 0 within their round.
+    /// A place at the table of one round; participants are numbered from 0 within their round.
     SeatId(u32)
 }
 counted! {

@@ -115,7 +115,7 @@ pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
     Ok(best)
 }
 
-/// What eight clients have learnt.
+/// What eight clients have learned.
 pub struct Trained {
     /// Of each client.
     pub steps: u64,

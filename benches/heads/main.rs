@@ -7,7 +7,7 @@
 //!   10 samples per task, 10 per round, tested after every task; asked: 200 rounds per second for N = 100,
 //!   1,000 and 10,000. The features are computed before the first measured run;
 //! * `population`: the same head among 100,000 clients, 1,000 per round, a round per task: rounds of a
-//!   client per second, and which part of the time of both workers and of the conductor is not learning,
+//!   client per second, and which part of the time of both workers and of the event loop is not learning,
 //!   testing or waiting.
 //! * `fedhaf`: FedHAF with its own widths on the same features, 300 clients with their exemplars, 30 per round, 10
 //!   tasks of a round each; nothing is asked.

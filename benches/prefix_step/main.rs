@@ -9,7 +9,7 @@
 //! RAYON_NUM_THREADS=1 cargo bench --bench prefix_step
 //! ```
 //! With `FEDCAST_WEIGHTS` a safetensors file of a ViT-Tiny is used, else random weights; the
-//! time is the same. Forward and backward are timed, not the optimiser.
+//! time is the same. Forward and backward are timed, not the optimizer.
 
 #![allow(
     clippy::disallowed_methods,

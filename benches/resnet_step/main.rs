@@ -4,7 +4,7 @@
 //! ```text
 //! RAYON_NUM_THREADS=1 cargo bench --bench resnet_step
 //! ```
-//! Forward and backward are timed, not the optimiser. It takes a minute, half of it one step of candle's.
+//! Forward and backward are timed, not the optimizer. It takes a minute, half of it one step of candle's.
 
 #![allow(
     clippy::disallowed_methods,

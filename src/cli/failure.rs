@@ -85,7 +85,7 @@ pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
     print_status(&format!("{document:#}"));
 }
 
-/// Whether stderr wants colour.
+/// Whether stderr wants color.
 pub fn colour() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

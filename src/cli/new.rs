@@ -35,7 +35,7 @@ Keys that it leaves out have documented defaults: `fedcast keys`.")]
 pub struct NewArgs {
     /// The file to write [default: scenario.toml]
     pub file: Option<PathBuf>,
-    /// What is learnt, and how; `fedcast methods` lists them [default: hgp]
+    /// What is learned, and how; `fedcast methods` lists them [default: hgp]
     #[arg(long)]
     pub method: Option<String>,
     /// digits, cifar10, cifar100, or a folder of images, relative to the current folder [default: digits]

@@ -122,7 +122,7 @@ fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), 
     if record.parquet { write_parquet(&Disk::default(), out) } else { Ok(()) }
 }
 
-/// Times the recorded exchanges anew.
+/// Times the recorded exchanges again.
 fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let manifest = read_manifest(&args.run)?;

@@ -11,7 +11,7 @@ pub fn print_status(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", plain(line));
 }
 
-/// Shows a text on stderr that may have colours of its own.
+/// Shows a text on stderr that may have colors of its own.
 pub fn print_styled(text: &str) {
     let _ = std::io::stderr().lock().write_all(without_os_codes(text).as_bytes());
 }

@@ -1,7 +1,7 @@
 //! A data set: two splits of labelled u8 images and the names of their classes.
 //!
 //! Images are kept as bytes, in one buffer when they all have one size, and become floats
-//! only in batches. Labels here are the *data set's* class ids; the [`Curriculum`](super::Curriculum)
+//! only in batches. Labels here are the *data set's* class ids; the [`TaskSequence`](super::TaskSequence)
 //! maps them to head rows.
 //!
 //! ```

@@ -1,11 +1,11 @@
 //! Batches of a shard: shuffled and augmented for training, in order for everything else.
 //!
 //! ```
-//! use fedcast::data::{digits, ClassOrder, Curriculum, Loader, TaskSizes, Transform};
+//! use fedcast::data::{digits, ClassOrder, TaskSequence, Loader, TaskSizes, Transform};
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! use std::sync::Arc;
 //! let digits = digits::embedded()?;
-//! let curriculum = Arc::new(Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?);
+//! let curriculum = Arc::new(TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?);
 //! let shard: fedcast::data::Shard = (0..40).collect();
 //! let loader = Loader::new(digits.train.clone(), shard, curriculum, Arc::new(Transform::default()));
 //! let key = StreamKey::new(7, Domain::Shuffle).client(3);

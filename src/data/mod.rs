@@ -3,7 +3,7 @@
 //! ```text
 //! Parts                        as files have them: labels, owners, a share to test (labels, parts, undivided)
 //! Dataset { train, test }      u8 images, rows or tokens, class ids (cifar, digits, folder, idx, leaf, packed, table, text)
-//! Curriculum                   class ids -> head rows, tasks     (curriculum)
+//! TaskSequence                   class ids -> head rows, tasks     (curriculum)
 //! Partitioner                  task -> one Shard per client      (partition)
 //! Slots                        tasks of a client's own           (slots)
 //! Auxiliary                    samples of nobody, in shards     (auxiliary)

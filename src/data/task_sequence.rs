@@ -5,8 +5,8 @@
 //! classes seen so far are always the rows `0..seen`.
 //!
 //! ```
-//! use fedcast::data::{ClassOrder, Curriculum, TaskSizes};
-//! let cars = Curriculum::new(196, &ClassOrder::Native, &TaskSizes::Even(10))?;
+//! use fedcast::data::{ClassOrder, TaskSequence, TaskSizes};
+//! let cars = TaskSequence::new(196, &ClassOrder::Native, &TaskSizes::Even(10))?;
 //! assert_eq!(cars.tasks[0].rows, 0..20);
 //! assert_eq!(cars.tasks[9].rows, 180..196); // the last task is smaller
 //! assert_eq!(cars.tasks[9].seen(), 196);
@@ -90,7 +90,7 @@ impl TaskSequence {
         Ok(TaskSequence { tasks: tasks.collect(), order: ids, client_tasks: None, rows })
     }
 
-    /// Periods of slots, over the data set of these slots, whose class ids are head rows.
+    /// Periods of client tasks, over the data set of these client tasks, whose class ids are head rows.
     pub fn of_slots(client_tasks: Arc<ClientTasks>) -> TaskSequence {
         let rows: Vec<u32> = (0..client_tasks.rows() as u32).collect();
         let periods = (0..client_tasks.rules().stages as u16).map(TaskId);
@@ -98,7 +98,7 @@ impl TaskSequence {
         TaskSequence { order: rows.clone(), tasks, client_tasks: Some(client_tasks), rows }
     }
 
-    /// What a client learns of a task: all of it, or its own slot.
+    /// What a client learns of a task: all of it, or its own client task.
     pub fn view_of(&self, task: TaskId, client: ClientId) -> &Arc<TaskView> {
         match &self.client_tasks {
             None => &self.tasks[task.index()],
@@ -106,10 +106,10 @@ impl TaskSequence {
         }
     }
 
-    /// The data set of its class ids: where clients have tasks of their own, that of their slots.
+    /// The data set of its class ids: where clients have tasks of their own, that of their client tasks.
     ///
     /// # Errors
-    /// Slots of another data set.
+    /// Client tasks of another data set.
     pub fn dataset(&self, original: Dataset) -> Result<Dataset, DataError> {
         match &self.client_tasks {
             None => Ok(original),
@@ -125,7 +125,7 @@ impl TaskSequence {
         }
     }
 
-    /// The data set's class ids at the rows of a task; with slots those of the original data set.
+    /// The data set's class ids at the rows of a task; with client tasks those of the original data set.
     pub fn classes_of(&self, view: &TaskView) -> Vec<u32> {
         match &self.client_tasks {
             None => view.classes.clone(),

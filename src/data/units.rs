@@ -77,7 +77,7 @@ mod tests {
         assert_ne!(drawn(2), parts);
         assert_eq!(drawn(1), parts);
         assert!(parts.iter().all(|part| part.is_sorted()));
-        // No part is a stretch of neighbours.
+        // No part is a stretch of neighbors.
         assert!(parts.iter().all(|part| part[part.len() - 1] - part[0] > 30));
     }
 

@@ -235,7 +235,7 @@ impl Run {
         Arc::clone(&self.setup.lab.cache)
     }
 
-    /// Who holds what; see [`holdings`].
+    /// Who holds what; see [`memory_footprint`].
     pub fn holdings(&self) -> Option<Vec<Holding>> {
         holdings(&self.setup)
     }

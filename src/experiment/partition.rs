@@ -17,14 +17,14 @@ pub struct Holding {
     pub samples: u64,
 }
 
-/// Who holds what, in the order of tasks, clients and classes; `None` for a population that is new in every round and whose
-/// shards are drawn when they are asked for.
+/// Who holds what, in the order of tasks, clients and classes; `None` for a population that is new in every round and
+/// whose shards are drawn when they are asked for.
 pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
     let ShardSource::Drawn(drawn) = &setup.shards else { return None };
     let (labels, task_sequence) = (setup.lab.dataset.train.labels(), &setup.lab.task_sequence);
     let class_of = |sample: u32| {
         let label = labels[sample as usize];
-        // Where clients have tasks of their own, labels are of the data set of slots.
+        // Where clients have tasks of their own, labels are of the data set of client tasks.
         match &task_sequence.client_tasks {
             None => label,
             Some(client_tasks) => client_tasks.class_at(task_sequence.row_of(label) as usize),

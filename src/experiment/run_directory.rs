@@ -56,15 +56,15 @@ pub mod names {
     pub const BYTES: &str = "bytes.csv";
     /// One row per client.
     pub const CLIENTS: &str = "clients.csv";
-    /// One row per (task learnt, task tested).
+    /// One row per (task learned, task tested).
     pub const MATRIX: &str = "matrix.csv";
-    /// One row per (period, slot begun), where clients have tasks of their own.
+    /// One row per (period, client task begun), where clients have tasks of their own.
     pub const SLOTS: &str = "slots.csv";
     /// One row per comparison, client and class, where client models are compared.
     pub const BIAS: &str = "bias.csv";
-    /// One row per task learnt and class seen.
+    /// One row per task learned and class seen.
     pub const CLASSES: &str = "classes.csv";
-    /// One row per task learnt, class and answer, where the scenario asks for it.
+    /// One row per task learned, class and answer, where the scenario asks for it.
     pub const CONFUSION: &str = "confusion.csv";
     /// One row per round and client.
     pub const PARTICIPATION: &str = "participation.csv";

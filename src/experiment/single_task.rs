@@ -1,14 +1,14 @@
-//! Slots trained alone: what forward transfer is measured against.
+//! Client tasks trained alone: what forward transfer is measured against.
 //!
-//! Powder's script compares what a slot comes to among others with a "direct" run *of the same method*, in which the model
-//! is put back after every round: each slot is one round of local training, from the model as it starts. [`direct`] does
-//! that: every slot that a run begins gets a federation of its own client, one round of the method in the slot's period,
-//! and a test among its own rows. Nothing else takes part and nothing is kept; links, clocks, privacy and faults have no
-//! part in it either.
+//! Powder's script compares what a client task comes to among others with a "direct" run *of the same method*, in which
+//! the model is put back after every round: each client task is one round of local training, from the model as it
+//! starts. [`direct`] does that: every client task that a run begins gets a federation of its own client, one round of
+//! the method in the client task's period, and a test among its own rows. Nothing else takes part and nothing is kept;
+//! links, clocks, privacy and faults have no part in it either.
 //!
-//! The published script measures models of its third rounds, whose training is distilled from an untrained teacher; here
-//! a method sees its period as in the run, so that what it does in the very first round of a run it does for slots of the
-//! first period.
+//! The published script measures models of its third rounds, whose training is distilled from an untrained teacher;
+//! here a method sees its period as in the run, so that what it does in the very first round of a run it does for
+//! client tasks of the first period.
 
 use parking_lot::Mutex;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ use crate::policy::{
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, Scenario};
 
-/// Trains every slot of a scenario alone, by number; `told` hears of each.
+/// Trains every client task of a scenario alone, by number; `told` hears of each.
 ///
 /// # Errors
 /// A scenario whose tasks are everybody's, and what assembling and training report.
@@ -65,7 +65,7 @@ pub fn direct(
     Ok(lines)
 }
 
-/// The table that `record.direct` reads; a slot without test images has an empty cell.
+/// The table that `record.direct` reads; a client task without test images has an empty cell.
 pub fn direct_table(lines: &[DirectLine]) -> String {
     let mut text = "period,client,finished,accuracy_own\n".to_owned();
     for DirectLine { period, client, accuracy } in lines {
@@ -76,7 +76,7 @@ pub fn direct_table(lines: &[DirectLine]) -> String {
     text
 }
 
-/// What a slot comes to alone, in `0..=1`.
+/// What a client task comes to alone, in `0..=1`.
 fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result<f64, RunError> {
     let one = SingleTaskMethod {
         inner: Arc::clone(&setup.method),
@@ -125,14 +125,14 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
     Ok(found.ok_or_else(untested)?)
 }
 
-/// A method with one seat: that of a slot's client, in the slot's period.
+/// A method with one participant: that of a client task's client, in the client task's period.
 #[derive(Clone)]
 struct SingleTaskMethod {
     inner: Arc<dyn Method>,
     client_task: ClientTask,
     view: Arc<TaskView>,
     test: Arc<Transform>,
-    /// The accuracy, once the slot was tested.
+    /// The accuracy, once the client task was tested.
     found: Arc<Mutex<Option<f64>>>,
 }
 
@@ -166,7 +166,8 @@ impl MethodWrapper for SingleTaskMethod {
     }
 }
 
-/// Its server: prepares the periods before the slot's, in which nobody trains, and tests the slot at its end.
+/// Its server: prepares the periods before the client task's, in which nobody trains, and tests the client task at its
+/// end.
 struct SingleTaskServer {
     inner: Box<dyn Server>,
     method: SingleTaskMethod,

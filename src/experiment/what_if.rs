@@ -1,8 +1,8 @@
 //! What would have been: the recorded exchanges of a run over other links, speeds or closing rules,
 //! without training.
 //!
-//! Everything learnt is replayed from the journal (see [`RecordedRun`]); clocks, links and closing rules act anew.
-//! That is true only as long as the learning is what it was: the same cohorts, the same uploads folded
+//! Everything learned is replayed from the journal (see [`RecordedRun`]); clocks, links and closing rules act again.
+//! That is true only as long as the learning is what it was: the same cohorts, the same uploads aggregated
 //! into the same rounds, the same states of clients. The first decision of the server that comes out
 //! otherwise ends it with a [`WhatIfError::OtherLearning`].
 
@@ -33,7 +33,7 @@ const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
 /// Why a run cannot be replayed with other times.
 #[derive(Debug, Error)]
 pub enum WhatIfError {
-    /// Other updates would be learnt from.
+    /// Other updates would be learned from.
     #[error("{0}, so other updates would be learnt from; run the changed scenario instead")]
     OtherLearning(String),
     /// The run, its inputs or its directory are not what they should be.
@@ -64,8 +64,8 @@ fn refused(reason: impl Into<String>) -> WhatIfError {
 /// Answers the digests that the changed scenario would have.
 ///
 /// # Errors
-/// [`WhatIfError::OtherLearning`] where the learning would be another; a run that is not complete; all that can be wrong
-/// with a scenario and its inputs.
+/// [`WhatIfError::OtherLearning`] where the learning would be another; a run that is not complete; all that can be
+/// wrong with a scenario and its inputs.
 pub fn what_if(
     path: &Path,
     overrides: &[String],
@@ -155,13 +155,13 @@ fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), WhatIfEr
         return Err(refused(format!("`{key}` decides what is learnt")));
     }
     match changed.tasks.arrival {
-        // Who moves to which slot is drawn before anything happens.
+        // Who moves to which client task is drawn before anything happens.
         ArrivalChoice::Global | ArrivalChoice::Powder { .. } => Ok(()),
         _ => Err(refused("tasks reach clients at times of the simulated clock")),
     }
 }
 
-/// The events in which the server decides what is learnt.
+/// The events in which the server decides what is learned.
 fn decision(event: &Event) -> Option<&Event> {
     let decides = matches!(
         event,

@@ -1,12 +1,12 @@
-//! Folding as uploads arrive: a fixed binary tree over the seats of a round.
+//! Aggregation as uploads arrive: a fixed binary tree over the participants of a round.
 //!
 //! Each upload is lifted to a part by a worker; a node of the tree merges as soon as both children
-//! are known. Which merges happen is fixed by the seats, only *when* they happen is not, so the
+//! are known. Which merges happen is fixed by the participants, only *when* they happen is not, so the
 //! bits of the result depend on neither the number of workers nor on who finishes first. Memory is
-//! what has arrived and not yet met its neighbour.
+//! what has arrived and not yet met its neighbor.
 //!
-//! Uploads of earlier rounds merge after those of all seats, in the order in which they were
-//! [expected](Fold::expect), which is that of virtual time.
+//! Uploads of earlier rounds merge after those of all participants, in the order in which they were
+//! [expected](Aggregate::expect), which is that of virtual time.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::policy::{Aggregate, Message, Method, PolicyError, RunContext, UploadM
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
-/// What a fold came to.
+/// What an aggregation came to.
 #[derive(Default)]
 pub struct AggregationResult {
     /// The merged part; `None` where nothing arrived.
     pub part: Option<PartialAggregate>,
-    /// Uploads that could not be lifted, by round and seat.
+    /// Uploads that could not be lifted, by round and participant.
     pub refused: Vec<RejectedUpload>,
     /// A merge that panicked: the engine or the method is broken.
     pub broken: Option<String>,
@@ -38,14 +38,14 @@ pub struct AggregationResult {
 pub struct RejectedUpload {
     /// The round that asked for it.
     pub round: Round,
-    /// Its seat there.
+    /// Its participant there.
     pub participant: SeatId,
     /// Who sent it.
     pub client: ClientId,
     pub why: String,
 }
 
-/// How uploads are folded.
+/// How uploads are aggregated.
 #[derive(Clone)]
 pub enum AggregationMode {
     /// As their layouts say.
@@ -56,21 +56,21 @@ pub enum AggregationMode {
     Robust(Arc<dyn Method>, FoldRule),
 }
 
-/// What some seats fold to on the way.
+/// What some participants aggregate to on the way.
 pub enum PartialAggregate {
     /// Means, sums and what is kept.
     Plain(Aggregate),
     /// A sum that nobody can read yet.
     Masked(MaskedSum),
-    /// Updates that a robust rule will fold.
+    /// Updates that a robust rule will aggregate.
     Robust(Updates),
 }
 
-/// An upload as the server got it, with what its seat was sent.
+/// An upload as the server got it, with what its participant was sent.
 pub struct Upload {
     /// Whose it is.
     pub meta: UploadMeta,
-    /// What its seat was sent.
+    /// What its participant was sent.
     pub sent: Arc<Message>,
     /// What arrived.
     pub body: Body,
@@ -124,7 +124,7 @@ impl AggregationMode {
     }
 }
 
-/// The fold of one round, shared by the jobs that feed it.
+/// The aggregation of one round, shared by the jobs that feed it.
 #[derive(Clone)]
 pub struct AggregationTree {
     folding: AggregationMode,
@@ -135,7 +135,7 @@ struct TreeState {
     /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
     nodes: Vec<Node>,
     leaves: usize,
-    /// What all seats came to.
+    /// What all participants came to.
     root: Option<Option<PartialAggregate>>,
     /// Uploads of earlier rounds.
     late: Vec<Node>,
@@ -157,8 +157,8 @@ enum Node {
 }
 
 impl AggregationTree {
-    /// A fold of `seats` seats and the place of its result, which comes when it is
-    /// [sealed](Fold::seal), every seat was lifted or skipped and everything expected was lifted.
+    /// An aggregation of `seats` participants and the place of its result, which comes when it is
+    /// [sealed](Aggregate::seal), every participant was lifted or skipped and everything expected was lifted.
     pub fn new(
         folding: AggregationMode,
         participants: usize,
@@ -184,12 +184,12 @@ impl AggregationTree {
         (fold, result)
     }
 
-    /// The seat sends nothing that is folded.
+    /// The participant sends nothing that is aggregated.
     pub fn skip(&self, participant: SeatId) {
         self.put(participant.index(), None);
     }
 
-    /// Lifts an upload and merges as far as its neighbours are known. Runs on a worker.
+    /// Lifts an upload and merges as far as its neighbors are known. Runs on a worker.
     pub fn transform_upload(&self, upload: Upload) {
         let participant = upload.meta.participant.id.index();
         let part = self.part(upload);
@@ -290,7 +290,7 @@ impl AggregationTree {
                     part = self.merge(left, right);
                     node = (node - 1) / 2;
                 }
-                Node::Taken => return, // a seat accounted for twice changes nothing
+                Node::Taken => return, // a participant accounted for twice changes nothing
             }
         }
     }

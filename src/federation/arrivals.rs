@@ -1,8 +1,8 @@
 //! When tasks reach clients.
 //!
-//! A period begins when its task reaches the first client, and has the rounds that the method gives a
+//! A stage begins when its task reaches the first client, and has the rounds that the method gives a
 //! task. With [`ArrivalRules::Global`] everybody has the task then. Otherwise some clients still work on
-//! earlier tasks in the first rounds of a period, or in all of them: a round has old-task stragglers
+//! earlier tasks in the first rounds of a stage, or in all of them: a round has old-task stragglers
 //! and new-task clients. The first task is everybody's from the start, a client works on the newest task that
 //! has reached it, and who works on what is fixed when a round opens.
 //!
@@ -39,7 +39,7 @@ pub enum ArrivalRules {
     Global,
     /// So many seconds after the first client, drawn per client and task.
     Lag(ScalarDistribution),
-    /// At recorded times. A client without a line for a task has it as its period begins, which is not
+    /// At recorded times. A client without a line for a task has it as its stage begins, which is not
     /// before somebody has it.
     Trace(Arc<BTreeMap<(TaskId, ClientId), VirtualTime>>),
     /// A group has tasks earlier than the others (Fed-CPrompt's asynchronous mode).
@@ -56,12 +56,12 @@ pub enum ArrivalRules {
 /// Where a run stands as a round opens.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// When the periods so far began; the last one is the current one.
+    /// When the stages so far began; the last one is the current one.
     pub began: &'a [VirtualTime],
     pub now: VirtualTime,
-    /// Number of the round within its period, over all phases, from 0.
+    /// Number of the round within its stage, over all phases, from 0.
     pub round: u32,
-    /// Rounds of the period, at most.
+    /// Rounds of the stage, at most.
     pub rounds: u32,
 }
 
@@ -101,12 +101,12 @@ impl Arrivals {
         arrivals
     }
 
-    /// Whether everybody has a task as its period begins.
+    /// Whether everybody has a task as its stage begins.
     pub fn is_global(&self) -> bool {
         self.rules == ArrivalRules::Global
     }
 
-    /// The period of a task does not begin before this.
+    /// The stage of a task does not begin before this.
     pub fn due(&self, task: TaskId) -> VirtualTime {
         let ArrivalRules::Trace(lines) = &self.rules else { return VirtualTime::ZERO };
         let everybody = (task, ClientId(0))..=(task, ClientId(u32::MAX));
@@ -123,7 +123,7 @@ impl Arrivals {
         TaskId((1..moment.began.len()).rev().find(has).unwrap_or(0) as u16)
     }
 
-    /// What some clients have of their own in a round of a period: an earlier task, or a slot.
+    /// What some clients have of their own in a round of a stage: an earlier task, or a slot.
     pub fn own_views(
         &self,
         task_sequence: &TaskSequence,
@@ -138,7 +138,7 @@ impl Arrivals {
         clients.filter_map(view).collect()
     }
 
-    /// Whether a task whose period has begun has reached a client.
+    /// Whether a task whose stage has begun has reached a client.
     fn has(&self, client: ClientId, task: usize, moment: &Moment<'_>) -> bool {
         let (began, id) = (moment.began[task], TaskId(task as u16));
         match &self.rules {
@@ -195,7 +195,7 @@ mod tests {
         let some = later.iter().filter(|task| **task == 1).count();
         assert!((3..20).contains(&some), "{later:?}");
         assert_eq!(tasks(&arrivals, &[0, 1000], 1_000_000), [1; 20]);
-        // Somebody has a task as its period begins, also where few have the one before.
+        // Somebody has a task as its stage begins, also where few have the one before.
         let third = tasks(&arrivals, &[0, 1000, 1010], 1010);
         assert!(third.contains(&0) && third.contains(&2), "{third:?}");
         // More clients change no draw.
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(tasks(&arrivals, &[0, 50], 50), [1, 0]);
         // A newer task takes the place of one that comes later.
         assert_eq!(tasks(&arrivals, &[0, 50, 60], 60), [2, 2]);
-        // A client that no line names has the task as soon as the period begins.
+        // A client that no line names has the task as soon as the stage begins.
         let three = Arrivals { clients: 3, ..arrivals };
         assert_eq!(three.due(TaskId(1)), VirtualTime::ZERO);
         assert_eq!(tasks(&three, &[0, 5], 5), [0, 0, 1]);

@@ -83,7 +83,7 @@ fn prototypes(
     Ok(sums.into_iter().map(|(row, sum)| (row, mean(sum))).collect())
 }
 
-/// The measures over all portraits, in seat order. The relative entropy is over `classes` in all.
+/// The measures over all portraits, in participant order. The relative entropy is over `classes` in all.
 fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, MetricValue> {
     let mut metrics = BTreeMap::new();
     if portraits.is_empty() {
@@ -124,7 +124,7 @@ pub(super) struct BiasMeasurement {
 }
 
 impl BiasMeasurement {
-    /// Of the portraits of all seats, in order, over so many classes.
+    /// Of the portraits of all participants, in order, over so many classes.
     pub fn of(portraits: Vec<Option<ModelResponses>>, classes: usize) -> BiasMeasurement {
         let portraits: Vec<ModelResponses> = portraits.into_iter().flatten().collect();
         let metrics = measure(&portraits, classes);

@@ -38,7 +38,7 @@ impl Clock {
         StreamKey::new(self.seed, Domain::Compute).client(client.0)
     }
 
-    /// Time of `passes` sample passes by a client in a round; `unit` tells seats of one
+    /// Time of `passes` sample passes by a client in a round; `unit` tells participants of one
     /// client apart.
     pub fn work(&self, client: ClientId, round: Round, unit: u32, passes: f64) -> VirtualTime {
         if self.rules.is_ideal() {

@@ -2,19 +2,19 @@
 //! its deadline if at least the least number are, and in any case when nothing more can come.
 //!
 //! Waiting for all, deadlines, quorums and k of n are settings of it. What arrives after a round has
-//! closed is late: charged, and thrown away, or [folded](Late::Fold) into a later round with the weight that
+//! closed is late: charged, and thrown away, or [aggregated](Late::Aggregate) into a later round with the weight that
 //! its staleness leaves.
 //!
-//! With [`Enough::Buffer`] nobody waits for a cohort: rounds close when so many updates are there, of
+//! With [`ClosingGoal::Buffer`] nobody waits for a cohort: rounds close when so many updates are there, of
 //! whichever round, and new clients are asked for those that came back (FedBuff: Nguyen et al.,
 //! "Federated Learning with Buffered Asynchronous Aggregation", AISTATS 2022). As the model does
 //! not change between aggregations, who comes back within a buffer is replaced when it is full.
 //!
 //! ```
-//! use fedcast::federation::{ClosingRules, Enough};
-//! let quorum = ClosingRules { enough: Enough::Share(0.8), ..ClosingRules::default() };
+//! use fedcast::federation::{ClosingRules, ClosingGoal};
+//! let quorum = ClosingRules { enough: ClosingGoal::Share(0.8), ..ClosingRules::default() };
 //! assert_eq!(quorum.of(10, 1.0).enough, 8);
-//! let first = ClosingRules { enough: Enough::Target, ..ClosingRules::default() };
+//! let first = ClosingRules { enough: ClosingGoal::Target, ..ClosingRules::default() };
 //! assert_eq!(first.of(13, 1.3).enough, 10); // thirteen were asked where ten were wanted
 //! ```
 
@@ -31,7 +31,7 @@ pub enum LatePolicy {
     Fold(Staleness),
 }
 
-/// What an update is worth that many aggregations after its Down was sent.
+/// What an update is worth that many aggregations after its download was sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Staleness {
     /// The weight is `(1 + staleness)^-power`.
@@ -50,12 +50,12 @@ impl Staleness {
 /// How many updates are enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ClosingGoal {
-    /// Those of all seats.
+    /// Those of all participants.
     #[default]
     All,
     /// So many, of whichever round.
     Buffer(u32),
-    /// Those of this share of seats, rounded up.
+    /// Those of this share of participants, rounded up.
     Share(f64),
     /// As many as would have been asked without over-selection.
     Target,
@@ -68,9 +68,9 @@ pub struct ClosingRules {
     pub enough: ClosingGoal,
     /// Or so long after the round was opened.
     pub deadline: Option<VirtualTime>,
-    /// But not before the updates of this share of seats are there.
+    /// But not before the updates of this share of participants are there.
     pub least: f64,
-    /// Whether seats of which it is certain that they come too late are computed all the same.
+    /// Whether participants of which it is certain that they come too late are computed all the same.
     pub train_stragglers: bool,
     /// What becomes of what comes later.
     pub late: LatePolicy,
@@ -92,7 +92,7 @@ impl Default for ClosingPolicy {
 }
 
 impl ClosingPolicy {
-    /// For a round of so many seats.
+    /// For a round of so many participants.
     pub fn of(&self, participants: usize) -> RoundClosing {
         self.rules.of(participants, self.over_selection)
     }
@@ -101,7 +101,7 @@ impl ClosingPolicy {
 /// The rule of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundClosing {
-    /// It closes when so many updates are there; more than there can be where it waits for every seat.
+    /// It closes when so many updates are there; more than there can be where it waits for every participant.
     pub enough: usize,
     /// After its deadline, so many will do.
     pub least: usize,
@@ -127,14 +127,14 @@ impl ClosingRules {
         matches!(self.enough, ClosingGoal::Buffer(_))
     }
 
-    /// For a round of so many seats that work, over-selected by this factor.
+    /// For a round of so many participants that work, over-selected by this factor.
     pub fn of(&self, participants: usize, over_selection: f64) -> RoundClosing {
         let part = |share: f64| least_share_of(participants, share).min(participants);
         let enough = match self.enough {
             ClosingGoal::All => usize::MAX,
             ClosingGoal::Buffer(size) => (size as usize).max(1),
             ClosingGoal::Share(share) => part(share),
-            // The whole number whose product was rounded up to get these seats.
+            // The whole number whose product was rounded up to get these participants.
             ClosingGoal::Target => {
                 floor(participants as f64 / over_selection.max(1.0)).max(1).min(participants)
             }
@@ -155,7 +155,7 @@ impl RoundClosing {
         self.overdue = true;
     }
 
-    /// Whether a round closes with so many updates there and so many seats still out.
+    /// Whether a round closes with so many updates there and so many participants still out.
     pub fn is_over(&self, here: usize, out: usize) -> bool {
         out == 0 || here >= self.enough || self.overdue && here >= self.least
     }

@@ -1,8 +1,8 @@
 //! A run that is only sized: what a run would send, take and ask for, without data, weights or training.
 //!
-//! It is walked like any other run. In place of workers its layouts answer: how large the messages of a seat are follows
-//! from what its client holds, and from nothing that is learnt. So its frames are those of the run, to the byte, where
-//! nothing depends on learnt values; where the size of an upload does, it is counted at its bound.
+//! It is walked like any other run. In place of workers its layouts answer: how large the messages of a participant are
+//! follows from what its client holds, and from nothing that is learned. So its frames are those of the run, to the
+//! byte, where nothing depends on learned values; where the size of an upload does, it is counted at its bound.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -31,8 +31,8 @@ use crate::policy::{Failure, Participant, RoundContext, UploadSize};
 use crate::quantity::Round;
 use crate::wire::{Body, FrameSize};
 
-/// Walks through a run that is never computed. Entries go to `sink` as those of a run do, without numbers; seats go to
-/// `seats` as their rounds open. Nothing is tested, compared or kept, whatever the rules say.
+/// Walks through a run that is never computed. Entries go to `sink` as those of a run do, without numbers; participants
+/// go to `seats` as their rounds open. Nothing is tested, compared or kept, whatever the rules say.
 ///
 /// # Errors
 /// What would end the run without a number being wrong: nobody can be reached, or the rules contradict each other.
@@ -61,7 +61,7 @@ pub fn dry_run(
     walk(simulation, supplier, server, devices, sink, Interrupt::default())
 }
 
-/// A seat of a round that opens.
+/// A participant of a round that opens.
 pub struct PlannedParticipant<'a> {
     /// Its round.
     pub context: &'a RoundContext,
@@ -76,17 +76,17 @@ pub struct PlannedParticipant<'a> {
     pub down_at_most: bool,
 }
 
-/// Why a seat sends nothing, or nothing that counts.
+/// Why a participant sends nothing, or nothing that counts.
 const FAULT: &str = "a fault of the scenario";
 
 /// Layouts in place of workers.
 struct DryRun<F> {
     on_seat: F,
-    /// The seats of open rounds.
+    /// The participants of open rounds.
     participants: Mutex<BTreeMap<Round, Vec<Upload>>>,
 }
 
-/// What is known of a seat's upload.
+/// What is known of a participant's upload.
 #[derive(Clone)]
 struct Upload {
     samples: usize,
@@ -207,7 +207,7 @@ fn spoilt_size(
     Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &simulation.coding.up)))
 }
 
-/// A Down of which only the layout is known.
+/// A download of which only the layout is known.
 fn sketched(
     download: &CompiledSpec,
     simulation: &SimulationContext,

@@ -1,7 +1,7 @@
 //! Effects that a transition of an actor asks for.
 //!
 //! The state machines of server and client are functions from an event to a list of
-//! [`Effect`]s: they start no thread, read no clock and send nothing themselves. The conductor
+//! [`Effect`]s: they start no thread, read no clock and send nothing themselves. The event loop
 //! carries effects out, in order.
 
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub(super) enum Effect {
     Send(Transmission),
     /// Let a worker do this.
     Submit(JobKind, Work),
-    /// Train these seats of a round together.
+    /// Train these participants of a round together.
     GroupPacks(Round, Vec<Vec<SeatId>>),
-    /// Let a worker train a seat, with its pack; tell its client at `at`, when its work is over.
+    /// Let a worker train a participant, with its pack; tell its client at `at`, when its work is over.
     Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
-    /// A seat will not ask to be trained.
+    /// A participant will not ask to be trained.
     LeavePack(Ticket),
     /// Tell what was taken for what after a task.
     RecordConfusion(TaskId, Confusion),

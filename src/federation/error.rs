@@ -102,7 +102,7 @@ pub enum FederationError {
          lower client.batch, devices.evaluation_batch or devices.workers"
     )]
     Memory(String),
-    /// The rank with the conductor is lost; told at the others.
+    /// The rank with the event loop is lost; told at the others.
     #[error("rank 0 is lost: {0}")]
     Conductor(String),
     /// Worker threads could not be started.

@@ -1,4 +1,4 @@
-//! The conductor: takes the next event from the queue, sends it to its actor, carries out what the
+//! The event loop: takes the next event from the queue, sends it to its actor, carries out what the
 //! actor asks for. It alone decides what happens when.
 //!
 //! An event is delivered and its answer awaited, so every mailbox is empty before the next event is
@@ -61,20 +61,20 @@ pub(super) struct EventLoop {
     now: VirtualTime,
 }
 
-/// So often the conductor lets others run and looks again, before it goes to sleep: most waits are shorter
+/// So often the event loop lets others run and looks again, before it goes to sleep: most waits are shorter
 /// than being woken.
 const GLANCES: u32 = 20;
 
 /// A wait of this length is used to settle what was recorded.
 const SETTLE_AFTER: Duration = Duration::from_millis(2);
 
-/// How often a waiting conductor looks whether somebody wants to stop.
+/// How often a waiting event loop looks whether somebody wants to stop.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 enum Upcoming {
     Known(Message),
     Pending(Pending),
-    /// The end of a seat's training.
+    /// The end of a participant's training.
     Training(Ticket, Pending),
 }
 

@@ -1,4 +1,4 @@
-//! One seat's exchange: what is known of it beforehand, and the layouts that follow.
+//! One participant's exchange: what is known of it beforehand, and the layouts that follow.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::specs::{CompiledSpec, SpecKey};
 use crate::data::TaskView;
 use crate::policy::{ClassCounts, ExchangeFacts, ModelFacts, Role};
 
-/// What a seat is sent and what it is to send.
+/// What a participant is sent and what it is to send.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     model: Arc<ModelFacts>,
@@ -23,7 +23,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// The exchange of a seat with this view and role at this place of a run, over a shard of these counts.
+    /// The exchange of a participant with this view and role at this place of a run, over a shard of these counts.
     pub fn new(
         simulation: &SimulationContext,
         (view, role): (&Arc<TaskView>, Role),
@@ -46,7 +46,7 @@ impl Exchange {
         Exchange { model, view, role, place, counts, download, upload }
     }
 
-    /// Samples of its seat.
+    /// Samples of its participant.
     pub fn samples(&self) -> usize {
         sum(&self.counts)
     }

@@ -1,6 +1,6 @@
 //! What goes wrong: messages lost at random, and faults that a scenario asks for.
 //!
-//! Whether a fault strikes is drawn for a seat from the fault's own stream, so it depends on nothing that
+//! Whether a fault strikes is drawn for a participant from the fault's own stream, so it depends on nothing that
 //! happened before. Every fault ends in events: a failed client, a lost frame, a rejected
 //! update, a frame that arrives twice, an update that was forged, a server that starts again.
 //!
@@ -31,9 +31,9 @@ use crate::wire::{Body, BodyShape, Dtype, NamedTensor, TensorShape, Values, chec
 /// What goes wrong in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultRules {
-    /// Probability that a Down is lost on its way.
+    /// Probability that a download is lost on its way.
     pub lose_down: f64,
-    /// Probability that an Up is lost on its way.
+    /// Probability that an upload is lost on its way.
     pub lose_up: f64,
     /// What else; [`MOST_FAULTS`] at most.
     pub entries: Vec<Fault>,
@@ -44,7 +44,7 @@ pub struct FaultRules {
 pub struct Fault {
     /// What happens.
     pub kind: FaultKind,
-    /// Probability per seat; of a restart, per round.
+    /// Probability per participant; of a restart, per round.
     pub rate: f64,
     /// Only to these clients; to all where there are none.
     pub clients: BTreeSet<ClientId>,
@@ -85,7 +85,7 @@ impl Forgery {
     }
 }
 
-/// A seat that a fault may strike.
+/// A participant that a fault may strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
     pub client: ClientId,
@@ -127,7 +127,7 @@ impl FaultRules {
         FaultRules { entries: vec![crash], ..FaultRules::default() }
     }
 
-    /// When the client of a seat crashes, and a stream for what else must be drawn.
+    /// When the client of a participant crashes, and a stream for what else must be drawn.
     pub fn crash(&self, seed: u64, victim: Victim) -> Option<(CrashTime, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
             FaultKind::Crash { when } => Some(when),
@@ -135,25 +135,25 @@ impl FaultRules {
         })
     }
 
-    /// Whether the messages of a seat are lost.
+    /// Whether the messages of a participant are lost.
     pub fn loses(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
         let lose = FaultKind::Lose { direction };
         self.strike(seed, victim, |kind| (kind == lose).then_some(())).is_some()
     }
 
-    /// Whether a message of a seat arrives twice.
+    /// Whether a message of a participant arrives twice.
     pub fn duplicates(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
         let duplicate = FaultKind::Duplicate { direction };
         self.strike(seed, victim, |kind| (kind == duplicate).then_some(())).is_some()
     }
 
-    /// Where a message of a seat is damaged, a stream that says at which bit.
+    /// Where a message of a participant is damaged, a stream that says at which bit.
     pub fn corrupts(&self, seed: u64, victim: Victim, direction: Direction) -> Option<ChaCha8Rng> {
         let corrupt = FaultKind::Corrupt { direction };
         self.strike(seed, victim, |kind| (kind == corrupt).then_some(())).map(|((), rng)| rng)
     }
 
-    /// What the client of a seat sends instead of what it learnt.
+    /// What the client of a participant sends instead of what it learned.
     pub fn lies(&self, seed: u64, victim: Victim) -> Option<(Forgery, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
             FaultKind::Malicious { how } => Some(how),
@@ -161,7 +161,7 @@ impl FaultRules {
         })
     }
 
-    /// What is wrong with the upload of a seat.
+    /// What is wrong with the upload of a participant.
     pub fn spoils(&self, seed: u64, victim: Victim) -> Option<(Spoilage, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
             FaultKind::BadUpdate { how } => Some(how),
@@ -269,7 +269,7 @@ pub fn damage(mut frame: Vec<u8>, rng: &mut ChaCha8Rng) -> Option<String> {
     let bit = below(rng, 8 * frame.len() as u64);
     *frame.get_mut((bit / 8) as usize)? ^= 1 << (bit % 8);
     let arrived = checksum(&frame);
-    // Events name no checksum: it is of learnt numbers, and events are the same on every machine.
+    // Events name no checksum: it is of learned numbers, and events are the same on every machine.
     (arrived != sent).then(|| "the frame is corrupt: its checksum is wrong".to_owned())
 }
 

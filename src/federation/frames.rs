@@ -1,6 +1,6 @@
 //! From a method's messages to frames: packed, coded, sized, checked.
 //!
-//! Everything here runs on workers. A Down that several seats share is packed once; what receivers
+//! Everything here runs on workers. A download that several participants share is packed once; what receivers
 //! get is what the codec leaves of it.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Coding {
     pub verify: bool,
 }
 
-/// The header of what the server sends to a seat.
+/// The header of what the server sends to a participant.
 pub(crate) fn down_header(context: &RoundContext, participant: &Participant) -> FrameHeader {
     FrameHeader {
         kind: context.phase as u16,
@@ -37,7 +37,7 @@ pub(crate) fn down_header(context: &RoundContext, participant: &Participant) -> 
     }
 }
 
-/// A Down as its receivers get it.
+/// A download as its receivers get it.
 pub struct SentDownload {
     /// What clients see.
     pub message: Arc<Message>,
@@ -45,7 +45,7 @@ pub struct SentDownload {
     pub bytes: Arc<FrameBytes>,
     /// What it refers to.
     pub assets: Vec<SentAsset>,
-    /// The first seat of its round that is sent the same.
+    /// The first participant of its round that is sent the same.
     pub alike: usize,
 }
 
@@ -60,7 +60,7 @@ pub struct SentAsset {
     pub bytes: Arc<FrameBytes>,
 }
 
-/// An Up as the server gets it.
+/// An upload as the server gets it.
 pub struct SentUpload {
     /// What arrives.
     pub body: Body,
@@ -76,7 +76,7 @@ pub struct SentUpload {
     pub fault: Option<String>,
 }
 
-/// Packs, codes and sizes a Down.
+/// Packs, codes and sizes a download.
 pub fn send_down(
     download: Arc<Message>,
     coding: &Coding,
@@ -93,7 +93,7 @@ pub fn send_down(
     Ok(SentDownload { message, bytes, assets: assets?, alike: header.sequence as usize })
 }
 
-/// Assets are known by their content, so they travel as they are, whatever codec Downs have.
+/// Assets are known by their content, so they travel as they are, whatever codec downloads have.
 fn send_asset(
     asset: &Arc<Asset>,
     verify: bool,
@@ -121,7 +121,7 @@ pub fn sketch_asset(asset: &AssetSpec) -> SentAsset {
     }
 }
 
-/// Codes, sizes and checks an Up and its body. The server refuses it on arrival when `fault` says so.
+/// Codes, sizes and checks an upload and its body. The server refuses it on arrival when `fault` says so.
 pub fn send_up(
     body: Body,
     upload: &CompiledSpec,
@@ -185,8 +185,8 @@ fn carry(
     }
 }
 
-/// Puts the tensors of an Up into the sections of its layout, where a method that describes them in several steps made
-/// several of one kind. Says what of its shape is not what the method promised.
+/// Puts the tensors of an upload into the sections of its layout, where a method that describes them in several steps
+/// made several of one kind. Says what of its shape is not what the method promised.
 fn arranged(body: Body, upload: &CompiledSpec) -> (Body, Option<String>) {
     if upload.layout.size == UploadSize::FromValues || body.fills(upload.body()) {
         return (body, None);
@@ -200,7 +200,7 @@ fn arranged(body: Body, upload: &CompiledSpec) -> (Body, Option<String>) {
     }
 }
 
-/// What of an Up's shape is not what its method promised.
+/// What of an upload's shape is not what its method promised.
 pub fn shape_fault(body: &Body, upload: &CompiledSpec) -> Option<String> {
     if upload.layout.size == UploadSize::FromValues || body.fills(upload.body()) {
         return None;

@@ -1,21 +1,21 @@
 //! The exact account of all frames: integer sums, nothing averaged, nothing estimated.
 //!
-//! The ledger keeps rows of the rounds that are still open, by (round, client, direction, outcome), and totals of the whole run by
-//! client and by direction and outcome. [`Ledger::drain`] hands rows out, so memory grows with the clients that were ever
-//! contacted, not with rounds; the totals are what a checkpoint stores.
+//! The ledger keeps rows of the rounds that are still open, by (round, client, direction, outcome), and totals of the
+//! whole run by client and by direction and outcome. [`Ledger::drain`] hands rows out, so memory grows with the clients
+//! that were ever contacted, not with rounds; the totals are what a checkpoint stores.
 //!
-//! Four quantities are kept apart. `bytes` is the whole frame; `sent` the part that crossed the link (less only when lost);
-//! `distinct` leaves out frames equal to another one of their broadcast (what a multicast would send);
-//! `raw` is the payload before its codec.
+//! Four quantities are kept apart. `bytes` is the whole frame; `sent` the part that crossed the link (less only when
+//! lost); `distinct` leaves out frames equal to another one of their broadcast (what a multicast would send); `raw` is
+//! the payload before its codec.
 //!
 //! ```
 //! use fedcast::federation::ledger::{Charge, Ledger};
 //! use fedcast::federation::{Direction, FrameOutcome};
 //! use fedcast::quantity::{ClientId, Round};
-//! use fedcast::wire::{BodySketch, CodecPlan, FrameSize, Kind, SectionSketch, TensorSketch};
+//! use fedcast::wire::{BodyShape, CodecPlan, FrameSize, Kind, SectionShape, TensorShape};
 //!
-//! let head = SectionSketch::new(Kind::Head, vec![TensorSketch::f32("bias", [100])]);
-//! let size = FrameSize::of_sketch(&BodySketch::new(0, vec![head]), &CodecPlan::default());
+//! let head = SectionShape::new(Kind::Head, vec![TensorShape::f32("bias", [100])]);
+//! let size = FrameSize::of_sketch(&BodyShape::new(0, vec![head]), &CodecPlan::default());
 //! let mut ledger = Ledger::default();
 //! for client in 0..10 {
 //!     let broadcast = Charge::new(Round(0), ClientId(client), Direction::Down, &size);
@@ -59,7 +59,7 @@ pub struct Charge {
     pub kinds: KindBytes,
     /// Bytes that crossed the link.
     pub sent: Bytes,
-    /// Whether an equal frame was charged to another seat of the same broadcast.
+    /// Whether an equal frame was charged to another participant of the same broadcast.
     pub copy: bool,
     /// Whose frame it is.
     pub kind: ParticipantKind,
@@ -259,8 +259,8 @@ impl Ledger {
         self.totals.entry((direction, outcome)).or_default().add(charge);
     }
 
-    /// Hands out the rows of all rounds up to `last`, in order of their keys, and forgets them; the totals stay. A frame
-    /// charged to a drained round later (a late upload) opens a second row of its key, to be added to the first.
+    /// Hands out the rows of all rounds up to `last`, in order of their keys, and forgets them; the totals stay. A
+    /// frame charged to a drained round later (a late upload) opens a second row of its key, to be added to the first.
     pub fn drain(&mut self, last: Round) -> Vec<(RowKey, Sums)> {
         let open = self.rows.keys().copied().find(|k| k.round > last);
         let kept = open.map(|first| self.rows.split_off(&first)).unwrap_or_default();

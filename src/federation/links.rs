@@ -40,7 +40,7 @@ pub struct Transfer {
     pub round: Round,
     /// Unit of the client plus one, or zero.
     pub unit: u32,
-    /// Number of the frame among those of its seat and direction.
+    /// Number of the frame among those of its participant and direction.
     pub frame: u32,
     /// Which way.
     pub direction: Direction,
@@ -171,7 +171,7 @@ impl Links {
     }
 }
 
-/// Steps 0 to 15 of a seat are its client's own draws.
+/// Steps 0 to 15 of a participant are its client's own draws.
 fn key(seed: u64, domain: Domain, transfer: Transfer) -> StreamKey {
     let way = match transfer.direction {
         Direction::Down => 0,

@@ -8,7 +8,7 @@
 //!  sink  <--- entries; recorder: snapshots, flushing
 //! ```
 //! The server, clients and the recorder are actors with mailboxes and typed messages; inside the server and a
-//! client is a state machine that maps a message to effects. The conductor sends one message at a time, awaits
+//! client is a state machine that maps a message to effects. The event loop sends one message at a time, awaits
 //! the answer, and carries the effects out in order. A client's actor starts when the client is first addressed
 //! and ends when it has long been idle. Compute runs on [`devices`](self) only, and no result of a worker is seen
 //! before the event that needs it is popped. So neither the number of workers nor their speed can change anything

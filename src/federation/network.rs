@@ -2,7 +2,7 @@
 //! limits it, through the server's one line.
 //!
 //! Without such a limit a frame's delivery is known when it is sent. With it, delivery depends on what
-//! else is under way: the conductor asks [`Network::next`] what ends first and lets
+//! else is under way: the event loop asks [`Network::next`] what ends first and lets
 //! [`Network::advance`] hand out what arrived. Bytes go through the line first and then take the
 //! client's half round trip.
 

@@ -1,12 +1,12 @@
-//! Packs: which seats of a round are trained together, as one device job.
+//! Packs: which participants of a round are trained together, as one device job.
 //!
-//! A round's broadcast plans the packs ([`plan`]). Each seat asks for its computation when its Down has
-//! arrived; a pack starts when every seat in it has asked or dropped out. If the end of a seat's work
+//! A round's broadcast plans the packs ([`plan`]). Each participant asks for its computation when its download has
+//! arrived; a pack starts when every participant in it has asked or dropped out. If the end of a participant's work
 //! comes up on the simulated clock while others of its pack are still to ask (a slow link), the pack
 //! starts without those, and they form a pack of their own. So who is trained together follows from
-//! virtual time alone, and nobody waits for ever: a seat that has asked has its end in the queue.
+//! virtual time alone, and nobody waits for ever: a participant that has asked has its end in the queue.
 //!
-//! Packs change no virtual time and no order of events; seats that are in no plan start at once.
+//! Packs change no virtual time and no order of events; participants that are in no plan start at once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,14 +14,14 @@ use std::ops::Range;
 use crate::policy::{Participant, Role};
 use crate::quantity::{Round, SeatId, TaskId};
 
-/// A seat of any round.
+/// A participant of any round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
     pub round: Round,
     pub participant: SeatId,
 }
 
-/// What a plan needs to know of a seat.
+/// What a plan needs to know of a participant.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     participant: SeatId,
@@ -29,7 +29,7 @@ pub(super) struct Candidate {
     steps: u64,
 }
 
-/// Seats that differ here do not fit into one pack.
+/// Participants that differ here do not fit into one pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Alike {
     task: TaskId,
@@ -38,7 +38,7 @@ struct Alike {
 }
 
 impl Candidate {
-    /// A seat with so many training steps before it.
+    /// A participant with so many training steps before it.
     pub fn new(participant: &Participant, steps: u64) -> Candidate {
         let (task, rows, role) =
             (participant.view.task, participant.view.rows.clone(), participant.role);
@@ -46,8 +46,8 @@ impl Candidate {
     }
 }
 
-/// Packs of at most `pack` seats that learn the same classes in the same role, those with like step
-/// counts together: a member that has no step left only waits for the others. Seats of equal counts
+/// Packs of at most `pack` participants that learn the same classes in the same role, those with like step
+/// counts together: a member that has no step left only waits for the others. Participants of equal counts
 /// stay in order.
 pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> {
     let mut kinds: Vec<Vec<Candidate>> = Vec::new();
@@ -66,16 +66,16 @@ pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> 
     packs.collect()
 }
 
-/// The packs under way, with the jobs of seats that have asked.
+/// The packs under way, with the jobs of participants that have asked.
 pub(super) struct Packs<J> {
-    /// The pack of every seat that has neither started nor dropped out.
+    /// The pack of every participant that has neither started nor dropped out.
     pack_of: BTreeMap<Ticket, u64>,
     waiting: BTreeMap<u64, Waiting<J>>,
     made: u64,
 }
 
 struct Waiting<J> {
-    /// Seats that have not asked yet.
+    /// Participants that have not asked yet.
     missing: usize,
     asked: Vec<(Ticket, J)>,
 }
@@ -100,7 +100,7 @@ impl<J> Packs<J> {
         }
     }
 
-    /// A seat is ready to be computed. Gives the jobs that start now, in seat order.
+    /// A participant is ready to be computed. Gives the jobs that start now, in participant order.
     pub fn ask(&mut self, ticket: Ticket, job: J) -> Vec<J> {
         let Some(pack) = self.pack_of.get(&ticket).copied() else { return vec![job] };
         let Some(waiting) = self.waiting.get_mut(&pack) else { return vec![job] };
@@ -109,7 +109,7 @@ impl<J> Packs<J> {
         self.start_if(pack, |waiting| waiting.missing == 0)
     }
 
-    /// A seat will never ask. Gives the jobs that start now.
+    /// A participant will never ask. Gives the jobs that start now.
     pub fn drop_out(&mut self, ticket: Ticket) -> Vec<J> {
         let Some(pack) = self.pack_of.remove(&ticket) else { return Vec::new() };
         if let Some(waiting) = self.waiting.get_mut(&pack) {
@@ -118,7 +118,7 @@ impl<J> Packs<J> {
         self.start_if(pack, |waiting| waiting.missing == 0)
     }
 
-    /// The answer of a seat that has asked is needed now. Gives the jobs that start now.
+    /// The answer of a participant that has asked is needed now. Gives the jobs that start now.
     pub fn need(&mut self, ticket: Ticket) -> Vec<J> {
         let Some(pack) = self.pack_of.get(&ticket).copied() else { return Vec::new() };
         self.start_if(pack, |_| true)

@@ -1,8 +1,8 @@
-//! Seats beyond those of the method: units and load clients.
+//! Participants beyond those of the method: units and load clients.
 //!
 //! A *unit* is a random part of a client's shard that acts as a client of its own in some phases. A
 //! *load client* has no data: frames of real size travel to it and from it, but it never trains and
-//! nothing of it is folded. It stands for a client that has data, whose shard gives its frames
+//! nothing of it is aggregated. It stands for a client that has data, whose shard gives its frames
 //! their size and its work its length.
 
 use std::ops::Range;
@@ -40,7 +40,7 @@ impl Rules {
 }
 
 impl SimulationContext {
-    /// The samples behind a seat.
+    /// The samples behind a participant.
     pub fn seat_shard(&self, phase: &str, participant: &Participant) -> Shard {
         let holder = self.rules.holder(participant.client);
         let shard = self.shard(&participant.view, holder);
@@ -55,7 +55,7 @@ impl SimulationContext {
         part.into()
     }
 
-    /// How many samples are behind a seat.
+    /// How many samples are behind a participant.
     pub fn seat_samples(&self, phase: &str, participant: &Participant) -> usize {
         let samples =
             self.holdings.samples(&participant.view, self.rules.holder(participant.client));
@@ -86,7 +86,7 @@ impl SimulationContext {
         counts
     }
 
-    /// The unit of a seat, where shards have units.
+    /// The unit of a participant, where shards have units.
     fn unit_of(
         &self,
         phase: &str,
@@ -108,7 +108,7 @@ impl SimulationContext {
         std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
     }
 
-    /// Every seat of a phase with units becomes a seat per unit, in place.
+    /// Every participant of a phase with units becomes a participant per unit, in place.
     pub fn split(
         &self,
         phase: &str,
@@ -141,8 +141,8 @@ impl SimulationContext {
             .collect())
     }
 
-    /// The seats of load clients, after all others, in a round that has any other; each with the place
-    /// of the seat whose Down it gets: its holder's, or the first.
+    /// The participants of load clients, after all others, in a round that has any other; each with the place
+    /// of the participant whose download it gets: its holder's, or the first.
     pub fn load_seats(
         &self,
         phase: &str,

@@ -1,5 +1,5 @@
-//! Folding that bears liars: another mean than the weighted one, of uploads that hold nothing but parameters that are
-//! averaged. A mean over the clients of one task is replaced by the other one over the same clients.
+//! Aggregation that bears liars: another mean than the weighted one, of uploads that hold nothing but parameters that
+//! are averaged. A mean over the clients of one task is replaced by the other one over the same clients.
 //!
 //! | rule | what becomes of the differences to what was sent | memory |
 //! |---|---|---|
@@ -24,7 +24,7 @@ use crate::numerics::share::share_of;
 use crate::policy::{Aggregate, AveragingGroup, ParameterAverage};
 pub use crate::scenario::FoldRule;
 
-/// The figures of a fold, in a fixed order.
+/// The figures of an aggregation, in a fixed order.
 pub(super) type RobustMetrics = Vec<(&'static str, f64)>;
 
 impl FoldRule {
@@ -34,9 +34,9 @@ impl FoldRule {
     }
 }
 
-/// Updates on their way into a robust fold.
+/// Updates on their way into a robust aggregation.
 pub struct Updates {
-    /// In seat order; clipped updates are merged already.
+    /// In participant order; clipped updates are merged already.
     parts: Vec<Aggregate>,
     updates: u32,
     clipped: u32,
@@ -59,7 +59,7 @@ impl Updates {
         Updates { parts: vec![part], updates: 1, clipped, largest }
     }
 
-    /// With those of later seats.
+    /// With those of later participants.
     pub fn merge(mut self, rule: FoldRule, later: Updates) -> Updates {
         self.updates += later.updates;
         self.clipped += later.clipped;
@@ -176,7 +176,7 @@ mod tests {
             prop_assert_eq!(metrics[1], ("fold_clipped", 0.0));
         }
 
-        /// To the bit for the rules that sort; clipped updates are added in seat order.
+        /// To the bit for the rules that sort; clipped updates are added in participant order.
         #[test]
         fn the_order_of_clients_changes_nothing(updates in updates(), turn in 0usize..9) {
             let mut turned = updates.clone();

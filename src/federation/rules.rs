@@ -182,7 +182,7 @@ pub struct Rules {
 const ROUNDS_BEFORE: u32 = 3;
 
 impl Rules {
-    /// Whether client models of a round are compared before it is folded.
+    /// Whether client models of a round are compared before it is aggregated.
     pub fn compares(&self, context: &RoundContext) -> bool {
         match self.bias {
             None => false,
@@ -203,8 +203,8 @@ impl Rules {
         }
     }
 
-    /// Clients that may take part in a task: all, or of a fresh population at most as many as are asked in it, in rounds of
-    /// training and before them.
+    /// Clients that may take part in a task: all, or of a fresh population at most as many as are asked in it, in
+    /// rounds of training and before them.
     pub fn clients_of_a_task(&self) -> u32 {
         match self.participation.population {
             Population::Fixed => self.clients,
@@ -216,7 +216,7 @@ impl Rules {
         }
     }
 
-    /// The closing rule of a round of a phase in which so many seats work.
+    /// The closing rule of a round of a phase in which so many participants work.
     pub fn closing_of(&self, phase: &Phase, working: usize) -> RoundClosing {
         match phase.cohort {
             CohortRule::Sampled => self.closing.of(working, self.participation.over_selection()),

@@ -55,7 +55,7 @@ pub struct RunSegment {
 
 impl Setup {
     /// These shards (per task, one per client) trained by `method` in `lab` under `rules`, with two workers,
-    /// plain coding and the lab's transform of statistics for tests. `name` is the method's.
+    /// plain coding and the run context's transform of statistics for tests. `name` is the method's.
     pub fn new(
         name: &str,
         method: Arc<dyn Method>,

@@ -145,7 +145,7 @@ impl SimulationContext {
         Stage::of(view, self.task_sequence.tasks.len())
     }
 
-    /// The period of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
+    /// The stage of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
     pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Stage {
         let stage = self.period(task);
         if self.arrivals.is_global() {
@@ -162,12 +162,12 @@ impl SimulationContext {
         self.holdings.shard(view, client)
     }
 
-    /// A seat's exchange.
+    /// A participant's exchange.
     pub fn exchange(&self, context: &RoundContext, participant: &Participant) -> Exchange {
         self.exchange_over(context, participant, self.seat_counts(context.phase_name, participant))
     }
 
-    /// The exchange of a seat that holds so many samples of which row.
+    /// The exchange of a participant that holds so many samples of which row.
     pub fn exchange_over(
         &self,
         context: &RoundContext,
@@ -188,7 +188,7 @@ impl SimulationContext {
     }
 
     /// The clients asked in a round that opens at `now`; `participants` took part earlier in the
-    /// period, and those of a sample who are still `busy` stay in it.
+    /// stage, and those of a sample who are still `busy` stay in it.
     pub fn cohort(
         &self,
         rule: CohortRule,
@@ -221,7 +221,7 @@ impl SimulationContext {
         }
     }
 
-    /// Sample passes of a seat's local work.
+    /// Sample passes of a participant's local work.
     pub fn passes(&self, context: &RoundContext, participant: &Participant) -> f64 {
         self.passes_over(context, participant, self.seat_samples(context.phase_name, participant))
     }
@@ -237,7 +237,7 @@ impl SimulationContext {
         self.method.cost(context, &work)
     }
 
-    /// A seat as faults see it.
+    /// A participant as faults see it.
     pub fn victim(&self, round: Round, participant: &Participant) -> Victim {
         Victim { client: participant.client, round, unit: participant.unit_in_keys() }
     }

@@ -71,7 +71,7 @@ pub enum JobKind {
     Snapshot,
     /// Numbering, writing and digesting of entries, with all tables that listen.
     Journal,
-    /// Nothing: a worker without a job, or the conductor without an answer.
+    /// Nothing: a worker without a job, or the event loop without an answer.
     Waiting,
 }
 

@@ -4,7 +4,7 @@
 //! far as events depend on it (sizes, failures, digests), so cohorts, clocks, queues, lines and
 //! accounts need no snapshot: they come about again when the journal is [told](super::RecordedRun) to the
 //! actors. What the journal does not hold is tensors: the server's state, those of clients, and the
-//! Downs of seats that are still to answer.
+//! downloads of participants that are still to answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,28 +62,28 @@ pub struct Snapshot {
     pub server: Body,
     /// Digests of the assets each client holds.
     pub caches: Vec<(ClientId, Vec<u64>)>,
-    /// States of clients that keep one: each as it was before the first of its seats in `out`, or as
+    /// States of clients that keep one: each as it was before the first of its participants in `out`, or as
     /// it is.
     pub clients: Vec<(ClientId, Body)>,
-    /// What seats in `out` were sent.
+    /// What participants in `out` were sent.
     pub downs: Vec<SavedDownload>,
     /// Uploads so far that could not be lifted.
     pub unlifted: Vec<(Round, SeatId)>,
-    /// Seats that are computed again.
+    /// Participants that are computed again.
     pub out: Vec<PendingParticipant>,
 }
 
-/// A seat whose answer is still to come, or was not yet used.
+/// A participant whose answer is still to come, or was not yet used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingParticipant {
     pub round: Round,
     /// Its place there.
     pub seat: SeatId,
-    /// Its Down in [`Snapshot::downs`].
+    /// Its download in [`Snapshot::downs`].
     pub down: usize,
 }
 
-/// A Down as its receivers got it.
+/// A download as its receivers got it.
 #[derive(Clone, Debug)]
 pub struct SavedDownload {
     /// Without what it names.
@@ -92,7 +92,7 @@ pub struct SavedDownload {
     pub assets: Vec<Arc<Asset>>,
 }
 
-/// The Downs of these seats, shared ones once.
+/// The downloads of these participants, shared ones once.
 pub(super) fn keep_downs(
     out: &BTreeMap<(Round, SeatId), Arc<SentDownload>>,
 ) -> (Vec<SavedDownload>, Vec<PendingParticipant>) {

@@ -1,4 +1,4 @@
-//! Layouts that seats of a round have in common, made once, with what their messages weigh.
+//! Layouts that participants of a round have in common, made once, with what their messages weigh.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl CompiledSpec {
         self.body.get_or_init(|| self.layout.body())
     }
 
-    /// What an Up of this shape is lifted to.
+    /// What an upload of this shape is lifted to.
     pub fn contribution(&self, method: &dyn Method, facts: &ExchangeFacts<'_>) -> &MessageSpec {
         self.folded.get_or_init(|| method.message_spec(MessageKind::Contribution, facts))
     }
@@ -42,7 +42,7 @@ impl CompiledSpec {
     }
 }
 
-/// Where in a run seats have layouts in common.
+/// Where in a run participants have layouts in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecKey {
     /// The task that began last.
@@ -53,10 +53,10 @@ pub struct SpecKey {
     pub round_in_phase: u32,
 }
 
-/// A task, or the slot of a client: its first and last row; and what its seat does.
+/// A task, or the slot of a client: its first and last row; and what its participant does.
 type View = (TaskId, usize, usize, Role);
 
-/// Of a view, the Down, and the Up where that is the same whatever a client holds.
+/// Of a view, the download, and the upload where that is the same whatever a client holds.
 type Known = (Arc<CompiledSpec>, Option<Arc<CompiledSpec>>);
 
 /// The layouts of the round that was asked for last.
@@ -64,7 +64,7 @@ type Known = (Arc<CompiledSpec>, Option<Arc<CompiledSpec>>);
 pub struct SpecCache(Mutex<(Option<SpecKey>, BTreeMap<View, Known>)>);
 
 impl SpecCache {
-    /// What a seat is sent, and what it is to send.
+    /// What a participant is sent, and what it is to send.
     pub fn of(
         &self,
         method: &dyn Method,
@@ -78,7 +78,7 @@ impl SpecCache {
         if let Some((download, Some(upload))) = known {
             return (download, upload);
         }
-        // Made without the lock: where they follow from samples, every seat makes its own.
+        // Made without the lock: where they follow from samples, every participant makes its own.
         let upload = CompiledSpec::of(method.message_spec(MessageKind::Upload, facts));
         let shared = (upload.layout.size == UploadSize::Static).then(|| Arc::clone(&upload));
         let download = match known {

@@ -30,7 +30,7 @@ fn layout() -> MessageSpec {
     MessageSpec { extra: vec![place], ..MessageSpec::default() }
 }
 
-/// The ids that were folded, in seat order.
+/// The ids that were aggregated, in participant order.
 pub(super) struct AggregatedIds(Vec<f32>);
 
 struct Silent;
@@ -131,7 +131,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
     Setup { workers: 1.into(), ..Setup::new("echo", Arc::new(Echo), ctx, shards, rules) }
 }
 
-/// A seat of the first task.
+/// A participant of the first task.
 pub(super) fn seat(setup: &Setup, place: u32) -> Participant {
     Participant {
         id: SeatId(place),

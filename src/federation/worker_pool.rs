@@ -2,7 +2,7 @@
 //!
 //! Jobs are pure: what they answer depends on what they were given, never on which worker ran them or
 //! when. So the number of workers changes waiting and nothing else. Work that frees memory or that
-//! everybody waits for (folding, server steps, evaluation) goes before training. Tests and training may be done by
+//! everybody waits for (aggregation, server steps, evaluation) goes before training. Tests and training may be done by
 //! [other ranks](super::fleet) as well.
 //!
 //! Jobs are handed to the workers in batches: waking a thread costs more than a small job. Whoever posts
@@ -124,7 +124,7 @@ impl WorkerPool {
         })
     }
 
-    /// Queues a job, to begin after [`Devices::hand_over`] at the latest. A panic ends the job only.
+    /// Queues a job, to begin after [`WorkerPool::hand_over`] at the latest. A panic ends the job only.
     pub fn submit(&mut self, kind: JobKind, work: Work) {
         self.posted.push(Job { kind, asked: Instant::now(), work });
         if self.posted.len() >= BATCH {

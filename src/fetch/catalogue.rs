@@ -1,4 +1,4 @@
-//! What is known by a word: addresses, sizes, licences, and checksums where somebody has published them.
+//! What is known by a word: addresses, sizes, licenses, and checksums where somebody has published them.
 
 use super::Checksum;
 use super::Checksum::{Md5, Sha256};
@@ -279,8 +279,8 @@ static FASHION: [Remote; 4] = [
     ),
 ];
 
-/// Checksums of the archives are those that several loaders agree on; for the lists of images nobody has published any, so
-/// their digests are recorded at the first download.
+/// Checksums of the archives are those that several loaders agree on; for the lists of images nobody has published any,
+/// so their digests are recorded at the first download.
 static DOMAINNET: [Remote; 18] = [
     known(
         "http://csr.bu.edu/ftp/visda/2019/multi-source/groundtruth/clipart.zip",

@@ -1,12 +1,12 @@
 //! Data sets and weights by name: where they lie on this machine, and how they get there.
 //!
-//! A name is `hf:OWNER/REPO` on the Hugging Face hub, or one of the [`CATALOGUE`] (`cifar100`, `mnist`, ...). Files of the
-//! hub lie in the cache that its own clients use, the others in a folder per name below [`Settings::data`]. Looking for
-//! something ([`Settings::find_weights`], [`Settings::find_data`]) never asks the network and ends, where it is not
+//! A name is `hf:OWNER/REPO` on the Hugging Face hub, or one of the [`CATALOGUE`] (`cifar100`, `mnist`, ...). Files of
+//! the hub lie in the cache that its own clients use, the others in a folder per name below [`Settings::data`]. Looking
+//! for something ([`Settings::find_weights`], [`Settings::find_data`]) never asks the network and ends, where it is not
 //! there, with the command that brings it; [`fetch()`] is the only thing here that downloads.
 //!
-//! A download is written beside its place and comes to it whole: it goes on where it was cut off, and is compared with the
-//! published checksum first. Where none is published, the digest of the first download is recorded and said.
+//! A download is written beside its place and comes to it whole: it goes on where it was cut off, and is compared with
+//! the published checksum first. Where none is published, the digest of the first download is recorded and said.
 //!
 //! ```
 //! use fedcast::fetch::{Name, Settings};
@@ -46,7 +46,7 @@ pub struct Fetched {
     pub path: PathBuf,
     /// Whether all of it was there before.
     pub already: bool,
-    /// What is to be said of it: checksums, licence.
+    /// What is to be said of it: checksums, license.
     pub notes: Vec<String>,
 }
 

@@ -9,11 +9,11 @@
 //!   one per task behind a leading axis, the last trains;
 //! * `adjust.*`, `head.hidden.*` and `head.norm.*`: FedHAF's module and the hidden layer of its head, between frozen
 //!   features and the rows (features are then the module's); its batch norms take moments of the batch in
-//!   training, or those of the module its running ones ([`Norms`](crate::model::Norms));
+//!   training, or those of the module its running ones ([`BatchNormMode`](crate::model::BatchNormMode));
 //! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
-//! What it does not hold stays frozen as the lab's backbone has it. With a
+//! What it does not hold stays frozen as the run context's backbone has it. With a
 //! [`Prompting`](super::Prompting) everything named `prompt.*` is its own, and what the backbone gets depends on
 //! the query of each sample.
 //!
@@ -144,7 +144,7 @@ impl Classifier {
         }))
     }
 
-    /// How much of it is the backbone it was made upon: what a cache may hand over in place of pixels.
+    /// How much of it is the backbone it was made on: what a cache may hand over in place of pixels.
     pub fn frozen_part(&self) -> FrozenPart {
         let prompted = self.pool.as_ref().map(|pool| pool.prompting().first_block());
         match prompted.or_else(|| self.adaptation.first_adapted_block()) {

@@ -1,7 +1,8 @@
-//! Right answers about the images of slots (tasks of a client's own).
+//! Right answers about the images of client tasks (tasks of a client's own).
 //!
-//! An image may be a sample of several slots, and its class has a head row of its own in each. What a model that is told
-//! no slot makes of the image is the same whichever slot asks, so it is asked once and counted for all of them.
+//! An image may be a sample of several client tasks, and its class has a head row of its own in each. What a model that
+//! is told no client task makes of the image is the same whichever client task asks, so it is asked once and counted
+//! for all of them.
 //!
 //! ```
 //! use fedcast::learning::{Asked, Tally};
@@ -27,11 +28,12 @@ use super::evaluation::{Tally, argmax, tally_batch};
 pub enum PredictionTask {
     /// Which of the rows seen each is of; its label is right.
     Plainly,
-    /// Which row of the slot that has these, which the model is told; the label is right.
+    /// Which row of the client task that has these, which the model is told; the label is right.
     InSlot(Range<usize>),
-    /// Which row of all slots begun; a row of every slot that has the image is right for that slot.
+    /// Which row of all client tasks begun; a row of every client task that has the image is right for that client
+    /// task.
     InSlots {
-        /// The rows of slots begun, in rising order; the others have never been trained and are no answers.
+        /// The rows of client tasks begun, in rising order; the others have never been trained and are no answers.
         open: Arc<[Range<usize>]>,
         /// By image, the rows it is of, in rising order.
         rows: Vec<Vec<u32>>,
@@ -39,7 +41,7 @@ pub enum PredictionTask {
 }
 
 impl PredictionTask {
-    /// Counts a batch of scores `(b, rows in scope)`: those of the slot where it is told, or of all rows seen.
+    /// Counts a batch of scores `(b, rows in scope)`: those of the client task where it is told, or of all rows seen.
     ///
     /// # Errors
     /// Scores of another shape.
@@ -80,14 +82,14 @@ impl PredictionTask {
 }
 
 impl Tally {
-    /// Counts a sample of a slot which is told: `scores` are those of its rows `own`.
+    /// Counts a sample of a client task which is told: `scores` are those of its rows `own`.
     pub fn count_of_slot(&mut self, own: &Range<usize>, scores: &[f32], label: u32) {
         self.count_from(own.start, scores, label);
         self.count_within(own, scores, label);
     }
 
-    /// Counts an image once for each of its `rows`: among the `open` rows, and among those of the row's own slot.
-    /// `scores` are those of all rows seen.
+    /// Counts an image once for each of its `rows`: among the `open` rows, and among those of the row's own client
+    /// task. `scores` are those of all rows seen.
     pub fn count_in_slots(&mut self, open: &[Range<usize>], scores: &[f32], rows: &[u32]) {
         let mut among_open = vec![f32::NEG_INFINITY; scores.len()];
         for client_task in open {
@@ -116,8 +118,8 @@ mod tests {
     use crate::numerics::streams::{Domain, StreamKey};
     use candle_core::Device;
 
-    /// Check 9 of the protocol: knowing the slot never makes a right answer wrong, and rows of slots that nobody
-    /// trains are no answers.
+    /// Check 9 of the protocol: knowing the client task never makes a right answer wrong, and rows of client tasks that
+    /// nobody trains are no answers.
     #[test]
     fn answers_within_a_slot_are_right_where_those_among_all_are() -> Result<(), LearningError> {
         let mut rng = StreamKey::new(1, Domain::Method).rng();
@@ -141,7 +143,7 @@ mod tests {
             let within = tally.within[&(own.start as u32)];
             assert!(right > 0 && within > right && within < 200, "{within} and {right}");
 
-            // With the slot told, all answers are those within it.
+            // With the client task told, all answers are those within it.
             let mut told = Tally::new(9);
             let scores = all.narrow(1, own.start, own.len())?;
             PredictionTask::InSlot(own.clone()).tally(&mut told, &scores, &labels)?;
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(tally.predicted, [0, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!((tally.correct[1], tally.correct[4]), (0, 1));
         assert_eq!(tally.within, [(0, 1), (4, 1)].into());
-        // A slot that answers with no number spoils the answers of all, and not what others say within.
+        // A client task that answers with no number spoils the answers of all, and not what others say within.
         tally.count_in_slots(&open, &scores, &[1, 6]);
         assert_eq!(tally.not_a_number, 2);
         assert_eq!(tally.within, [(0, 2), (4, 1), (6, 0)].into());

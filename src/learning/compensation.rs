@@ -1,6 +1,6 @@
 //! The loss of distribution compensation (C²Prompt's LCDC): features go towards the Gaussian of their class.
 //!
-//! `L_c = 1/2 (f - mu)ᵀ diag(var + eps)⁻¹ (f - mu)`, which is what minimising the negative log-likelihood of the
+//! `L_c = 1/2 (f - mu)ᵀ diag(var + eps)⁻¹ (f - mu)`, which is what minimizing the negative log-likelihood of the
 //! Gaussian comes to; the review of the paper prints the log-likelihood itself, with a minus sign, which is to be
 //! maximised. Variances far below those of the other dimensions make it explode, hence the floor.
 

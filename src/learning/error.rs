@@ -1,4 +1,4 @@
-//! What can go wrong while learning. A client that fails so is a failed seat, not a failed run.
+//! What can go wrong while learning. A client that fails so is a failed participant, not a failed run.
 
 use super::CacheError;
 use crate::data::DataError;

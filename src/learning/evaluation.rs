@@ -38,8 +38,8 @@ pub struct Tally {
     pub predicted: Vec<u64>,
     /// Samples with a score that is NaN; they count as wrong and predict nothing.
     pub not_a_number: u64,
-    /// Right predictions among the rows of a sample's own slot (task-incremental), by the first of these rows;
-    /// nothing where classes have no slots.
+    /// Right predictions among the rows of a sample's own client task (task-incremental), by the first of these rows;
+    /// nothing where classes have no client tasks.
     pub within: BTreeMap<u32, u64>,
     /// Answers by true and predicted row, where that is asked for; answers that are no number are left out.
     pub confused: Option<Confusion>,

@@ -2,7 +2,7 @@
 //!
 //! This is the server step of HGP and CCVR ("rebalancing"): features are drawn from prototypes, the head is
 //! retrained on them with SGD and momentum, only the rows of a range move. The loss is plain
-//! cross-entropy or the cross-entropy of normalised logits `z / (|z| tau)` with the gradient through the norm.
+//! cross-entropy or the cross-entropy of normalized logits `z / (|z| tau)` with the gradient through the norm.
 //!
 //! ```
 //! use fedcast::learning::{Head, HeadLoss, HeadTraining};
@@ -74,7 +74,7 @@ impl Head {
     }
 }
 
-/// What is minimised, per sample over the logits of the range; batches take the mean.
+/// What is minimized, per sample over the logits of the range; batches take the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HeadLoss {
     /// Softmax cross-entropy of `z`.
@@ -100,7 +100,7 @@ pub struct HeadTraining {
     pub weight_decay: f64,
     /// From epoch to epoch.
     pub schedule: Schedule,
-    /// What is minimised.
+    /// What is minimized.
     pub loss: HeadLoss,
 }
 

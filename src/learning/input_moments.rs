@@ -21,7 +21,7 @@ pub enum MomentForm {
     Full,
 }
 
-/// Growing sums, by the name of a layer's weight. As a [`Tap`] it sees the layers of a transformer's blocks.
+/// Growing sums, by the name of a layer's weight. As a [`InputHook`] it sees the layers of a transformer's blocks.
 #[derive(Debug)]
 pub struct InputMoments {
     form: MomentForm,

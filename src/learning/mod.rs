@@ -1,9 +1,9 @@
-//! Learning: optimisers, losses, local training, head training, evaluation, metrics.
+//! Learning: optimizers, losses, local training, head training, evaluation, metrics.
 //!
 //! ```text
 //! Loader -> train(plan, trainables, forward) -> TrainingReport     (local_training)
 //! K Loaders -> train_pack(plan, stacked trainables, ...) -> K of them
-//! Batch  -> loss -> gradients -> Optimiser::step                   (losses, optimiser)
+//! Batch  -> loss -> gradients -> Optimizer::step                   (losses, optimiser)
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! parameters, samples -> FisherPass -> Diagonal                    (fisher)
 //! samples -> InputMoments: X^T X of linear layers               (input_moments)

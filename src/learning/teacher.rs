@@ -20,7 +20,7 @@ pub struct Teacher {
 }
 
 impl Teacher {
-    /// One of these parameters, for those of `rows` that its head has. Without `norms` it normalises by running
+    /// One of these parameters, for those of `rows` that its head has. Without `norms` it normalizes by running
     /// moments; with them as a student in training does, by which it is one itself that nobody steps.
     ///
     /// # Errors
@@ -42,8 +42,8 @@ impl Teacher {
         Ok(Teacher { model, rows, packed: false })
     }
 
-    /// One for the members of a pack, of a network without batch norms: a member gets the answers it would get alone, to
-    /// the bit, because no product has another shape.
+    /// One for the members of a pack, of a network without batch norms: a member gets the answers it would get alone,
+    /// to the bit, because no product has another shape.
     ///
     /// # Errors
     /// As [`new`](Teacher::new), or where the parameters do not train in packs.
@@ -68,8 +68,8 @@ impl Teacher {
         &self.model
     }
 
-    /// Its logits of a batch on [`rows`](Teacher::rows), `(batch, rows)` row-major. What a cache handed over in place of
-    /// pixels must be frozen in the teacher, too.
+    /// Its logits of a batch on [`rows`](Teacher::rows), `(batch, rows)` row-major. What a cache handed over in place
+    /// of pixels must be frozen in the teacher, too.
     ///
     /// # Errors
     /// When the batch does not fit the network.

@@ -6,7 +6,7 @@ use crate::model::backbone_config;
 use crate::policy::{Capability, Method, ModelFacts, WireForm, check_capability, upload_layouts};
 use crate::scenario::{Close, FaultKind, RequirementError, Scenario};
 
-/// Facts that are enough to ask a method about its layouts: what folds how depends on no number of classes.
+/// Facts that are enough to ask a method about its layouts: what aggregates how depends on no number of classes.
 pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
     ModelFacts {
         backbone: backbone_config(scenario),

@@ -14,11 +14,11 @@
 //! rows. Uploads in the lean form hold rows `[s, f)` alone.
 //!
 //! # Where clients have tasks of their own
-//! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "slot"`, after `CodaPrompt` of Powder's
-//! release, whose similarities are the identity): every slot has `slot_components` components of its own that its owner
-//! alone trains, and the prefix is the sum over the components of all slots begun, those of others frozen, divided by the
-//! number of these slots. There is no distillation. It is [`Powder`] without similarities; a Down holds the table of all
-//! slots. With `ownership = "task"` all clients of a period train and average one block of rows.
+//! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "slot"`, after `CodaPrompt` of
+//! Powder's release, whose similarities are the identity): every slot has `slot_components` components of its own that
+//! its owner alone trains, and the prefix is the sum over the components of all slots begun, those of others frozen,
+//! divided by the number of these slots. There is no distillation. It is [`Powder`] without similarities; a download
+//! holds the table of all slots. With `ownership = "task"` all clients of a stage train and average one block of rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -300,7 +300,7 @@ impl Adaptation for CodaPrompt {
 }
 
 impl CodaPrompt {
-    /// Returns the parts of FedAvg upon these components.
+    /// Returns the parts of FedAvg on these components.
     pub(super) fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         self.prompted.base(self)
     }

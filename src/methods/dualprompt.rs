@@ -13,8 +13,9 @@
 //! experts are chosen at random: that is the default, and 1 is the method. `matched` in the journal is the share
 //! of a client's images whose nearest key is that of their task.
 //!
-//! `layout = "reference"` repeats an error of that code, with which HGP's rows of DualPrompt were made: it mixes up keys and
-//! values of a batch, and at inference the experts of its images, so that answers depend on who else is in a batch.
+//! `layout = "reference"` repeats an error of that code, with which HGP's rows of DualPrompt were made: it mixes up
+//! keys and values of a batch, and at inference the experts of its images, so that answers depend on who else is in a
+//! batch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ impl DualPrompt {
         }
     }
 
-    /// Returns the parts of FedAvg upon these prefixes.
+    /// Returns the parts of FedAvg on these prefixes.
     pub(super) fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         self.prompted.base(self)
     }

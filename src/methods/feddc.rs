@@ -1,6 +1,6 @@
 //! **FedDC** (Gao et al., CVPR 2022): every client remembers how far it has drifted from the server in all its rounds
-//! (`h_m`), pulls `theta + h_m` towards the server's model, corrects its gradient as SCAFFOLD does, and the server adds the
-//! mean drift of all clients to the mean of models. It has no means against forgetting.
+//! (`h_m`), pulls `theta + h_m` towards the server's model, corrects its gradient as SCAFFOLD does, and the server adds
+//! the mean drift of all clients to the mean of models. It has no means against forgetting.
 //!
 //! ```text
 //! client   theta <- w;  minimise  CE + alpha_m/2 |theta - (w - h_m)|^2 + <theta, g/omega_m - g_m>
@@ -9,10 +9,11 @@
 //! server   w <- mean theta + (1/N) sum over all clients of h_m;  g <- g + (1/N) sum dg,  N all clients
 //! omega_m = n_m / mean n,  alpha_m = alpha / omega_m
 //! ```
-//! The newest drift counts twice: a round without a pull is not FedAvg's. Every client counts alike in the mean, so that
-//! the server knows the mean drift from it. `mean n` is the task's training samples by all clients, which everybody knows
-//! beforehand. `K eta` is, as in the public code, that of the average client at the rate of the first round, or what was
-//! used (`rates`). Gradients are clipped with all terms in them; a weight decay of the optimiser comes on top.
+//! The newest drift counts twice: a round without a pull is not FedAvg's. Every client counts alike in the mean, so
+//! that the server knows the mean drift from it. `mean n` is the task's training samples by all clients, which
+//! everybody knows beforehand. `K eta` is, as in the public code, that of the average client at the rate of the first
+//! round, or what was used (`rates`). Gradients are clipped with all terms in them; a weight decay of the optimizer
+//! comes on top.
 //!
 //! Rows of the head that do not train stay where they are and keep their vectors, drift included. With
 //! `variates = "server"` the server keeps `h_m` and `g_m` of all clients and sends each its own.
@@ -64,7 +65,7 @@ pub struct FedDc {
 
 /// `h_m`, and its mean over all clients.
 const DRIFT: &str = "drift";
-/// `g_m` in a Down.
+/// `g_m` in a download.
 const OWN: &str = "own";
 
 /// `g/omega_m - g_m`.

@@ -1,6 +1,6 @@
 //! **FedLwF-2T** (Usmanova et al., arXiv 2109.04197): learning without forgetting with two teachers, without any
 //! stored sample. The first teacher is the client's own model of an earlier task, the second the model the server
-//! just sent, which knows what other clients learnt. With `first_teacher = "server"` clients keep nothing: the first
+//! just sent, which knows what other clients learned. With `first_teacher = "server"` clients keep nothing: the first
 //! teacher is the server's model at the end of the task before, sent once per task and client.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! FedCIL's code has a = b = .33 and c = .34 with Adam, which is blind to the scale of a loss; with SGD such a
 //! cross-entropy learns at a third of FedAvg's rate, unless the three weights are set apart.
 //!
-//! Teachers normalise as the student does (`teacher_norms`): by the moments of the batch where it does. Otherwise the
+//! Teachers normalize as the student does (`teacher_norms`): by the moments of the batch where it does. Otherwise the
 //! received model, which is the student's own start, would pull at it from the first step on.
 //!
 //! A client that took part in no earlier task has no first teacher, and its term is zero. What is kept is the model
@@ -119,7 +119,7 @@ pub struct OwnModels {
 }
 
 impl OwnModels {
-    /// A task is at hand: what was learnt in an earlier one becomes the teacher.
+    /// A task is at hand: what was learned in an earlier one becomes the teacher.
     fn enter(&mut self, task: TaskId) {
         if let Some((_, model)) = self.last.take_if(|(of, _)| *of < task) {
             self.teacher = Some(model);

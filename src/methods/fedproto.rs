@@ -6,9 +6,9 @@
 //!          sends theta_m and (n_c, mean of f(x; theta_m)) of every class it holds
 //! server   theta <- the plain mean;  p_c <- sum_m n_mc p_mc / sum_m n_mc
 //! ```
-//! The sum is over the classes of a batch that have a prototype: in the first round of a task none has, and the round is
-//! FedAvg's. A class that nobody reports in a round keeps its prototype. Prototypes of a task are of no use in the next
-//! one, so old classes are protected by nothing.
+//! The sum is over the classes of a batch that have a prototype: in the first round of a task none has, and the round
+//! is FedAvg's. A class that nobody reports in a round keeps its prototype. Prototypes of a task are of no use in the
+//! next one, so old classes are protected by nothing.
 //!
 //! In the paper only prototypes travel and models stay their clients' own; averaging them, too, is what HGP's benchmark
 //! does. Features for prototypes are those of the statistics transform.
@@ -56,7 +56,7 @@ impl FedProto {
         self.weight > 0.0
     }
 
-    /// Whether a Down holds prototypes: not in the first round of a task.
+    /// Whether a download holds prototypes: not in the first round of a task.
     fn is_told(&self, round_in_phase: u32) -> bool {
         self.pulls() && round_in_phase > 0
     }

@@ -1,12 +1,12 @@
-//! Keys of `[method.first]`: the method that adapts the features which another one learns upon.
+//! Keys of `[method.first]`: the method that adapts the features which another one learns on.
 
 use crate::scenario::reader::Keys;
 
 /// In `[method.first]`: features as the backbone has them.
 pub(super) const NO_FIRST: &str = "none";
 
-/// Returns the default method that adapts the features of a kind of backbone in the first task. A backbone that starts from
-/// scratch has to be trained.
+/// Returns the default method that adapts the features of a kind of backbone in the first task. A backbone that starts
+/// from scratch has to be trained.
 fn first_on(backbone: &str) -> &'static str {
     match backbone {
         "vit" => "adapter",
@@ -19,8 +19,8 @@ fn first_on(backbone: &str) -> &'static str {
 #[derive(Keys)]
 #[keys(given(backbone: &str))]
 pub(super) struct FirstKeys {
-    /// Method of the first task, with its own keys beside this one; the features it leaves never change again. By default
-    /// adapter on a transformer, fedavg on a residual network; `none`: the backbone's features.
+    /// Method of the first task, with its own keys beside this one; the features it leaves never change again. By
+    /// default adapter on a transformer, fedavg on a residual network; `none`: the backbone's features.
     #[key(
         default = first_on(backbone).to_owned(),
         source = "STSA: adapters, or the whole of a ResNet"

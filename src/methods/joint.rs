@@ -1,6 +1,6 @@
 //! **Joint**: one site that has all data and all classes at once, the usual upper bound.
 //!
-//! It is FedAvg with one client and one task, whose client keeps its optimiser from round to
+//! It is FedAvg with one client and one task, whose client keeps its optimizer from round to
 //! round, so that `rounds x epochs` is one training. Nothing crosses a network, so no bytes are
 //! charged. The papers state no recipe; `[client]` says how it trains, and 25 epochs (five
 //! rounds of five) see each sample as often as the incremental runs of the HGP benchmark do.
@@ -29,7 +29,7 @@ pub struct Joint {
     pub keep_optimiser: bool,
 }
 
-/// The optimiser between rounds; `None` before the first.
+/// The optimizer between rounds; `None` before the first.
 #[derive(Clone, Debug, Default)]
 pub struct JointState(Option<OptimizerState>);
 

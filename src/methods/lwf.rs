@@ -6,12 +6,12 @@
 //!          L = CE + alpha H(q_old, q),  q = softmax(z / T) over the old columns,  H(q, p) = -mean sum q log p
 //! server   as FedAvg;  as a task ends  theta_old <- theta
 //! ```
-//! The loss has no factor `T^2`. In the first task there is no teacher: LwF is FedAvg. The teacher is a server's object:
-//! whoever takes part for the first time gets it, and clients keep nothing.
+//! The loss has no factor `T^2`. In the first task there is no teacher: LwF is FedAvg. The teacher is a server's
+//! object: whoever takes part for the first time gets it, and clients keep nothing.
 //! [`FedLwfMc`](super::fedlwf_mc::FedLwfMc) is the form with one sigmoid per class.
 //!
 //! HGP's benchmark distils the columns of the *current* task (`columns = "current"`), on which the old model's rows are
-//! as they were initialised: nothing about old classes is distilled. The Fed-LWF row of STSA is `weight = 3`, uniform
+//! as they were initialized: nothing about old classes is distilled. The Fed-LWF row of STSA is `weight = 3`, uniform
 //! means and plain SGD. With `columns = "old"` rows of old classes move, in the loss of the cross-entropy they do not
 //! compete.
 
@@ -39,7 +39,7 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 pub enum Columns {
     /// Those of earlier tasks.
     Old,
-    /// Those of the current task, which the teacher has never learnt.
+    /// Those of the current task, which the teacher has never learned.
     ///
     /// As in the code of HGP's benchmark.
     Current,

@@ -77,7 +77,7 @@ pub struct Prompted {
 }
 
 impl Prompted {
-    /// Returns the parts of FedAvg upon such prompts.
+    /// Returns the parts of FedAvg on such prompts.
     pub(super) fn base<'m, S: ClientState, M: ServerState>(
         &self,
         prompts: &'m dyn Adaptation,
@@ -97,7 +97,7 @@ impl Prompted {
     }
 }
 
-/// Prompts beside a head; rows of tasks and classes are averaged over those who learnt them.
+/// Prompts beside a head; rows of tasks and classes are averaged over those who learned them.
 pub(super) fn with_head(prompts: Parameters, model: &ModelFacts) -> Parameters {
     prompts.head(HeadKind::Linear, model.classes, model.backbone.dim()).averaged_by_owner()
 }
@@ -125,8 +125,8 @@ impl<S> LocalUpdate<S> for QueriedTraining {
     }
 }
 
-/// Sample passes of a seat: training, a third of a training pass for every further forward pass beside it, and one
-/// forward pass for the queries.
+/// Sample passes of a participant: training, a third of a training pass for every further forward pass beside it, and
+/// one forward pass for the queries.
 pub(super) fn work(load: &Workload<'_>, passes: f64) -> f64 {
     load.samples as f64 * (f64::from(load.plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)
 }

@@ -17,7 +17,7 @@ pub trait Recipe: Send + Sync {
         Vec::new()
     }
 
-    /// The method whose features it learns upon, where it has one.
+    /// The method whose features it learns on, where it has one.
     fn first(&self) -> Option<&dyn Recipe> {
         None
     }

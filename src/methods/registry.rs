@@ -90,7 +90,7 @@ impl Registry {
         Ok(recipe.build(facts))
     }
 
-    /// Reads the keys of a method and, before one upon features, of the method that adapts them. Asked for names that it
+    /// Reads the keys of a method and, before one on features, of the method that adapts them. Asked for names that it
     /// knows.
     fn recipe(&self, name: &str, backbone: &str, table: &mut TableReader<'_>) -> Box<dyn Recipe> {
         let entry = self.entries.iter().find(|entry| entry.name == name);

@@ -1,5 +1,5 @@
-//! Linear layers that a server merges by the regression mean: what clients send of their inputs, and what it makes of it
-//! (RegMean, LoRM).
+//! Linear layers that a server merges by the regression mean: what clients send of their inputs, and what it makes of
+//! it (RegMean, LoRM).
 //!
 //! ```text
 //! client   G = sum X^T X of a layer's inputs over its samples; off-diagonals times gamma     (measure)
@@ -51,7 +51,8 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// The linear layers of all blocks, by block and then in the order of a forward pass; none where there are no blocks.
+    /// The linear layers of all blocks, by block and then in the order of a forward pass; none where there are no
+    /// blocks.
     pub fn of_blocks(model: &ModelFacts) -> impl Iterator<Item = (usize, LinearLayer, Layer)> {
         let vit = model.backbone.vit().copied();
         vit.into_iter().flat_map(|vit| {
@@ -65,7 +66,7 @@ impl Layer {
         })
     }
 
-    /// The head upon features.
+    /// The head on features.
     pub fn head(model: &ModelFacts) -> Layer {
         let (inputs, outputs) = (model.backbone.dim(), model.classes);
         Layer { weight: LinearHead::WEIGHT.to_owned(), inputs, outputs, tokens: 1 }
@@ -169,7 +170,7 @@ impl InputStatistics {
         }
     }
 
-    /// What the moments of a round folded to.
+    /// What the moments of a round aggregated to.
     ///
     /// # Errors
     /// When no upload had them.
@@ -263,7 +264,7 @@ pub(super) fn values_of(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usi
     Ok((found.values.iter().map(|value| f64::from(*value)).collect(), found.rows()))
 }
 
-/// In what is folded the answers of a layer take the place of the mean of this parameter, where an upload has it.
+/// In what is aggregated the answers of a layer take the place of the mean of this parameter, where an upload has it.
 pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut MessageSpec) {
     let place = upload.parameters.iter_mut().find(|place| *place.name == *parameter);
     let Some(place) = place else { return };

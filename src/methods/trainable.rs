@@ -1,9 +1,9 @@
-//! Parameters that train by choice: the whole network, the head alone (linear probe), a prefix prompt, low-rank pairs or
-//! adapters and the head, or FedHAF's module and head.
+//! Parameters that train by choice: the whole network, the head alone (linear probe), a prefix prompt, low-rank pairs
+//! or adapters and the head, or FedHAF's module and head.
 //!
-//! Twenty methods train so; [`Trainable::base`] has their parts. Means of low-rank factors are taken factor by factor, and
-//! the mean of products is not the product of means. On plain pixels, which have no parameters, all there is is the head:
-//! logistic regression.
+//! Twenty methods train so; [`Trainable::base`] has their parts. Means of low-rank factors are taken factor by factor,
+//! and the mean of products is not the product of means. On plain pixels, which have no parameters, all there is is the
+//! head: logistic regression.
 
 mod keys;
 
@@ -48,7 +48,7 @@ pub enum Train {
     Module,
 }
 
-/// Keys of what trains and how clients are averaged, in the `[method]` tables of FedAvg and of the methods upon it.
+/// Keys of what trains and how clients are averaged, in the `[method]` tables of FedAvg and of the methods on it.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(keys: TrainableKeys), function = read_keys, check = prompt_has_halves(table, section.prompt_len))]
 pub struct Trainable {
@@ -61,7 +61,7 @@ pub struct Trainable {
     /// Parameters that train.
     #[key(default = Train::All)]
     pub train: Train,
-    /// Classifier upon the features.
+    /// Classifier on the features.
     #[key(default = HeadKind::Linear, source = "linear; STSA's first stage has cosine")]
     pub classifier: HeadKind,
     /// Start values of a linear head.
@@ -133,7 +133,7 @@ impl Trainable {
         }
     }
 
-    /// FedHAF's networks upon this backbone.
+    /// FedHAF's networks on this backbone.
     fn module(model: &ModelFacts) -> NetworkShape {
         NetworkShape::table_6(model.backbone.dim(), model.classes)
     }

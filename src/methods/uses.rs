@@ -1,8 +1,9 @@
-//! Which keys of a scenario a method uses, read off what it declares: its phases and what a seat costs in each of them.
+//! Which keys of a scenario a method uses, read off what it declares: its phases and what a participant costs in each
+//! of them.
 //!
 //! Participation means something where a phase samples its clients, `federation.rounds` where phases grow with it, and
-//! `[client]` where the passes of a seat depend on the plan of training. What a method never looks at is said by name, so
-//! that nobody compares methods at a participation that one of them does not have.
+//! `[client]` where the passes of a participant depend on the plan of training. What a method never looks at is said by
+//! name, so that nobody compares methods at a participation that one of them does not have.
 
 mod rounds;
 mod wire;
@@ -64,10 +65,10 @@ impl Lack {
     }
 }
 
-/// A seat with many samples: whatever a plan limits, it limits here.
+/// A participant with many samples: whatever a plan limits, it limits here.
 const SAMPLES: usize = 100_000;
 
-/// Returns the sample passes of a client in the first round of a phase of a period.
+/// Returns the sample passes of a client in the first round of a phase of a stage.
 fn passes(method: &dyn Method, (stage, phase): (&Stage, usize), plan: &TrainingPlan) -> f64 {
     let round = RoundContext::alone(stage, phase);
     let participants = one_participant_per_client(stage, &[ClientId(0)]);

@@ -13,7 +13,7 @@ use super::ops::Groups;
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
 /// Extra keys and values of one block's attention, seen by every query of the block; not
-/// projected, not normalised, without position.
+/// projected, not normalized, without position.
 #[derive(Clone, Debug)]
 pub struct Prefix {
     /// `(L, d)` for all samples, `(b, L, d)` per sample or, where [`Adaptation::groups`] says whose

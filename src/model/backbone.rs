@@ -194,7 +194,7 @@ impl Backbone {
         }
     }
 
-    /// Normalised `pixels` `(b, c, h, w)` to features `(b, dim)`.
+    /// Normalized `pixels` `(b, c, h, w)` to features `(b, dim)`.
     ///
     /// # Errors
     /// When pixels or adaptation do not fit.
@@ -267,7 +267,7 @@ impl Backbone {
         }
     }
 
-    /// Copies the buffers as they are now: state that travels and is averaged, but that no optimiser moves
+    /// Copies the buffers as they are now: state that travels and is averaged, but that no optimizer moves
     /// (running statistics of batch norms). A transformer has none.
     ///
     /// # Errors

@@ -20,9 +20,9 @@ pub enum HeadKind {
     /// `W f + b`.
     #[default]
     Linear,
-    /// Cosines between features and weights, with a learnt scale.
+    /// Cosines between features and weights, with a learned scale.
     Cosine,
-    /// Distances from a learnt prototype per class.
+    /// Distances from a learned prototype per class.
     Distance,
 }
 
@@ -87,7 +87,7 @@ impl HeadShape {
 pub enum ClassHead {
     /// `W f + b`.
     Linear(LinearHead),
-    /// Cosines with a learnt scale.
+    /// Cosines with a learned scale.
     Cosine(CosineHead),
     /// Distances from prototypes.
     Distance(PrototypeHead),

@@ -9,7 +9,7 @@ use super::parameters::{Parameter, ParameterSet, Variables};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 
-/// Cosines between a feature and each class's weight, times a scalar `sigma`, learnt or frozen. Neither the
+/// Cosines between a feature and each class's weight, times a scalar `sigma`, learned or frozen. Neither the
 /// length of a feature nor that of a weight counts, so no class wins by a long weight.
 #[derive(Clone, Debug)]
 pub struct CosineHead {

@@ -16,7 +16,7 @@ pub(super) fn open(index: usize) -> Result<Device> {
     let device = Device::new_cuda_with_stream(index)?;
     let cuda = device.as_cuda_device()?;
     // SAFETY: events order the streams of tensors that are shared between device objects. Ours
-    // are not: a worker's tensors stay on its own stream (see `Lab::at` and `Predictor::at`).
+    // are not: a worker's tensors stay on its own stream (see `RunContext::at` and `Predictor::at`).
     unsafe { cuda.disable_event_tracking() };
     keep_memory(&device, index)?;
     Ok(device)
@@ -77,7 +77,7 @@ pub(super) fn peak(device: &Device) -> Result<u64> {
     Pool::of(device)?.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH)
 }
 
-/// Starts [`peak`] anew.
+/// Starts [`peak`] again.
 pub(super) fn forget_peak(device: &Device) -> Result<()> {
     Pool::of(device)?.set(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)
 }

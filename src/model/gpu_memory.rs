@@ -41,7 +41,7 @@ impl GpuMemory {
         super::cuda::peak(&self.device)
     }
 
-    /// Starts [`GpuMemory::peak`] anew.
+    /// Starts [`GpuMemory::peak`] again.
     pub fn forget_peak(&self) -> Result<()> {
         super::cuda::forget_peak(&self.device)
     }
@@ -77,7 +77,7 @@ impl GpuMemory {
         self.total()
     }
 
-    /// Starts [`GpuMemory::peak`] anew.
+    /// Starts [`GpuMemory::peak`] again.
     pub fn forget_peak(&self) -> Result<()> {
         self.total().map(|_| ())
     }

@@ -29,7 +29,7 @@ pub enum HeadStart {
 }
 
 impl HeadStart {
-    /// Start values of a linear head of `classes` rows upon `dim` features.
+    /// Start values of a linear head of `classes` rows on `dim` features.
     pub fn parameters(self, classes: usize, dim: usize, key: StreamKey) -> ParameterSet {
         let mut weight = vec![0.0; classes * dim];
         match self {

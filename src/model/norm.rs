@@ -52,7 +52,7 @@ pub(crate) struct Norm {
 }
 
 impl Norm {
-    /// Normalises `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
+    /// Normalizes `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
         let mut running = self.running.lock();

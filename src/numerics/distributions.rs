@@ -111,8 +111,8 @@ pub fn exponential(rng: &mut impl RngCore, mean: f64) -> f64 {
 
 /// The natural logarithm of a Gamma(`shape`, 1) draw, `shape > 0`.
 ///
-/// Marsaglia and Tsang (2000); below shape 1 their `Gamma(a) = Gamma(a + 1) U^(1/a)`. The logarithm is what stays finite
-/// when `U^(1/a)` underflows, as it often does at the small shapes of federated partitions.
+/// Marsaglia and Tsang (2000); below shape 1 their `Gamma(a) = Gamma(a + 1) U^(1/a)`. The logarithm is what stays
+/// finite when `U^(1/a)` underflows, as it often does at the small shapes of federated partitions.
 pub fn log_gamma_draw(rng: &mut impl RngCore, shape: f64) -> f64 {
     if shape < 1.0 {
         let boost = libm::log(open_unit(rng)) / shape;
@@ -136,7 +136,7 @@ pub fn log_gamma_draw(rng: &mut impl RngCore, shape: f64) -> f64 {
 
 /// Shares of `n` parts from the symmetric Dirichlet(`beta`, ..., `beta`); they sum to one.
 ///
-/// Normalised in the logarithm, so that no `beta` a scenario accepts (1e-6 and more) gives 0/0.
+/// Normalized in the logarithm, so that no `beta` a scenario accepts (1e-6 and more) gives 0/0.
 pub fn dirichlet(rng: &mut impl RngCore, beta: f64, n: usize) -> Vec<f64> {
     let logs: Vec<f64> = (0..n).map(|_| log_gamma_draw(rng, beta)).collect();
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -1,7 +1,8 @@
-//! L-BFGS (Liu and Nocedal 1989) without a line search, in f64: steps of a given length along the quasi-Newton direction.
+//! L-BFGS (Liu and Nocedal 1989) without a line search, in f64: steps of a given length along the quasi-Newton
+//! direction.
 //!
-//! It goes as PyTorch's optimiser of that name does: the first step is shortened to `rate / |g|_1` where that is less, a
-//! pair of differences is remembered where its curvature is above `1e-10`, and iterations of a call end early where
+//! It goes as PyTorch's optimizer of that name does: the first step is shortened to `rate / |g|_1` where that is less,
+//! a pair of differences is remembered where its curvature is above `1e-10`, and iterations of a call end early where
 //! nothing moves any more.
 //!
 //! ```

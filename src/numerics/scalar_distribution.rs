@@ -2,14 +2,14 @@
 //! delays and lifetimes.
 //!
 //! A law is a shape, moved by `offset` and then held between `min` and `max`. It can be drawn from
-//! a generator, or read at a given place of a standard normal ([`Law::at_normal`]); two laws read at
+//! a generator, or read at a given place of a standard normal ([`ScalarDistribution::at_normal`]); two laws read at
 //! correlated normals give correlated values, whatever their shapes (a Gaussian copula). Every bit
 //! comes from [`libm`], so a law gives the same values on every platform.
 //!
 //! ```
-//! use fedcast::numerics::law::Law;
+//! use fedcast::numerics::law::ScalarDistribution;
 //! use fedcast::numerics::streams::{Domain, StreamKey};
-//! let speed = Law::log_normal(2.0, 0.5);
+//! let speed = ScalarDistribution::log_normal(2.0, 0.5);
 //! assert_eq!(speed.at_normal(0.0), 2.0); // the median
 //! let mut rng = StreamKey::new(7, Domain::Compute).client(17).rng();
 //! assert!(speed.draw(&mut rng) > 0.0);
@@ -35,7 +35,7 @@ pub enum DistributionKind {
     },
     /// The bell curve.
     Normal {
-        /// Its centre.
+        /// Its center.
         mean: f64,
         /// Its standard deviation.
         deviation: f64,

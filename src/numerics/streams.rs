@@ -55,8 +55,8 @@ pub enum Domain {
     Projection = 17,
     /// How a client's shard is cut into units.
     Units = 18,
-    /// Masks of secure aggregation: `client` is the earlier seat of a pair, `unit` the later one
-    /// plus one, or zero for a seat's own mask.
+    /// Masks of secure aggregation: `client` is the earlier participant of a pair, `unit` the later one
+    /// plus one, or zero for a participant's own mask.
     Mask = 19,
     /// When tasks reach clients.
     Arrival = 20,
@@ -104,7 +104,7 @@ impl StreamKey {
         StreamKey { client, ..self }
     }
 
-    /// The same place for a unit of the client (a sub-shard with a seat of its own).
+    /// The same place for a unit of the client (a sub-shard with a participant of its own).
     pub fn unit(self, unit: u32) -> Self {
         StreamKey { unit, ..self }
     }

@@ -7,7 +7,7 @@ use super::options::ReportOptions;
 use crate::results::{Arm, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::{Plot, StudyError};
 
-/// The largest number of series in one chart: as many as there are colours.
+/// The largest number of series in one chart: as many as there are colors.
 const MOST_SERIES: usize = 8;
 
 /// What a page shows.
@@ -202,7 +202,7 @@ impl Content {
         if self.is_divided() { self.series_name(arm) } else { self.name_without(arm, None) }
     }
 
-    /// The number of an arm in a figure of [`charts`](Content::charts), which gives its colour.
+    /// The number of an arm in a figure of [`charts`](Content::charts), which gives its color.
     pub fn curve_number(&self, arm: usize) -> usize {
         if self.is_divided() { self.number(arm) } else { arm }
     }
@@ -232,7 +232,7 @@ impl Content {
         }
     }
 
-    /// Names of all series, in the order of arms; a series has one colour on the whole page.
+    /// Names of all series, in the order of arms; a series has one color on the whole page.
     pub fn series(&self) -> Vec<String> {
         let mut names = Vec::new();
         for arm in 0..self.arms.len() {
@@ -256,8 +256,8 @@ impl Content {
     }
 }
 
-/// Returns true if metrics can be drawn over an axis: it has several values, which are numbers or have other axes beside
-/// them. The arms of a single axis of words are drawn beside each other.
+/// Returns true if metrics can be drawn over an axis: it has several values, which are numbers or have other axes
+/// beside them. The arms of a single axis of words are drawn beside each other.
 fn lies_along(arms: &[Arm], axis: &str) -> bool {
     let values = values(arms, axis);
     values.len() > 1 && (is_numeric(&values) || has_other_axes(arms, axis))

@@ -1,7 +1,7 @@
-//! What uploads fold to: means by group, sums, and what is kept whole.
+//! What uploads aggregate to: means by group, sums, and what is kept whole.
 //!
 //! [`Folded::of`] makes it of one upload as its [`Layout`] declares, [`Folded::merge`] joins those of earlier and later
-//! seats. Nothing here knows a method.
+//! participants. Nothing here knows a method.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,7 +17,7 @@ use crate::numerics::symmetric::Symmetric;
 use crate::quantity::Round;
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
-/// What some seats of a round fold to.
+/// What some participants of a round aggregate to.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregate {
     /// Weighted means of differences to what was sent.
@@ -26,16 +26,16 @@ pub struct Aggregate {
     pub numbered: ElementwiseAverage,
     /// Sums by name of tensor; of symmetric matrices the lower triangle.
     pub sums: BTreeMap<Arc<str>, Vec<f64>>,
-    /// Uploads that are handed over whole: in seat order, then those that earlier rounds had asked for.
+    /// Uploads that are handed over whole: in participant order, then those that earlier rounds had asked for.
     pub kept_uploads: Vec<KeptUpload>,
 }
 
 /// What the server knows about an upload beside its content.
 #[derive(Clone, Debug)]
 pub struct UploadMeta {
-    /// The seat that sent it.
+    /// The participant that sent it.
     pub participant: Participant,
-    /// The round its Down belonged to.
+    /// The round its download belonged to.
     pub base: Round,
     /// Aggregations since then; 0 in synchronous runs.
     pub staleness: u32,
@@ -55,7 +55,7 @@ impl UploadMeta {
 pub struct KeptUpload {
     /// Whose it is.
     pub meta: UploadMeta,
-    /// What its seat was sent.
+    /// What its participant was sent.
     pub sent: Arc<Message>,
     /// What it sends.
     pub update: Message,
@@ -65,7 +65,7 @@ impl Aggregate {
     /// One upload, as the layouts of its exchange declare.
     ///
     /// # Errors
-    /// When it does not fit what its seat was sent.
+    /// When it does not fit what its participant was sent.
     pub fn of(
         meta: &UploadMeta,
         (sent, download): (&Arc<Message>, &MessageSpec),
@@ -93,7 +93,7 @@ impl Aggregate {
         Ok(aggregate)
     }
 
-    /// Joins what earlier seats fold to (`self`) with that of later ones.
+    /// Joins what earlier participants aggregate to (`self`) with that of later ones.
     pub fn merge(mut self, later: Aggregate) -> Aggregate {
         for (group, average) in later.means {
             let merged = match self.means.remove(&group) {
@@ -129,7 +129,7 @@ impl Aggregate {
         Ok(self.sums.get(name).ok_or_else(missing)?)
     }
 
-    /// What the sum of [`summands`](summand) of a round folds to.
+    /// What the sum of [`summands`](summand) of a round aggregates to.
     ///
     /// # Errors
     /// Where it is no sum of them.
@@ -165,8 +165,8 @@ impl Aggregate {
     }
 }
 
-/// What a client adds to the secret sum of a round: the tensors of its upload as f64, each number as the fold weights
-/// it; a tensor of counts that is a weight becomes that weight.
+/// What a client adds to the secret sum of a round: the tensors of its upload as f64, each number as the aggregation
+/// weights it; a tensor of counts that is a weight becomes that weight.
 ///
 /// # Errors
 /// When the upload does not fit what was sent.

@@ -22,7 +22,7 @@ pub struct ParameterAverage {
 }
 
 impl ParameterAverage {
-    /// The part of one seat: what it received, what it sends, and how much it counts.
+    /// The part of one participant: what it received, what it sends, and how much it counts.
     pub fn one(
         weight: f64,
         base: &ParameterSet,
@@ -142,8 +142,8 @@ impl ParameterAverage {
         each(values, sums, move |value, sum| *value = (f64::from(*value) + sum / weight) as f32);
     }
 
-    /// Joins the average of earlier seats with that of later ones. Who did not send a parameter left it unchanged, and
-    /// still counts in its mean.
+    /// Joins the average of earlier participants with that of later ones. Who did not send a parameter left it
+    /// unchanged, and still counts in its mean.
     pub fn merge(mut self, later: ParameterAverage) -> ParameterAverage {
         self.weight += later.weight;
         for (name, sum) in later.deltas {

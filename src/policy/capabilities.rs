@@ -16,15 +16,15 @@ use crate::quantity::TaskId;
 /// Something the engine does with uploads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
-    /// An upload may be folded into a later round than the one that asked for it.
+    /// An upload may be aggregated into a later round than the one that asked for it.
     LateUpdates,
-    /// Seats of one round may learn different tasks.
+    /// Participants of one round may learn different tasks.
     MixedTasks,
     /// Another mean than the weighted one: medians, trimming, clipping.
     RobustAggregation,
     /// Uploads are added in secret, the server sees their sum.
     SecureAggregation,
-    /// Clients may lie about what they learnt.
+    /// Clients may lie about what they learned.
     MaliciousClients,
 }
 
@@ -76,7 +76,7 @@ pub enum CapabilityError {
     NoMean,
     /// Every number of this parameter is averaged with a weight of its own.
     Numbered(Arc<str>),
-    /// How large an upload is depends on what a client holds or learnt.
+    /// How large an upload is depends on what a client holds or learned.
     Ragged,
     /// The method says so.
     Vetoed(&'static str),
@@ -153,7 +153,7 @@ pub fn check_capability(
     }
 }
 
-/// Layouts of uploads in every phase of the first two tasks, which are enough to ask what folds how.
+/// Layouts of uploads in every phase of the first two tasks, which are enough to ask what aggregates how.
 pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<MessageSpec> {
     let rows = (facts.classes / facts.tasks.max(1)).max(1);
     let tasks = facts.tasks.clamp(1, 2);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
 
-    /// Two pixels upon a head of four classes that has 1, 2, 3, 4 times the first one and a shift.
+    /// Two pixels on a head of four classes that has 1, 2, 3, 4 times the first one and a shift.
     fn case() -> (Arc<Backbone>, ParameterSet, Tensor) {
         let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: 2, image: 1 }));
         let weight = [1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0, 0.0].into();

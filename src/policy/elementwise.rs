@@ -11,8 +11,8 @@ const FLOOR: f64 = 1e-12;
 
 /// `sum over seats of w (value - base)` and `sum of w`, number by number, `w = max(weight, 0) + 1e-12`.
 ///
-/// Kept as differences and in f64, as [`ParameterAverage`](super::ParameterAverage) is: a number on which all agree comes
-/// out as they have it. A seat that does not send some rows has no say in them.
+/// Kept as differences and in f64, as [`ParameterAverage`](super::ParameterAverage) is: a number on which all agree
+/// comes out as they have it. A participant that does not send some rows has no say in them.
 #[derive(Clone, Debug, Default)]
 pub struct ElementwiseAverage {
     by_name: BTreeMap<Arc<str>, Weighed>,
@@ -26,8 +26,8 @@ struct Weighed {
 }
 
 impl ElementwiseAverage {
-    /// A parameter of one seat, behind so many numbers that it did not send: what it received, what it sends, and how
-    /// much each number counts.
+    /// A parameter of one participant, behind so many numbers that it did not send: what it received, what it sends,
+    /// and how much each number counts.
     pub fn insert(
         &mut self,
         name: &Arc<str>,
@@ -50,7 +50,7 @@ impl ElementwiseAverage {
         self
     }
 
-    /// Joins the average of earlier seats with that of later ones.
+    /// Joins the average of earlier participants with that of later ones.
     pub fn merge(mut self, later: ElementwiseAverage) -> ElementwiseAverage {
         for (name, theirs) in later.by_name {
             match self.by_name.get_mut(&name) {
@@ -153,7 +153,8 @@ mod tests {
     }
 
     proptest! {
-        /// FisherAVG card, invariants 2 and 4: between the clients' numbers, blind to their order and to a common scale.
+        /// FisherAVG card, invariants 2 and 4: between the clients' numbers, blind to their order and to a common
+        /// scale.
         #[test]
         fn a_mean_by_number_is_convex(
             base in prop::collection::vec(-3f32..3.0, N),
@@ -194,8 +195,8 @@ mod tests {
             }
         }
 
-        /// Invariants 1 and 5: equal Fishers give the plain mean, those in proportion to samples FedAvg's; a client alone,
-        /// or several that agree, are left as they are, to the bit.
+        /// Invariants 1 and 5: equal Fishers give the plain mean, those in proportion to samples FedAvg's; a client
+        /// alone, or several that agree, are left as they are, to the bit.
         #[test]
         fn constant_weights_are_those_of_fedavg(
             base in prop::collection::vec(-3f32..3.0, N),

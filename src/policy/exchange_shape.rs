@@ -1,4 +1,4 @@
-//! Sizes before training: the shapes of a Down and an Up without their data.
+//! Sizes before training: the shapes of a download and an upload without their data.
 //!
 //! Sketches are what `plan` prints, what load clients and skipped stragglers send, and what a
 //! real message is checked against.
@@ -57,17 +57,18 @@ impl ModelFacts {
 #[derive(Clone, Debug)]
 pub struct ExchangeFacts<'a> {
     pub model: &'a ModelFacts,
-    /// The seat's task view.
+    /// The participant's task view.
     pub view: &'a Arc<TaskView>,
-    /// The task that began last, which is the seat's own but where clients have tasks of their own and stay on them.
+    /// The task that began last, which is the participant's own but where clients have tasks of their own and stay on
+    /// them.
     pub stage: TaskId,
     /// Index of the phase.
     pub phase: usize,
     /// Number of the round within its phase.
     pub round_in_phase: u32,
-    /// What the seat does.
+    /// What the participant does.
     pub role: Role,
-    /// The seat's shard.
+    /// The participant's shard.
     pub counts: &'a ClassCounts,
 }
 

@@ -1,4 +1,4 @@
-//! Why a seat sends nothing.
+//! Why a participant sends nothing.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientResult, PolicyError};
 
-/// Why a seat sends nothing.
+/// Why a participant sends nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 pub enum Failure {
@@ -27,9 +27,9 @@ pub enum Failure {
     OutOfRange(String),
     /// The client vanished (a fault of the scenario).
     Crashed,
-    /// The Down was damaged on its way; says how that was found.
+    /// The download was damaged on its way; says how that was found.
     Corrupt(String),
-    /// The Down found the client away.
+    /// The download found the client away.
     Away,
     /// The client went away before its work was done.
     Left,

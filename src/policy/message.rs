@@ -1,8 +1,8 @@
 //! Messages: what a method sends, in either direction, as data.
 //!
 //! A [`Message`] is control fields, parameters, named tensors with kinds, and the assets it names. The engine packs,
-//! sizes, checks, folds, clips, masks and saves it without knowing the method; the method reads its own tensors from
-//! it. What a message holds is declared beforehand, once, by a [`Layout`](super::Layout).
+//! sizes, checks, aggregates, clips, masks and saves it without knowing the method; the method reads its own tensors
+//! from it. What a message holds is declared beforehand, once, by a [`Layout`](super::Layout).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{MessageSpec, TensorSpec, parameter_sections, parameters_of};
 use crate::model::ParameterSet;
 use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, Values, WireError};
 
-/// What travels between the server and one seat. Cloning shares all values.
+/// What travels between the server and one participant. Cloning shares all values.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// Fields that are not tensors, written by [`MetaWriter`](crate::wire::MetaWriter): rows, flags, digests of assets.
@@ -131,7 +131,7 @@ impl Message {
     }
 }
 
-/// A versioned, content-addressed blob that a Down names instead of carrying (previous model,
+/// A versioned, content-addressed blob that a download names instead of carrying (previous model,
 /// Fisher, generator, finished prompts). The engine ships it when the receiver lacks it,
 /// charged under its own kind; `wire.cache` in the scenario says what receivers keep.
 #[derive(Clone, Debug)]

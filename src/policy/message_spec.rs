@@ -1,9 +1,9 @@
 //! Layouts: what a message holds and what becomes of it, declared once.
 //!
 //! From one [`Layout`] the engine knows how large a message is before anything is trained, whether what arrived is what
-//! was promised, which numbers are averaged over whom, what is added, what the server keeps whole, and so which services
-//! (late folding, noise, robust folds, secure aggregation, ...) a method supports. See [`Folded`](super::Folded) for
-//! what folding makes of it.
+//! was promised, which numbers are averaged over whom, what is added, what the server keeps whole, and so which
+//! services (late aggregation, noise, robust aggregations, secure aggregation, ...) a method supports. See
+//! [`Folded`](super::Folded) for what aggregation makes of it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ pub struct MessageSpec {
     pub control: Vec<u8>,
     /// Parameters, in any order; they travel by kind and name.
     pub parameters: Vec<TensorSpec>,
-    /// Other tensors, in the order in which they travel; neighbours of one kind share a section.
+    /// Other tensors, in the order in which they travel; neighbors of one kind share a section.
     pub extra: Vec<TensorSpec>,
-    /// Assets that a Down names.
+    /// Assets that a download names.
     pub assets: Vec<AssetSpec>,
-    /// Whether the size of an Up is known before training.
+    /// Whether the size of an upload is known before training.
     pub size: UploadSize,
-    /// Whether a Down may hold less beside its parameters than is declared: what the server knows by then.
+    /// Whether a download may hold less beside its parameters than is declared: what the server knows by then.
     pub is_upper_bound: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct Aggregation {
     pub mean: Option<Mean>,
     /// Added up, in f64.
     pub sum: Option<StalenessRule>,
-    /// Handed to the server whole, by seat.
+    /// Handed to the server whole, by participant.
     pub keep: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct Mean {
 pub enum AveragingGroup {
     /// Everybody who sent something; rows that somebody did not send count as unchanged.
     All,
-    /// Those who learnt this task, from 0: nobody else could change these rows.
+    /// Those who learned this task, from 0: nobody else could change these rows.
     Task(u16),
     /// Those whose head rows begin here.
     Head(u32),
@@ -99,7 +99,7 @@ pub enum Weight {
     /// One where that sum is above zero, else nothing.
     Presence(&'static str),
     /// Every number has a weight of its own, the same number of a sent tensor of that shape: the one that is called
-    /// as the parameter is, behind this prefix. See [`NumberedAverage`](super::NumberedAverage).
+    /// as the parameter is, behind this prefix. See [`ElementwiseAverage`](super::ElementwiseAverage).
     Elementwise(&'static str),
 }
 
@@ -137,7 +137,7 @@ pub enum StalenessRule {
 }
 
 impl TensorSpec {
-    /// A tensor that is read by the server and folded by nobody.
+    /// A tensor that is read by the server and aggregated by nobody.
     pub fn new(kind: Kind, name: impl Into<Arc<str>>, shape: &[usize], dtype: Dtype) -> TensorSpec {
         TensorSpec {
             kind,
@@ -268,7 +268,7 @@ impl MessageSpec {
     }
 }
 
-/// Whether the size of an Up is known before training.
+/// Whether the size of an upload is known before training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UploadSize {
@@ -281,7 +281,7 @@ pub enum UploadSize {
     FromValues,
 }
 
-/// Shape of an asset that a Down names.
+/// Shape of an asset that a download names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssetSpec {
     /// Name within the method.

@@ -26,24 +26,24 @@ pub trait Method: Send + Sync {
     /// Returns what is known about the method before it runs. The same at every call.
     fn profile(&self) -> MethodProfile;
 
-    /// Lists the phases of a period. `rounds` is the scenario's `federation.rounds`.
+    /// Lists the phases of a stage. `rounds` is the scenario's `federation.rounds`.
     fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
         let _ = stage;
         vec![Phase::train(rounds)]
     }
 
-    /// Lists the seats of a round, from its cohort (sorted by client): one per client, unless clients have several or
-    /// roles of their own. A pure function, which a plan may call as well.
+    /// Lists the participants of a round, from its cohort (sorted by client): one per client, unless clients have
+    /// several or roles of their own. A pure function, which a plan may call as well.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         one_participant_per_client(&round.stage, cohort)
     }
 
-    /// Returns the layout of a message of an exchange. A download does not depend on what its receiver holds: the server
-    /// does not know it.
+    /// Returns the layout of a message of an exchange. A download does not depend on what its receiver holds: the
+    /// server does not know it.
     fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec;
 
-    /// Makes of an upload its [contribution](MessageKind::Contribution). Pure; runs as a device job on the server's side,
-    /// before staleness, clipping and folding.
+    /// Makes of an upload its [contribution](MessageKind::Contribution). Pure; runs as a device job on the server's
+    /// side, before staleness, clipping and aggregation.
     ///
     /// # Errors
     /// An upload that cannot be used: it is refused, and the run goes on.
@@ -57,8 +57,8 @@ pub trait Method: Send + Sync {
         Ok(update)
     }
 
-    /// Returns the sample passes of a piece of work in a round, for virtual time: a forward and a backward of one sample
-    /// is 1. By default clients train for all epochs, and the server only folds.
+    /// Returns the sample passes of a piece of work in a round, for virtual time: a forward and a backward of one
+    /// sample is 1. By default clients train for all epochs, and the server only aggregates.
     /// [`ModelFacts::passes`](super::ModelFacts::passes) converts multiplications.
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let _ = round;
@@ -82,14 +82,15 @@ pub trait Method: Send + Sync {
         Ok(state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum())
     }
 
-    /// Returns what a process without the server must [acquire](Method::acquire) before it can learn from this download,
-    /// beside the download and its assets.
+    /// Returns what a process without the server must [load_remote_state](Method::load_remote_state) before it can
+    /// learn from this download, beside the download and its assets.
     fn remote_state(&self, download: &Message) -> Option<Arc<Body>> {
         let _ = download;
         None
     }
 
-    /// Takes in what [`background`](Method::background) gave elsewhere. `init` is that of the [server](Method::server).
+    /// Takes in what [`remote_state`](Method::remote_state) gave elsewhere. `init` is that of the
+    /// [server](Method::server).
     ///
     /// # Errors
     /// When it is not from there, or the backbone is another.
@@ -126,16 +127,16 @@ pub enum MessageKind {
     Download,
     /// From a client to the server.
     Upload,
-    /// An upload as it is aggregated, once it is [lifted](Method::lift).
+    /// An upload as it is aggregated, once it is [lifted](Method::transform_upload).
     Contribution,
 }
 
 /// A piece of work that takes virtual time.
 #[derive(Clone, Copy, Debug)]
 pub enum RoundWork<'a> {
-    /// A seat's, over so many samples.
+    /// A participant's, over so many samples.
     Participant { seat: &'a Participant, samples: usize, plan: &'a TrainingPlan },
-    /// The server's as a round of so many updates closes: what it learns, draws or solves beyond folding them.
+    /// The server's as a round of so many updates closes: what it learns, draws or solves beyond aggregation them.
     Server { updates: usize },
 }
 
@@ -150,10 +151,11 @@ pub trait Server: Send {
         Ok(())
     }
 
-    /// One Down per seat, in seat order; share one `Arc` where all are equal (see [`shared`](super::shared)).
+    /// One download per participant, in participant order; share one `Arc` where all are equal (see
+    /// [`shared`](super::shared)).
     ///
     /// # Errors
-    /// As [`begin_period`](Server::begin_period).
+    /// As [`begin_stage`](Server::begin_stage).
     fn broadcast(
         &mut self,
         round: &RoundContext,
@@ -164,7 +166,7 @@ pub trait Server: Send {
     /// The round closes; `folded` is `None` where nothing arrived.
     ///
     /// # Errors
-    /// As [`begin_period`](Server::begin_period).
+    /// As [`begin_stage`](Server::begin_stage).
     fn end_round(
         &mut self,
         round: &RoundContext,
@@ -172,10 +174,10 @@ pub trait Server: Send {
         ctx: &RunContext,
     ) -> Result<(), PolicyError>;
 
-    /// All phases of the period are over.
+    /// All phases of the stage are over.
     ///
     /// # Errors
-    /// As [`begin_period`](Server::begin_period).
+    /// As [`begin_stage`](Server::begin_stage).
     fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         let _ = (stage, ctx);
         Ok(())
@@ -184,7 +186,7 @@ pub trait Server: Send {
     /// The global model as it stands.
     ///
     /// # Errors
-    /// As [`begin_period`](Server::begin_period).
+    /// As [`begin_stage`](Server::begin_stage).
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError>;
 
     /// Named figures of the last round for the journal (what was solved, estimated, chosen), in a fixed order.
@@ -202,7 +204,7 @@ pub trait Server: Send {
     fn load(&mut self, saved: &Body) -> Result<(), WireError>;
 }
 
-/// One seat of a pack, as its client sees it.
+/// One participant of a pack, as its client sees it.
 #[derive(Debug)]
 pub struct Member {
     pub participant: Participant,
@@ -212,7 +214,7 @@ pub struct Member {
     pub download: Arc<Message>,
     /// What the client kept, updated in place; empty before its first round.
     pub state: Body,
-    /// The seat's samples.
+    /// The participant's samples.
     pub shard: Shard,
     /// The address of everything drawn here; choose the purpose with `domain`.
     pub key: StreamKey,
@@ -232,7 +234,7 @@ pub struct MissedTask {
 /// Named figures (loss, steps ...) for the journal, in a fixed order.
 pub type Metrics = Vec<(&'static str, f64)>;
 
-/// What a seat sends back, and what the journal says about it.
+/// What a participant sends back, and what the journal says about it.
 #[derive(Clone, Debug)]
 pub struct ClientResult {
     /// The upload.

@@ -1,16 +1,16 @@
 //! What a method is: layouts of its messages, pure functions over them, and a server with a memory. Nothing here
 //! knows actors, channels, files or the command line.
 //!
-//! A message is data ([`Message`]), and so is what becomes of it ([`Layout`]): the engine packs, sizes, checks, folds,
-//! discounts, clips, noises, masks and saves it from one declaration. Most methods average parameters and stand on the
-//! base of those methods; others implement [`Method`] and [`Server`].
+//! A message is data ([`Message`]), and so is what becomes of it ([`Layout`]): the engine packs, sizes, checks,
+//! aggregates, discounts, clips, noises, masks and saves it from one declaration. Most methods average parameters and
+//! stand on the base of those methods; others implement [`Method`] and [`Server`].
 //!
 //! A round, as a method sees it:
-//! 1. [`Method::seats`] and [`Server::broadcast`] give one Down per seat;
-//! 2. [`Method::train`] answers each with an Up;
-//! 3. [`Method::lift`] makes of an Up what is folded, in most methods the Up itself; the engine folds it as the
-//!    layout says, in a fixed tree over seats;
-//! 4. [`Server::end_round`] takes what it [folded](Folded) to and learns.
+//! 1. [`Method::seats`] and [`Server::broadcast`] give one download per participant;
+//! 2. [`Method::train`] answers each with an upload;
+//! 3. [`Method::transform_upload`] makes of an upload what is aggregated, in most methods the upload itself; the engine
+//!    aggregates it as the layout says, in a fixed tree over participants;
+//! 4. [`Server::end_round`] takes what it [aggregated](Folded) to and learns.
 
 mod aggregate;
 mod average;

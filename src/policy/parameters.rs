@@ -2,7 +2,7 @@
 //!
 //! A parameter's kind follows from its name: `prompt.*` is [`Kind::Prompt`], `head.*` is
 //! [`Kind::Head`], everything else belongs to the backbone ([`Kind::Weights`]). Sections come in
-//! this order, names sorted within them; the same shapes give the same [`SectionSketch`]es.
+//! this order, names sorted within them; the same shapes give the same [`SectionShape`]es.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Who exchanges what with whom: seats, phases and rounds.
+//! Who exchanges what with whom: participants, phases and rounds.
 //!
-//! The unit of exchange is a **seat**, not a client: one Down and one Up per seat. By default
-//! a sampled client has one seat; a unit (a sub-shard acting for itself), a role (learner,
-//! reviewer) or a fresh client are further seats.
+//! The unit of exchange is a **participant**, not a client: one download and one upload per participant. By default
+//! a sampled client has one participant; a unit (a sub-shard acting for itself), a role (learner,
+//! reviewer) or a fresh client are further participants.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::data::TaskView;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, SeatId};
 
-/// What a seat does in its round; methods with more than one role number them.
+/// What a participant does in its round; methods with more than one role number them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role(pub u8);
 
-/// What sits on a seat.
+/// What sits on a participant.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -28,7 +28,7 @@ pub enum ParticipantKind {
     Client,
     /// A random part of a client's shard.
     Unit,
-    /// A load client: frames of real size, no training, nothing folded.
+    /// A load client: frames of real size, no training, nothing aggregated.
     Load,
 }
 
@@ -51,17 +51,17 @@ impl ParticipantKind {
 /// One place at the table of one round.
 #[derive(Clone, Debug)]
 pub struct Participant {
-    /// Position in the round; folding happens in this order.
+    /// Position in the round; aggregation happens in this order.
     pub id: SeatId,
-    /// Whose data and state the seat works on.
+    /// Whose data and state the participant works on.
     pub client: ClientId,
-    /// What the seat does.
+    /// What the participant does.
     pub role: Role,
-    /// Which sub-shard of the client, where units have seats of their own.
+    /// Which sub-shard of the client, where units have participants of their own.
     pub unit: Option<u32>,
     /// What sits there. Methods leave the default; the engine cuts units and adds load clients.
     pub kind: ParticipantKind,
-    /// The classes this seat learns and the head rows they have.
+    /// The classes this participant learns and the head rows they have.
     pub view: Arc<TaskView>,
 }
 
@@ -71,7 +71,7 @@ impl Participant {
         self.kind != ParticipantKind::Load
     }
 
-    /// The address of everything this seat draws in `round`; choose the purpose with
+    /// The address of everything this participant draws in `round`; choose the purpose with
     /// [`StreamKey::domain`].
     pub fn key(&self, run_seed: u64, round: Round) -> StreamKey {
         StreamKey::new(run_seed, Domain::Method)
@@ -81,7 +81,7 @@ impl Participant {
             .unit(self.unit_in_keys())
     }
 
-    /// Tells the seats of one client apart in stream keys: the sub-shard plus one, or zero, below
+    /// Tells the participants of one client apart in stream keys: the sub-shard plus one, or zero, below
     /// the role.
     pub(crate) fn unit_in_keys(&self) -> u32 {
         self.unit.map_or(0, |unit| unit + 1) | u32::from(self.role.0) << Participant::UNIT_BITS
@@ -96,13 +96,13 @@ impl Participant {
 pub enum CohortRule {
     /// The scenario's participation draws a cohort.
     Sampled,
-    /// Every client that took part in an earlier phase of this period.
+    /// Every client that took part in an earlier phase of this stage.
     Participants,
-    /// Every client that holds data of the period's task. Refused for fresh populations.
+    /// Every client that holds data of the stage's task. Refused for fresh populations.
     Holders,
 }
 
-/// A kind of exchange within a period (train, estimate, statistics, ...).
+/// A kind of exchange within a stage (train, estimate, statistics, ...).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Name in journals and reports.
@@ -111,13 +111,13 @@ pub struct Phase {
     pub rounds: u32,
     /// Who is asked.
     pub cohort: CohortRule,
-    /// The most seats that [`Method::train`](super::Method::train) learns together. One is right where they are trained
-    /// one after another: seats are spread over workers instead.
+    /// The most participants that [`Method::train`](super::Method::train) learns together. One is right where they are
+    /// trained one after another: participants are spread over workers instead.
     pub max_pack_size: usize,
 }
 
 impl Phase {
-    /// A phase whose seats are not packed.
+    /// A phase whose participants are not packed.
     pub fn new(name: &'static str, rounds: u32, cohort: CohortRule) -> Phase {
         Phase { name, rounds, cohort, max_pack_size: 1 }
     }
@@ -127,7 +127,7 @@ impl Phase {
         Phase::new("train", rounds, CohortRule::Sampled)
     }
 
-    /// The same with packs of at most so many seats.
+    /// The same with packs of at most so many participants.
     pub fn packed(self, max_pack_size: usize) -> Phase {
         Phase { max_pack_size, ..self }
     }
@@ -138,7 +138,7 @@ impl Phase {
 pub struct RoundContext {
     /// Run-wide number of the round.
     pub round: Round,
-    /// The period it belongs to.
+    /// The stage it belongs to.
     pub stage: Stage,
     /// Index of the phase in [`Method::phases`](super::Method::phases).
     pub phase: usize,
@@ -166,7 +166,7 @@ impl RoundContext {
         }
     }
 
-    /// The address of what the server draws in this round for `domain`; no seat draws there.
+    /// The address of what the server draws in this round for `domain`; no participant draws there.
     pub fn key(&self, domain: Domain) -> StreamKey {
         StreamKey::new(self.run_seed, domain)
             .task(u32::from(self.stage.task.0))

@@ -1,4 +1,4 @@
-//! Who sits where by default, and what all seats are sent.
+//! Who sits where by default, and what all participants are sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Message, Participant, Stage};
 use crate::quantity::{ClientId, SeatId};
 
-/// The default seating: one seat per client.
+/// The default seating: one participant per client.
 pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Participant> {
     cohort
         .iter()
@@ -22,13 +22,14 @@ pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Par
         .collect()
 }
 
-/// The same Down for every seat.
+/// The same download for every participant.
 pub fn shared<D>(down: D, participants: &[Participant]) -> Vec<Arc<D>> {
     let download = Arc::new(down);
     vec![download; participants.len()]
 }
 
-/// Every Down changed; those that seats share stay shared, so that they are packed and charged as copies of one.
+/// Every download changed; those that participants share stay shared, so that they are packed and charged as copies of
+/// one.
 pub fn each_changed(
     downloads: &[Arc<Message>],
     change: impl Fn(&Message) -> Message,

@@ -14,7 +14,7 @@ pub struct MethodProfile {
     /// Services that the layouts would allow and the method cannot bear, each with the reason.
     pub restrictions: Vec<Restriction>,
     /// Shape of what a client must hold to compute the method's features
-    /// ([`Predictor::feature_state`](super::Predictor::feature_state)), where another method may build upon them.
+    /// ([`Predictor::feature_state`](super::Predictor::feature_state)), where another method may build on them.
     pub features: BodyShape,
     /// False for a method of a single site, whose messages are charged to nobody.
     pub uses_network: bool,

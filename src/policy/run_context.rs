@@ -1,4 +1,4 @@
-//! The lab: all that a policy may touch. No files, no clocks, no threads, no actors.
+//! The run context: all that a policy may touch. No files, no clocks, no threads, no actors.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct RunContext {
     pub train_transform: Arc<Transform>,
     /// Transform of statistics passes (prototypes, Gaussians).
     pub statistics_transform: Arc<Transform>,
-    /// Epochs, batch size, optimiser and clipping of local training, from `[client]`; a client's lab holds
+    /// Epochs, batch size, optimizer and clipping of local training, from `[client]`; a client's lab holds
     /// the learning rate of its round.
     pub training: TrainingPlan,
     /// Samples per block in passes without gradient.
@@ -126,7 +126,7 @@ impl RunContext {
         images.then(|| Loader::new(train, Arc::clone(shard), task_sequence, transform))
     }
 
-    /// How many samples of which head row a seat says it has: those of its shard, unless the partition
+    /// How many samples of which head row a participant says it has: those of its shard, unless the partition
     /// says otherwise.
     pub fn reported_label_counts(&self, participant: &Participant, shard: &Shard) -> ClassCounts {
         let said = self.reported.as_ref().and_then(|fresh| {
@@ -215,7 +215,7 @@ impl RunContext {
         Ok(HeldRows::new(samples, vec![self.backbone.dim()], values))
     }
 
-    /// [`frozen`](Lab::frozen) for what `predictor` answers from: where an earlier method adapted the
+    /// [`frozen`](RunContext::frozen) for what `predictor` answers from: where an earlier method adapted the
     /// backbone and froze it, its features are kept as well; where it asks queries, they come along.
     pub fn with_features_for(
         &self,

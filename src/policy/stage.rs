@@ -1,4 +1,4 @@
-//! Periods: stretches of the timeline that give every client a task view.
+//! Stages: stretches of the timeline that give every client a task view.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ pub struct Stage {
     pub task: TaskId,
     /// How many tasks the run has.
     pub tasks: usize,
-    /// The view of every client that has the task; with slots, all rows that belong to slots of this period.
+    /// The view of every client that has the task; with slots, all rows that belong to slots of this stage.
     pub view: Arc<TaskView>,
     own: Arc<BTreeMap<ClientId, Arc<TaskView>>>,
 }
 
 impl Stage {
-    /// The period of a view, of so many, in which nobody is behind.
+    /// The stage of a view, of so many, in which nobody is behind.
     pub fn of(view: Arc<TaskView>, tasks: usize) -> Stage {
         Stage { task: view.task, tasks, view, own: Arc::default() }
     }
@@ -31,7 +31,7 @@ impl Stage {
         Stage { own: Arc::new(own), ..self }
     }
 
-    /// The classes and head rows `client` works on in this period.
+    /// The classes and head rows `client` works on in this stage.
     pub fn view_of(&self, client: ClientId) -> Arc<TaskView> {
         Arc::clone(self.own.get(&client).unwrap_or(&self.view))
     }

@@ -1,8 +1,8 @@
-//! Vectors beside parameters: sets of as many numbers as parameters have (gradients, velocities, drifts), sent and saved
-//! under names of their own.
+//! Vectors beside parameters: sets of as many numbers as parameters have (gradients, velocities, drifts), sent and
+//! saved under names of their own.
 //!
-//! In a message, a client's state or a server's memory the vector `velocity` of the parameter `head.weight` is the tensor
-//! `velocity/head.weight`. Its kind is [`Kind::Statistics`], so nobody takes it for a parameter:
+//! In a message, a client's state or a server's memory the vector `velocity` of the parameter `head.weight` is the
+//! tensor `velocity/head.weight`. Its kind is [`Kind::Statistics`], so nobody takes it for a parameter:
 //! [`parameters_of`](super::parameters_of) does not see it, and what becomes of it on the server is what its
 //! [place](vector_places) says.
 //!
@@ -71,7 +71,7 @@ pub fn vector_names(sections: &[Section]) -> Vec<&str> {
     names
 }
 
-/// The places of a set that has a vector for each of these parameters, in their order by name; nobody folds them.
+/// The places of a set that has a vector for each of these parameters, in their order by name; nobody aggregates them.
 pub fn vector_places(name: &str, parameters: &[TensorSpec]) -> Vec<TensorSpec> {
     let mut places: Vec<TensorSpec> = parameters
         .iter()

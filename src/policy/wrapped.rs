@@ -1,7 +1,7 @@
 //! A method around another one: what it does not do itself, the method inside does.
 //!
-//! Tests watch methods so, and `fedcast direct` seats one client alone. Layouts, folding, services and sizes are always
-//! those inside.
+//! Tests watch methods so, and `fedcast direct` participants one client alone. Layouts, aggregation, services and sizes
+//! are always those inside.
 
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ pub trait ServerWrapper: Send {
     /// The same, to be moved.
     fn inner_mut(&mut self) -> &mut dyn Server;
 
-    /// See [`Server::begin_period`].
+    /// See [`Server::begin_stage`].
     ///
     /// # Errors
     /// As there.
@@ -149,7 +149,7 @@ pub trait ServerWrapper: Send {
         self.inner_mut().end_round(round, aggregate, ctx)
     }
 
-    /// See [`Server::end_period`].
+    /// See [`Server::end_stage`].
     ///
     /// # Errors
     /// As there.

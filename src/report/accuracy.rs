@@ -1,5 +1,5 @@
-//! Accuracy and forgetting of a run, from its counts of right answers. A task without test samples has no accuracy and is
-//! in no mean.
+//! Accuracy and forgetting of a run, from its counts of right answers. A task without test samples has no accuracy and
+//! is in no mean.
 
 use serde::Serialize;
 
@@ -89,7 +89,7 @@ impl Scores {
     /// Adds those after the next task.
     ///
     /// # Errors
-    /// Fewer tasks than were learnt: a journal that was written by hand.
+    /// Fewer tasks than were learned: a journal that was written by hand.
     pub fn push(&mut self, tasks: &[TaskScore]) -> Result<(), SinkError> {
         let learnt = self.0.len() + 1;
         if tasks.len() < learnt {
@@ -199,7 +199,7 @@ mod tests {
         // After the second task 0.2 of two, or of one old; after the third 0.1 and 0.3 of three, or of two old.
         near(accuracy.forgetting_consecutive, (0.2 / 2.0 + 0.4 / 3.0) / 2.0);
         near(accuracy.forgetting_consecutive_old, (0.2 / 1.0 + 0.4 / 2.0) / 2.0);
-        // Final against when they were learnt, over all three; against their best over two old ones, or all three.
+        // Final against when they were learned, over all three; against their best over two old ones, or all three.
         near(accuracy.forgetting, 0.2);
         near(accuracy.forgetting_from_best, 0.3);
         near(accuracy.forgetting_from_best_of_all, 0.2);

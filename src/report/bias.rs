@@ -36,7 +36,7 @@ pub struct TaskBias {
     pub measures: BTreeMap<String, f64>,
     /// Entropy of a client's answers.
     ///
-    /// Of the last, where a client has several seats. A client whose model answered nothing has none.
+    /// Of the last, where a client has several participants. A client whose model answered nothing has none.
     #[document(keys("client"), unit = "nats")]
     pub entropy: BTreeMap<ClientId, f64>,
 }

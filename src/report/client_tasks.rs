@@ -1,4 +1,4 @@
-//! What a run with tasks of a client's own is judged by: six measures, with and without the slot known.
+//! What a run with tasks of a client's own is judged by: six measures, with and without the client task known.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::learning::evaluation::accuracy;
 use crate::learning::metrics::Direct;
 use crate::quantity::{ClientId, TaskId};
 
-/// Accuracies of slots trained alone, which forward transfer is measured against.
+/// Accuracies of client tasks trained alone, which forward transfer is measured against.
 pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
 
 /// Measures of all evaluation points, one at the end of every period. Accuracies in `0..=1`.
@@ -20,10 +20,11 @@ pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
 pub struct ClientTaskReport {
     /// At every point.
     pub points: Vec<ClientTaskPoint>,
-    /// Answers among the rows of the slot, which is known (task-incremental): what the papers of this benchmark report.
+    /// Answers among the rows of the client task, which is known (task-incremental): what the papers of this benchmark
+    /// report.
     #[document(name = "<own|all>")]
     pub own: ClientTaskMeasures,
-    /// Answers among the rows of all slots begun (class-incremental), where these were asked for.
+    /// Answers among the rows of all client tasks begun (class-incremental), where these were asked for.
     #[document(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<ClientTaskMeasures>,
@@ -32,34 +33,34 @@ pub struct ClientTaskReport {
 /// One evaluation point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskPoint {
-    /// Slots begun by the end of a period.
+    /// Client tasks begun by the end of a period.
     pub begun: usize,
-    /// Slots finished at the end of the period.
+    /// Client tasks finished at the end of the period.
     pub finished: usize,
-    /// Mean accuracy of begun slots, slot known; null if none of them has test samples.
+    /// Mean accuracy of begun client tasks, client task known; null if none of them has test samples.
     #[document(unit = "share")]
     pub own: Option<f64>,
-    /// Mean accuracy of begun slots, slot not known.
+    /// Mean accuracy of begun client tasks, client task not known.
     #[document(unit = "share")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<f64>,
 }
 
-/// The six measures; see [`learning::metrics`](crate::learning::metrics::SlotAccuracies).
+/// The six measures; see [`learning::metrics`](crate::learning::metrics::ClientTaskAccuracies).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 #[document(unit = "share")]
 pub struct ClientTaskMeasures {
-    /// Average accuracy at the end, with the slot known (`own`) or not (`all`).
+    /// Average accuracy at the end, with the client task known (`own`) or not (`all`).
     pub avg: Option<f64>,
     /// Average incremental accuracy: mean over periods of the average accuracy.
     pub aia: Option<f64>,
     /// Forgetting measure: best accuracy at earlier periods minus that of now.
     pub fm: Option<f64>,
-    /// Forward transfer against slots trained alone, where `record.direct` gives all of them.
+    /// Forward transfer against client tasks trained alone, where `record.direct` gives all of them.
     pub ft: Option<f64>,
     /// Forward transfer as the published script computes it.
     pub ft_script: Option<f64>,
-    /// Backward transfer: accuracy now minus that when the slot was finished.
+    /// Backward transfer: accuracy now minus that when the client task was finished.
     pub bt: Option<f64>,
     /// Sum of forward and backward transfer.
     pub tt: Option<f64>,
@@ -125,7 +126,7 @@ impl ClientTaskReport {
 }
 
 impl ClientTaskMeasures {
-    /// A slot trained alone knows no other rows, so both kinds of answers have the same `direct`.
+    /// A client task trained alone knows no other rows, so both kinds of answers have the same `direct`.
     fn of(client_tasks: &ClientTaskAccuracies, direct: &[Option<f64>]) -> ClientTaskMeasures {
         let forward = client_tasks.forward(direct, Direct::Own);
         ClientTaskMeasures {

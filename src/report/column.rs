@@ -3,9 +3,9 @@
 //! The columns of a table are the fields of its row, which derives [`Columns`]; the same list gives the head of the CSV
 //! file, `fedcast columns` and the types of JSON lines and of Parquet files.
 //!
-//! Columns count from 1 what happens one after the other (rounds, tasks, phases, periods); clients, seats, classes and head
-//! rows keep the number they have in scenarios and data sets, from 0. Names say units: `bytes_…` bytes, `…_s` seconds,
-//! `…_mb` and `…_mb_per_s` megabytes (10^6).
+//! Columns count from 1 what happens one after the other (rounds, tasks, phases, periods); clients, participants,
+//! classes and head rows keep the number they have in scenarios and data sets, from 0. Names say units: `bytes_…`
+//! bytes, `…_s` seconds, `…_mb` and `…_mb_per_s` megabytes (10^6).
 
 pub use fedcast_derive::Columns;
 use serde::Serialize;
@@ -53,7 +53,7 @@ pub const TASK: Column = int("task", "", "task, from 1");
 pub const PHASE: Column = text("phase", "name of the phase within the task");
 /// A client.
 pub const CLIENT: Column = int("client", "", "client, from 0 as in scenarios");
-/// What was learnt by the time of a test.
+/// What was learned by the time of a test.
 pub const LEARNT: Column = int("learnt", "", "task after which was tested, from 1");
 /// The name of the class of a row.
 pub const CLASS_NAME: Column =

@@ -1,7 +1,7 @@
 //! `confusion.csv`: after every task, which class was taken for which; with `record.confusion`.
 //!
-//! The journal has right answers only, and stays as it is: this table is written beside it, from the tests themselves. A
-//! replay copies it, and a resumed run keeps the rows of the tasks that it is only told of.
+//! The journal has right answers only, and stays as it is: this table is written beside it, from the tests themselves.
+//! A replay copies it, and a resumed run keeps the rows of the tasks that it is only told of.
 
 use std::fs::File;
 use std::io;
@@ -34,7 +34,7 @@ pub(in crate::report) struct Row {
     answered_name: String,
 }
 
-/// Writes one row per task learnt, class and answer.
+/// Writes one row per task learned, class and answer.
 pub struct ConfusionTable {
     table: KeptTable<Row>,
     /// Classes by head row.

@@ -24,7 +24,7 @@ pub(super) struct Pace {
     of_task_before: u64,
     /// The task at hand, from 0.
     task: u64,
-    /// Seats of the open round: all, and those that are done with it.
+    /// Participants of the open round: all, and those that are done with it.
     pub participants: u32,
     pub came: u32,
 }

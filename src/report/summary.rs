@@ -86,7 +86,7 @@ pub struct Summary {
     #[document(keys("name"))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
-    /// Seats that sent nothing.
+    /// Participants that sent nothing.
     pub failed: u64,
     /// Uploads that were refused.
     pub rejected: u64,
@@ -159,8 +159,8 @@ impl Summary {
         Summary { name: name.to_string(), ..Summary::default() }
     }
 
-    /// Nothing counted yet, of a run of this scenario: with the accuracies of slots trained alone that it names, its
-    /// published numbers, and what its data say it is tested on.
+    /// Nothing counted yet, of a run of this scenario: with the accuracies of client tasks trained alone that it names,
+    /// its published numbers, and what its data say it is tested on.
     pub fn about(scenario: &Scenario) -> Summary {
         let slot = |line: &DirectLine| {
             Some(((TaskId(line.period - 1), ClientId(line.client)), line.accuracy?))

@@ -1,9 +1,10 @@
 //! Virtual time of rounds by part: clients' work, links, waiting, and the server's own work.
 //!
-//! A round is as long as the update it closes with takes: that of the seat that came last among those that were
-//! aggregated. While a frame of this seat travels it is time of links, while its client trains that of clients' work. When
-//! nothing more is waited for the server computes until the round closes. What is left is waiting: for a deadline, for
-//! seats that send nothing, for clients that are away, and between rounds. The four parts add up to the whole.
+//! A round is as long as the update it closes with takes: that of the participant that came last among those that were
+//! aggregated. While a frame of this participant travels it is time of links, while its client trains that of clients'
+//! work. When nothing more is waited for the server computes until the round closes. What is left is waiting: for a
+//! deadline, for participants that send nothing, for clients that are away, and between rounds. The four parts add up
+//! to the whole.
 //!
 //! ```
 //! use fedcast::report::TimeParts;
@@ -73,7 +74,7 @@ impl Spans {
 pub struct Stopwatch {
     closing: ClosingPolicy,
     open: Option<OpenRound>,
-    /// Seats whose update may still count, of this round or of earlier ones.
+    /// Participants whose update may still count, of this round or of earlier ones.
     participants: BTreeMap<(Round, SeatId), SeatTimes>,
     total: Spans,
 }
@@ -83,13 +84,13 @@ struct OpenRound {
     round: Round,
     at: u64,
     participants: usize,
-    /// Seats of earlier rounds whose updates it takes.
+    /// Participants of earlier rounds whose updates it takes.
     stale: Vec<(Round, SeatId)>,
-    /// When seats were known to send nothing.
+    /// When participants were known to send nothing.
     silent: BTreeMap<SeatId, u64>,
 }
 
-/// What the seat of an update did, as spans of nanoseconds.
+/// What the participant of an update did, as spans of nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct SeatTimes {
     frames: Vec<(u64, u64)>,
@@ -310,7 +311,7 @@ mod tests {
     const DOWN: Direction = Direction::Down;
     const UP: Direction = Direction::Up;
 
-    /// Two seats; the second comes last, its client was away for 40 ms before it began.
+    /// Two participants; the second comes last, its client was away for 40 ms before it began.
     fn round(begin: u64) -> Vec<Entry> {
         vec![
             opened(begin, 0, 2),

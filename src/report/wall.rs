@@ -1,10 +1,10 @@
 //! Where the wall time of a run went: `profile.jsonl` and its sums. Outside both digests.
 //!
 //! A line is one [`Span`]: `{"job":"train","worker":0,"waited":1200,"wall":84000}`, times in nanoseconds.
-//! `worker` is `null` for the conductor, the thread that decides what happens when and writes the
+//! `worker` is `null` for the event loop, the thread that decides what happens when and writes the
 //! journal. `waited` is how long a job stood in the queue. Jobs are `train`, `evaluate`, `codec`, `fold`,
 //! `server`, `bias`, `retry` (a pack that found the memory of its device full) and `snapshot` (a checkpoint of the
-//! conductor), each a line of its own; `waiting` (a worker without a job, the conductor without an answer) and
+//! event loop), each a line of its own; `waiting` (a worker without a job, the event loop without an answer) and
 //! `journal` come often and are added up to lines of at least a millisecond.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::files::DiskFile;
 use crate::learning::CacheFigures;
 
 /// Seconds by kind of work. Those of the workers add up to `workers * total_s`, but for their start and end;
-/// those of the conductor to `total_s`, but for its own deciding.
+/// those of the event loop to `total_s`, but for its own deciding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct WallTimes {
     /// Wall time of the run; nothing below `wall` is part of a replay.
@@ -73,7 +73,7 @@ fn is_zero(seconds: &f64) -> bool {
 /// Adds up spans and writes them down.
 pub struct Profile {
     out: BufWriter<DiskFile>,
-    /// By kind, for workers (`true`) and the conductor.
+    /// By kind, for workers (`true`) and the event loop.
     spent: BTreeMap<(bool, JobKind), u64>,
     workers: BTreeSet<usize>,
     retries: u64,

@@ -15,7 +15,7 @@ pub(super) enum Source {
     Rounds(&'static str),
     /// Share of the bytes sent to the server that came to nothing: lost, late, refused.
     Wasted,
-    /// Share of the seats whose uploads were not aggregated.
+    /// Share of the participants whose uploads were not aggregated.
     Silent,
     /// Mean over the events of one type in the journal of a figure that they tell, by its name.
     Told(&'static str, String),
@@ -204,8 +204,8 @@ pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
 pub(super) const BY_KIND: [(&str, &str, &str); 2] =
     [("bytes_down_", "down", "bytes to clients"), ("bytes_up_", "up", "bytes to the server")];
 
-/// Prefixes of metrics that average a figure of the journal, the type of the events that tell it, and over what the mean
-/// is: the server tells of its rounds, a client of its training in one.
+/// Prefixes of metrics that average a figure of the journal, the type of the events that tell it, and over what the
+/// mean is: the server tells of its rounds, a client of its training in one.
 pub(super) const TOLD: [(&str, &str, &str); 2] = [
     ("figure", "round_closed", "mean over rounds"),
     ("client", "trained", "mean over trainings of clients"),

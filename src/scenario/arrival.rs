@@ -6,26 +6,27 @@
 //! | `per-client` | `lag_s`, a distribution | so many seconds after the first client, drawn per client and task |
 //! | | `file` | at the time that a CSV file says, with the columns `client` (from 0), `task` (from 1) and `time_s` |
 //! | `paced` | `ahead`, `lead` | in a group of this share of clients as its period begins, in the others after this share of its rounds |
-//! | `powder` | `slot_classes`, `overlap`, `moving` | of its own, a slot, if it is among the share that moves as its period begins |
+//! | `powder` | `slot_classes`, `overlap`, `moving` | of its own, a client task, if it is among the share that moves as its period begins |
 //!
-//! A task's period begins when its first client has it, and not before the rounds of the task before are
-//! over; it has as many rounds as ever. In them some clients may still work on earlier tasks, so a round
-//! has seats of different tasks. The first task is everybody's from the start, and a client works on the newest
-//! that it has. Classes count as seen from the beginning of their period. A client that a file does not name for a task has it
-//! then. The method must allow it: what its clients send is a mean over all of them, with a head of all rows.
+//! A task's period begins when its first client has it, and not before the rounds of the task before are over; it has
+//! as many rounds as ever. In them some clients may still work on earlier tasks, so a round has participants of
+//! different tasks. The first task is everybody's from the start, and a client works on the newest that it has. Classes
+//! count as seen from the beginning of their period. A client that a file does not name for a task has it then. The
+//! method must allow it: what its clients send is a mean over all of them, with a head of all rows.
 //!
 //! With `paced` and `lead = 0.5` half of the clients move to the next task while the others finish theirs
 //! (the asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
 //!
 //! With `powder` (Piao et al. 2024; its benchmark is C²Prompt's, too) `tasks.count` counts periods of
-//! `federation.rounds` rounds. Every client has a task of its own in each, a *slot* of `slot_classes` classes, begins
-//! that of the first period, and moves to that of a later one if it is among the `moving` share of clients, rounded
-//! down, that is drawn as the period begins; the others go on with theirs, and their slots of that period are never
-//! begun. Slots get their classes client by client, all periods of one before the next client's: the very first slot
-//! draws from all classes; every other one takes `u` of those of a slot that has been drawn before, of any client, and
-//! the rest from the other classes, with `u` uniform from `overlap` to `slot_classes`. A class that comes again has
-//! another head row in every slot, so the head has `count * clients * slot_classes` rows for methods that know no slots
-//! as well. `partition` must be `slices`. Classes and moves are drawn from `seed.class_order`.
+//! `federation.rounds` rounds. Every client has a task of its own in each, a *client task* of `slot_classes` classes,
+//! begins that of the first period, and moves to that of a later one if it is among the `moving` share of clients,
+//! rounded down, that is drawn as the period begins; the others go on with theirs, and their client tasks of that
+//! period are never begun. Client tasks get their classes client by client, all periods of one before the next
+//! client's: the very first client task draws from all classes; every other one takes `u` of those of a client task
+//! that has been drawn before, of any client, and the rest from the other classes, with `u` uniform from `overlap` to
+//! `slot_classes`. A class that comes again has another head row in every client task, so the head has
+//! `count * clients * slot_classes` rows for methods that know no client tasks as well. `partition` must be `slices`.
+//! Classes and moves are drawn from `seed.class_order`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,9 +69,9 @@ pub enum ArrivalChoice {
     },
     /// Tasks of a client's own, which some of them begin in every period.
     Powder {
-        /// Classes of a slot. Default 20.
+        /// Classes of a client task. Default 20.
         slot_classes: u32,
-        /// Classes that a later slot has at least in common with an earlier one. Default 0.
+        /// Classes that a later client task has at least in common with an earlier one. Default 0.
         overlap: u32,
         /// Share of clients that move as a period begins, rounded down. Default 0.5.
         moving: f64,

@@ -53,7 +53,7 @@ enum Word {
     Round,
     /// After every task.
     Task,
-    /// Never: a killed run begins anew.
+    /// Never: a killed run begins again.
     Never,
 }
 

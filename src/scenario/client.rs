@@ -16,7 +16,7 @@ pub struct ClientSection {
     /// The last of an epoch may be smaller.
     #[key(default = 16, at_least = 1.0, source = "HGP")]
     pub batch: u32,
-    /// The step rule, made anew every round.
+    /// The step rule, made again every round.
     #[key(table)]
     pub optimiser: OptimizerSection,
     /// The rate from epoch to epoch.
@@ -88,7 +88,7 @@ impl OptimizerSection {
     }
 }
 
-/// How the learning rate changes over the epochs of a round; every round begins anew.
+/// How the learning rate changes over the epochs of a round; every round begins again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum EpochSchedule {
@@ -98,7 +98,7 @@ pub enum EpochSchedule {
     /// Half a cosine: `lr/2 (1 + cos(pi e / epochs))` in epoch `e` from 0.
     Cosine,
     /// Nearly a quarter of a cosine: `lr cos(99 pi e / (200 (epochs - 1)))`, as CODA-Prompt's release and those built
-    /// upon it have it (Fed-CPrompt, HePCo).
+    /// on it have it (Fed-CPrompt, HePCo).
     QuarterCosine,
 }
 

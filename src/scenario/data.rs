@@ -113,7 +113,7 @@ pub enum StatisticsTransform {
     Test,
     /// That of `[data.train]`, with its draws.
     Train,
-    /// Values in `[0, 1]`, neither augmented nor normalised, at the size of `[data.test]` (what the public code
+    /// Values in `[0, 1]`, neither augmented nor normalized, at the size of `[data.test]` (what the public code
     /// of HGP does).
     Raw,
 }
@@ -194,7 +194,7 @@ impl DataSection {
         }
     }
 
-    /// Colour channels of its images; of a table, the numbers in a row.
+    /// Color channels of its images; of a table, the numbers in a row.
     pub fn channels(&self) -> u32 {
         match self.source {
             DataSource::Digits | DataSource::Play | DataSource::Idx | DataSource::Leaf => 1,

@@ -83,7 +83,7 @@ pub enum DistributionKindSection {
     },
 }
 
-/// [`ShapeSection`] without its numbers.
+/// [`DistributionKindSection`] without its numbers.
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Dist {
     /// Always `value`.

@@ -26,7 +26,7 @@ pub enum ScenarioError {
 }
 
 impl ScenarioError {
-    /// For a terminal: what `Display` prints, in colour if wanted.
+    /// For a terminal: what `Display` prints, in color if wanted.
     pub fn render(&self, colour: bool) -> String {
         match self {
             ScenarioError::Unreadable { .. } => format!("error: {self}\n"),

@@ -51,7 +51,7 @@ pub enum ExpectedMetric {
     AverageFromSecondStage,
     /// The same of the micro accuracy.
     AverageFromSecondStageMicro,
-    /// Forgetting since a task was learnt.
+    /// Forgetting since a task was learned.
     Forgetting,
     /// Forgetting since a task was known best.
     ForgettingFromBest,

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `crash` | `when = "before"` | the client crashes as its work arrives | it failed: `crashed` |
 //! | | `"while"` | somewhere in its work | the same, later |
-//! | | `"after"` | when it has learnt, before it sends | it trained, and failed |
+//! | | `"after"` | when it has learned, before it sends | it trained, and failed |
 //! | `lose` | `direction` | its messages are lost | frames `lost`, it failed: `lost` |
 //! | `duplicate` | `direction` | its message arrives twice | a frame `duplicate`, thrown away |
 //! | `corrupt` | `direction` | a bit of its message flips | down: it failed: `corrupt`; up: its update is rejected |
@@ -20,7 +20,7 @@
 //! so are late updates it still waited for. It comes back with what its policy had saved before; the round closes
 //! without an update, and the next one opens. Its `rate` is per round, and it has no `clients`.
 //!
-//! An update is the difference between what a client learnt and what it was sent, so malicious clients need
+//! An update is the difference between what a client learned and what it was sent, so malicious clients need
 //! a method whose uploads fold to a mean of parameters; `federation.fold` says which mean the server takes.
 //!
 //! Every entry has a `rate`, the probability per client and round (default 1), and may name `clients` (from 0)
@@ -90,7 +90,7 @@ pub enum FaultKind {
         #[key(example = Spoilage::NotANumber)]
         how: Spoilage,
     },
-    /// It sends something else than it learnt.
+    /// It sends something else than it learned.
     ///
     /// That looks as good.
     Malicious {
@@ -143,7 +143,7 @@ pub enum CrashTime {
     Before,
     /// Somewhere in its work, which is lost.
     While,
-    /// When it has learnt, before it sends.
+    /// When it has learned, before it sends.
     After,
 }
 

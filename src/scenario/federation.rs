@@ -26,7 +26,7 @@ pub struct FederationSection {
     pub idle_clients: u32,
     /// Clients with frames of real size that never train.
     ///
-    /// They take part in every round and are not folded.
+    /// They take part in every round and are not aggregated.
     #[key(default = 0, at_most = 1e5)]
     #[serde(skip_serializing_if = "is_none")]
     pub load: u32,

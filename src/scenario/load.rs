@@ -129,7 +129,7 @@ impl Scenario {
         let file = path.canonicalize().map_err(unreadable)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let source = Source::new(&path.display().to_string(), &text);
-        // The neighbours of a link are those of the file it leads to.
+        // The neighbors of a link are those of the file it leads to.
         let place = extends::ScenarioFile {
             file: &file,
             shown: if path.is_symlink() { &file } else { path },

@@ -12,7 +12,7 @@ use super::{
     ScenarioError,
 };
 
-/// What is learnt, and how.
+/// What is learned, and how.
 #[derive(Clone, Serialize)]
 pub struct MethodSection {
     /// The name in the registry. Required.

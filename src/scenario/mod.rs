@@ -156,7 +156,7 @@ pub struct Scenario {
     pub partition: PartitionSection,
     /// What turns an image into features.
     pub backbone: BackboneSection,
-    /// What is learnt, and how.
+    /// What is learned, and how.
     pub method: MethodSection,
     /// How many clients and rounds.
     pub federation: FederationSection,

@@ -147,7 +147,7 @@ pub enum PartitionKind {
         /// Share of a class's training images.
         #[key(default = 0.2, above = 0.0, at_most = 1.0, source = "Powder's release")]
         share: f64,
-        /// Count that chooses the slice of a slot.
+        /// Count that chooses the slice of a client task.
         #[key(
             default = SliceBy::Period,
             source = "Powder's release: the period on ImageNet-R, the slot on DomainNet"
@@ -187,15 +187,15 @@ pub enum Unlisted {
     Drop,
 }
 
-/// Which of the slices of its classes a slot has: always a number modulo how many slices there are.
+/// Which of the slices of its classes a client task has: always a number modulo how many slices there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum SliceBy {
-    /// The slot's period: clients that share a class in a period hold the same images of it.
+    /// The client task's period: clients that share a class in a period hold the same images of it.
     Period,
-    /// The slot's number among all, client by client: no two slots share a slice, where there are enough.
+    /// The client task's number among all, client by client: no two client tasks share a slice, where there are enough.
     Slot,
-    /// The slot's client: it meets the same images of a class again, and shares none with others.
+    /// The client task's client: it meets the same images of a class again, and shares none with others.
     Client,
 }
 

@@ -16,7 +16,7 @@
 //! jitter are fitted to FLASH's table of 19 phones; the server beside phones takes 0.36 ms per sample: MobileNetV2
 //! forward in 3.8 ms for 32 images on an A100 (Keras Applications' table), and back in twice that, as FedScale counts
 //! phones; loss and crash share FLGo's 5 % of clients that
-//! vanish between download, training and upload. The rest is this project's choice: `cross-silo` is a data centre
+//! vanish between download, training and upload. The rest is this project's choice: `cross-silo` is a data center
 //! with a gigabit line. `production` also closes rounds with the first clients that are done and asks 1.3
 //! times as many as it wants (FedScale), where `[participation]` says how many that are.
 
@@ -32,7 +32,7 @@ pub enum Preset {
     /// Nothing takes time, nothing fails.
     #[default]
     Ideal,
-    /// Data centres that are nearly alike.
+    /// Data centers that are nearly alike.
     CrossSilo,
     /// Phones: medians and spreads of published traces.
     Mobile,

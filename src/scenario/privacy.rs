@@ -17,7 +17,7 @@ pub struct PrivacySection {
     /// Binary digits after the point in that ring.
     #[key(default = modulus.usual_digits(), at_most = modulus.max_digits())]
     pub bits: u32,
-    /// Part of the seats that must take every leg, at least 2.
+    /// Part of the participants that must take every leg, at least 2.
     #[key(
         default = 0.6667,
         at_least = 0.0,

@@ -1,4 +1,4 @@
-//! `[data.train]` and `[data.test]`: resize, crop, flip, jitter, normalise, in this order.
+//! `[data.train]` and `[data.test]`: resize, crop, flip, jitter, normalize, in this order.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub struct TransformSection {
     /// Probability of mirroring left and right.
     #[key(default = 0.0, at_least = 0.0, at_most = 1.0)]
     pub flip: f64,
-    /// How far colours are moved, after the flip. Default: not at all.
+    /// How far colors are moved, after the flip. Default: not at all.
     #[key(table)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSection>,
@@ -70,8 +70,8 @@ pub enum Crop {
     Centre,
 }
 
-/// torchvision's `ColorJitter`: a factor per property, uniform in `[max(0, 1 - x), 1 + x]`; which of them comes first is
-/// drawn, too. The hue is not moved.
+/// torchvision's `ColorJitter`: a factor per property, uniform in `[max(0, 1 - x), 1 + x]`; which of them comes first
+/// is drawn, too. The hue is not moved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[keys(check = section.check(table))]
 pub struct JitterSection {
@@ -223,8 +223,8 @@ impl JitterSection {
 }
 
 impl TransformSection {
-    /// `train` is `[data.train]` where this is `[data.test]`: what the network expects of pixels does not change between
-    /// the two unless the file says so.
+    /// `train` is `[data.train]` where this is `[data.test]`: what the network expects of pixels does not change
+    /// between the two unless the file says so.
     fn check(&self, table: &mut TableReader<'_>, train: Option<&TransformSection>) {
         if self.resize.is_some() && self.squash.is_some() {
             table.reject(

@@ -32,7 +32,7 @@ pub struct WireSection {
 pub struct DirectionSection {
     /// How floats travel.
     ///
-    /// Of everything learnt.
+    /// Of everything learned.
     #[key(default = Codec::F32)]
     pub codec: Codec,
     /// Other codecs for some of [`KINDS`], such as `{ prompt = "f16" }`.
@@ -108,7 +108,7 @@ pub enum AssetCache {
     Run,
 }
 
-/// Kinds of content that a codec may be chosen for: the learnt ones. Counts, statistics and
+/// Kinds of content that a codec may be chosen for: the learned ones. Counts, statistics and
 /// data always travel as they are.
 pub const KINDS: [&str; 5] = ["weights", "prompt", "head", "prototypes", "generator"];
 

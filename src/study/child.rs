@@ -1,8 +1,8 @@
 //! One cell as a process of the program itself, on a leash.
 //!
-//! The child reads its standard input and ends, resumable, when that closes (see [`LEASH`]). So it hears of Ctrl-C by its
-//! parent letting go, and a parent that is killed leaves no child behind. A group of its own keeps the terminal's Ctrl-C
-//! from reaching it twice.
+//! The child reads its standard input and ends, resumable, when that closes (see [`LEASH`]). So it hears of Ctrl-C by
+//! its parent letting go, and a parent that is killed leaves no child behind. A group of its own keeps the terminal's
+//! Ctrl-C from reaching it twice.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -50,7 +50,7 @@ pub(super) fn run(
 ) -> Result<Ended, DirectoryError> {
     let cell = &prepared.cell;
     let (path, log) = (directory.run(cell), directory.log(cell));
-    // What came to its end and is tried again all the same begins anew.
+    // What came to its end and is tried again all the same begins again.
     let anew = directory.is_over(cell);
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
@@ -116,8 +116,8 @@ fn start(arguments: &[&OsStr], log: &Path) -> io::Result<(Child, u64)> {
     Ok((command.spawn()?, said))
 }
 
-/// The file is written whenever its cell begins or goes on, so it need not outlive a power cut: to make sure of that would
-/// take longer than all else that is done for a cell.
+/// The file is written whenever its cell begins or goes on, so it need not outlive a power cut: to make sure of that
+/// would take longer than all else that is done for a cell.
 fn write(scenario: &Path, text: &str) -> Result<(), DirectoryError> {
     let written =
         Disk::default().create(scenario).and_then(|mut file| file.write_all(text.as_bytes()));

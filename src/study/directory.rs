@@ -152,7 +152,7 @@ impl StudyDirectory {
             let found = format!("{}, {}", manifest.scenario.name, manifest.scenario.hash);
             return CellState::Foreign(found);
         }
-        // Before what the manifest says: a run that learnt nothing came to its end, and failed.
+        // Before what the manifest says: a run that learned nothing came to its end, and failed.
         if let Some(failure) = self.failed(cell).filter(|failure| failure.hash == hash) {
             return CellState::Failed(failure);
         }

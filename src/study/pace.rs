@@ -1,4 +1,4 @@
-//! How long cells take here, learnt from those that are finished: seconds to begin, and seconds per sample pass.
+//! How long cells take here, learned from those that are finished: seconds to begin, and seconds per sample pass.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ impl Runs {
         }
     }
 
-    /// Seconds of so many passes on the line of least squares; in proportion to them where runs have about as many passes,
-    /// or where by the line longer runs would be sooner done or time would begin before a run.
+    /// Seconds of so many passes on the line of least squares; in proportion to them where runs have about as many
+    /// passes, or where by the line longer runs would be sooner done or time would begin before a run.
     fn seconds(&self, passes: f64) -> f64 {
         let spread = self.count * self.squares - self.passes * self.passes;
         let slope = self.count * self.products - self.passes * self.seconds;

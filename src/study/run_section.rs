@@ -71,7 +71,7 @@ pub struct Limit {
 /// Where the shard is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
-    /// In SLURM_ARRAY_TASK_ID and its neighbours.
+    /// In SLURM_ARRAY_TASK_ID and its neighbors.
     Environment,
     /// Here.
     Fixed(Shard),

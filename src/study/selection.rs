@@ -52,7 +52,7 @@ impl Shard {
         Ok(Some(Shard { part, of }))
     }
 
-    /// Whether a cell belongs to it. Neighbours go to different parts: cells of one size come in a row.
+    /// Whether a cell belongs to it. Neighbors go to different parts: cells of one size come in a row.
     pub fn has(self, cell: &Cell) -> bool {
         cell.index % self.of == self.part - 1
     }

@@ -101,7 +101,7 @@ impl Layout {
 
 /// The values of a tensor with its axes in another order.
 fn permuted(tensor: &Values, order: &[usize]) -> Vec<f32> {
-    // How far apart neighbours along an axis lie.
+    // How far apart neighbors along an axis lie.
     let step = |axis: usize| tensor.shape[axis + 1..].iter().product::<usize>();
     let mut places = vec![0];
     for axis in order {

@@ -13,7 +13,7 @@ pub struct InferredVit {
     pub image: usize,
     /// Pixels of both sides of a patch.
     pub patch: usize,
-    /// Colour channels.
+    /// Color channels.
     pub channels: usize,
     /// Width of a token.
     pub dim: usize,

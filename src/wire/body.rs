@@ -177,7 +177,7 @@ struct Digester {
 }
 
 impl Digester {
-    /// Less than what allocators take from the system anew each time.
+    /// Less than what allocators take from the system again each time.
     const COLLECT: usize = 1 << 16;
 
     fn bytes(&mut self, bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Messages as bytes: what crosses the network, in our own versioned format, counted exactly.
 //!
 //! A method packs a [`Body`]: meta bytes and sections of named tensors, each section of one [`Kind`]. A
-//! [`BodySketch`] is the same without values. Either has a [`FrameSize`]; [`encode`] and [`decode`] turn a body into the
+//! [`BodyShape`] is the same without values. Either has a [`FrameSize`]; [`encode`] and [`decode`] turn a body into the
 //! bytes of a frame and back; [`transmit`] says what the receiver gets without making bytes.
 //!
 //! ```text

@@ -1,13 +1,13 @@
 //! Sizes of frames, by part and by kind, counted by the encoder itself.
 //!
 //! ```
-//! use fedcast::wire::{BodySketch, CodecPlan, FrameSize, Kind, SectionSketch, TensorSketch};
+//! use fedcast::wire::{BodyShape, CodecPlan, FrameSize, Kind, SectionShape, TensorShape};
 //! // HGP's broadcast for ViT-B/16 and CIFAR-100: 5 prompts of (200, 768) and a head of 100 rows.
-//! let prompts = (0..5).map(|j| TensorSketch::f32(format!("{j}"), [200, 768])).collect();
-//! let head = vec![TensorSketch::f32("weight", [100, 768]), TensorSketch::f32("bias", [100])];
-//! let sketch = BodySketch::new(
+//! let prompts = (0..5).map(|j| TensorShape::f32(format!("{j}"), [200, 768])).collect();
+//! let head = vec![TensorShape::f32("weight", [100, 768]), TensorShape::f32("bias", [100])];
+//! let sketch = BodyShape::new(
 //!     0,
-//!     vec![SectionSketch::new(Kind::Prompt, prompts), SectionSketch::new(Kind::Head, head)],
+//!     vec![SectionShape::new(Kind::Prompt, prompts), SectionShape::new(Kind::Head, head)],
 //! );
 //! let size = FrameSize::of_sketch(&sketch, &CodecPlan::default());
 //! assert_eq!(size.payload.0, 3_379_600);

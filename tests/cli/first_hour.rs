@@ -1,5 +1,5 @@
-//! Promise: the transcript of a new user's first hour works, command by command, in a folder with a few photographs and a
-//! file of weights.
+//! Promise: the transcript of a new user's first hour works, command by command, in a folder with a few photographs and
+//! a file of weights.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::readme::markdown::{Page, root};
 
 const PAGE: &str = "src/guide/first_hour.md";
 
-/// Four classes of twelve coloured squares of 16 pixels, a few of them noisy.
+/// Four classes of twelve colored squares of 16 pixels, a few of them noisy.
 fn draw(folder: &Path) {
     let colours = [
         ("red", [220, 40, 40]),

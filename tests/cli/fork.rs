@@ -1,5 +1,5 @@
-//! Promise: a run goes on from the end of any of its tasks with other settings; what was learnt until then is taken over
-//! to the bit, and the new run is resumed, verified and forked like any other.
+//! Promise: a run goes on from the end of any of its tasks with other settings; what was learned until then is taken
+//! over to the bit, and the new run is resumed, verified and forked like any other.
 
 use std::fs;
 use std::path::Path;

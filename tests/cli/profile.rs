@@ -3,7 +3,7 @@
 use crate::command::{read, tiny_run};
 use serde_json::Value;
 
-/// What the summary calls a share, whether workers (or the conductor) spent it, and on which jobs.
+/// What the summary calls a share, whether workers (or the event loop) spent it, and on which jobs.
 const SHARES: [(&str, bool, &[&str]); 9] = [
     ("train_s", true, &["train"]),
     ("evaluate_s", true, &["evaluate"]),
@@ -55,7 +55,7 @@ fn the_shares_of_the_wall_time_add_up() {
         assert!(*name != "train_s" || sum > 0.0, "no training in any round");
     }
 
-    // What a worker did and waited is the run, but for its start and end; the conductor also decides.
+    // What a worker did and waited is the run, but for its start and end; the event loop also decides.
     let total = seconds("total_s");
     for worker in 0..2 {
         let sum = spent(&|span| span["worker"] == worker);

@@ -1,4 +1,4 @@
-//! Promise: a server that restarts is told, counted, verified and timed anew by the program.
+//! Promise: a server that restarts is told, counted, verified and timed again by the program.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Promises: recorded exchanges are timed anew exactly as a run of the changed scenario would be, without
+//! Promises: recorded exchanges are timed again exactly as a run of the changed scenario would be, without
 //! training, or refused with the reason; a part of a run can be verified from a checkpoint on.
 
 use std::fs;

@@ -177,7 +177,7 @@ fn digests_do_not_depend_on_workers_and_states_know_what_they_missed() {
                 assert_eq!(run(shaken).digests, base.digests, "{workers} workers");
             }
         }
-        // Packs hold seats of one task; they change nothing.
+        // Packs hold participants of one task; they change nothing.
         let packed = run(setup::<()>(Rules { pack: 4, ..rules.clone() }, Mischief::None));
         assert_eq!(packed.digests, ran(&rules).digests);
     }

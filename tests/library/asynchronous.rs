@@ -1,5 +1,5 @@
 //! Promises about updates that come after their round: an asynchronous or semi-asynchronous run has the
-//! same digests for any number of workers, every update is folded once, rejected, late or lost, and what
+//! same digests for any number of workers, every update is aggregated once, rejected, late or lost, and what
 //! cannot be is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ fn ran(rules: &Rules) -> Ran {
     ran
 }
 
-/// Aggregations between a stale update's Down and its fold.
+/// Aggregations between a stale update's download and its aggregation.
 fn staleness(ran: &Ran) -> Vec<u32> {
     let stale = |event: &Event| match event {
         Event::UpdateStale { round, into, .. } => Some(into.0 - round.0),
@@ -106,7 +106,7 @@ fn a_buffer_is_filled_by_whoever_comes_and_so_many_are_at_work() {
     assert!(staleness(&ran).iter().any(|rounds| *rounds > 1), "{:?}", staleness(&ran));
 }
 
-/// Nothing is lost, nothing is folded twice.
+/// Nothing is lost, nothing is aggregated twice.
 #[test]
 fn every_update_is_folded_once_or_late() {
     for rules in [

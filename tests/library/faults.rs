@@ -81,7 +81,7 @@ fn a_client_crashes_before_while_or_after_training() {
     assert!(before < within && within < after, "{before} {within} {after}");
 }
 
-/// What it learnt before it crashed, a client still knows.
+/// What it learned before it crashed, a client still knows.
 #[test]
 fn a_state_is_kept_by_a_client_that_crashes_after_training_only() {
     let visits = |when| {
@@ -174,7 +174,7 @@ fn any_mixture_of_faults_is_survived_with_the_same_digests_for_any_workers() {
             let shaken =
                 Setup { workers: 3.into(), shaker: Some(seed), ..make(rules, Mischief::None) };
             assert_eq!(run(shaken).digests, one.digests);
-            // Every seat has an end.
+            // Every participant has an end.
             let (mut participants, mut ends) =
                 (0, one.failures().len() + one.count("update_rejected"));
             for entry in &one.entries {

@@ -1,5 +1,5 @@
 //! Promises about malicious clients: what they forge stands in the journal and changes the model, a robust
-//! fold bears it, and the digests depend on no worker.
+//! aggregate bears it, and the digests depend on no worker.
 
 use std::path::Path;
 

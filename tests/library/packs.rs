@@ -24,8 +24,8 @@ fn mobile(pack: usize) -> Rules {
     Rules { compute, links, faults, participation, pack, ..rules() }
 }
 
-/// Links so slow, beside work that takes no time, that a seat's end comes up while others of its
-/// pack still wait for their Down.
+/// Links so slow, beside work that takes no time, that a participant's end comes up while others of its
+/// pack still wait for their download.
 fn late(pack: usize) -> Rules {
     Rules { compute: ComputeRules::IDEAL, links: LinkRules::MOBILE, pack, ..rules() }
 }

@@ -108,7 +108,7 @@ fn what_is_learnt_is_what_plain_averaging_learns() {
     assert_eq!(secure.scores(), plain.scores());
     assert_eq!(secure.folded(), [5; 4]);
     assert_eq!(secure.count("sum_masked"), 4);
-    // Uploads differ in every bit, and what is learnt only by rounding.
+    // Uploads differ in every bit, and what is learned only by rounding.
     assert_ne!(secure.digests, plain.digests);
     let small = run(&format!("{SECURE}\nmodulus = \"2^32\"\nbits = 16"));
     assert_eq!(small.end.as_ref().ok(), Some(&EndReason::Done));
@@ -178,7 +178,7 @@ fn the_ledger_has_every_frame_and_is_what_was_planned() {
         let plan = plan(&blueprint, Faults::Off).unwrap();
         let (down, up) = (ledger.direction(Direction::Down), ledger.direction(Direction::Up));
         assert_eq!((down.bytes.0, up.bytes.0), (plan.total.down, plan.total.up));
-        // Keys, shares, upload, answer up; roster, inbox, Down, survivors down.
+        // Keys, shares, upload, answer up; roster, inbox, download, survivors down.
         assert_eq!((down.frames, up.frames), (4 * 5 * 4, 4 * 5 * 4));
         let protocol =
             down.kinds.get(Kind::SecureAggregation).0 + up.kinds.get(Kind::SecureAggregation).0;

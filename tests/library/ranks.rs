@@ -19,8 +19,8 @@ fn company(fault: InjectedFault) -> Ranks {
     Ranks::loopback(2, fault).expect("threads start")
 }
 
-/// Runs every method of a family as it is, also upon the features of another one, and one case of everything that may be
-/// done to its messages, on three ranks, with another mischief each time. They come to what is recorded of one process.
+/// Runs every method of a family as it is, also on the features of another one, and one case of everything that may be
+/// done to its messages, on three ranks, with another fault each time. They come to what is recorded of one process.
 fn same(family: &str) {
     let mut services = BTreeSet::new();
     let staged = |case: &Case| case.overrides.iter().any(|set| set.contains("first="));

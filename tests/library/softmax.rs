@@ -39,7 +39,7 @@ pub enum Mischief {
     BadImage,
     /// Client 2's upload cannot be lifted.
     LiftPanic,
-    /// Every Down names an asset of 1000 floats.
+    /// Every download names an asset of 1000 floats.
     Asset,
 }
 
@@ -86,7 +86,7 @@ impl Remember for Visits {
 /// Its sample count, in an upload.
 const SAMPLES: &str = "samples";
 
-/// Keeps its head in double precision on purpose: its bits show in which order uploads were folded.
+/// Keeps its head in double precision on purpose: its bits show in which order uploads were aggregated.
 struct Keeper {
     head: Vec<f64>,
     asset: Option<Arc<Asset>>,
@@ -297,7 +297,7 @@ impl Ran {
         self.entries.iter().filter(|e| e.event.name() == name).count()
     }
 
-    /// The reasons of all failed seats.
+    /// The reasons of all failed participants.
     pub fn failures(&self) -> Vec<String> {
         let reason = |e: &Entry| match &e.event {
             Event::ClientFailed { reason, .. } => Some(reason.clone()),

@@ -152,7 +152,7 @@ fn the_shares_say_who_teaches() {
         let alone = |alpha, beta| run(two(alpha, beta), 2, 1, &sgd());
         let stays = distance(last_exchange(&alone(0.0, 0.0), 0).map(learnt));
         assert!(stays < 1e-6, "{train:?}: the server's model moves nobody from itself: {stays}");
-        // Each of two clients has learnt on its own since the server's mean, and is drawn back there.
+        // Each of two clients has learned on its own since the server's mean, and is drawn back there.
         let drawn = distance(last_exchange(&alone(0.0, 1.0), 0).map(learnt));
         assert!(drawn > 1e-3, "{train:?}: {drawn}");
 
@@ -282,7 +282,7 @@ fn teachers_upon_a_module_normalise_as_the_student() {
     }
 }
 
-/// FedHAF's baselines normalise and drop as they are told to: settled statistics of the module are those of the first
+/// FedHAF's baselines normalize and drop as they are told to: settled statistics of the module are those of the first
 /// task, in every method that is FedAvg but for some hooks; those of the head always move.
 #[test]
 fn baselines_upon_the_module_have_its_norms_and_dropout() {

@@ -40,7 +40,7 @@ fn payload(sketch: &BodyShape) -> u64 {
 /// The shapes of an exchange.
 struct Exchanged {
     down: BodyShape,
-    /// What a Down names and a fresh client lacks.
+    /// What a download names and a fresh client lacks.
     assets: Vec<BodyShape>,
     up: BodyShape,
 }
@@ -213,8 +213,8 @@ fn ccvr_sends_the_bytes_of_its_card() {
     assert_eq!(on_cifar100(1, WireForm::Full, none).bytes(), (343_502_224, 343_502_228));
 }
 
-/// EWC card, section 4. (The count beside a Fisher, four bytes, is not in the card, which divides by the samples of those
-/// who take part.)
+/// EWC card, section 4. (The count beside a Fisher, four bytes, is not in the card, which divides by the samples of
+/// those who take part.)
 #[test]
 fn ewc_sends_the_bytes_of_its_card() {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
@@ -246,7 +246,8 @@ fn ewc_sends_the_bytes_of_its_card() {
     assert_eq!(bytes(10, 1), (343_502_224, 343_502_224 + 4));
 }
 
-/// SCAFFOLD, invariant 7, FedDC, invariant 8, and GradMA, invariant 7: twice FedAvg's bytes of what trains, or FedAvg's.
+/// SCAFFOLD, invariant 7, FedDC, invariant 8, and GradMA, invariant 7: twice FedAvg's bytes of what trains, or
+/// FedAvg's.
 #[test]
 fn controlled_methods_send_the_bytes_of_their_cards() {
     let bytes = |method: &dyn Fn(&ModelFacts) -> Exchanged, model: &ModelFacts| {
@@ -396,8 +397,8 @@ fn regmean_sends_the_bytes_of_its_card() {
     assert_eq!(held(of_inputs).server, 343_502_224 + 8 * (products + inputs));
 }
 
-/// LoRM card, section 4: by which factor a round trains; of earlier tasks their pairs; and at a task's end the moments of
-/// the blocks.
+/// LoRM card, section 4: by which factor a round trains; of earlier tasks their pairs; and at a task's end the moments
+/// of the blocks.
 #[test]
 fn lorm_sends_the_bytes_of_its_card() {
     let of = |rank: u32, round: u32, task: usize| {
@@ -431,8 +432,8 @@ fn lorm_sends_the_bytes_of_its_card() {
     let counts: ClassCounts = (10..20).map(|row| (row, 50)).collect();
     let facts = ExchangeFacts { phase: 1, ..first_exchange(&vit, &view, &counts) };
     assert_eq!(payload(&method.message_spec(MessageKind::Upload, &facts).body()), 258_048);
-    // The server keeps no network: pairs of ten tasks and of now, and the head; A's products of ten tasks and the blocks'
-    // moments; the moments, the pair and the head of a round.
+    // The server keeps no network: pairs of ten tasks and of now, and the head; A's products of ten tasks and the
+    // blocks' moments; the moments, the pair and the head of a round.
     let (inputs, pair, head) = (64_512, 147_456, 76_900);
     let of_round = inputs + 768 * 769 / 2 + 16 * pair + head;
     let server = 4 * (11 * 16 * pair + head) + 8 * (10 * 16 * inputs + inputs + of_round);

@@ -333,7 +333,7 @@ fn c2prompt_sends_the_bytes_of_its_card() {
     assert_eq!(payload(&on_imagenet_r(20, 3, plain).up.body()), 946_256);
 }
 
-/// What a client answers is folded without the byte that says what it is; the answer of another phase is refused.
+/// What a client answers is aggregated without the byte that says what it is; the answer of another phase is refused.
 #[test]
 fn an_upload_answers_what_was_asked() {
     let method = c2prompt_with(|c| c.cpa_transfer = true);
@@ -381,7 +381,7 @@ fn tasks_may_be_mixed_as_in_powder() {
     );
 }
 
-/// A copy of a frame is charged as one: which Downs are shared is part of what a run comes to.
+/// A copy of a frame is charged as one: which downloads are shared is part of what a run comes to.
 #[test]
 fn the_question_of_round_0_is_one_down_for_all() {
     let mut run = engine(c2prompt_with(|_| ()), 3);

@@ -32,7 +32,7 @@ fn small(train: Train, change: impl Fn(&mut Ccvr)) -> Arc<dyn Method> {
     built(method, &facts())
 }
 
-/// CCVR as it is, upon this.
+/// CCVR as it is, on this.
 pub fn calibrating(train: Train) -> Arc<dyn Method> {
     small(train, |_| ())
 }
@@ -171,8 +171,8 @@ fn the_last_round_may_be_the_only_one_that_calibrates() {
     assert_ne!(own.1, plain.1);
 }
 
-/// Section 3: over the current task's classes the server keeps nothing of earlier ones; over all seen it does. Either way
-/// it goes on from what it saved.
+/// Section 3: over the current task's classes the server keeps nothing of earlier ones; over all seen it does. Either
+/// way it goes on from what it saved.
 #[test]
 fn the_server_keeps_what_it_draws_from() {
     for (over, classes) in [(Rebalance::Current, 2), (Rebalance::Both, 6)] {

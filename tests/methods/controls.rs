@@ -74,8 +74,8 @@ fn kept(run: &Engine, client: u32, name: &str) -> Vec<f32> {
     flat(&vectors_of(&run.states[&ClientId(client)].sections, name).unwrap())
 }
 
-/// SCAFFOLD, invariant 1: while all variates are zero, which they are in the first round, it is FedAvg, to the bit; in the
-/// second it is not.
+/// SCAFFOLD, invariant 1: while all variates are zero, which they are in the first round, it is FedAvg, to the bit; in
+/// the second it is not.
 #[test]
 fn the_first_round_of_scaffold_is_fedavg() {
     let of = |method, rounds| theta(&run(method, 1, rounds, &sgd()));
@@ -120,8 +120,8 @@ fn clients_that_are_alike_have_nothing_to_correct() {
     }
 }
 
-/// SCAFFOLD, invariants 4 and 8, and FedDC, invariant 2: `c` (and the mean drift) is the mean over all clients, also where
-/// one of two took part in the first task; a server that keeps all variates makes the same of it, to the bit.
+/// SCAFFOLD, invariants 4 and 8, and FedDC, invariant 2: `c` (and the mean drift) is the mean over all clients, also
+/// where one of two took part in the first task; a server that keeps all variates makes the same of it, to the bit.
 #[test]
 fn the_server_knows_the_mean_of_all_clients() {
     let tell = |method: Arc<dyn Method>, names: &[&str], server: bool| {
@@ -161,8 +161,8 @@ fn the_server_knows_the_mean_of_all_clients() {
     assert_eq!(of(Keeper::Client), of(Keeper::Server));
 }
 
-/// SCAFFOLD, section 5.2: after one step on everything both options know the gradient there, also where a backbone takes
-/// shorter steps than its head.
+/// SCAFFOLD, section 5.2: after one step on everything both options know the gradient there, also where a backbone
+/// takes shorter steps than its head.
 #[test]
 fn both_options_know_the_gradient_of_a_single_step() {
     let of = |option: Renewal, train: Train| {
@@ -181,8 +181,8 @@ fn both_options_know_the_gradient_of_a_single_step() {
     }
 }
 
-/// FedDC, invariant 1: in the first round clients go as FedProx's with the same pull, and the server goes twice as far as
-/// their mean.
+/// FedDC, invariant 1: in the first round clients go as FedProx's with the same pull, and the server goes twice as far
+/// as their mean.
 #[test]
 fn the_first_round_of_feddc_is_fedprox_twice() {
     for train in [Train::Head, Train::Module] {
@@ -237,8 +237,8 @@ fn a_task_starts_as_it_is_told() {
     assert!(of_task(1)[..3].iter().all(|v| *v != 0.0) && of_task(1)[3..].iter().all(|v| *v == 0.0));
 }
 
-/// SCAFFOLD, subtlety 7, and FedDC, subtlety 6: rows of other tasks keep their bits, whether or not vectors of theirs are
-/// remembered; with the logits of all classes in the loss they train.
+/// SCAFFOLD, subtlety 7, and FedDC, subtlety 6: rows of other tasks keep their bits, whether or not vectors of theirs
+/// are remembered; with the logits of all classes in the loss they train.
 #[test]
 fn rows_of_other_tasks_stay() {
     let of = |old_logits: OldLogits, reset: Reset| -> [Arc<dyn Method>; 3] {
@@ -329,8 +329,8 @@ fn what_is_remembered_survives() {
     }
 }
 
-/// Both cards, subtlety 8: a client has renewed what it keeps when its training is over. If its upload is lost, the server
-/// does not know; a server that keeps everything for clients knows what it knows, and agrees with itself.
+/// Both cards, subtlety 8: a client has renewed what it keeps when its training is over. If its upload is lost, the
+/// server does not know; a server that keeps everything for clients knows what it knows, and agrees with itself.
 #[test]
 fn a_lost_upload_parts_a_client_from_its_server() {
     let after_a_loss = |variates: Keeper| {
@@ -434,7 +434,7 @@ fn uneven_clients_meet_at_the_optimum_of_all() {
     }
 }
 
-/// Option I asks for nothing of the optimiser, and its further pass costs time.
+/// Option I asks for nothing of the optimizer, and its further pass costs time.
 #[test]
 fn the_gradient_of_the_whole_loss_costs_a_pass() {
     let view = lab(1, ClassOrder::Native).task_sequence.tasks[0].clone();

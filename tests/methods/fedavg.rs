@@ -21,7 +21,7 @@ use crate::toys::watched::{Engine, SEED};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
 use crate::{built, engine, far, fedavg_of, head, mean_of, values};
 
-/// Invariant 1: one client is central training with the optimiser made anew every round.
+/// Invariant 1: one client is central training with the optimizer made again every round.
 #[test]
 fn one_client_is_central_training() {
     for what in [Train::All, Train::Prompt] {
@@ -163,7 +163,7 @@ fn weights_are_counts_or_equal() {
     }
 }
 
-/// Where heads grow each seat is sent the rows up to those of its own task, whoever stands beside it.
+/// Where heads grow each participant is sent the rows up to those of its own task, whoever stands beside it.
 #[test]
 fn seats_of_two_tasks_are_sent_their_own_rows() {
     let head = HeadForm::Growing;

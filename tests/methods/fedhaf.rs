@@ -70,7 +70,7 @@ fn messages_have_the_bytes_of_the_card() {
     }
 }
 
-/// The Down of a later task names the model as the task before left it, of the size that was announced.
+/// The download of a later task names the model as the task before left it, of the size that was announced.
 #[test]
 fn the_previous_model_is_an_asset() {
     let run = trained(|_| (), 3, 1);
@@ -129,7 +129,7 @@ fn exemplars_stay_with_their_client() {
     assert!(kept(&none, 0).sections.iter().all(|section| section.tensors.is_empty()));
 }
 
-/// Invariant 4: what is kept does not depend on what was learnt.
+/// Invariant 4: what is kept does not depend on what was learned.
 #[test]
 fn exemplars_do_not_depend_on_training() {
     let (one, other) = (trained(|_| (), 2, 1), trained(|c| c.lambda_ce = 0.0, 2, 2));
@@ -342,8 +342,8 @@ fn every_loss_pulls_where_it_should() {
     assert!(told < 0.9 * free, "outputs {told} from the teacher's, {free} without it");
 }
 
-/// Appendix C: the second task begins from networks drawn anew, not those of the first task, and the model that
-/// teaches is the one that was learnt. A server that is loaded within a task does not draw again.
+/// Appendix C: the second task begins from networks drawn again, not those of the first task, and the model that
+/// teaches is the one that was learned. A server that is loaded within a task does not draw again.
 #[test]
 fn networks_can_be_drawn_anew_at_each_task() {
     let run = trained(|c| (c.reinitialise, c.norms) = (true, BatchNormMode::Batch), 2, 2);

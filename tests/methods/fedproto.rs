@@ -82,7 +82,7 @@ fn without_a_pull_fedproto_is_fedavg() {
 }
 
 /// Invariant 4: in the first round of every task nothing pulls, to the bit; in the second something does. (The engine
-/// of these tests compares every Down with its layout.)
+/// of these tests compares every download with its layout.)
 #[test]
 fn the_first_round_of_a_task_is_the_cross_entropy_s() {
     let of = |weight, rounds| parameters(&engine(drawn(Train::All, weight), 3).run(2, rounds));

@@ -108,7 +108,8 @@ fn the_server_weighs_number_by_number() {
     assert_eq!(down(2)[..2 * 16], down(0)[..2 * 16], "rows of tasks to come");
 }
 
-/// FisherAVG, section 4: a Down as FedAvg's, an Up twice as much and no count, but where statistics are averaged.
+/// FisherAVG, section 4: a download as FedAvg's, an upload twice as much and no count, but where statistics are
+/// averaged.
 #[test]
 fn a_fisher_travels_beside_every_number_that_trains() {
     let of = |train| run(fisheravg(train, FisherForm::Empirical), 1, 2, 1);
@@ -181,9 +182,9 @@ fn model(run: &Engine) -> ParameterSet {
     parameters_of(&Body::new(Vec::new(), vec![first.clone()])).unwrap()
 }
 
-/// EWC, invariant 1: without a penalty it is FedAvg, and with the last round skipped FedAvg of one round less; the first
-/// task is FedAvg's to the bit. (The exchange after it takes a number of a round, and with it the draws of all later
-/// ones; whole shards as batches leave only rounding of it.) Half of twice a penalty is the penalty.
+/// EWC, invariant 1: without a penalty it is FedAvg, and with the last round skipped FedAvg of one round less; the
+/// first task is FedAvg's to the bit. (The exchange after it takes a number of a round, and with it the draws of all
+/// later ones; whole shards as batches leave only rounding of it.) Half of twice a penalty is the penalty.
 #[test]
 fn without_a_penalty_ewc_is_fedavg() {
     let whole = || TrainingPlan { batch: 1_000, ..sgd() };
@@ -244,7 +245,7 @@ fn a_task_ends_with_the_fisher_of_the_global_model() {
         let tensor = fisher.body.tensor(Kind::Statistics, "head.weight").unwrap();
         tensor.as_f32().unwrap().to_vec()
     };
-    // Nothing is learnt, so that all clients hold the model as it started, however many there are.
+    // Nothing is learned, so that all clients hold the model as it started, however many there are.
     let still = |clients: usize| {
         let mut engine = engine(ewc(|_| ()), 2);
         engine.lab.training = plan(OptimizerConfig::sgd(0.0));
@@ -317,7 +318,7 @@ fn clients_may_be_held_by_models_of_their_own() {
     }
 }
 
-/// EWC's exchanges in numbers: the two assets beside a Down, and reports that no late upload can join.
+/// EWC's exchanges in numbers: the two assets beside a download, and reports that no late upload can join.
 #[test]
 fn what_ewc_allows() {
     let method = ewc(|_| ());

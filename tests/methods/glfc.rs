@@ -86,8 +86,8 @@ fn groups_of_lga_differ_from_the_third_task_on() {
     assert_ne!(of(Groups::Task, 2), digest(&run(glfc(|_| ()), 2, 1)));
 }
 
-/// GLFC card, invariants 4 and 6: never more than the budget, a set for every learned class, the first of each nearest to
-/// the class mean, a cut keeps the best; and what is at hand is not learned yet.
+/// GLFC card, invariants 4 and 6: never more than the budget, a set for every learned class, the first of each nearest
+/// to the class mean, a cut keeps the best; and what is at hand is not learned yet.
 #[test]
 fn memories_are_what_the_card_says() {
     for repeats in [true, false] {
@@ -103,7 +103,7 @@ fn memories_are_what_the_card_says() {
         let one = run(method(), 1, 1);
         assert!(memory(&one, 0).rows.is_empty() && memory(&one, 0).by_class.is_empty());
 
-        // Chosen in the second task, with what that round's Down said.
+        // Chosen in the second task, with what that round's download said.
         let mut engine = run(method(), 1, 2);
         let shards = deal(&engine.lab, &engine.view(1), 2);
         engine.task(1, &shards, 1);
@@ -268,8 +268,8 @@ fn small_lga() -> Glfc {
     Glfc { fedavg, budget, lr_schedule, ..Glfc::default_lga() }
 }
 
-/// Section 6: on a signal every class's gradient goes up, from whichever part is trained; the proxy server finds as many
-/// images of each and names the labels, and the model that knew them best is the old one of the next task.
+/// Section 6: on a signal every class's gradient goes up, from whichever part is trained; the proxy server finds as
+/// many images of each and names the labels, and the model that knew them best is the old one of the next task.
 #[test]
 fn a_proxy_server_picks_the_old_model() {
     for train in [Train::Head, Train::All] {
@@ -318,8 +318,8 @@ fn a_proxy_server_picks_the_old_model() {
     }
 }
 
-/// LGA card, section 6 and invariant 7: clients say how far features spread in the first task, scores of the first rounds
-/// are zero, and without a radius what is scored are the images themselves.
+/// LGA card, section 6 and invariant 7: clients say how far features spread in the first task, scores of the first
+/// rounds are zero, and without a radius what is scored are the images themselves.
 #[test]
 fn the_proxy_of_lga_scores_copies_of_features() {
     let with = |change: fn(&mut Glfc)| {
@@ -365,8 +365,8 @@ fn the_proxy_of_lga_scores_copies_of_features() {
     assert_eq!(again.server.save().digest(), saved.digest());
 }
 
-/// Section 4: a model of ResNet18 is 44.88 MB and its running moments, the old one comes once per task, and on a signal six
-/// gradients of 340,144 bytes go up.
+/// Section 4: a model of ResNet18 is 44.88 MB and its running moments, the old one comes once per task, and on a signal
+/// six gradients of 340,144 bytes go up.
 #[test]
 fn glfc_sends_the_bytes_of_its_card() {
     let backbone = BackboneConfig::ResNet(Default::default());

@@ -270,7 +270,7 @@ fn both_learn() {
     }
 }
 
-/// The server's steps do what they are for, and do not spoil what clients learnt: after one round teachers answer
+/// The server's steps do what they are for, and do not spoil what clients learned: after one round teachers answer
 /// pseudo-queries as they were asked for, and what is distilled on them falls far from the first step to the last.
 #[test]
 fn the_server_s_steps_learn() {

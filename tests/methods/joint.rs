@@ -19,7 +19,7 @@ use crate::toys::watched::{Engine, SEED};
 use crate::toys::{CLASSES, deal, facts, lab, plan};
 use crate::{engine, far, fedavg_of, head, joint_of, values};
 
-/// Invariant 1: Joint is FedAvg with one client and one task; keeping the optimiser is the only
+/// Invariant 1: Joint is FedAvg with one client and one task; keeping the optimizer is the only
 /// difference, and none in the first round.
 #[test]
 fn joint_is_fedavg_with_one_client_and_one_task() {
@@ -35,7 +35,7 @@ fn joint_is_fedavg_with_one_client_and_one_task() {
     );
 }
 
-/// With one optimiser for the run, rounds of one epoch and SGD with momentum are one training.
+/// With one optimizer for the run, rounds of one epoch and SGD with momentum are one training.
 #[test]
 fn the_optimiser_goes_on_from_round_to_round() {
     let mut run = engine(joint_of(Train::Head, true), 1);

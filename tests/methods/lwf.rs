@@ -22,14 +22,14 @@ fn lwf(train: Train, columns: Columns, weight: f64) -> Lwf {
     Lwf { fedavg, columns, weight, temperature, form, ..Lwf::default() }
 }
 
-/// FedLwF.MC, upon a head or a whole network.
+/// FedLwF.MC, on a head or a whole network.
 pub fn multi_class(train: Train) -> Arc<dyn Method> {
     let fedavg = FedAvg { train, weights: ClientWeighting::Uniform, ..FedAvg::default() };
     let class_reduction = ClassReduction::Mean;
     built(FedLwfMc { fedavg, class_reduction, ..FedLwfMc::default() }, &facts())
 }
 
-/// LwF with the columns of the card, upon a head or a prompt.
+/// LwF with the columns of the card, on a head or a prompt.
 pub fn distilling(train: Train) -> Arc<dyn Method> {
     let mut method = lwf(train, Columns::Old, 0.5);
     method.fedavg.prompt_len = 6;
@@ -106,7 +106,7 @@ fn a_teacher_pulls_from_the_second_step_on() {
 }
 
 /// What a teacher is for: where old classes compete with new ones, a heavier word keeps their answers nearer to what
-/// they were. (Upon frozen features the loss is convex, and least at the teacher.)
+/// they were. (On frozen features the loss is convex, and least at the teacher.)
 #[test]
 fn a_heavier_teacher_keeps_old_answers() {
     let drift = |weight: f64| {
@@ -190,7 +190,7 @@ fn the_teacher_is_the_model_of_the_last_task_s_end() {
 }
 
 /// Section 5 of FedLwF.MC: all classes seen enter the loss, so rows of old classes move with the features below them;
-/// upon frozen features they stay as their teacher has them, exactly, because no class has a part in another's loss.
+/// on frozen features they stay as their teacher has them, exactly, because no class has a part in another's loss.
 #[test]
 fn sigmoids_of_all_classes_seen_train() {
     for train in [Train::All, Train::Head] {

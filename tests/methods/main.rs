@@ -1,7 +1,7 @@
-//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG, EWC, optimizers of servers,
-//! rehearsal, GLFC, LGA, CFed, PIP, Powder and C2Prompt keep every invariant of their method cards, on a tiny network; the interface of policies carries more.
-//! (Mixture weights, means of parameters, the zero prefix and the normalised loss are tested
-//! beside their code.)
+//! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG,
+//! EWC, optimizers of servers, rehearsal, GLFC, LGA, CFed, PIP, Powder and C2Prompt keep every invariant of their
+//! method cards, on a tiny network; the interface of policies carries more. (Mixture weights, means of parameters, the
+//! zero prefix and the normalized loss are tested beside their code.)
 
 #![allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")]
 
@@ -89,8 +89,8 @@ fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
     built(Joint { fedavg, keep_optimiser }, &facts())
 }
 
-/// What such uploads of the first task fold to, where the server had sent `base` everywhere: of each what it says of
-/// every parameter, and how many samples are behind it.
+/// What such uploads of the first task aggregate to, where the server had sent `base` everywhere: of each what it says
+/// of every parameter, and how many samples are behind it.
 fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
     let (model, counts) = (facts(), ClassCounts::new());
     let view = Arc::clone(&lab(3, ClassOrder::Native).task_sequence.tasks[0]);

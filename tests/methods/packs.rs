@@ -83,7 +83,7 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
     participants.into_iter().zip(downloads).map(member).collect()
 }
 
-/// A Down whose vectors beside the parameters, zeros in a first round, are none.
+/// A download whose vectors beside the parameters, zeros in a first round, are none.
 fn with_vectors(download: &Message) -> Arc<Message> {
     let mut extra = download.extra.clone();
     for tensor in extra.iter_mut().flat_map(|section| &mut section.tensors) {
@@ -95,7 +95,7 @@ fn with_vectors(download: &Message) -> Arc<Message> {
     Arc::new(Message { extra, ..download.clone() })
 }
 
-/// A Down whose head begins with NaN.
+/// A download whose head begins with NaN.
 fn with_nan(download: &Message) -> Arc<Message> {
     let mut parameters = download.parameters.clone();
     let head = parameters.get(LinearHead::WEIGHT).unwrap().clone();

@@ -37,8 +37,8 @@ fn digest(run: &Engine) -> u64 {
     run.server.save().digest()
 }
 
-/// PIP card, invariant 1: without copies it is DualPrompt, message by message; with copies it is in a task's first round,
-/// but for what an upload adds.
+/// PIP card, invariant 1: without copies it is DualPrompt, message by message; with copies it is in a task's first
+/// round, but for what an upload adds.
 #[test]
 fn without_injection_pip_is_dualprompt() {
     let dualprompt = run(built(base(), &facts()), 2, 2);
@@ -62,8 +62,8 @@ fn table(body: &Body, name: &str) -> Vec<f64> {
     body.tensor(Kind::Prototypes, name).unwrap().numbers()
 }
 
-/// Sections 4 to 6, invariant 6: a Down from the second round on has what the uploads of the round before come to; a task
-/// begins without, and rows of other tasks stay as they are.
+/// Sections 4 to 6, invariant 6: a download from the second round on has what the uploads of the round before come to;
+/// a task begins without, and rows of other tasks stay as they are.
 #[test]
 fn prototypes_are_what_clients_reported() {
     let run = run(pip(|_| ()), 2, 2);
@@ -141,8 +141,8 @@ fn assert_says(download: &Body, class: usize, [mean, variance]: [Vec<f64>; 2], w
     }
 }
 
-/// Section 6 by value, for clients that hold unlike: a client counts by all its samples, by those of the class, or by the
-/// rounds of the task that it took part in.
+/// Section 6 by value, for clients that hold unlike: a client counts by all its samples, by those of the class, or by
+/// the rounds of the task that it took part in.
 #[test]
 fn clients_count_as_the_key_says() {
     for (weighing, weights) in [
@@ -174,8 +174,8 @@ fn clients_count_as_the_key_says() {
     }
 }
 
-/// Section 4: a Down has the classes that somebody reported, 8 bytes for each number of a feature, and says which. Of the
-/// first class of the task there is one sample, which is too few.
+/// Section 4: a download has the classes that somebody reported, 8 bytes for each number of a feature, and says which.
+/// Of the first class of the task there is one sample, which is too few.
 #[test]
 fn a_down_has_the_classes_that_are_known() {
     let mut engine = engine(pip(|_| ()), 3);
@@ -195,7 +195,8 @@ fn a_down_has_the_classes_that_are_known() {
     assert_eq!((bytes(later), later.meta.last()), (bytes(first), Some(&0)));
 }
 
-/// What is told of a class is the mean of its features, behind the expert that was just trained or the one that images choose.
+/// What is told of a class is the mean of its features, behind the expert that was just trained or the one that images
+/// choose.
 #[test]
 fn prototypes_are_behind_the_expert_that_the_key_says() {
     for (features, given) in [(Features::Trained, true), (Features::Matched, false)] {

@@ -140,8 +140,8 @@ fn assert_near(found: &[f64], wanted: &[f64], what: &str) {
     }
 }
 
-/// Of four samples no head sees all directions. Seen ones answer as least squares say; unseen ones lose their weight, or
-/// keep what they had.
+/// Of four samples no head sees all directions. Seen ones answer as least squares say; unseen ones lose their weight,
+/// or keep what they had.
 #[test]
 fn what_nobody_sees_is_a_matter_of_the_key() {
     for unseen in [Unseen::Zero, Unseen::Keep] {
@@ -175,8 +175,8 @@ fn what_nobody_sees_is_a_matter_of_the_key() {
     }
 }
 
-/// What is added up of a factor: of A answers to what enters the layer, `(rank, inputs)`, of B answers to what A makes of it,
-/// `(outputs, rank)`.
+/// What is added up of a factor: of A answers to what enters the layer, `(rank, inputs)`, of B answers to what A makes
+/// of it, `(outputs, rank)`.
 #[test]
 fn lorm_adds_answers_to_what_enters_each_factor() {
     let (model, counts) = (facts(), ClassCounts::new());
@@ -246,8 +246,8 @@ fn weighed(clients: &[(Vec<f64>, Vec<f64>)], y: &[f64]) -> Vec<Vec<f64>> {
     (0..clients[0].0.len() / n).map(row).collect()
 }
 
-/// LoRM card, section 6, by value and for two clients that hold unlike: `B (A G A^T) = sum_m B_m A G_m A^T`, `A` is a mean
-/// by diagonals, the head solves its normal equations, its bias counts samples.
+/// LoRM card, section 6, by value and for two clients that hold unlike: `B (A G A^T) = sum_m B_m A G_m A^T`, `A` is a
+/// mean by diagonals, the head solves its normal equations, its bias counts samples.
 #[test]
 fn lorm_merges_by_what_enters_each_layer() {
     let mut run = engine(built(lorm(|_| ()), &facts()), 3);
@@ -308,8 +308,8 @@ fn lorm_merges_by_what_enters_each_layer() {
     assert_near(&wide(&end, LinearHead::BIAS), &mean.collect::<Vec<_>>(), "bias");
 }
 
-/// LoRM card, section 6, the end of a task: `W0 + U V^+` with `U = sum_s B_s A_s G_s` and `V = sum_s G_s`, from what was
-/// reported of each task.
+/// LoRM card, section 6, the end of a task: `W0 + U V^+` with `U = sum_s B_s A_s G_s` and `V = sum_s G_s`, from what
+/// was reported of each task.
 #[test]
 fn lorm_merges_tasks_by_what_was_reported_of_them() {
     let mut run = engine(built(lorm(|_| ()), &facts()), 3);
@@ -351,7 +351,7 @@ fn lorm_merges_tasks_by_what_was_reported_of_them() {
     assert!(gap < 1e-4, "{gap}");
 }
 
-/// A client of a later task answers with what is left of earlier ones: before it has learnt anything, as its server.
+/// A client of a later task answers with what is left of earlier ones: before it has learned anything, as its server.
 #[test]
 fn a_client_of_lorm_remembers_earlier_tasks() {
     let mut run = engine(built(lorm(|_| ()), &facts()), 3);
@@ -380,8 +380,8 @@ fn facts_of<'a>(
     first_exchange(&run.facts, view, counts)
 }
 
-/// LoRM card, invariants 6 and 7: after one task it answers by that task's update, as a second begins by half of it, and
-/// after the second by both, weighed by moments.
+/// LoRM card, invariants 6 and 7: after one task it answers by that task's update, as a second begins by half of it,
+/// and after the second by both, weighed by moments.
 #[test]
 fn lorm_keeps_tasks_apart_and_merges_them() {
     let mut run = after(lorm(|_| ()), 2, 1);

@@ -1,4 +1,4 @@
-//! STSA upon what another method learnt in the first task: after it nothing trains, and what is
+//! STSA on what another method learned in the first task: after it nothing trains, and what is
 //! frozen is computed once.
 
 use std::sync::Arc;

@@ -59,7 +59,7 @@ fn engine(config: StsaConfig, tasks: usize, order: ClassOrder) -> Engine {
     Engine::new(method, facts(), lab(tasks, order))
 }
 
-/// All tasks, partitioned anew each.
+/// All tasks, partitioned again each.
 fn run(config: StsaConfig, kind: PartitionKind, clients: u32) -> Engine {
     let mut engine = engine(config, 2, ClassOrder::Native);
     let partitioner = Partitioner { min_samples: 0, ..Partitioner::new(kind, clients, 3) };

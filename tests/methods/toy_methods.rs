@@ -1,6 +1,6 @@
 //! Promise: the interface of policies carries more than federated averaging. Four toy methods,
-//! each the smallest of its kind: state on clients, a Down per seat, two phases that keep every
-//! upload, and one method upon the features of another. A fifth spoils updates.
+//! each the smallest of its kind: state on clients, a download per participant, two phases that keep every
+//! upload, and one method on the features of another. A fifth spoils updates.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn a_method_learns_upon_the_frozen_features_of_another() {
     assert_eq!(phases[..3], first);
     assert_eq!(phases[3..], [(1, "statistics"), (2, "statistics")]);
 
-    // Every Down of the second stage names the same features; those of the first name none.
+    // Every download of the second stage names the same features; those of the first name none.
     let named = |from: usize| run.exchanges[from..].iter().map(|e| e.assets.len());
     assert!(named(0).take(6).all(|assets| assets == 0) && named(6).all(|assets| assets == 1));
     let asset = &run.exchanges[6].assets[0];

@@ -1,4 +1,4 @@
-//! What seats and servers compute, for virtual time: counted from dimensions, number by number.
+//! What participants and servers compute, for virtual time: counted from dimensions, number by number.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn client(method: &Arc<dyn Method>, round: &RoundContext, samples: usize) -> f64
     passes_of(method, round, &participant, samples)
 }
 
-/// Passes of a seat over so many samples.
+/// Passes of a participant over so many samples.
 fn passes_of(
     method: &Arc<dyn Method>,
     round: &RoundContext,
@@ -112,7 +112,8 @@ fn icarl_trains_on_exemplars_herds_and_describes() {
     near(trained(0), 2.0 * 40.0);
     near(trained(1), 2.0 * 80.0 * 4.0 / 3.0);
     near(trained(2), 2.0 * 100.0 * 4.0 / 3.0);
-    // A third of a pass of each sample, and of each exemplar and its mirror image; distances of 40 samples for each choice.
+    // A third of a pass of each sample, and of each exemplar and its mirror image; distances of 40 samples for each
+    // choice.
     let reported = |method: &Arc<dyn Method>, task| client(method, &round(method, task, 1, 0), 40);
     let each = (60 / (2 * classes)).min(40 / classes);
     near(reported(&method, 1), 40.0 / 3.0 + passes(40 * each * DIM) + 2.0 * 60.0 / 3.0);
@@ -380,7 +381,7 @@ fn lorm_inverts_what_the_factor_of_the_round_needs() {
         4 * (through + outputs * rank * rank) + 10 * rank.pow(3)
     };
     near(server(1, 0, 0), passes(blocks(&b) + head));
-    // As a task ends: products of its A, and A of every task anew, where there are several.
+    // As a task ends: products of its A, and A of every task again, where there are several.
     let product = |(inputs, _): (usize, usize)| rank * inputs * inputs;
     near(server(0, 1, 0), passes(blocks(&product)));
     let merged = |(inputs, _): (usize, usize)| {

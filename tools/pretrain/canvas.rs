@@ -22,7 +22,7 @@ impl Canvas {
         Canvas { rows: [0; CELLS] }
     }
 
-    /// Inks every cell whose centre is within `radius` of the line through `points` (unit coordinates).
+    /// Inks every cell whose center is within `radius` of the line through `points` (unit coordinates).
     pub fn draw(&mut self, points: &[Point], radius: f64) {
         let scale = CELLS as f64;
         let radius = radius * scale;

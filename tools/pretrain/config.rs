@@ -11,7 +11,7 @@ pub struct PretrainConfig {
     pub network: VitConfig,
     /// Drawn classes.
     pub classes: usize,
-    /// Optimiser steps.
+    /// Optimizer steps.
     pub steps: u32,
     /// Of these, steps of rising learning rate.
     pub warm_up: u32,

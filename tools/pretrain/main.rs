@@ -51,7 +51,7 @@ struct Args {
     /// The safetensors file to write
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// Optimiser steps [default: those of the embedded network]
+    /// Optimizer steps [default: those of the embedded network]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
     /// Seed of drawings and start values [default: that of the embedded network]

@@ -95,7 +95,7 @@ fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
     text
 }
 
-/// The tensors of a message; neighbours of which the same becomes share a line.
+/// The tensors of a message; neighbors of which the same becomes share a line.
 fn message(direction: &str, layout: &MessageSpec) -> String {
     let places: Vec<&TensorSpec> = layout.tensor_specs().collect();
     let alike = |a: &&TensorSpec, b: &&TensorSpec| {

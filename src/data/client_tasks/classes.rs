@@ -1,15 +1,15 @@
-//! Which classes slots have.
+//! Which classes client tasks have.
 
 use super::ClientTaskRules;
 use crate::numerics::distributions::{below, choose};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// The class ids of every slot by number, ascending within a slot. They are drawn client by client, as the release of
-/// Powder does, so that all slots but one overlap an earlier one.
+/// The class ids of every client task by number, ascending within a client task. They are drawn client by client, as
+/// the release of Powder does, so that all client tasks but one overlap an earlier one.
 pub(super) fn draw(rules: &ClientTaskRules, classes: usize) -> Vec<Vec<u32>> {
     let clients = rules.clients as usize;
     let mut lists = vec![Vec::new(); rules.stages * clients];
-    // The number of a slot by when it is drawn.
+    // The number of a client task by when it is drawn.
     let number = |at: usize| at % rules.stages * clients + at / rules.stages;
     for at in 0..lists.len() {
         let (client, period) = (at / rules.stages, at % rules.stages);
@@ -33,7 +33,7 @@ fn from_all(rng: &mut impl rand::RngCore, rules: &ClientTaskRules, classes: usiz
     taken(rng, &(0..classes as u32).collect::<Vec<_>>(), rules.classes)
 }
 
-/// So many classes of an earlier slot, and the rest from others. Who shares none may well draw some of them.
+/// So many classes of an earlier client task, and the rest from others. Who shares none may well draw some of them.
 fn overlapping(
     rng: &mut impl rand::RngCore,
     rules: &ClientTaskRules,

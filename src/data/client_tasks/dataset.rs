@@ -1,4 +1,4 @@
-//! The data set in which every class of every slot is a class of its own.
+//! The data set in which every class of every client task is a class of its own.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::numerics::share::floor;
 use crate::quantity::{ClientId, TaskId};
 
 impl ClientTasks {
-    /// Training images of every head row, from those of every class of the original data set: none where the slot is
-    /// never begun.
+    /// Training images of every head row, from those of every class of the original data set: none where the client
+    /// task is never begun.
     pub fn class_sizes(&self, sizes: &[usize]) -> Vec<usize> {
         let of = |row: usize| self.slice(row, sizes[self.class_at(row) as usize]).len();
         (0..self.rows()).map(of).collect()
     }
 
-    /// Which of a class's `samples` training images its slot has at this row.
+    /// Which of a class's `samples` training images its client task has at this row.
     fn slice(&self, row: usize, samples: usize) -> std::ops::Range<usize> {
         if !self.begins_at(row) {
             return 0..0;
@@ -26,7 +26,7 @@ impl ClientTasks {
         end(slice)..end(slice + 1)
     }
 
-    /// What the slice of a slot is counted by.
+    /// What the slice of a client task is counted by.
     fn slice_of(&self, client_task: ClientTask) -> usize {
         match self.rules.slices {
             SliceBy::Period => client_task.stage.index(),
@@ -37,7 +37,7 @@ impl ClientTasks {
         }
     }
 
-    /// What every client holds of a period: nothing where it does not begin the slot.
+    /// What every client holds of a period: nothing where it does not begin the client task.
     pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
@@ -52,11 +52,11 @@ impl ClientTasks {
 }
 
 impl Dataset {
-    /// The same images as slots see them: class ids are head rows, an image is there once for every slot that has it,
-    /// and slots that are never begun are empty. The names of classes are those of the original.
+    /// The same images as client tasks see them: class ids are head rows, an image is there once for every client task
+    /// that has it, and client tasks that are never begun are empty. The names of classes are those of the original.
     ///
     /// # Errors
-    /// Slots of another data set.
+    /// Client tasks of another data set.
     pub fn for_slots(&self, client_tasks: &ClientTasks) -> Result<Dataset, DataError> {
         let classes = self.classes();
         if let Some(class) = client_tasks.classes.iter().find(|class| **class as usize >= classes) {
@@ -91,7 +91,7 @@ impl Dataset {
 }
 
 impl ClientTasks {
-    /// Whether the slot of a head row is ever begun.
+    /// Whether the client task of a head row is ever begun.
     fn begins_at(&self, row: usize) -> bool {
         self.begins(self.slot(row / self.rules.classes))
     }

@@ -1,30 +1,31 @@
-//! Slots: tasks of which every client has its own (Powder's asynchronous benchmark, `[tasks] arrival = "powder"`).
+//! Client tasks: tasks of which every client has its own (Powder's asynchronous benchmark,
+//! `[tasks] arrival = "powder"`).
 //!
-//! A slot is a pair of a period and a client, with classes of its own; a class that comes again in another slot is
-//! another label there, with a head row of its own. All clients work on the slots of the first period. As a later one
-//! begins, a share of them, drawn anew, moves to the slots of that period, and the others go on with what they have, so
-//! that some slots are never begun.
+//! A client task is a pair of a period and a client, with classes of its own; a class that comes again in another
+//! client task is another label there, with a head row of its own. All clients work on the client tasks of the first
+//! period. As a later one begins, a share of them, drawn again, moves to the client tasks of that period, and the
+//! others go on with what they have, so that some client tasks are never begun.
 //!
 //! ```text
 //! period   0          1          2              rows of slot (p, m): classes * (p * clients + m) ..
 //! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the slot
 //! client 1 (0, 1)     (1, 1)     (1, 1)         (1, 0), (2, 1) are never begun
 //! ```
-//! Classes of a slot are drawn client by client, all periods of a client before the next client's: for the very first
-//! slot from all, for every other one `u` of those of a slot drawn before it, with `u` uniform from `overlap` to all,
-//! and the rest from the other classes. So clients share classes in every period, the first one too.
+//! Classes of a client task are drawn client by client, all periods of a client before the next client's: for the very
+//! first client task from all, for every other one `u` of those of a client task drawn before it, with `u` uniform from
+//! `overlap` to all, and the rest from the other classes. So clients share classes in every period, the first one too.
 //!
-//! Training images of a class are cut into slices of size `share`; which one a slot has is counted by its period (clients
-//! that share a class in a period have the same images, and one that meets a class again has others), by its number or
-//! by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release, `fl_main_hard.py`.
+//! Training images of a class are cut into slices of size `share`; which one a client task has is counted by its period
+//! (clients that share a class in a period have the same images, and one that meets a class again has others), by its
+//! number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release, `fl_main_hard.py`.
 //!
 //! The labels are those of a data set of their own ([`Dataset::for_slots`](super::Dataset::for_slots)), in which
 //! the class ids are head rows; nothing else has to know that a class may have several.
 //!
 //! ```
-//! use fedcast::data::{SliceBy, Slot, SlotRules, Slots};
+//! use fedcast::data::{SliceBy, Slot, ClientTaskRules, Slots};
 //! use fedcast::quantity::{ClientId, TaskId};
-//! let rules = SlotRules { periods: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Period,
+//! let rules = ClientTaskRules { periods: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Period,
 //!     seed: 7 };
 //! let slots = Slots::draw(rules, 200)?;
 //! assert_eq!((slots.count(), slots.rows()), (25, 500));
@@ -59,20 +60,20 @@ pub struct ClientTask {
     pub client: ClientId,
 }
 
-/// What slots are drawn from.
+/// What client tasks are drawn from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskRules {
     /// Periods of the run.
     pub stages: usize,
-    /// Clients, each with a slot per period.
+    /// Clients, each with a client task per period.
     pub clients: u32,
-    /// Classes of a slot.
+    /// Classes of a client task.
     pub classes: usize,
-    /// Classes that a later slot has at least in common with an earlier one.
+    /// Classes that a later client task has at least in common with an earlier one.
     pub overlap: usize,
     /// Share of clients that move as a later period begins, rounded down.
     pub moving: f64,
-    /// Share of a class's training images that a slot has.
+    /// Share of a class's training images that a client task has.
     pub share: f64,
     /// Which share that is.
     pub slices: SliceBy,
@@ -80,7 +81,7 @@ pub struct ClientTaskRules {
     pub seed: u64,
 }
 
-/// All slots of a run, and who works on which of them when.
+/// All client tasks of a run, and who works on which of them when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTasks {
     rules: ClientTaskRules,
@@ -105,10 +106,10 @@ impl ClientTaskRules {
 }
 
 impl ClientTasks {
-    /// Draws the classes of all slots of a data set of so many classes, and who moves when.
+    /// Draws the classes of all client tasks of a data set of so many classes, and who moves when.
     ///
     /// # Errors
-    /// Numbers that cannot be: more classes in a slot than there are, nobody who moves.
+    /// Numbers that cannot be: more classes in a client task than there are, nobody who moves.
     pub fn draw(rules: ClientTaskRules, classes: usize) -> Result<ClientTasks, DataError> {
         check(&rules, classes)?;
         let lists = classes::draw(&rules, classes);
@@ -141,29 +142,29 @@ impl ClientTasks {
         self.views.len()
     }
 
-    /// Head rows of all of them, one per class of a slot.
+    /// Head rows of all of them, one per class of a client task.
     pub fn rows(&self) -> usize {
         self.classes.len()
     }
 
-    /// A slot's number: `period * clients + client`.
+    /// A client task's number: `period * clients + client`.
     pub fn number(&self, client_task: ClientTask) -> usize {
         client_task.stage.index() * self.rules.clients as usize + client_task.client.index()
     }
 
-    /// The slot of a number.
+    /// The client task of a number.
     pub fn slot(&self, number: usize) -> ClientTask {
         let clients = self.rules.clients as usize;
         let client = ClientId((number % clients) as u32);
         ClientTask { stage: TaskId((number / clients) as u16), client }
     }
 
-    /// The head rows of a slot; its classes are those of the data set of slots, where they are head rows.
+    /// The head rows of a client task; its classes are those of the data set of client tasks, where they are head rows.
     pub fn view(&self, client_task: ClientTask) -> &Arc<TaskView> {
         &self.views[self.number(client_task)]
     }
 
-    /// The slot that has these head rows.
+    /// The client task that has these head rows.
     pub fn slot_of(&self, rows: &Range<usize>) -> Option<ClientTask> {
         let number = rows.start / self.rules.classes;
         let found = self.views.get(number).filter(|view| view.rows == *rows);
@@ -175,7 +176,7 @@ impl ClientTasks {
         self.classes[row]
     }
 
-    /// The clients that begin a slot in a period, sorted: in the first one all.
+    /// The clients that begin a client task in a period, sorted: in the first one all.
     pub fn movers(&self, period: TaskId) -> &[ClientId] {
         &self.movers[period.index()]
     }
@@ -192,7 +193,7 @@ impl ClientTasks {
         (1..=period.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
     }
 
-    /// The slots begun up to a period, by number.
+    /// The client tasks begun up to a period, by number.
     pub fn begun(&self, period: TaskId) -> impl Iterator<Item = ClientTask> + '_ {
         let periods = 0..=period.0;
         periods.flat_map(move |period| {
@@ -203,8 +204,8 @@ impl ClientTasks {
         })
     }
 
-    /// The slots whose clients leave them as a period ends, by number: those of the next period's movers, and after
-    /// the last one all that are held.
+    /// The client tasks whose clients leave them as a period ends, by number: those of the next period's movers, and
+    /// after the last one all that are held.
     pub fn finished(&self, period: TaskId) -> Vec<ClientTask> {
         let next = period.index() + 1;
         let everybody: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
@@ -215,7 +216,7 @@ impl ClientTasks {
         client_tasks
     }
 
-    /// All rows of a period's slots, begun or not.
+    /// All rows of a period's client tasks, begun or not.
     pub fn period_view(&self, period: TaskId) -> TaskView {
         let width = self.rules.clients as usize * self.rules.classes;
         let rows = period.index() * width..(period.index() + 1) * width;

@@ -76,8 +76,8 @@ fn numbers_that_cannot_be_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Invariants of the schedule (Powder's card): so many move, a slot is trained by its client alone, and every
-    /// begun slot is finished exactly once.
+    /// Invariants of the schedule (Powder's card): so many move, a client task is trained by its client alone, and
+    /// every begun client task is finished exactly once.
     #[test]
     fn every_begun_slot_is_held_and_finished_once(
         clients in 1u32..40, periods in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
@@ -103,8 +103,8 @@ proptest! {
         prop_assert!(once.into_iter().eq(client_tasks.begun(last)));
     }
 
-    /// All slots but the very first share at least `overlap` classes with one drawn before it, client by client, and no
-    /// slot has a class twice.
+    /// All client tasks but the very first share at least `overlap` classes with one drawn before it, client by client,
+    /// and no client task has a class twice.
     #[test]
     fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
         let rules = ClientTaskRules { classes: 6, overlap, seed, clients: 3, ..rules() };
@@ -148,7 +148,8 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
         );
         assert_eq!(task_sequence.row_of(row as u32), row as u32);
     }
-    // Five slices for three periods: who shares a class in a period has the same images of it, and other periods others.
+    // Five slices for three periods: who shares a class in a period has the same images of it, and other periods
+    // others.
     let held = images_by_row(&data);
     for (row, images) in held.iter().enumerate() {
         let class = client_tasks.class_at(row);
@@ -184,8 +185,9 @@ fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
     rows.map(|held| held.iter().map(|sample| data.train.origin(*sample)).collect()).collect()
 }
 
-/// Counted by client, a client has the same images of a class in all periods; counted by slot, number 5 of client 1 in the
-/// last of three periods comes round to the first of five slices, and with enough of them no two slots share an image.
+/// Counted by client, a client has the same images of a class in all periods; counted by client task, number 5 of
+/// client 1 in the last of three periods comes round to the first of five slices, and with enough of them no two client
+/// tasks share an image.
 #[test]
 fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     let draw = |by, share: f64, overlap| {
@@ -195,7 +197,7 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
         let data = TaskSequence::of_slots(Arc::clone(&client_tasks))
             .dataset(digits::embedded().unwrap())
             .unwrap();
-        // All slots have the same classes: the rows of the first of them.
+        // All client tasks have the same classes: the rows of the first of them.
         (0..15).map(|client_task| images_by_row(&data)[client_task * 3].clone()).collect::<Vec<_>>()
     };
     let at = |period: usize, client: usize| period * 5 + client;
@@ -217,7 +219,7 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     assert_eq!(all.len(), enough.iter().map(BTreeSet::len).sum::<usize>());
 }
 
-/// What is kept of a frozen network is kept per image, however many slots have it, and a loader finds it.
+/// What is kept of a frozen network is kept per image, however many client tasks have it, and a loader finds it.
 #[test]
 fn rows_of_the_original_are_read_through_the_samples_of_slots() {
     use crate::data::{Batch, HeldRows, Loader, Transform};

@@ -1,7 +1,7 @@
 //! What lies in a folder: classes, images, and what is neither.
 //!
 //! Nothing is left out in silence. An image in a format that is not read, or a folder among images, is an error that
-//! counts all of them; files that nobody takes for samples (notes, licences, thumbnails of a file manager) are passed
+//! counts all of them; files that nobody takes for samples (notes, licenses, thumbnails of a file manager) are passed
 //! over, and [`Census::notes`] says how many.
 
 use std::path::{Path, PathBuf};

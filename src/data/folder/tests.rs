@@ -215,7 +215,7 @@ fn a_budget_is_for_all_images_of_a_split() {
         let data = open(root.path(), &options).unwrap();
         matches!(data.train.image(2).unwrap().pixels, std::borrow::Cow::Borrowed(_))
     };
-    // Three images of 4 x 6 pixels and three colours.
+    // Three images of 4 x 6 pixels and three colors.
     assert_eq!((is_kept(3 * 72), is_kept(3 * 72 - 1)), (true, false));
 }
 

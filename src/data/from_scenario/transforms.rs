@@ -51,7 +51,7 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
 }
 
 impl Transform {
-    /// The pipeline of one section: resize, crop, flip, jitter, normalise.
+    /// The pipeline of one section: resize, crop, flip, jitter, normalize.
     pub fn from_scenario(section: &TransformSection, channels: Option<usize>) -> Transform {
         let kernel = section.interpolation;
         let mut steps = Vec::new();

@@ -10,7 +10,7 @@ use parquet::schema::types::Type;
 use super::*;
 use crate::data::folder::{Orientation, StoredSize};
 
-/// An image of one colour.
+/// An image of one color.
 fn png(colour: u8, width: u32, height: u32) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     let image = image::RgbImage::from_pixel(width, height, image::Rgb([colour, 0, 255]));

@@ -10,7 +10,7 @@ use crate::numerics::distributions::{Categorical, below, dirichlet};
 pub(super) type Reserved = Vec<Vec<Option<u32>>>;
 
 /// Draws `V` (classes x clients) with rows from Dirichlet(`beta`); every client picks `picks` classes
-/// from its normalised column of `V`; of each class it then takes as many positions **with replacement**, client after
+/// from its normalized column of `V`; of each class it then takes as many positions **with replacement**, client after
 /// client. A later client takes a position over, so one may end with fewer than `picks`.
 pub(super) fn reserve(
     rng: &mut impl RngCore,

@@ -6,9 +6,9 @@
 //! workers is part of a key. Fresh clients of a stateless population are in [`FreshClients`].
 //!
 //! ```
-//! use fedcast::data::{digits, ClassOrder, Curriculum, PartitionKind, Partitioner, TaskSizes};
+//! use fedcast::data::{digits, ClassOrder, TaskSequence, PartitionKind, Partitioner, TaskSizes};
 //! let digits = digits::embedded()?;
-//! let curriculum = Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?;
+//! let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?;
 //! let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, 4, 7);
 //! let shards = partitioner.shards(&curriculum.tasks[0], digits.train.by_class())?;
 //! let counts = partitioner.counts(&curriculum.tasks[0], &digits.class_sizes())?;

@@ -4,7 +4,7 @@
 //! and a colon, the others are said. A block without a name goes on with the last speaker. What a speaker says in the
 //! whole play is one text. From it, every `stride` characters, comes a sample: the characters before are what is
 //! seen, the next one is the class. The last part of every speaker's text is for tests, so that nothing is tested
-//! that a neighbour was trained on word for word; everybody is tested, whether a client or not.
+//! that a neighbor was trained on word for word; everybody is tested, whether a client or not.
 //!
 //! Classes are the most frequent characters of the training samples, the most frequent one first; samples of others
 //! are left out. Speakers are numbered by how much they say, those who say most first.

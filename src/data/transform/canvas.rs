@@ -132,7 +132,7 @@ impl Workspace {
         }
     }
 
-    /// Moves the colours: each property in turn becomes `factor` times as strong.
+    /// Moves the colors: each property in turn becomes `factor` times as strong.
     pub(super) fn adjust(&mut self, property: Property, factor: f64) {
         let planes = self.channels;
         match self.depth {
@@ -141,7 +141,7 @@ impl Workspace {
         }
     }
 
-    /// Appends the normalised floats to `out`; a grey image may be repeated to `channels`.
+    /// Appends the normalized floats to `out`; a grey image may be repeated to `channels`.
     pub(super) fn finish(
         &mut self,
         normalise: &Normalization,

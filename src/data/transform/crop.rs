@@ -31,7 +31,7 @@ pub fn random(rng: &mut impl RngCore, height: usize, width: usize, side: usize) 
 }
 
 /// torchvision's `RandomResizedCrop`: a share of the area uniform in `scale`, an aspect ratio log-uniform
-/// in `ratio`; ten tries, then the largest centred window within the ratios.
+/// in `ratio`; ten tries, then the largest centerd window within the ratios.
 pub fn random_resized(
     rng: &mut impl RngCore,
     height: usize,

@@ -1,4 +1,4 @@
-//! Colour jitter: brightness, contrast and saturation by drawn factors, one after the other in a drawn order.
+//! Color jitter: brightness, contrast and saturation by drawn factors, one after the other in a drawn order.
 //!
 //! A factor blends an image with one that lacks the property: black, the mean grey of the image, the image in grey.
 //! Factor 0 gives that one, 1 the image itself, more than 1 goes beyond it. On bytes it is Pillow's `ImageEnhance`
@@ -42,7 +42,7 @@ impl Jitter {
     }
 }
 
-/// The three planes of a coloured image; `None` of a grey one.
+/// The three planes of a colored image; `None` of a grey one.
 fn colours<T>(image: &[T], channels: usize) -> Option<[&[T]; 3]> {
     let plane = image.len() / channels.max(1);
     (channels == 3).then(|| [0, 1, 2].map(|c| &image[c * plane..(c + 1) * plane]))

@@ -1,15 +1,15 @@
-//! From bytes to what the network sees: resize, crop, flip, jitter, normalise.
+//! From bytes to what the network sees: resize, crop, flip, jitter, normalize.
 //!
 //! A [`Transform`] is a list of steps; the draws of one image come from one named stream, so
 //! the order in which images are read changes nothing. Images stay bytes until a step needs floats (Pillow's
 //! kernels work on bytes, the other two on floats in `[0, 1]`).
 //!
 //! ```
-//! use fedcast::data::{digits, Kernel, Normalisation, Step, Transform, Workspace};
+//! use fedcast::data::{digits, Kernel, Normalization, Step, Transform, Workspace};
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! let transform = Transform {
 //!     steps: vec![Step::Resize { side: 32, kernel: Kernel::Pillow }],
-//!     normalise: Normalisation::Half,
+//!     normalise: Normalization::Half,
 //!     channels: Some(3), // grey becomes red = green = blue
 //! };
 //! let digits = digits::embedded()?;
@@ -87,7 +87,7 @@ pub enum Step {
     Jitter(Jitter),
 }
 
-/// A pipeline: the steps in order, then normalisation.
+/// A pipeline: the steps in order, then normalization.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transform {
     /// What happens to the image, in order.

@@ -4,7 +4,7 @@
 //! | kernel | constant | border | arithmetic | who does it |
 //! |---|---|---|---|---|
 //! | [`Kernel::Torch`] | A = -0.75, always 4 taps | indices clamped | float, overshoot kept | `interpolate(antialias=False)` |
-//! | [`Kernel::Antialias`] | A = -0.5, widened when shrinking | taps outside dropped, rest renormalised | float, overshoot kept | torchvision on tensors |
+//! | [`Kernel::Antialias`] | A = -0.5, widened when shrinking | taps outside dropped, rest renormalized | float, overshoot kept | torchvision on tensors |
 //! | [`Kernel::Pillow`] | as `Antialias` | as `Antialias` | u8, 22-bit fixed point, clipped after each pass | Pillow, torchvision on images |
 //! | [`Kernel::Bilinear`] | triangle, widened when shrinking | as `Antialias` | as `Pillow` | the same, torchvision's default |
 //!

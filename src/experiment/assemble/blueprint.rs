@@ -114,7 +114,7 @@ pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
 }
 
 /// Training samples of every class id of the data set: of those at hand, or as they are known without; see
-/// [`Curriculum::class_sizes`].
+/// [`TaskSequence::class_sizes`].
 pub fn class_sizes(
     scenario: &Scenario,
     data: Option<&Dataset>,
@@ -168,7 +168,7 @@ impl Holders {
     }
 }
 
-/// What the slots of a period hold, by client.
+/// What the client tasks of a period hold, by client.
 fn slots_of(client_tasks: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
     let of = |client: u32| {
         let rows =

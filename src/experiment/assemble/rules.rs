@@ -111,7 +111,7 @@ fn closing(section: &RoundSection) -> ClosingRules {
 
 fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
     match choice {
-        // Slots are rules of their own.
+        // Client tasks are rules of their own.
         ArrivalChoice::Global | ArrivalChoice::Powder { .. } => ArrivalRules::Global,
         ArrivalChoice::Lag { lag_s } => ArrivalRules::Lag(lag_s.law()),
         ArrivalChoice::File { lines, .. } => {

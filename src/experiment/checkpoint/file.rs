@@ -44,7 +44,7 @@ struct Index {
     downs: Vec<Vec<AssetName>>,
     unlifted: Vec<(Round, SeatId)>,
     out: Vec<PendingParticipant>,
-    /// Lengths of the frames: the server, the clients, and each Down before its assets.
+    /// Lengths of the frames: the server, the clients, and each download before its assets.
     frames: Vec<u64>,
 }
 

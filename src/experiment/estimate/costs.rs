@@ -31,7 +31,7 @@ pub struct Costs {
     pub server_pass_s: f64,
     /// What the server takes at the end of a round, of a method that does not say what its server computes.
     pub server_round_s: f64,
-    /// Coding, folding and recording, per entry of the journal.
+    /// Coding, aggregation and recording, per entry of the journal.
     pub entry_s: f64,
     /// A journal's line.
     pub entry_bytes: f64,

@@ -32,7 +32,7 @@ pub struct Estimate {
     pub evaluate_s: f64,
     /// Of all workers together: features of frozen networks.
     pub features_s: f64,
-    /// The server's own learning, coding, folding and the journal.
+    /// The server's own learning, coding, aggregation and the journal.
     pub other_s: f64,
     /// Journal, tables and checkpoints, in bytes.
     pub disk: u64,
@@ -163,7 +163,7 @@ mod tests {
         let every = estimate(&costs, 1, "").disk;
         let none = estimate(&costs, 1, "record = { checkpoint = { every = \"never\" } }").disk;
         assert_eq!(every - none, 2_000);
-        // 24 seats of a Down, a training and an Up, and 6 rounds, at least.
+        // 24 participants of a download, a training and an upload, and 6 rounds, at least.
         let (journal, least) = (none - DOCUMENTS, 175 * (3 * 24 + 6));
         assert!(journal > least && journal < 175 * 400, "{journal}");
     }

@@ -137,7 +137,7 @@ struct Watched {
     bytes: u64,
     state_bytes: u64,
     evaluate_s: f64,
-    /// Coding and folding, of all workers.
+    /// Coding and aggregation, of all workers.
     other_s: f64,
     journal_s: f64,
     server_s: f64,
@@ -175,7 +175,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// What a seat computes in the only round of a phase.
+    /// What a participant computes in the only round of a phase.
     fn passes(&self, (round, task, phase): (Round, TaskId, usize), samples: usize) -> f64 {
         let tasks = &self.task_sequence.tasks;
         let stage = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());

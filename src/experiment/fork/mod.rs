@@ -1,9 +1,9 @@
 //! A run that goes on from the end of a task of another one, with something else in its scenario.
 //!
-//! What was learnt until then is taken over: the server's state, those of clients, and the journal, which is told again
-//! under the scenario that held then. So the directory of a forked run is whole: its journal begins with that of the run
-//! it was forked from, its tables have rounds from the first on, and it is resumed like any other. What it began with lies
-//! in its folder `fork/`; where it comes from stands in its manifest.
+//! What was learned until then is taken over: the server's state, those of clients, and the journal, which is told
+//! again under the scenario that held then. So the directory of a forked run is whole: its journal begins with that of
+//! the run it was forked from, its tables have rounds from the first on, and it is resumed like any other. What it
+//! began with lies in its folder `fork/`; where it comes from stands in its manifest.
 
 mod before;
 mod fixed;
@@ -229,7 +229,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Whether the changed method can take over what was learnt.
+/// Whether the changed method can take over what was learned.
 fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     let other = |why: String| ForkError::OtherState(why);
     let init = StreamKey::new(setup.rules.seed, Domain::Init);

@@ -2,7 +2,7 @@
 //!
 //! A plan is a [dry run](crate::federation::dry_run()): the same server and clients, clocks, links and
 //! closing rules, and the method's layouts in place of workers. So the bytes are those of the run, to the byte, where
-//! uploads do not depend on learnt values. By default nothing fails; with faults a plan has those of the run.
+//! uploads do not depend on learned values. By default nothing fails; with faults a plan has those of the run.
 
 mod blueprint;
 mod frame;
@@ -82,7 +82,7 @@ const BYTES_PER_NUMBER: u64 = 4;
 pub struct Backbone {
     /// What a scenario calls it: `vit`, `resnet18`, `bert`, `pixels`.
     pub kind: &'static str,
-    /// Colour channels of its input.
+    /// Color channels of its input.
     pub channels: usize,
     /// Pixels of both sides of its input, or tokens of a sequence.
     pub image: usize,
@@ -117,11 +117,11 @@ pub struct PlannedPhase {
     pub phase: String,
     /// Rounds, at most.
     pub rounds: u32,
-    /// Seats of all rounds together.
+    /// Participants of all rounds together.
     pub seats: u64,
     /// Training samples of the cohorts of all rounds together.
     pub samples: u64,
-    /// Passes that their seats make, as [`Total::sample_passes`] counts them.
+    /// Passes that their participants make, as [`Total::sample_passes`] counts them.
     pub sample_passes: f64,
     /// Assets to clients that lack them.
     pub assets: FrameRange,
@@ -151,7 +151,7 @@ pub struct PlannedPhase {
 pub struct OneClient {
     /// Name of the phases.
     pub phase: String,
-    /// Frames of all its seats.
+    /// Frames of all its participants.
     pub frames: u64,
     /// Their bytes.
     pub up: PlannedFrame,

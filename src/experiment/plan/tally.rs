@@ -17,12 +17,12 @@ use crate::quantity::{ClientId, TaskId, VirtualTime};
 pub(super) struct Tally {
     /// Says what the server computes by itself.
     method: Arc<dyn Method>,
-    /// The round whose seats opened last.
+    /// The round whose participants opened last.
     round: Option<RoundContext>,
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
     phases: Vec<Phase>,
-    /// Seats of a phase, which open before the entries of their round are told.
+    /// Participants of a phase, which open before the entries of their round are told.
     asked: BTreeMap<(TaskId, u32), SampledWork>,
     total: Total,
 }
@@ -55,7 +55,7 @@ impl Tally {
         Tally { method, round: None, classes, phases, asked, total }
     }
 
-    /// A seat of a round that opens. Load clients train nothing.
+    /// A participant of a round that opens. Load clients train nothing.
     pub fn seat(&mut self, participant: &PlannedParticipant<'_>) {
         if self.round.as_ref().map(|round| round.round) != Some(participant.context.round) {
             self.round = Some(participant.context.clone());

@@ -59,7 +59,7 @@ impl Differences {
     }
 }
 
-/// Ranks whose machine has more cores than they and their neighbours use, in words.
+/// Ranks whose machine has more cores than they and their neighbors use, in words.
 pub(super) fn bound(ranks: &[RankFingerprint]) -> Option<String> {
     let idle = ranks.iter().find_map(|rank| {
         let used: usize =

@@ -93,7 +93,7 @@ impl Ranks {
     /// # Errors
     /// Threads that cannot be started.
     pub fn loopback(others: u32, fault: InjectedFault) -> Result<Ranks, RanksError> {
-        // What goes wrong there is told to rank 0, or is the mischief.
+        // What goes wrong there is told to rank 0, or is the fault.
         let line = loopback(others, fault, |rank, line| {
             let _ = work(rank, &line, &Registry::builtin(), Some(2));
         })?;
@@ -188,8 +188,8 @@ impl Ranks {
     }
 }
 
-/// What another rank does from its first to its last moment: puts together what rank 0 says, tells what it is, and works.
-/// `workers` is its own number of workers from the command line.
+/// What another rank does from its first to its last moment: puts together what rank 0 says, tells what it is, and
+/// works. `workers` is its own number of workers from the command line.
 ///
 /// # Errors
 /// Rank 0 is lost, or says something else than expected. What is wrong with the run itself is told to rank 0.

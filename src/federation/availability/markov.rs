@@ -1,6 +1,6 @@
 //! On and off for exponential times, looked up at any moment.
 //!
-//! The chain is read off a Poisson process: at each of its points the state is drawn anew, on with
+//! The chain is read off a Poisson process: at each of its points the state is drawn again, on with
 //! probability `on / (on + off)`. With points at rate `1 / on + 1 / off` the states last as
 //! long as they should (uniformisation, Jensen 1953). The points of a cell of time are drawn from the cell's
 //! own stream, so the state at a moment needs the last point before it and nothing else.

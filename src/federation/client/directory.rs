@@ -97,7 +97,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Returns what a snapshot needs of clients, in their order, where these seats are still out.
+    /// Returns what a snapshot needs of clients, in their order, where these participants are still out.
     pub async fn keep(
         &mut self,
         out: BTreeSet<(Round, SeatId)>,

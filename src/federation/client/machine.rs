@@ -1,8 +1,8 @@
 //! What a client does, as a function from events to effects.
 //!
-//! A Down arrives; the cost model says when the work will be over; a worker does it meanwhile; at the
-//! virtual end of the work the state is committed and the Up sent. A client works on one seat after the
-//! other. Seats of a stateless client are computed at once, those of a stateful one when the seat
+//! A download arrives; the cost model says when the work will be over; a worker does it meanwhile; at the
+//! virtual end of the work the state is committed and the upload sent. A client works on one participant after the
+//! other. Participants of a stateless client are computed at once, those of a stateful one when the participant
 //! before them has ended, because they start from the state it left.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -39,7 +39,7 @@ pub(crate) struct ClientMachine {
     /// With the length and the end of the work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
     busy_until: VirtualTime,
-    /// Seats whose work has begun, or waits to begin.
+    /// Participants whose work has begun, or waits to begin.
     open: usize,
 }
 
@@ -58,7 +58,7 @@ impl ClientMachine {
         self.id
     }
 
-    /// Returns true if no seat of the client is open: it holds nothing but its memory.
+    /// Returns true if no participant of the client is open: it holds nothing but its memory.
     pub fn is_idle(&self) -> bool {
         self.open == 0
     }
@@ -88,14 +88,14 @@ impl ClientMachine {
         effects.push(Effect::Record(charge, None));
     }
 
-    /// Ends a seat whose work comes to nothing.
+    /// Ends a participant whose work comes to nothing.
     pub fn stop(&mut self, now: VirtualTime, stopped: WorkStopped, effects: &mut Vec<Effect>) {
         let WorkStopped { context, participant, failure } = stopped;
         self.close_seat();
         self.fail(now, &context, participant, failure, effects);
     }
 
-    /// Begins the work of a seat, or fails.
+    /// Begins the work of a participant, or fails.
     pub fn receive(
         &mut self,
         now: VirtualTime,
@@ -161,7 +161,7 @@ impl ClientMachine {
         self.compute(effects);
     }
 
-    /// Hands waiting seats to the workers, as far as their state is here.
+    /// Hands waiting participants to the workers, as far as their state is here.
     fn compute(&mut self, effects: &mut Vec<Effect>) {
         let stateless = self.simulation.stateless;
         while let Some((broadcast, time)) = self.waiting.pop_front() {
@@ -202,7 +202,7 @@ impl ClientMachine {
         }
     }
 
-    /// Commits what training left, and sends the Up.
+    /// Commits what training left, and sends the upload.
     pub fn finish(
         &mut self,
         now: VirtualTime,
@@ -326,12 +326,12 @@ impl ClientMachine {
         Effect::Deliver(Envelope::for_client(at, EventClass::Timer, self.id, message))
     }
 
-    /// The work of a seat is over.
+    /// The work of a participant is over.
     fn close_seat(&mut self) {
         self.open = self.open.checked_sub(1).expect("the work of a seat ends once");
     }
 
-    /// Whether the client of a seat crashes between learning and sending.
+    /// Whether the client of a participant crashes between learning and sending.
     fn crashes_after(&self, context: &RoundContext, participant: &Participant) -> bool {
         let victim = self.simulation.victim(context.round, participant);
         let crash = self.simulation.rules.faults.crash(self.simulation.rules.seed, victim);

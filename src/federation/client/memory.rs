@@ -1,4 +1,4 @@
-//! What a client remembers between rounds, and what it takes to compute its seats again.
+//! What a client remembers between rounds, and what it takes to compute its participants again.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::wire::Body;
 #[derive(Default)]
 pub(crate) struct ClientMemory {
     state: Held,
-    /// Task of the last seat that did not fail: the latest one that the state knows.
+    /// Task of the last participant that did not fail: the latest one that the state knows.
     pub last_task: Option<TaskId>,
-    /// Seats computed from states that a snapshot may still have to begin with, in that order.
+    /// Participants computed from states that a snapshot may still have to begin with, in that order.
     before: VecDeque<Before>,
 }
 
 #[derive(Default)]
 enum Held {
-    /// As it was before the client's first seat: empty.
+    /// As it was before the client's first participant: empty.
     #[default]
     Fresh,
     Here(Body),
@@ -33,7 +33,7 @@ enum Held {
     Answered,
 }
 
-/// A seat and the state it was computed from.
+/// A participant and the state it was computed from.
 struct Before {
     participant: (Round, SeatId),
     state: Body,
@@ -43,7 +43,7 @@ struct Before {
 /// What a snapshot needs of a client.
 pub(crate) struct ClientSnapshot {
     pub state: Body,
-    /// Seats that are computed again, from this state on.
+    /// Participants that are computed again, from this state on.
     pub out: Vec<((Round, SeatId), Arc<SentDownload>)>,
 }
 
@@ -58,7 +58,7 @@ impl ClientMemory {
         matches!(self.state, Held::Lent)
     }
 
-    /// The state leaves for a seat that is not computed.
+    /// The state leaves for a participant that is not computed.
     pub fn lend_to_nobody(&mut self) {
         self.state = Held::Lent;
     }
@@ -87,7 +87,7 @@ impl ClientMemory {
         self.state = state.map_or(Held::Answered, Held::Here);
     }
 
-    /// What a snapshot needs, where these seats are still out; nothing of a client that was never
+    /// What a snapshot needs, where these participants are still out; nothing of a client that was never
     /// asked. Forgets what no snapshot will need.
     pub fn keep(
         &mut self,

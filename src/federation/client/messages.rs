@@ -41,13 +41,13 @@ pub(crate) struct AssetArrived {
     pub charge: Event,
 }
 
-/// Download on its way to a seat.
+/// Download on its way to a participant.
 #[derive(Clone)]
 pub(crate) struct Broadcast {
     pub context: Arc<RoundContext>,
     pub participant: Participant,
     pub download: Arc<SentDownload>,
-    /// What the seat masks its upload with, where the server sees sums only.
+    /// What the participant masks its upload with, where the server sees sums only.
     pub masking: Option<Arc<Masking>>,
     /// When its round is certainly over, where stragglers are skipped.
     pub closes: Option<VirtualTime>,
@@ -67,7 +67,7 @@ pub(crate) struct TrainingFinished {
     pub result: Result<ClientUpdate, Stop>,
 }
 
-/// Why a seat sends nothing.
+/// Why a participant sends nothing.
 pub(crate) enum Stop {
     /// The client failed; the run goes on without it.
     Failed(Failure),
@@ -85,16 +85,16 @@ impl From<Failure> for Stop {
     }
 }
 
-/// A seat that works and sends on the simulated clock only.
+/// A participant that works and sends on the simulated clock only.
 pub(crate) struct Uncomputed {
     pub context: Arc<RoundContext>,
     pub participant: Participant,
     pub worked: VirtualTime,
-    /// The size its Up would have.
+    /// The size its upload would have.
     pub bytes: Arc<FrameBytes>,
 }
 
-/// Departure or crash of a client before the work of a seat is over.
+/// Departure or crash of a client before the work of a participant is over.
 pub(crate) struct WorkStopped {
     pub context: Arc<RoundContext>,
     pub participant: SeatId,
@@ -104,7 +104,7 @@ pub(crate) struct WorkStopped {
 /// Change of what holds for everybody.
 pub(super) struct NewTerms(pub Arc<SimulationContext>);
 
-/// Request for the client's part of a snapshot; seats that are still out are named.
+/// Request for the client's part of a snapshot; participants that are still out are named.
 pub(super) struct Keep(pub Arc<BTreeSet<(Round, SeatId)>>);
 
 /// End of an idle client's actor; answered with what is to be remembered.

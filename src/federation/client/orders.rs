@@ -1,4 +1,4 @@
-//! Effects that have a seat trained, or tell its client a result that is known.
+//! Effects that have a participant trained, or tell its client a result that is known.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::policy::{Failure, MissedTask};
 use crate::quantity::VirtualTime;
 use crate::wire::Body;
 
-/// The effect that trains a seat with its pack and tells its client at `end`.
+/// The effect that trains a participant with its pack and tells its client at `end`.
 pub(super) fn ask(
     broadcast: Broadcast,
     state: Body,
@@ -39,7 +39,7 @@ pub(super) fn ask(
     Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
 }
 
-/// The effects of a seat whose training is known without computing: its pack waits for it no longer, and its
+/// The effects of a participant whose training is known without computing: its pack waits for it no longer, and its
 /// client is told at `end`.
 pub(super) fn supply(
     broadcast: Broadcast,

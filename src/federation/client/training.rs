@@ -1,4 +1,4 @@
-//! The training job of a pack: a pure function from Downs, states and shards to Ups.
+//! The training job of a pack: a pure function from downloads, states and shards to uploads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::policy::{
 use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
 
-/// A seat that waits to be trained.
+/// A participant that waits to be trained.
 pub(crate) struct TrainingJob {
     pub broadcast: Broadcast,
     /// What its client kept.
@@ -123,7 +123,8 @@ pub(crate) fn members(
     jobs.into_iter().map(split).unzip()
 }
 
-/// What members remember before they learn: a failed seat leaves the state as it was, also when it panicked half-way.
+/// What members remember before they learn: a failed participant leaves the state as it was, also when it panicked
+/// half-way.
 pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -> SavedStates {
     match simulation.stateless {
         true => SavedStates::new(),
@@ -133,7 +134,7 @@ pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -
     }
 }
 
-/// What a member learnt, as far as it may be computed anywhere: everything that faults, privacy, codecs and accounts
+/// What a member learned, as far as it may be computed anywhere: everything that faults, privacy, codecs and accounts
 /// make of it comes later.
 #[derive(Clone, Debug)]
 pub(crate) struct Learning {
@@ -149,9 +150,9 @@ impl From<ClientResult> for Learning {
     }
 }
 
-/// Lets the policy learn with a pack, in the lab of its round. A member fails alone, unless the policy panics: nobody
-/// knows then how far it came, and all members fail. A pack that finds the memory of the device full is tried again in
-/// halves.
+/// Lets the policy learn with a pack, in the run context of its round. A member fails alone, unless the policy panics:
+/// nobody knows then how far it came, and all members fail. A pack that finds the memory of the device full is tried
+/// again in halves.
 pub(crate) fn learn_together(
     simulation: &SimulationContext,
     ctx: &RunContext,
@@ -167,7 +168,7 @@ pub(crate) fn learn_together(
     outcomes.into_iter().map(outcome).collect()
 }
 
-/// Makes what a pack learnt ready to travel, and answers for each seat.
+/// Makes what a pack learned ready to travel, and answers for each participant.
 pub(crate) fn seal_all(
     simulation: &SimulationContext,
     places: Vec<MemberMeta>,
@@ -185,7 +186,7 @@ pub(crate) fn seal_all(
     }
 }
 
-/// Makes an Up ready to travel.
+/// Makes an upload ready to travel.
 fn seal(
     simulation: &SimulationContext,
     meta: &MemberMeta,

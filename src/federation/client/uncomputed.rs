@@ -1,5 +1,5 @@
-//! Seats that are not computed: those of load clients, and those of whom it is certain, as they begin, that
-//! their round will be over before their Up arrives, where nothing else remembers what they learn.
+//! Participants that are not computed: those of load clients, and those of whom it is certain, as they begin, that
+//! their round will be over before their upload arrives, where nothing else remembers what they learn.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::quantity::VirtualTime;
 /// Shared lines round to whole nanoseconds at every change.
 const SLACK: VirtualTime = VirtualTime(1_000);
 
-/// A seat whose work takes so long and ends then, where it need not be computed.
+/// A participant whose work takes so long and ends then, where it need not be computed.
 pub(super) fn who_need_not_compute(
     simulation: &SimulationContext,
     broadcast: &Broadcast,

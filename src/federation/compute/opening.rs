@@ -26,9 +26,9 @@ pub(in crate::federation) struct OpeningRequest {
 pub(crate) struct RoundOpening {
     pub cohort: Vec<ClientId>,
     pub seats: Vec<Participant>,
-    /// One per seat; equal ones are shared.
+    /// One per participant; equal ones are shared.
     pub downs: Vec<Arc<SentDownload>>,
-    /// The first seat's exchange, where uploads are to be added in secret.
+    /// The first participant's exchange, where uploads are to be added in secret.
     pub first: Option<Arc<Exchange>>,
 }
 
@@ -99,7 +99,7 @@ fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationE
     }
 }
 
-/// Returns the first seat's exchange, where uploads are to be added in secret.
+/// Returns the first participant's exchange, where uploads are to be added in secret.
 fn first_exchange(
     simulation: &SimulationContext,
     context: &RoundContext,
@@ -113,7 +113,7 @@ fn first_exchange(
         .map(|participant| Arc::new(simulation.exchange(context, participant)))
 }
 
-/// Returns the seats that the method gives a cohort, parts of shards as seats of their own.
+/// Returns the participants that the method gives a cohort, parts of shards as participants of their own.
 fn participants(
     simulation: &SimulationContext,
     context: &RoundContext,

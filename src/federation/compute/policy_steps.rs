@@ -68,13 +68,13 @@ pub(crate) struct PolicyStepResult {
 /// A policy that is to be made in the place of a lost one.
 pub(in crate::federation) struct Restart {
     pub simulation: Arc<SimulationContext>,
-    /// Its last saved state; before its first round a server has none, and begins anew.
+    /// Its last saved state; before its first round a server has none, and begins again.
     pub saved: Option<Body>,
-    /// The period that began since.
+    /// The stage that began since.
     pub begun: Option<Stage>,
 }
 
-/// Result of a round's fold, as the policy takes it.
+/// Result of a round's aggregation, as the policy takes it.
 pub(in crate::federation) struct RoundAggregate {
     pub part: Option<PartialAggregate>,
     /// The agreement of the members of secure aggregation, and the exchange that all have in common.
@@ -86,7 +86,7 @@ impl Restart {
     /// Name of the step, as errors give it.
     pub const STEP: &'static str = "restart";
 
-    /// Makes a policy as it was saved, and tells it of the period that began since.
+    /// Makes a policy as it was saved, and tells it of the stage that began since.
     pub fn work(self, ctx: &RunContext) -> Result<Box<dyn Server>, FederationError> {
         let Restart { simulation, saved, begun } = self;
         let anew = || {

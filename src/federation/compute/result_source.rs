@@ -38,7 +38,7 @@ pub(in crate::federation) struct ParticipantRef<'a> {
 }
 
 impl ParticipantRef<'_> {
-    /// The round's number and the seat's.
+    /// The round's number and the participant's.
     pub fn place(&self) -> (Round, SeatId) {
         (self.context.round, self.participant.id)
     }
@@ -58,7 +58,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
         true
     }
 
-    /// Returns the downloads of a round, one per seat.
+    /// Returns the downloads of a round, one per participant.
     fn downs(
         &self,
         simulation: &SimulationContext,

@@ -24,7 +24,7 @@ use crate::policy::RunContext;
 use crate::quantity::{ClientId, Round};
 use crate::wire::{Body, encode};
 
-/// Supplier of results: of the server's policy, of folds and tests, and of local training.
+/// Supplier of results: of the server's policy, of aggregates and tests, and of local training.
 #[derive(Clone)]
 pub(in crate::federation) enum Supplier {
     /// Everything is computed, by the workers that jobs are posted to.
@@ -73,12 +73,12 @@ impl Supplier {
         Computation::job(JobKind::Server, anew, panicked(Restart::STEP))
     }
 
-    /// Returns the work that adds an upload to its round's fold; nothing where folds are not computed.
+    /// Returns the work that adds an upload to its round's aggregation; nothing where aggregates are not computed.
     pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Work> {
         self.computes().then(|| fold.work(upload))
     }
 
-    /// Returns what a round folded to; `folded` is where its fold will tell.
+    /// Returns what a round aggregated to; `folded` is where its aggregation will tell.
     pub fn aggregate(
         &self,
         round: Round,

@@ -131,7 +131,7 @@ pub enum Event {
         phase: u32,
         /// The clients asked, sorted.
         cohort: Vec<ClientId>,
-        /// Number of seats.
+        /// Number of participants.
         seats: u32,
         /// Clients that still work on an earlier task, with that task; with slots it is that of their slot, and the
         /// others work on theirs of this task.
@@ -164,7 +164,7 @@ pub enum Event {
         round: Round,
         task: TaskId,
         phase: u32,
-        /// The seat it belongs to.
+        /// The participant it belongs to.
         seat: SeatId,
         /// The client at the other end of the server's link.
         client: ClientId,
@@ -180,7 +180,7 @@ pub enum Event {
         /// Whose frame it is: a client's, a unit's or a load client's.
         #[serde(default, skip_serializing_if = "ParticipantKind::is_client")]
         kind: ParticipantKind,
-        /// An equal frame was sent to another seat of this round.
+        /// An equal frame was sent to another participant of this round.
         #[serde(default, skip_serializing_if = "is_false")]
         copy: bool,
         /// Name and version of the asset the frame carries, where it carries one.
@@ -194,7 +194,7 @@ pub enum Event {
         phase: u32,
         seat: SeatId,
         client: ClientId,
-        /// Samples it holds for this seat.
+        /// Samples it holds for this participant.
         samples: u64,
         /// Nanoseconds of simulated work.
         worked: u64,
@@ -202,7 +202,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "nothing")]
         kept: u64,
     },
-    /// A malicious client sends something else than what it just learnt.
+    /// A malicious client sends something else than what it just learned.
     UpdateForged {
         round: Round,
         task: TaskId,
@@ -222,7 +222,7 @@ pub enum Event {
         /// Nanoseconds of simulated work.
         worked: u64,
     },
-    /// A seat sends nothing.
+    /// A participant sends nothing.
     ClientFailed {
         round: Round,
         task: TaskId,
@@ -235,7 +235,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// An upload arrived that must not be folded.
+    /// An upload arrived that must not be aggregated.
     UpdateRejected {
         round: Round,
         task: TaskId,
@@ -244,21 +244,21 @@ pub enum Event {
         /// What is wrong with it.
         why: String,
     },
-    /// An upload is folded into a later round than the one that asked for it.
+    /// An upload is aggregated into a later round than the one that asked for it.
     UpdateStale {
         /// The round that asked for it.
         round: Round,
         task: TaskId,
         seat: SeatId,
         client: ClientId,
-        /// The round it is folded into.
+        /// The round it is aggregated into.
         into: Round,
     },
     /// Masked uploads were added; with enough members, uploads and answers the sum was opened.
     SumMasked {
         round: Round,
         task: TaskId,
-        /// Seats among whom uploads were masked.
+        /// Participants among whom uploads were masked.
         members: u32,
         /// Members whose upload arrived.
         arrived: u32,
@@ -266,7 +266,7 @@ pub enum Event {
         answered: u32,
         /// How many of each are needed.
         needed: u32,
-        /// Whether the sum was opened; otherwise the round folds nothing.
+        /// Whether the sum was opened; otherwise the round aggregates nothing.
         opened: bool,
     },
     /// The server is lost while a round is open, and comes back with what it had saved before
@@ -274,7 +274,7 @@ pub enum Event {
     ServerRestarted {
         round: Round,
         task: TaskId,
-        /// Seats of the round whose updates had arrived, and are lost.
+        /// Participants of the round whose updates had arrived, and are lost.
         lost: Vec<SeatId>,
         /// How many updates are lost that earlier rounds had asked for.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -282,17 +282,17 @@ pub enum Event {
         /// Nanoseconds on the simulated clock when it is back.
         until: u64,
     },
-    /// The server folded what arrived and learned. Numbers: digest of the server's state.
+    /// The server aggregated what arrived and learned. Numbers: digest of the server's state.
     RoundClosed {
         round: Round,
         task: TaskId,
         phase: u32,
-        /// How many uploads were folded.
+        /// How many uploads were aggregated.
         folded: u32,
         /// How many of them earlier rounds had asked for.
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
-        /// Seats of this round that were not.
+        /// Participants of this round that were not.
         missing: Vec<SeatId>,
     },
     /// The global model was tested on all tasks seen. Numbers: scores per task and class.

@@ -23,10 +23,11 @@ pub struct Numbers {
     /// Right answers per class, in the order of head rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassScore>,
-    /// Right answers per slot begun, in the order of periods and clients, where clients have slots.
+    /// Right answers per slot begun, in the order of stages and clients, where clients have slots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<SlotScore>,
-    /// What the models of clients answered before synchronisation, in the order of seats, where that is measured.
+    /// What the models of clients answered before synchronisation, in the order of participants, where that is
+    /// measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub responses: Vec<Responses>,
 }
@@ -55,7 +56,7 @@ pub struct TaskScore {
 /// Answers on the test samples of one client's own task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotScore {
-    /// The period of the slot.
+    /// The stage of the slot.
     pub task: TaskId,
     pub client: ClientId,
     /// Its first head row.

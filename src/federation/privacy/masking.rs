@@ -11,11 +11,11 @@ use crate::wire::{Body, BodyShape, CodecPlan, Dtype, FrameSize, WireError};
 pub(crate) struct Masking {
     pub rules: SecureAggregation,
     pub masks: Masks,
-    /// Among whom uploads are masked, in seat order.
+    /// Among whom uploads are masked, in participant order.
     pub members: Vec<SeatId>,
-    /// Seats of the round, members or not: so many numbers may be added.
+    /// Participants of the round, members or not: so many numbers may be added.
     pub participants: usize,
-    /// The Up of the round's first seat; that of all others must look the same.
+    /// The upload of the round's first participant; that of all others must look the same.
     pub up: BodyShape,
 }
 
@@ -26,7 +26,7 @@ impl Masking {
         Arc::new(FrameBytes::from(&FrameSize::of_sketch(&masked, &CodecPlan::default())))
     }
 
-    /// What the member of a seat sends instead of its summand.
+    /// What the member of a participant sends instead of its summand.
     ///
     /// # Errors
     /// In words: a number the ring cannot carry, or a summand of another layout.
@@ -55,7 +55,7 @@ impl Masking {
     }
 }
 
-/// The shape of the summands of an Up, or of their masked forms: the same tensors of another type.
+/// The shape of the summands of an upload, or of their masked forms: the same tensors of another type.
 pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
     let mut sketch = upload;
     let tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
@@ -66,7 +66,7 @@ pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
 /// Masked uploads, added. Addition in a ring is associative: any tree gives the same bits.
 pub(crate) struct MaskedSum {
     words: Vec<u64>,
-    /// Whose uploads these are, in seat order.
+    /// Whose uploads these are, in participant order.
     seats: Vec<SeatId>,
     /// The layout, and the meta that all have in common.
     like: Arc<Body>,
@@ -88,7 +88,7 @@ impl MaskedSum {
     ///
     /// # Panics
     /// Where they are not laid out alike, or their metas differ; members see to the layout, and
-    /// control fields of a round are equal where its seats learn the same task.
+    /// control fields of a round are equal where its participants learn the same task.
     pub fn merge(mut self, later: MaskedSum) -> MaskedSum {
         assert!(self.like.meta == later.like.meta, "the meta of summands differs between seats");
         assert_eq!(self.words.len(), later.words.len(), "summands differ in length");

@@ -1,7 +1,7 @@
 //! Masks that hide an upload and cancel in the sum.
 //!
-//! Seat i adds a mask of its own, and for every other member j a mask that both know: the earlier
-//! seat of a pair adds it, the later one subtracts it. Added over all members the pairs cancel.
+//! Participant i adds a mask of its own, and for every other member j a mask that both know: the earlier
+//! participant of a pair adds it, the later one subtracts it. Added over all members the pairs cancel.
 
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{Round, SeatId};
@@ -102,7 +102,7 @@ mod tests {
             gaps in prop::collection::vec(0u32..3, 9),
         ) {
             let masks = Masks::new(seed, Round(round));
-            // Seats that failed to introduce themselves leave gaps among the members.
+            // Participants that failed to introduce themselves leave gaps among the members.
             let members: Vec<SeatId> = gaps
                 .iter()
                 .take(contents.len())

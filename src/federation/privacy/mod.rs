@@ -2,12 +2,12 @@
 //!
 //! * [`Noise`] adds Gaussian noise to chosen tensors of an upload, on the client, before it is coded.
 //! * **Secure aggregation** lets the server learn the sum of a round's uploads and nothing else.
-//!   Methods allow it whose server keeps no tensor whole (see [`Service`](crate::policy::Service)).
+//!   Methods allow it whose server keeps no tensor whole (see [`Capability`](crate::policy::Capability)).
 //!
 //! # Secure aggregation
 //! The protocol is that of Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving
 //! Machine Learning" (CCS 2017), for an honest but curious server and clients that may vanish at
-//! any step. A round has these legs ([`Leg`]):
+//! any step. A round has these legs ([`ProtocolStep`]):
 //!
 //! ```text
 //! up    keys       two public keys of every seat
@@ -22,9 +22,9 @@
 //! Numbers x are fixed-point integers modulo 2^32 or 2^64 ([`FixedPoint`]), so pairwise masks cancel
 //! exactly and the order of adding changes nothing. From enough answers the server expands what is
 //! left of the masks ([`Masks::remove`]) and reads the exact sum of those whose upload arrived.
-//! Below the threshold, at any leg, the round folds nothing.
+//! Below the threshold, at any leg, the round aggregates nothing.
 //!
-//! **Simulated**: every frame of every leg with its size ([`Leg::sketch`]), its journey (latency,
+//! **Simulated**: every frame of every leg with its size ([`ProtocolStep::sketch`]), its journey (latency,
 //! loss, outcome, charge), the dependence of legs on each other, masks and ring arithmetic for
 //! real. **Not simulated**: key agreement, encryption and secret sharing. Seeds come from the run's
 //! named streams, so whoever knows the run's seed knows all masks; this measures costs and effects
@@ -50,7 +50,7 @@ pub use ring::{FixedPoint, Modulus, Unrepresentable};
 pub struct SecureAggregation {
     /// How numbers become integers.
     pub numbers: FixedPoint,
-    /// The part of a round's seats that must take every leg.
+    /// The part of a round's participants that must take every leg.
     pub threshold: f64,
 }
 

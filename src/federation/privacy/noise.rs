@@ -1,7 +1,7 @@
 //! Gaussian noise on uploads: `X + q * eps`, `eps` normal with deviation `scale`, drawn on the
 //! client before the upload is coded or masked.
 //!
-//! A target is a tensor of the Up by name (`gram`, `counts`) or all tensors of a [`Kind`]
+//! A target is a tensor of the upload by name (`gram`, `counts`) or all tensors of a [`Kind`]
 //! (`statistics`). Tensors that a method calls [symmetric](crate::policy::Method::symmetric) get
 //! symmetric noise: the lower triangle is drawn, row by row, and mirrored, so a
 //! matrix and its packed half get the same. Noise on integers is
@@ -52,7 +52,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The body with noise. `key` is the seat's address in its round.
+    /// The body with noise. `key` is the participant's address in its round.
     ///
     /// # Errors
     /// Where a tensor that must be symmetric is no square matrix.
@@ -179,7 +179,7 @@ mod tests {
         let square = sums.iter().map(|x| (f64::from(*x) - 5.0).powi(2)).sum::<f64>() / 3000.0;
         assert!(mean.abs() < 0.04, "{mean}");
         assert!((square.sqrt() - 0.5).abs() < 0.03, "{}", square.sqrt());
-        // Seats draw for themselves; the same seat draws the same again.
+        // Participants draw for themselves; the same participant draws the same again.
         let of = |client| noise(2.0, 0.25, &["sums"]).apply(&body, &[], key(client)).unwrap();
         assert_eq!(of(1).digest(), noisy.digest());
         assert_ne!(of(2).digest(), noisy.digest());

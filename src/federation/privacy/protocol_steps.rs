@@ -3,7 +3,7 @@
 //!
 //! # Sizes
 //! Through the real encoder, as tensors of [`Kind::SecureAggregation`]: a public key is 32 bytes (X25519), two
-//! per seat; a secret share is 32 bytes; a sealed pair of shares (of the pair key and of the own
+//! per participant; a secret share is 32 bytes; a sealed pair of shares (of the pair key and of the own
 //! mask's seed) is 2 x 32 bytes and a 16-byte authentication tag. Members are one bit each.
 
 use std::sync::Arc;
@@ -23,17 +23,17 @@ const SEALED: usize = 2 * KEY + 16;
 /// A leg of the protocol; uploads are not among them, they travel as any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProtocolStep {
-    /// Up: own public keys.
+    /// upload: own public keys.
     Keys,
-    /// Down: everybody's public keys.
+    /// download: everybody's public keys.
     Roster,
-    /// Up: shares of own secrets for every other seat.
+    /// upload: shares of own secrets for every other participant.
     Shares,
-    /// Down: the shares that others made for this seat.
+    /// download: the shares that others made for this participant.
     Inbox,
-    /// Down: whose upload arrived.
+    /// download: whose upload arrived.
     Survivors,
-    /// Up: one share for every member.
+    /// upload: one share for every member.
     Answer,
 }
 
@@ -46,7 +46,7 @@ impl ProtocolStep {
         }
     }
 
-    /// What a frame holds, where `others` is the number of other seats still there.
+    /// What a frame holds, where `others` is the number of other participants still there.
     pub fn sketch(self, others: usize) -> BodyShape {
         let all = others + 1;
         let (name, shape, dtype): (&str, Vec<usize>, Dtype) = match self {
@@ -79,14 +79,14 @@ pub struct ProtocolFrame {
     pub at: VirtualTime,
     /// How long it was under way.
     pub latency: VirtualTime,
-    /// Place of its seat in the round.
+    /// Place of its participant in the round.
     pub participant: SeatId,
     pub leg: ProtocolStep,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
     /// What becomes of it.
     pub fate: Fate,
-    /// An equal frame was sent to another seat before.
+    /// An equal frame was sent to another participant before.
     pub copy: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct ProtocolFrame {
 pub struct ProtocolContext<'a> {
     pub links: &'a Links,
     pub round: Round,
-    /// Its seats, in order.
+    /// Its participants, in order.
     pub participants: &'a [Participant],
     pub rules: &'a SecureAggregation,
 }
@@ -105,18 +105,18 @@ pub struct ProtocolContext<'a> {
 pub struct KeyExchange {
     /// All frames, in the order of their legs.
     pub frames: Vec<ProtocolFrame>,
-    /// Seats whose shares arrived: uploads are masked among them.
+    /// Participants whose shares arrived: uploads are masked among them.
     pub members: Vec<SeatId>,
     /// Whether there are enough members to go on.
     pub enough: bool,
-    /// Members whose inbox arrived: they are ready for the Down.
+    /// Members whose inbox arrived: they are ready for the download.
     pub ready: Vec<SeatId>,
     /// When all of this is known.
     pub settled: VirtualTime,
 }
 
 impl KeyExchange {
-    /// Seats that lost no frame.
+    /// Participants that lost no frame.
     pub fn alive(&self) -> &[SeatId] {
         if self.enough { &self.ready } else { &self.members }
     }
@@ -127,7 +127,7 @@ impl KeyExchange {
 pub struct Unmasking {
     /// All frames, in the order of their legs.
     pub frames: Vec<ProtocolFrame>,
-    /// How many seats answered.
+    /// How many participants answered.
     pub answered: usize,
     /// Whether there were enough uploads and enough answers.
     pub opened: bool,
@@ -177,7 +177,7 @@ pub fn unmask(
     Unmasking { frames: walk.frames, answered, opened: answered >= needed, settled }
 }
 
-/// The same seats, all at once.
+/// The same participants, all at once.
 fn together(at: VirtualTime, participants: &[(SeatId, VirtualTime)]) -> Vec<(SeatId, VirtualTime)> {
     participants.iter().map(|(participant, _)| (*participant, at)).collect()
 }
@@ -188,7 +188,7 @@ struct ProtocolRun<'a, 'r> {
 }
 
 impl ProtocolRun<'_, '_> {
-    /// One frame for every seat, sent at its time; answers whose arrived, and when.
+    /// One frame for every participant, sent at its time; answers whose arrived, and when.
     fn leg(
         &mut self,
         leg: ProtocolStep,

@@ -30,7 +30,7 @@ fn unreadable(what: &str, error: &WireError) -> FederationError {
 }
 
 impl RecordedRun {
-    /// A Down's tensors, of seats that were out when the snapshot was taken.
+    /// A download's tensors, of participants that were out when the snapshot was taken.
     fn message(&self, round: Round, participant: SeatId) -> Result<Arc<Message>, FederationError> {
         let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, participant)))
         else {
@@ -46,7 +46,7 @@ impl RecordedRun {
         Ok(Arc::clone(self.downs[*place].get_or_init(|| Arc::new(message))))
     }
 
-    /// Whether a refused upload was found to be bad only when it should be folded.
+    /// Whether a refused upload was found to be bad only when it should be aggregated.
     fn was_lifted(&self, round: Round, participant: SeatId) -> bool {
         if self.snapshot.is_some() {
             return self.unlifted.contains(&(round, participant));
@@ -80,7 +80,7 @@ impl ResultSource for RecordedRun {
         let (round, participants) = (context.round, participants.len());
         let participants = || (0..participants as u32).map(SeatId);
         let past = |participant| self.participants.get(&(round, participant));
-        // Copies are of the first Down of their size.
+        // Copies are of the first download of their size.
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
         for participant in participants() {
             if let Some(Frame { bytes, copy: false }) =

@@ -1,13 +1,13 @@
 //! What a run did before, told again instead of computed.
 //!
 //! A [`RecordedRun`] is read from a journal. Handed to a [`Setup`](super::Setup), it answers in place of
-//! workers and of the server's policy for as long as it reaches: how large a Down was, what a seat's
+//! workers and of the server's policy for as long as it reaches: how large a download was, what a participant's
 //! training came to, which uploads were refused, what a test found. Everything else (cohorts, clocks,
 //! links, faults, closing rules) happens as ever, so that the same journal comes about again, or, under
 //! other clocks and links, another one with the same learning.
 //!
 //! With a [`Snapshot`] it reaches to the point where that was taken; from there on the run is computed.
-//! Seats that were out at that point are computed from their Downs, wherever they were begun.
+//! Participants that were out at that point are computed from their downloads, wherever they were begun.
 
 mod answering;
 mod reading;
@@ -34,17 +34,17 @@ pub struct RecordedRun {
     tested_tasks: BTreeMap<TaskId, Tally>,
     tested_rounds: BTreeMap<Round, Tally>,
     snapshot: Option<Snapshot>,
-    /// The snapshot's seats and states, to be found quickly.
+    /// The snapshot's participants and states, to be found quickly.
     out: BTreeMap<(Round, SeatId), usize>,
     unlifted: BTreeSet<(Round, SeatId)>,
     states: BTreeMap<ClientId, usize>,
-    /// The snapshot's Downs as messages, once somebody needs them.
+    /// The snapshot's downloads as messages, once somebody needs them.
     downs: Vec<OnceLock<Arc<Message>>>,
     /// While it is read.
     reading: reading::Reading,
 }
 
-/// What is known of a seat.
+/// What is known of a participant.
 #[derive(Default)]
 struct RecordedParticipant {
     trained: Option<RecordedTraining>,

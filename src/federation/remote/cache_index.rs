@@ -1,7 +1,8 @@
 //! What a rank was sent and still has: rank 0's account of it.
 //!
-//! A Down, an asset or a model is sent to a rank with the first errand that names it and by number afterwards. What was
-//! not named for longest is forgotten when a rank holds too much; the next errand says so, and both forget it.
+//! A download, an asset or a model is sent to a rank with the first remote job that names it and by number afterwards.
+//! What was not named for longest is forgotten when a rank holds too much; the next remote job says so, and both forget
+//! it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use crate::wire::{Body, WireError};
 /// A body in a parcel that later ones may name again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CachedRef {
-    /// Its number on the shelf of the rank.
+    /// Its number on the cache of the rank.
     pub id: u64,
     /// Its frame in this parcel; nothing where the rank has it.
     pub frame: Option<usize>,
@@ -50,7 +51,7 @@ struct CachedItem {
     _alive: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// A rank keeps so much of what it was sent: a few hundred Downs of prompts, or a handful of whole networks.
+/// A rank keeps so much of what it was sent: a few hundred downloads of prompts, or a handful of whole networks.
 const ROOM: u64 = 1 << 30;
 
 impl CacheIndex {

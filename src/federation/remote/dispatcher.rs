@@ -46,7 +46,7 @@ pub struct Loss {
     pub why: String,
 }
 
-/// The queues of the devices, as the porter uses them.
+/// The queues of the devices, as the dispatcher uses them.
 pub(crate) struct Queues {
     /// Where answers go, and jobs that must stay here.
     pub urgent: Sender<Job>,
@@ -103,7 +103,7 @@ impl Drop for Dispatcher {
     }
 }
 
-/// So many bytes of errands may be out at a time, or one errand.
+/// So many bytes of remote jobs may be out at a time, or one remote job.
 const IN_FLIGHT: usize = 1 << 30;
 
 struct RankState {
@@ -128,7 +128,7 @@ struct DispatchLoop {
     queues: Queues,
     out: BTreeMap<u64, InFlightJob>,
     tickets: u64,
-    /// Of errands that are out.
+    /// Of remote jobs that are out.
     bytes: usize,
     /// Who had a client last.
     last: BTreeMap<ClientId, Rank>,
@@ -196,7 +196,7 @@ impl DispatchLoop {
         self.out.insert(self.tickets, InFlightJob { rank, job, bytes });
     }
 
-    /// Sends the errand of a job; the bytes it has, if it can travel.
+    /// Sends the remote job of a job; the bytes it has, if it can travel.
     fn errand(&mut self, rank: Rank, job: &Job) -> Option<usize> {
         let Work::Remote(remote_job) = &job.work else { return None };
         let mut packing = Packing::new(&mut self.posts.get_mut(&rank)?.sent);

@@ -1,4 +1,4 @@
-//! Ranks: other processes, on other machines perhaps, that compute for the one with the conductor.
+//! Ranks: other processes, on other machines perhaps, that compute for the one with the event loop.
 //!
 //! ```text
 //!  rank 0                                                       rank 1, 2, ...
@@ -6,15 +6,17 @@
 //!                       └─▶ porter ─▶ line ═══ parcels ═══ line ─▶ ┘        │
 //!               workers ◀─ answers ──┘  ◀══════════════════════════ answers ┘
 //! ```
-//! Two kinds of jobs can travel: the training of a pack and the test of a block. Both are pure, so neither who does them
-//! nor in what order answers come back changes anything but waiting. Faults, links, privacy, codecs and accounts are
-//! applied at rank 0 to what comes back, so nothing of this is in any journal, ledger or digest.
+//! Two kinds of jobs can travel: the training of a pack and the test of a block. Both are pure, so neither who does
+//! them nor in what order answers come back changes anything but waiting. Faults, links, privacy, codecs and accounts
+//! are applied at rank 0 to what comes back, so nothing of this is in any journal, ledger or digest.
 //!
-//! * A **line** carries parcels; whether through MPI or between threads of this process ([`loopback()`]) nobody else knows.
-//! * A **parcel** is an index and frames in the format of [`wire`](crate::wire). An errand names clients, tasks and
-//!   samples by number; every rank made the same data, shards and method from the same scenario. What several errands
-//!   share (a Down, an asset, a model) goes to a rank once.
-//! * The **porter** takes jobs from the queues when some rank has a free place, and puts them back when that rank is lost.
+//! * A **line** carries parcels; whether through MPI or between threads of this process ([`loopback()`]) nobody else
+//!   knows.
+//! * A **parcel** is an index and frames in the format of [`wire`](crate::wire). A remote job names clients, tasks and
+//!   samples by number; every rank made the same data, shards and method from the same scenario. What several remote
+//!   jobs share (a download, an asset, a model) goes to a rank once.
+//! * The **dispatcher** takes jobs from the queues when some rank has a free place, and puts them back when that rank
+//!   is lost.
 //! * [`serve()`] is what the other ranks do until rank 0 lets them go.
 
 mod cache_index;

@@ -42,7 +42,7 @@ impl RankCache {
     /// An asset around a body.
     ///
     /// # Errors
-    /// As [`body`](Shelf::body).
+    /// As [`body`](RankCache::body).
     pub fn asset(
         &mut self,
         named: CachedRef,
@@ -57,10 +57,10 @@ impl RankCache {
         Ok(asset)
     }
 
-    /// A Down with the assets it names.
+    /// A download with the assets it names.
     ///
     /// # Errors
-    /// As [`body`](Shelf::body), and where the body is of no message.
+    /// As [`body`](RankCache::body), and where the body is of no message.
     pub fn message(
         &mut self,
         named: CachedRef,

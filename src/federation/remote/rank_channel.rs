@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 
-/// A process of a run that several compute. Rank 0 has the conductor, the others work for it.
+/// A process of a run that several compute. Rank 0 has the event loop, the others work for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Document)]
 #[serde(transparent)]
 pub struct Rank(pub u32);
 
 impl Rank {
-    /// The one with the conductor.
+    /// The one with the event loop.
     pub const ZERO: Rank = Rank(0);
 }
 

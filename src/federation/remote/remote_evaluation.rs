@@ -1,4 +1,4 @@
-//! The test of a block of samples as an errand.
+//! The test of a block of samples as a remote job.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ pub(crate) trait RemoteJob: Send {
     /// What a rank is asked; nothing where only this process can do it.
     fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest>;
 
-    /// Takes what a rank answered, on a worker of this process; gives the errand back where it is no answer to it.
+    /// Takes what a rank answered, on a worker of this process; gives the remote job back where it is no answer to it.
     fn complete(
         self: Box<Self>,
         answer: JobResponse,

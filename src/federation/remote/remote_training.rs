@@ -1,4 +1,4 @@
-//! The training of a pack as an errand.
+//! The training of a pack as a remote job.
 //!
 //! What a rank can derive does not travel: shards, keys, learning rates, the samples of missed tasks.
 
@@ -29,7 +29,7 @@ pub(crate) struct RemoteTraining {
     jobs: Vec<TrainingJob>,
 }
 
-/// What a rank is asked: the seats of a pack, and where in the run they sit.
+/// What a rank is asked: the participants of a pack, and where in the run they sit.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct TrainOrder {
     round: Round,
@@ -189,7 +189,7 @@ fn seated(
 }
 
 impl RemoteTrainingResult {
-    /// A member after it learnt, with the frames of what it sends and keeps.
+    /// A member after it learned, with the frames of what it sends and keeps.
     fn new(
         learnt: Result<Learning, Failure>,
         state: Option<&Body>,
@@ -234,14 +234,14 @@ impl RemoteTrainingResult {
 /// A pack as a rank has it, ready to learn.
 pub(super) struct Pack {
     members: Vec<Member>,
-    /// What the method has to know beside the Downs.
+    /// What the method has to know beside the downloads.
     background: Vec<(u64, Body)>,
     round_in_phase: u32,
     rounds_in_phase: u32,
 }
 
 impl TrainOrder {
-    /// The members, from what is in the parcel, on the shelf, and known to every rank.
+    /// The members, from what is in the parcel, on the cache, and known to every rank.
     ///
     /// # Errors
     /// In words, for what is not there.
@@ -316,7 +316,7 @@ impl TrainOrder {
 }
 
 impl Pack {
-    /// What the method has to know beside the Downs, by its number on the shelf.
+    /// What the method has to know beside the downloads, by its number on the cache.
     pub fn background(&self) -> &[(u64, Body)] {
         &self.background
     }

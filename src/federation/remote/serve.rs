@@ -1,4 +1,4 @@
-//! What a rank does that has no conductor: the jobs it is sent, until it is let go.
+//! What a rank does that has no event loop: the jobs it is sent, until it is let go.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

@@ -28,15 +28,15 @@ pub(crate) enum ToServer {
     Reopen,
     /// The policy said what to send to whom.
     Opened(PolicyStep<RoundOpening>),
-    /// An Up arrives.
+    /// An upload arrives.
     Arrived(Box<Arrival>),
-    /// The Up of a load client arrives.
+    /// The upload of a load client arrives.
     Loaded { round: Round, seat: SeatId, charge: Option<Event> },
-    /// A frame from or to a seat was lost.
+    /// A frame from or to a participant was lost.
     Lost { round: Round, seat: SeatId, charge: Option<Event> },
-    /// The Up of a seat that was not computed, because it certainly is late.
+    /// The upload of a participant that was not computed, because it certainly is late.
     Untrained { round: Round, seat: SeatId, charge: Option<Event> },
-    /// A seat will send nothing.
+    /// A participant will send nothing.
     Failed { round: Round, seat: SeatId },
     /// A round waits no longer.
     Deadline(Round),
@@ -54,7 +54,7 @@ pub(crate) enum ToServer {
     Compared(Result<BiasMeasurement, FederationError>),
     /// The policy closed the round.
     Closed(PolicyStep<PolicyStepResult>),
-    /// The policy ended the period.
+    /// The policy ended the stage.
     PeriodEnded(PolicyStep<PolicyStepResult>),
     /// The model was tested.
     Tested(EvaluationPoint, Result<Vec<Tally>, FederationError>),
@@ -74,7 +74,7 @@ impl ToServer {
     }
 }
 
-/// An Up as it reaches the server.
+/// An upload as it reaches the server.
 pub(crate) struct Arrival {
     pub round: Round,
     pub participant: SeatId,
@@ -99,6 +99,6 @@ pub(crate) struct ServerSnapshot {
     pub policy: Body,
     pub caches: Vec<(ClientId, Vec<u64>)>,
     pub unlifted: Vec<(Round, SeatId)>,
-    /// Seats of closed rounds whose answers are still to come or to be used, with their downloads.
+    /// Participants of closed rounds whose answers are still to come or to be used, with their downloads.
     pub out: BTreeMap<(Round, SeatId), Arc<SentDownload>>,
 }

@@ -1,4 +1,4 @@
-//! The server: an actor that opens rounds, accounts for every seat, and closes them.
+//! The server: an actor that opens rounds, accounts for every participant, and closes them.
 
 mod known_clients;
 mod machine;

@@ -64,7 +64,7 @@ impl PolicyDesk {
         self.supplier.step(&mut self.policy, request)
     }
 
-    /// Makes a policy in the place of one that is lost in this round: as it was last saved, and told of a period
+    /// Makes a policy in the place of one that is lost in this round: as it was last saved, and told of a stage
     /// that has begun since.
     pub fn restart(
         &mut self,
@@ -72,7 +72,7 @@ impl PolicyDesk {
         round: Round,
         begun: Option<Stage>,
     ) -> Computation<PolicyStep<()>> {
-        // Before its first round a server has nothing saved, and is made anew.
+        // Before its first round a server has nothing saved, and is made again.
         let saved = (round > Round(0)).then(|| self.saved.clone());
         let restart = Restart { simulation: Arc::clone(simulation), saved, begun };
         self.supplier.restart(&mut self.policy, restart)
@@ -88,12 +88,12 @@ impl PolicyDesk {
         (self.digest, self.saved) = (digest, saved);
     }
 
-    /// Adds an upload to its round's fold.
+    /// Adds an upload to its round's aggregation.
     pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Effect> {
         self.supplier.fold(fold, upload).map(|work| Effect::Submit(JobKind::Fold, work))
     }
 
-    /// Returns what a round folded to.
+    /// Returns what a round aggregated to.
     pub fn aggregate(
         &self,
         round: Round,

@@ -1,4 +1,4 @@
-//! Rounds of the server: the open one, and seats of closed ones that are still out.
+//! Rounds of the server: the open one, and participants of closed ones that are still out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::federation::frames::SentDownload;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::{ClientId, Round, SeatId};
 
-/// A seat of a round.
+/// A participant of a round.
 pub(super) type RoundSeat = (Round, SeatId);
 
-/// A seat and its download.
+/// A participant and its download.
 pub(super) type SeatDown = (Participant, Arc<SentDownload>);
 
-/// An upload of a closed round that still counts, with its seat and the seat's download.
+/// An upload of a closed round that still counts, with its participant and the participant's download.
 pub(super) struct StaleUpload {
     pub sent: SeatDown,
     pub arrival: Arrival,
@@ -30,17 +30,17 @@ pub(super) struct LostUploads {
     pub stale: u32,
 }
 
-/// The open round, seats of closed rounds that are out, and uploads between two rounds.
+/// The open round, participants of closed rounds that are out, and uploads between two rounds.
 #[derive(Default)]
 pub(super) struct RoundBook {
     /// The round that the policy is opening.
     opening: Option<Arc<RoundContext>>,
     open: Option<OpenRound>,
-    /// Result of the open round's fold.
+    /// Result of the open round's aggregation.
     aggregate: Option<AggregationResult>,
-    /// Clients whose uploads were folded in this task.
+    /// Clients whose uploads were aggregated in this task.
     participants: BTreeSet<ClientId>,
-    /// Seats of closed rounds that are still out, with their downloads.
+    /// Participants of closed rounds that are still out, with their downloads.
     stragglers: BTreeMap<RoundSeat, Arc<SentDownload>>,
     /// Those of them whose uploads still count.
     underway: BTreeMap<RoundSeat, SeatDown>,
@@ -56,7 +56,7 @@ impl RoundBook {
         self.participants.clear();
     }
 
-    /// Returns the clients whose uploads were folded in this task.
+    /// Returns the clients whose uploads were aggregated in this task.
     pub fn participants(&self) -> &BTreeSet<ClientId> {
         &self.participants
     }
@@ -96,12 +96,12 @@ impl RoundBook {
         self.open.as_ref().is_some_and(|open| open.context.round == round && !open.is_closed())
     }
 
-    /// Notes that a seat of the open round sends nothing that counts.
+    /// Notes that a participant of the open round sends nothing that counts.
     pub fn skip(&mut self, participant: SeatId) {
         self.open.iter_mut().for_each(|round| round.skip(participant));
     }
 
-    /// Closes the open round if it is complete and returns it. Its seats that are out become stragglers; where
+    /// Closes the open round if it is complete and returns it. Its participants that are out become stragglers; where
     /// `late_counts`, uploads of those that work still count.
     pub fn close_complete(&mut self, late_counts: bool) -> Option<&mut OpenRound> {
         let underway = self.underway.len();
@@ -118,7 +118,7 @@ impl RoundBook {
         Some(round)
     }
 
-    /// Closes the open round of a server that is lost: all its seats that are out are stragglers, and whatever
+    /// Closes the open round of a server that is lost: all its participants that are out are stragglers, and whatever
     /// arrived is lost, with what earlier rounds still expected.
     pub fn lose(&mut self) -> Option<LostUploads> {
         let round = self.open.as_mut()?;
@@ -137,7 +137,7 @@ impl RoundBook {
         self.unlifted.push((refusal.round, refusal.participant));
     }
 
-    /// Keeps the result of the open round's fold; its clients have taken part in the task.
+    /// Keeps the result of the open round's aggregation; its clients have taken part in the task.
     pub fn keep_aggregate(&mut self, aggregate: AggregationResult) {
         if let Some(round) = &self.open {
             self.participants.extend(round.folded_clients());
@@ -145,7 +145,7 @@ impl RoundBook {
         self.aggregate = Some(aggregate);
     }
 
-    /// Takes the result of the open round's fold.
+    /// Takes the result of the open round's aggregation.
     pub fn take_aggregate(&mut self) -> Option<AggregationResult> {
         self.aggregate.take()
     }
@@ -155,12 +155,12 @@ impl RoundBook {
         self.open.take()
     }
 
-    /// Notes that a seat of a closed round is out no more.
+    /// Notes that a participant of a closed round is out no more.
     pub fn straggler_is_back(&mut self, participant: RoundSeat) {
         self.stragglers.remove(&participant);
     }
 
-    /// Returns true if seats of closed rounds are still out.
+    /// Returns true if participants of closed rounds are still out.
     pub fn has_stragglers(&self) -> bool {
         !self.stragglers.is_empty()
     }
@@ -170,7 +170,7 @@ impl RoundBook {
         self.has_stragglers() || !self.held.is_empty()
     }
 
-    /// Takes a seat of a closed round whose upload still counts.
+    /// Takes a participant of a closed round whose upload still counts.
     pub fn take_underway(&mut self, participant: RoundSeat) -> Option<SeatDown> {
         self.underway.remove(&participant)
     }
@@ -191,7 +191,7 @@ impl RoundBook {
         self.held.drain(..).filter_map(|upload| upload.arrival.charge).collect()
     }
 
-    /// Returns the seats of closed rounds whose answers are still to come or to be used, with their downloads.
+    /// Returns the participants of closed rounds whose answers are still to come or to be used, with their downloads.
     pub fn seats_out(&self) -> BTreeMap<RoundSeat, Arc<SentDownload>> {
         let held = self.held.iter();
         let held = held.map(|StaleUpload { sent, arrival }| {
@@ -209,7 +209,7 @@ impl RoundBook {
         &self.unlifted
     }
 
-    /// Returns the seats of the open round that are out, as lines of text.
+    /// Returns the participants of the open round that are out, as lines of text.
     pub fn waiting(&self) -> Vec<String> {
         let out = self.open.iter().flat_map(OpenRound::seats_out);
         out.map(|participant| format!("{} of {} is out", participant.id, participant.client))

@@ -1,4 +1,4 @@
-//! Batch normalisation of the last dimension, alone or with what follows it in a residual block.
+//! Batch normalization of the last dimension, alone or with what follows it in a residual block.
 //!
 //! `y = act(z weight + bias + residual)`, `z = (x - mean) / sqrt(var + eps)`, with moments taken
 //! over all other dimensions of the batch (training: the gradient goes through them) or running moments
@@ -14,7 +14,7 @@ use super::relu::{below, relu};
 use super::stock;
 use super::storage::{lend, served, tensor_like, values, wide_type};
 
-/// What `x` is normalised with.
+/// What `x` is normalized with.
 #[derive(Clone, Copy, Debug)]
 pub enum Statistics<'a> {
     /// The moments of this very batch, as [`channel_moments`](super::channel_moments()) gives them.
@@ -34,7 +34,7 @@ pub struct ChannelAffine<'a> {
     pub eps: f64,
 }
 
-/// Normalises `x` `(.., c)`, adds `residual` (shaped as `x`), and rectifies if `rectify`.
+/// Normalizes `x` `(.., c)`, adds `residual` (shaped as `x`), and rectifies if `rectify`.
 ///
 /// # Errors
 /// When the shapes do not fit.

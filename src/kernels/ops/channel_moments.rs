@@ -46,7 +46,7 @@ fn composition(x: &Tensor, channels: usize, rows: usize) -> Result<ChannelMoment
     Ok(ChannelMoments { mean, variance, rows })
 }
 
-/// One pass: blocks that stay in the cache are centred on their own mean, and joined in `f64`
+/// One pass: blocks that stay in the cache are centerd on their own mean, and joined in `f64`
 /// (Chan, Golub, LeVeque 1983).
 fn moments(x: &[f32], channels: usize) -> (Vec<f64>, Vec<f64>) {
     const BLOCK: usize = 128;

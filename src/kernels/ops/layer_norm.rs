@@ -1,4 +1,4 @@
-//! Layer normalisation over the last dimension, with its backward pass.
+//! Layer normalization over the last dimension, with its backward pass.
 //!
 //! `y = (x - mean) / sqrt(var + eps) * weight + bias` with the biased variance. With
 //! `z = (x - mean) rstd` and `u = g weight`: `dx = rstd (u - mean(u) - z mean(u z))`
@@ -11,7 +11,7 @@ use super::storage::{lend, served, tensor_like, values, wide_type};
 use super::with_gradient::with_gradients;
 use crate::wide::{Work, appended, sum_of, sum_of_pairs, wide};
 
-/// Normalises the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
+/// Normalizes the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -86,7 +86,7 @@ fn moments(row: &[f32], eps: f32) -> (f32, f32) {
     (mean, 1.0 / (variance + eps).sqrt())
 }
 
-/// Normalised rows of `x`.
+/// Normalized rows of `x`.
 pub(super) struct Forward<'a> {
     pub x: &'a [f32],
     pub weight: &'a [f32],

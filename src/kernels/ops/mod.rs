@@ -1,21 +1,21 @@
 //! Differentiable kernels: what stock candle does slowly, wrongly or not at all on the CPU.
 //!
-//! candle's fused layer norm and softmax silently cut the gradient, its `matmul` always
-//! computes the gradient of both operands (also of frozen weights), and its backward pass
-//! copies and transposes a lot. Its products, sums over the last dimension, exponentials and logarithms have other bits on
-//! another CPU; every op here has the same bits on all of them. The ops have their own backward:
+//! candle's fused layer norm and softmax silently cut the gradient, its `matmul` always computes the gradient of both
+//! operands (also of frozen weights), and its backward pass copies and transposes a lot. Its products, sums over the
+//! last dimension, exponentials and logarithms have other bits on another CPU; every op here has the same bits on all
+//! of them. The ops have their own backward:
 //!
 //! | op | computes | gradients |
 //! |---|---|---|
 //! | [`linear()`] | `x W^T + b` | `x`, and `W`, `b` where they are variables |
-//! | [`layer_norm()`] | normalised rows, affine | `x`, and the affine where it is a variable |
+//! | [`layer_norm()`] | normalized rows, affine | `x`, and the affine where it is a variable |
 //! | [`gelu()`] | exact (erf) GELU | `x` |
 //! | [`quick_gelu()`] | `x s(1.702 x)` with the logistic function `s` | `x` |
 //! | [`relu()`] | `max(x, 0)`, slope 0 at 0 | `x` |
 //! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
 //! | [`conv2d()`] | convolution of channels-last images | `x` and weight where they are variables |
 //! | [`max_pool()`] | largest value of every window of channels-last images | `x` |
-//! | [`batch_norm()`] | normalised channels, affine, residual, rectified | `x`, residual, and the affine where it is a variable |
+//! | [`batch_norm()`] | normalized channels, affine, residual, rectified | `x`, residual, and the affine where it is a variable |
 //! | [`cross_entropy()`] | mean softmax cross-entropy on a slice of columns | logits |
 //! | [`softmax()`] | rows of scores to probabilities | scores |
 //! | [`exp()`], [`log()`] | elementary functions of every entry | `x` |

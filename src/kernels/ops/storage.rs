@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// Runs `work` in this thread as any device but the CPU would: ops are composed from tensor
-/// operations, and optimisers step on the device. This is how the path of a GPU is tested
+/// operations, and optimizers step on the device. This is how the path of a GPU is tested
 /// without one.
 pub fn without_kernels<R>(work: impl FnOnce() -> R) -> R {
     struct Restore(bool);

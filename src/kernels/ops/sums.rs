@@ -1,8 +1,8 @@
 //! Sums and means over one dimension or all, added in one order on every machine.
 //!
-//! Over the last dimension sixteen running sums are folded pairwise ([`sum_of`]); over any other, entries are added in the
-//! order of their index. candle's sums over the last dimension have as many lanes as the machine's vectors, and so do
-//! those of the backward pass of its `broadcast_` operations; [`scale_rows`](super::scale_rows) and
+//! Over the last dimension sixteen running sums are folded pairwise ([`sum_of`]); over any other, entries are added in
+//! the order of their index. candle's sums over the last dimension have as many lanes as the machine's vectors, and so
+//! do those of the backward pass of its `broadcast_` operations; [`scale_rows`](super::scale_rows) and
 //! [`shift_rows`](super::shift_rows) stand in for those.
 
 use candle_core::shape::Dim;
@@ -141,7 +141,7 @@ mod tests {
         Ok(())
     }
 
-    /// Sixteen lanes, then halves upon halves: 1 is lost beside 2^24 unless it meets another 1 first.
+    /// Sixteen lanes, then halves on halves: 1 is lost beside 2^24 unless it meets another 1 first.
     #[test]
     fn a_row_is_added_in_sixteen_lanes() -> Result<()> {
         let large = 16_777_216f32;

@@ -162,12 +162,12 @@ mod tests {
         assert_eq!(g.output(), [2, 2]);
         g.unfold(&x, 0..g.samples * 2, &mut rows);
         assert_eq!(rows.len(), 2 * 4 * g.window());
-        // The first window hangs over the upper left corner: its centre is pixel (0, 0).
+        // The first window hangs over the upper left corner: its center is pixel (0, 0).
         let first = &rows[..18];
         assert_eq!(first[..8], [0.0; 8]);
         assert_eq!(first[8..12], [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(first[12..], [0.0, 0.0, 9.0, 10.0, 11.0, 12.0]);
-        // The last one of the second sample has its centre at pixel (2, 2).
+        // The last one of the second sample has its center at pixel (2, 2).
         assert_eq!(rows[rows.len() - 10..][..2], [45.0, 46.0]);
     }
 

@@ -67,7 +67,7 @@ impl Classifier {
     }
 
     /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
-    /// at hand (so that no optimiser can move any other row).
+    /// at hand (so that no optimizer can move any other row).
     ///
     /// # Errors
     /// When parameters are missing or do not fit the backbone.
@@ -80,7 +80,7 @@ impl Classifier {
     }
 
     /// [`Classifier::trainable`] for the members of a pack: variables hold their values one behind the
-    /// other, `(members, ..)`. The backbone itself, and a module upon it, train in packs of one only.
+    /// other, `(members, ..)`. The backbone itself, and a module on it, train in packs of one only.
     ///
     /// # Errors
     /// When parameters are missing, do not fit the backbone, or differ in shape between members.
@@ -106,7 +106,7 @@ impl Classifier {
         Classifier::pack_normed(backbone, received, rows, prompting, BatchNormMode::Batch)
     }
 
-    /// [`Classifier::pack_with`] where a module upon the backbone normalises by `norms`.
+    /// [`Classifier::pack_with`] where a module on the backbone normalizes by `norms`.
     ///
     /// # Errors
     /// As [`Classifier::pack`].

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// A cache folder or file that the operating system refuses, for example because the disk is full. A
-/// damaged file is no error: what it held is computed anew.
+/// damaged file is no error: what it held is computed again.
 #[derive(Debug, thiserror::Error)]
 #[error("feature cache {}: cannot {action}: {source}. {}", path.display(), advice(source))]
 pub struct CacheError {

@@ -163,7 +163,7 @@ impl FeatureCache {
         Ok(Some(store))
     }
 
-    /// What people should know: files that were damaged and are computed anew.
+    /// What people should know: files that were damaged and are computed again.
     pub fn notices(&self) -> Vec<String> {
         let mut all = self.notices.lock().clone();
         let CacheFigures { damaged, .. } = self.figures();

@@ -1,6 +1,6 @@
 //! The network whose gradients are sent: three convolutions of 12 channels with sigmoids, and a linear layer.
 //!
-//! In f64 and by hand: it is small, its gradients are differences of one another, and no optimiser ever moves it.
+//! In f64 and by hand: it is small, its gradients are differences of one another, and no optimizer ever moves it.
 
 use std::ops::Range;
 

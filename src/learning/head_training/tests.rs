@@ -90,7 +90,7 @@ fn gradients_are_finite_differences() {
     }
 }
 
-/// HGP's invariant 5: the normalised loss does not change when the head is scaled, so its
+/// HGP's invariant 5: the normalized loss does not change when the head is scaled, so its
 /// gradient is orthogonal to the head (Euler).
 #[test]
 fn the_normalised_loss_is_blind_to_the_length_of_the_head() {

@@ -10,13 +10,13 @@
 //! ```
 //! use std::sync::Arc;
 //! use candle_core::{DType, Device, Var};
-//! use fedcast::data::{digits, ClassOrder, Curriculum, Loader, TaskSizes, Transform};
+//! use fedcast::data::{digits, ClassOrder, TaskSequence, Loader, TaskSizes, Transform};
 //! use fedcast::learning::{train, OptimiserConfig, TrainingPlan};
 //! use fedcast::model::ops;
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! # fn main() -> Result<(), fedcast::learning::LearningError> {
 //! let digits = digits::embedded()?;
-//! let curriculum = Arc::new(Curriculum::new(10, &ClassOrder::Native, &TaskSizes::Even(1))?);
+//! let curriculum = Arc::new(TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1))?);
 //! let loader =
 //!     Loader::new(digits.train, (0..160).collect(), curriculum, Arc::new(Transform::default()));
 //! // A linear classifier on the 64 pixels.
@@ -64,7 +64,7 @@ pub struct TrainingPlan {
     pub steps: Option<u64>,
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
-    /// Created anew for every call of [`train`]: no moment survives a round (see [`train_with`]).
+    /// Created again for every call of [`train`]: no moment survives a round (see [`train_with`]).
     pub optimizer: OptimizerConfig,
     /// The learning rate from epoch to epoch.
     pub schedule: Schedule,
@@ -96,7 +96,7 @@ impl Default for TrainingPlan {
 }
 
 impl TrainingPlan {
-    /// The plan of round `round` (from 0) of `rounds`: its optimiser starts at the rate that
+    /// The plan of round `round` (from 0) of `rounds`: its optimizer starts at the rate that
     /// `round_schedule` gives, and [`schedule`](TrainingPlan::schedule) goes on from there.
     pub fn in_round(&self, round: u32, rounds: u32) -> TrainingPlan {
         let rate = self.round_schedule.rate(self.optimizer.learning_rate(), round, rounds);
@@ -119,7 +119,7 @@ impl TrainingPlan {
     }
 }
 
-/// Trains `trainables` on the shard of `loader`, minimising the mean loss that `forward` gives for
+/// Trains `trainables` on the shard of `loader`, minimizing the mean loss that `forward` gives for
 /// a batch (shape `[]`).
 ///
 /// The order of samples is drawn at `key` with domain `Shuffle`, augmentation with domain `Augment`,
@@ -139,7 +139,7 @@ pub fn train(
     train_with(plan, &mut optimizer, loader, trainables, key, forward)
 }
 
-/// [`train`] with an optimiser over the same variables in the same order: one that goes on from
+/// [`train`] with an optimizer over the same variables in the same order: one that goes on from
 /// an earlier training, or has different rates for different variables. A pack of one.
 ///
 /// # Errors

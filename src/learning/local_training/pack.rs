@@ -123,7 +123,7 @@ struct Step {
 
 struct Pack<'a> {
     plan: &'a TrainingPlan,
-    /// The optimiser's learning rate, before the schedule of epochs.
+    /// The optimizer's learning rate, before the schedule of epochs.
     base: f64,
     trainables: &'a [(Arc<str>, Var)],
     vars: Vec<Var>,

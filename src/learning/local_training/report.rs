@@ -5,7 +5,7 @@ use crate::learning::LearningError;
 /// What happened during [`train`](super::train).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrainingReport {
-    /// Optimiser steps.
+    /// Optimizer steps.
     pub steps: u64,
     /// Samples seen, repetitions included.
     pub samples: u64,

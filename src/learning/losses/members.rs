@@ -1,4 +1,4 @@
-//! Terms of the loss of each member of a pack upon its own values alone: `<w, c>` and `mu/2 |w - a|^2`, in closed form.
+//! Terms of the loss of each member of a pack on its own values alone: `<w, c>` and `mu/2 |w - a|^2`, in closed form.
 //!
 //! A variable of a pack holds its members' values one behind the other, `(members, ..)`; a term gives `(members)`.
 

@@ -1,24 +1,24 @@
 //! Measures of an asynchronous benchmark, where every client has tasks of its own (Powder's script;
 //! `protocol-others.md`, section 3).
 //!
-//! `E[p][g]` is the accuracy of slot `g` at evaluation point `p`, for the slots that somebody has begun by then; a slot
-//! finishes at the point after which its client leaves it.
+//! `E[p][g]` is the accuracy of client task `g` at evaluation point `p`, for the client tasks that somebody has begun
+//! by then; a client task finishes at the point after which its client leaves it.
 //!
 //! | | |
 //! |---|---|
-//! | `ACC_p` | mean over begun slots; Avg is that of the last point, AIA the mean over points |
-//! | `FM_p` | mean over begun slots of (best at an *earlier* point - now), 0 at a slot's first; may be negative |
-//! | `FT_p` | mean over the slots that finish now of `E[p][g]` - that of the same slots after one round alone ("direct") |
-//! | `BT_p` | mean over the slots that finished *before* of (now - when they finished), 0 for none |
+//! | `ACC_p` | mean over begun client tasks; Avg is that of the last point, AIA the mean over points |
+//! | `FM_p` | mean over begun client tasks of (best at an *earlier* point - now), 0 at a client task's first; may be negative |
+//! | `FT_p` | mean over the client tasks that finish now of `E[p][g]` - that of the same client tasks after one round alone ("direct") |
+//! | `BT_p` | mean over the client tasks that finished *before* of (now - when they finished), 0 for none |
 //! | `TT_p` | `FT_p + BT_p`, at the last point `FT_p` alone |
 //!
-//! Slots without test images are in no mean. At a point at which none of the slots begun has test images there is no
-//! measure, and that point is in no mean over points. FM, FT, BT and TT are means over points. Avg is the accuracy at the last point: what the C²Prompt paper means by
-//! it is not established.
+//! Client tasks without test images are in no mean. At a point at which none of the client tasks begun has test images
+//! there is no measure, and that point is in no mean over points. FM, FT, BT and TT are means over points. Avg is the
+//! accuracy at the last point: what the C²Prompt paper means by it is not established.
 //!
 //! ```
-//! use fedcast::learning::SlotAccuracies;
-//! let mut slots = SlotAccuracies::default();
+//! use fedcast::learning::ClientTaskAccuracies;
+//! let mut slots = ClientTaskAccuracies::default();
 //! slots.push(&[Some(80.0), Some(60.0), None], &[0]); // the client of slot 0 leaves it
 //! slots.push(&[Some(70.0), Some(66.0), Some(50.0)], &[1, 2]);
 //! assert_eq!((slots.average(), slots.incremental()), (Some(62.0), Some(66.0)));
@@ -31,16 +31,16 @@ use super::accuracy::mean;
 /// `E` and who finished when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskAccuracies {
-    /// By point, then slot; `None` where no client has begun it, and where it has no test images.
+    /// By point, then client task; `None` where no client has begun it, and where it has no test images.
     points: Vec<Vec<Option<f64>>>,
-    /// Slots by the point at which they finish.
+    /// Client tasks by the point at which they finish.
     finished: Vec<Vec<usize>>,
 }
 
 /// A measure at every point, and its mean over points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerPoint {
-    /// At every point; `None` where none of the slots begun has test images.
+    /// At every point; `None` where none of the client tasks begun has test images.
     pub points: Vec<Option<f64>>,
     /// Over points.
     pub mean: Option<f64>,
@@ -56,7 +56,7 @@ impl PerPoint {
 /// What forward transfer is measured against at the last point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// The slots that finish there, as at every point.
+    /// The client tasks that finish there, as at every point.
     #[default]
     Own,
     /// Those that finish at the *first* point: an oddity of the published script, which takes entry 0 of its list.
@@ -64,7 +64,7 @@ pub enum Direct {
 }
 
 impl ClientTaskAccuracies {
-    /// Adds a point: accuracies by slot, and the slots that finish now.
+    /// Adds a point: accuracies by client task, and the client tasks that finish now.
     pub fn push(&mut self, accuracies: &[Option<f64>], finished: &[usize]) {
         self.points.push(accuracies.to_vec());
         self.finished.push(finished.to_vec());
@@ -75,7 +75,7 @@ impl ClientTaskAccuracies {
         self.points.len()
     }
 
-    /// The accuracy of a slot at a point, where it had begun and has test images.
+    /// The accuracy of a client task at a point, where it had begun and has test images.
     pub fn at(&self, point: usize, client_task: usize) -> Option<f64> {
         self.points.get(point)?.get(client_task).copied().flatten()
     }
@@ -121,13 +121,14 @@ impl ClientTaskAccuracies {
         }))
     }
 
-    /// The script's 0 where no slot counts yet, at a point that measures something.
+    /// The script's 0 where no client task counts yet, at a point that measures something.
     fn zero_of_none(&self, point: usize, measured: Option<f64>) -> Option<f64> {
         let tested = self.points[point].iter().any(Option::is_some);
         measured.or(tested.then_some(0.0))
     }
 
-    /// FT against the accuracies of slots trained alone; `None` where one with test images that finishes has none.
+    /// FT against the accuracies of client tasks trained alone; `None` where one with test images that finishes has
+    /// none.
     pub fn forward(&self, alone: &[Option<f64>], direct: Direct) -> Option<PerPoint> {
         let tested = |point: usize| {
             self.finished[point]
@@ -209,13 +210,13 @@ mod tests {
         assert_eq!((constant.forgetting().mean, constant.backward().mean), (Some(0.0), Some(0.0)));
         let one = of(&[&[Some(7.0)]]);
         assert_eq!((one.average(), one.incremental()), (Some(7.0), Some(7.0)));
-        // A slot that nobody trained alone has no forward transfer.
+        // A client task that nobody trained alone has no forward transfer.
         assert_eq!(one.forward(&[None], Direct::Own), None);
         assert_eq!(one.forward(&[Some(5.0)], Direct::Own).unwrap().mean, Some(2.0));
         assert_eq!(ClientTaskAccuracies::default().average(), None);
     }
 
-    /// Slot 1 has no test images: all measures are those of slots 0 and 2 alone.
+    /// Client task 1 has no test images: all measures are those of client tasks 0 and 2 alone.
     #[test]
     fn a_slot_without_test_images_is_in_no_mean() {
         let mut client_tasks = ClientTaskAccuracies::default();

@@ -1,8 +1,8 @@
-//! Optimisers with PyTorch's semantics over state of our own.
+//! Optimizers with PyTorch's semantics over state of our own.
 //!
 //! candle has no SGD with momentum, and its AdamW keeps its moments out of reach. Here a
 //! rule ([`Sgd`], [`Adam`]) is plain data that updates plain slices in place, one pass over
-//! values, gradient and moments; [`Optimiser`] applies it to `Var`s. Nothing is allocated per step.
+//! values, gradient and moments; [`Optimizer`] applies it to `Var`s. Nothing is allocated per step.
 //! Away from the CPU the same rules are tensor operations, and values, gradients and moments stay
 //! where they are.
 //!
@@ -52,12 +52,12 @@ use super::LearningError;
 use crate::model::ops;
 
 impl OptimizerConfig {
-    /// The optimiser of these variables, with fresh state.
+    /// The optimizer of these variables, with fresh state.
     pub fn over(self, vars: Vec<Var>) -> Optimizer {
         self.over_pack(vars, 1)
     }
 
-    /// The optimiser of variables that each hold the values of so many members, one behind the
+    /// The optimizer of variables that each hold the values of so many members, one behind the
     /// other.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ impl OptimizerConfig {
     }
 }
 
-/// What an optimiser carries from one training to the next.
+/// What an optimizer carries from one training to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OptimizerState {
     /// Steps taken.
@@ -112,7 +112,7 @@ impl Optimizer {
         self.steps.len()
     }
 
-    /// Goes on where another optimiser of the same rule and shapes stopped; every member of a pack
+    /// Goes on where another optimizer of the same rule and shapes stopped; every member of a pack
     /// has taken as many steps.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Optimizer {
         Ok(())
     }
 
-    /// What [`resume`](Optimiser::resume) needs.
+    /// What [`resume`](Optimizer::resume) needs.
     ///
     /// # Errors
     /// What the device reports.
@@ -181,11 +181,11 @@ impl Optimizer {
         self.step_scaled(gradients, strides, None)
     }
 
-    /// [`Optimiser::step_members`] with further factors of the gradients, `(members)`, that lie where
+    /// [`Optimizer::step_members`] with further factors of the gradients, `(members)`, that lie where
     /// the variables are.
     ///
     /// # Errors
-    /// As [`Optimiser::step_members`].
+    /// As [`Optimizer::step_members`].
     pub(crate) fn step_scaled(
         &mut self,
         gradients: &GradStore,
@@ -220,7 +220,7 @@ impl Optimizer {
         }
     }
 
-    /// [`Optimiser::step`] with gradients as plain values, one slice per variable, row-major.
+    /// [`Optimizer::step`] with gradients as plain values, one slice per variable, row-major.
     ///
     /// # Errors
     /// When their number or a length does not fit (nothing has moved then).

@@ -5,7 +5,7 @@
 //! trains it, in packs, and predicts with it.
 //!
 //! ```text
-//! Lab::queried(loader)      a query beside every sample, each computed once per run   (policy)
+//! RunContext::queried(loader)      a query beside every sample, each computed once per run   (policy)
 //!   Batch::Queried          inputs + queries
 //!     Prompting             parameters of one member, its queries -> Adaptation, extra loss
 //!       PromptPool          the same for all members of a pack, rows that train or stay  (pool)
@@ -14,7 +14,7 @@
 //!
 //! # A kind of one's own
 //! 1. Name the parameters `prompt.*`: they travel as prompts. A parameter whose leading axis counts prompts may train
-//!    in a range of rows only ([`Prompting::trained`]); the others are constants, so that no optimiser can
+//!    in a range of rows only ([`Prompting::trained`]); the others are constants, so that no optimizer can
 //!    move them. A parameter without gradient must not train: the loop refuses it.
 //! 2. Implement [`Prompting`] for **one member**: no cohort axis. Whatever differs between training and
 //!    inference (the task, a mask) are fields of the implementing type; make one per round.

@@ -19,7 +19,7 @@ use crate::policy::{
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodyShape, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
 
-/// Bytes of the digest by which a Down names an asset.
+/// Bytes of the digest by which a download names an asset.
 const DIGEST_BYTES: usize = 8;
 
 /// A method that averages, for a model of certain dimensions.
@@ -86,7 +86,7 @@ impl<C: AveragingMethod> Averager<C> {
         })
     }
 
-    /// Assets that the Downs of an exchange name.
+    /// Assets that the downloads of an exchange name.
     fn assets(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let mut assets: Vec<AssetSpec> = match is_closing(facts.phase) {
             true if !self.parts().final_exchange_sends_assets() => return Vec::new(),

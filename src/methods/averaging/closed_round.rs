@@ -13,7 +13,7 @@ pub struct ClosedRound<'a> {
     pub shared: SharedModel<'a>,
     /// The parameters before the mean.
     pub before: &'a ParameterSet,
-    /// What uploads folded to: the mean that was just applied, sums, and what was kept.
+    /// What uploads aggregated to: the mean that was just applied, sums, and what was kept.
     pub folded: Aggregate,
     /// Which round it is.
     pub round: &'a RoundContext,

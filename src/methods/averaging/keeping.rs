@@ -11,7 +11,7 @@ use crate::policy::{
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 
-/// The sum of a client's learning rates, in an Up.
+/// The sum of a client's learning rates, in an upload.
 pub(in crate::methods) const RATES: &str = "rates";
 
 /// Remembered vectors at the start of a task.
@@ -32,8 +32,8 @@ impl Reset {
 
 /// Keeper of the vectors of clients.
 ///
-/// A client that keeps them has renewed them when its training is over: the server lacks the change if the upload then is
-/// lost. A server that keeps them never disagrees with itself.
+/// A client that keeps them has renewed them when its training is over: the server lacks the change if the upload then
+/// is lost. A server that keeps them never disagrees with itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Keeper {
     /// The client itself.
@@ -54,8 +54,8 @@ pub struct VectorKeeping {
 }
 
 impl Keeper {
-    /// What an Up holds beside parameters: the change of this vector, to be added up, or, for a server that finds it by
-    /// itself, the sum of the client's learning rates.
+    /// What an upload holds beside parameters: the change of this vector, to be added up, or, for a server that finds
+    /// it by itself, the sum of the client's learning rates.
     pub(in crate::methods) fn places(
         self,
         shared: &SharedModel<'_>,

@@ -62,7 +62,7 @@ impl TrainingStep<'_> {
     }
 }
 
-/// A loss, made anew for the training of a pack.
+/// A loss, made again for the training of a pack.
 pub trait Objective {
     /// Of each member, `(members)`; a scalar will do for a pack of one.
     ///

@@ -67,7 +67,7 @@ impl ParameterVectors {
         self.cut.put(&self.all, whole, part)
     }
 
-    /// What the summed vectors of a name folded to.
+    /// What the summed vectors of a name aggregated to.
     ///
     /// # Errors
     /// When no upload had them.
@@ -167,8 +167,8 @@ pub(in crate::methods) fn zeros_like(parameters: &ParameterSet) -> ParameterSet 
     fitted(None, parameters)
 }
 
-/// Vectors in the shapes of parameters: those there are, with rows of zeros behind them where a head has grown, and zeros
-/// for the others.
+/// Vectors in the shapes of parameters: those there are, with rows of zeros behind them where a head has grown, and
+/// zeros for the others.
 pub(in crate::methods) fn fitted(
     vectors: Option<&ParameterSet>,
     like: &ParameterSet,
@@ -189,8 +189,8 @@ pub(in crate::methods) fn fitted(
     trained.map(one).collect()
 }
 
-/// Number by number of the sets of a pack, in the order of the variables of its network: each member's values one behind
-/// the other, of the head only `rows`.
+/// Number by number of the sets of a pack, in the order of the variables of its network: each member's values one
+/// behind the other, of the head only `rows`.
 ///
 /// # Errors
 /// When a set lacks a variable, or rows of one.

@@ -58,7 +58,7 @@ impl Parameters {
         self
     }
 
-    /// The same, where rows of tasks and classes are averaged over those who learnt them instead of over everybody.
+    /// The same, where rows of tasks and classes are averaged over those who learned them instead of over everybody.
     pub fn averaged_by_owner(self) -> Parameters {
         Parameters { by_owner: true, ..self }
     }

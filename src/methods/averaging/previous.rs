@@ -1,5 +1,5 @@
 //! The model as the previous task left it, for methods that distil from it: an asset that a client gets once per
-//! task and that every Down names.
+//! task and that every download names.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> A
     Arc::new(Asset::new(PREVIOUS, u32::from(task.0), Kind::Weights, body))
 }
 
-/// The previous model that a Down names.
+/// The previous model that a download names.
 ///
 /// # Errors
 /// An asset that holds something else.
@@ -38,8 +38,8 @@ pub(in crate::methods) fn of(download: &Message) -> Result<Option<ParameterSet>,
     download.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
-/// The previous model as the teacher of a pack, for these head rows and by these moments; nobody in the first task. It is
-/// one and the same for all members.
+/// The previous model as the teacher of a pack, for these head rows and by these moments; nobody in the first task. It
+/// is one and the same for all members.
 ///
 /// # Errors
 /// An asset that holds something else, or that does not fit the backbone.

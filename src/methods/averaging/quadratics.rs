@@ -1,5 +1,6 @@
 //! A federation of quadratics, for tests of the algebra of averaging methods: clients with losses
-//! `1/2 (w - a)^T H (w - a)` in six unknowns go through the objective, the messages, the fold and the server of a method.
+//! `1/2 (w - a)^T H (w - a)` in six unknowns go through the objective, the messages, the aggregation and the server of
+//! a method.
 //!
 //! The unknowns are a head of one row over features of width 5. The cross-entropy of one class is zero and has no
 //! gradient, so what moves `w` is the quadratic, put in beside, and what the method adds to it.
@@ -29,7 +30,7 @@ use crate::wire::{Body, Saved};
 /// Unknowns.
 pub const SIZE: usize = 6;
 
-/// What a client minimises.
+/// What a client minimizes.
 pub struct Quadratic {
     /// `H`, row-major.
     pub curvature: Vec<f64>,

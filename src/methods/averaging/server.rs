@@ -99,7 +99,8 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         Ok(())
     }
 
-    /// Seats may be at different tasks; those of a role that get the same rows share a Down, unless every seat has its own.
+    /// Participants may be at different tasks; those of a role that get the same rows share a download, unless every
+    /// participant has its own.
     fn broadcast(
         &mut self,
         round: &RoundContext,

@@ -8,7 +8,7 @@ use crate::wire::{Kind, NamedTensor, Section, WireError};
 
 use super::SAMPLES;
 
-/// One seat of a pack.
+/// One participant of a pack.
 pub struct PackClient<'a, S> {
     pub participant: &'a Participant,
     /// What the server sent.
@@ -17,7 +17,7 @@ pub struct PackClient<'a, S> {
     pub received: ParameterSet,
     /// What the client kept.
     pub state: S,
-    /// The seat's samples.
+    /// The participant's samples.
     pub shard: &'a Shard,
     /// The address of everything drawn here.
     pub key: StreamKey,
@@ -46,8 +46,8 @@ pub struct LocalTrainingResult {
     pub samples: usize,
     /// Sum of the learning rates of its steps, before factors of parameters.
     pub rates: f64,
-    /// Vectors that [`sections`](crate::methods::parts::UploadExtras::sections) sends beside the parameters, rows in the same
-    /// places.
+    /// Vectors that [`sections`](crate::methods::parts::UploadExtras::sections) sends beside the parameters, rows in
+    /// the same places.
     pub vectors: ParameterSet,
     /// Named figures for the journal.
     pub metrics: Vec<(&'static str, f64)>,

@@ -1,4 +1,5 @@
-//! What mixing does to answers: slots are tested on the spot, by a server that could not do so outside a simulation.
+//! What mixing does to answers: client tasks are tested on the spot, by a server that could not do so outside a
+//! simulation.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +7,9 @@ use super::server::C2PromptServer;
 use crate::policy::{PolicyError, RunContext, Server};
 
 impl C2PromptServer {
-    /// Accuracy on the test images of some slots, each with its task known: the mean over slots that have such images,
-    /// `None` where none has. Slots with the same head rows count as one. Draws nothing and changes nothing.
+    /// Accuracy on the test images of some client tasks, each with its task known: the mean over client tasks that have
+    /// such images, `None` where none has. Client tasks with the same head rows count as one. Draws nothing and changes
+    /// nothing.
     pub(super) fn accuracy(
         &self,
         client_tasks: &[usize],

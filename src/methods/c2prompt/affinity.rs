@@ -16,8 +16,8 @@ pub enum Scores {
     Means,
     /// Sums over samples and blocks, in rows as they are.
     ///
-    /// As the review tells it. Rows of many samples dominate, and at a temperature of 1 a component keeps itself or goes
-    /// with the longest row.
+    /// As the review tells it. Rows of many samples dominate, and at a temperature of 1 a component keeps itself or
+    /// goes with the longest row.
     Sums,
 }
 
@@ -40,17 +40,17 @@ impl Scores {
     }
 }
 
-/// How well the components of a slot match its classes.
+/// How well the components of a client task match its classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// The slot's classes, as ids of the data set.
+    /// The client task's classes, as ids of the data set.
     pub classes: Vec<u32>,
     /// `(components, classes)`, row-major.
     pub scores: Vec<f32>,
 }
 
-/// `W` over the components of all slots: a histogram has a column for every class of any slot, zero where a slot does
-/// not have the class.
+/// `W` over the components of all client tasks: a histogram has a column for every class of any client task, zero where
+/// a client task does not have the class.
 pub fn affinity(histograms: &[Histogram], scores: Scores, temperature: f64) -> Affinity {
     let all: BTreeSet<u32> =
         histograms.iter().flat_map(|slot| slot.classes.iter().copied()).collect();

@@ -1,5 +1,5 @@
-//! Class-aware prompt aggregation (CPA) on the server: components of the slots that a round trained are mixed with those
-//! that match the same classes, whoever's they are.
+//! Class-aware prompt aggregation (CPA) on the server: components of the client tasks that a round trained are mixed
+//! with those that match the same classes, whoever's they are.
 
 use super::affinity::{Histogram, affinity};
 use super::server::C2PromptServer;
@@ -9,24 +9,24 @@ use crate::model::Parameter;
 use crate::numerics::affinity::{MeanCosines, mean_cosines};
 use crate::policy::{PolicyError, RoundContext, RunContext};
 
-/// One part of the components of all slots in a block.
+/// One part of the components of all client tasks in a block.
 struct Stack {
     name: String,
-    /// Of one slot.
+    /// Of one client task.
     shape: Vec<usize>,
-    /// Slot by slot, component by component.
+    /// Client task by client task, component by component.
     rows: Vec<f32>,
 }
 
 impl C2PromptServer {
-    /// Whether components are mixed behind a round of training. After the last one of a period nobody tunes a head to
+    /// Whether components are mixed behind a round of training. After the last one of a stage nobody tunes a head to
     /// what mixing makes of its prompts.
     pub(super) fn mixes_after(&self, round: &RoundContext) -> bool {
         let config = &self.method.config;
         config.cpa && (config.cpa_last || round.round_in_phase + 1 < round.rounds_in_phase)
     }
 
-    /// Mixes the components of slots that were trained in a round, by how well they match classes.
+    /// Mixes the components of client tasks that were trained in a round, by how well they match classes.
     pub(super) fn aggregate(
         &mut self,
         matched: Vec<(ClientTaskKey, Histogram)>,
@@ -58,7 +58,7 @@ impl C2PromptServer {
         self.note_accuracy("cpa_accuracy_after", &client_tasks, ctx)
     }
 
-    /// Keys, attention and tokens of these slots, which have so many components together.
+    /// Keys, attention and tokens of these client tasks, which have so many components together.
     fn stacks(&self, client_tasks: &[usize], components: usize) -> Result<Vec<Stack>, PolicyError> {
         let mut stacks = Vec::new();
         for block in self.method.powder.shape.blocks.clone() {

@@ -14,7 +14,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ClientResult, ClientState, Failure, Member, Message, PolicyError, RunContext};
 use crate::wire::{NamedTensor, Section, WireError};
 
-/// What a member kept of the slot that it works on now.
+/// What a member kept of the client task that it works on now.
 pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
     let mut state = Compensation::of(&member.state)?;
     state.enter(member.participant.view.task);
@@ -22,7 +22,7 @@ pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
 }
 
 impl C2Prompt {
-    /// Trains slots; members with equal slot_downs and equal states are a pack.
+    /// Trains client tasks; members with equal slot_downs and equal states are a pack.
     pub(super) fn learn(
         &self,
         members: &[Member],
@@ -88,7 +88,7 @@ impl C2Prompt {
             return Ok(ClientResult { upload, metrics: Vec::new() });
         }
         let (upload, mut metrics) = (Message::default(), Vec::new());
-        // Who goes on with a slot keeps its prompts.
+        // Who goes on with a client task keeps its prompts.
         if state.prompts().is_none() && !shard.is_empty() {
             let found =
                 self.compensate((participant, shard, *key), &Gaussians::read(&download)?, ctx)?;
@@ -169,8 +169,8 @@ impl<'a> CompensationTraining<'a> {
         })
     }
 
-    /// The mean cross-entropy of a member's steps with compensation prompts, and of those without: prompts of a class tell
-    /// the network what the class is.
+    /// The mean cross-entropy of a member's steps with compensation prompts, and of those without: prompts of a class
+    /// tell the network what the class is.
     fn cross_entropies_of(&self, member: usize) -> impl Iterator<Item = (&'static str, f64)> {
         let named = [
             ("ce_compensated", self.compensated[member].mean()),
@@ -179,7 +179,7 @@ impl<'a> CompensationTraining<'a> {
         named.into_iter().filter_map(|(name, mean)| Some((name, mean?)))
     }
 
-    /// What travels beside a member's slot: its histogram, if there is one.
+    /// What travels beside a member's client task: its histogram, if there is one.
     fn matched(&self, member: usize) -> Result<Option<Section>, WireError> {
         let Some(found) = self.histograms.get(member) else { return Ok(None) };
         let scores = found.entries().into_iter().map(|entry| entry as f32).collect::<Vec<f32>>();

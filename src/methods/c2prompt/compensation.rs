@@ -57,7 +57,7 @@ impl C2Prompt {
         Ok(ClientTaskMoments::fit(&by_class, dim))
     }
 
-    /// Trains a compensation prompt for every class of a slot.
+    /// Trains a compensation prompt for every class of a client task.
     ///
     /// # Errors
     /// Numbers that are not finite, samples that cannot be read.
@@ -109,7 +109,7 @@ fn misalignment(
     ops::mean_all(&compensation_losses(features, &of(means)?, &of(precisions)?)?)
 }
 
-/// Head rows as classes of a slot.
+/// Head rows as classes of a client task.
 fn classes_of(labels: &[u32], first: u32, device: &Device) -> Result<Tensor, LearningError> {
     let classes: Vec<u32> = labels.iter().map(|row| row.wrapping_sub(first)).collect();
     Ok(Tensor::from_vec(classes, labels.len(), device)?)
@@ -119,7 +119,8 @@ fn classes_of(labels: &[u32], first: u32, device: &Device) -> Result<Tensor, Lea
 mod tests {
     use super::*;
 
-    /// Features of rows 5 and 4 where the slot begins at 4: each goes towards its own class, by that class's precision.
+    /// Features of rows 5 and 4 where the client task begins at 4: each goes towards its own class, by that class's
+    /// precision.
     #[test]
     fn features_are_held_against_their_own_class() {
         let rows = |values: &[f32]| Tensor::from_slice(values, (2, 2), &Device::Cpu).unwrap();

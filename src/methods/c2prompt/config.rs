@@ -4,15 +4,15 @@ use super::{Moments, Scores};
 use crate::methods::powder::PowderConfig;
 use crate::scenario::reader::Keys;
 
-/// Between no mixing and the plain mean: over all rounds of the studies a component kept 0.35 (ViT-Tiny on CIFAR-100) to
-/// 0.84 (digits) of itself at it, and about half where nothing had been mixed before.
+/// Between no mixing and the plain mean: over all rounds of the studies a component kept 0.35 (ViT-Tiny on CIFAR-100)
+/// to 0.84 (digits) of itself at it, and about half where nothing had been mixed before.
 ///
 /// Unit rows of the `N` components of a client, with a mean cosine `c` between them, leave a component
 /// `1 / (1 + (N - 1) exp(-(1 - c) / tau))`; rows of clients with other classes are orthogonal and take nothing at such
-/// temperatures. One half is `tau = (1 - c) / ln(N - 1)`: for `N = 8` 0.1 at `c = 0.8`, 0.05 at 0.9 and 0.03 at 0.94. The
-/// last is what slots of five classes come to in the study of CIFAR-100 with ViT-Tiny, after a round in which nothing
-/// had been mixed yet (own weights 0.62, 0.34, 0.23 and 0.16 at 0.02, 0.05, 0.1 and 0.2; 0.125 is the mean of a client's
-/// own components). Each mixing makes rows more alike, so that the weight falls from round to round.
+/// temperatures. One half is `tau = (1 - c) / ln(N - 1)`: for `N = 8` 0.1 at `c = 0.8`, 0.05 at 0.9 and 0.03 at 0.94.
+/// The last is what client tasks of five classes come to in the study of CIFAR-100 with ViT-Tiny, after a round in
+/// which nothing had been mixed yet (own weights 0.62, 0.34, 0.23 and 0.16 at 0.02, 0.05, 0.1 and 0.2; 0.125 is the
+/// mean of a client's own components). Each mixing makes rows more alike, so that the weight falls from round to round.
 const TEMPERATURE: f64 = 0.03;
 
 /// Source of what is known of the paper.
@@ -57,13 +57,13 @@ pub struct C2PromptConfig {
     /// Temperature of the mixing; 1e9 is the plain mean.
     #[key(default = TEMPERATURE, source = OURS, above = 0.0)]
     pub cpa_temperature: f64,
-    /// Lending of components between slots as in Powder, beside `cpa`.
+    /// Lending of components between client tasks as in Powder, beside `cpa`.
     #[key(default = false, source = "ours; the review has one in place of the other")]
     pub cpa_transfer: bool,
-    /// Mixing after the last round of a period, too.
+    /// Mixing after the last round of a stage, too.
     #[key(default = false, source = "ours; heads are tuned to prompts as they were")]
     pub cpa_last: bool,
-    /// Test of slots right before and after every mixing, for the journal.
+    /// Test of client tasks right before and after every mixing, for the journal.
     #[key(default = false, source = "ours; costs two tests a round")]
     pub cpa_accuracy: bool,
 }
@@ -79,8 +79,8 @@ impl C2PromptConfig {
         self.compensates() && self.probability < 1.0
     }
 
-    /// The settings of the learner: where components are mixed by class, slots do not lend each other any unless they
-    /// are told to.
+    /// The settings of the learner: where components are mixed by class, client tasks do not lend each other any unless
+    /// they are told to.
     pub fn learner(&self) -> PowderConfig {
         let transfer = self.powder.transfer && (self.cpa_transfer || !self.cpa);
         PowderConfig { transfer, ..self.powder.clone() }

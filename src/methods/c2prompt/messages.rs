@@ -1,5 +1,5 @@
 //! What C2Prompt sends: what Powder sends, moments of classes up and Gaussians down in round 0, and how well
-//! components match classes beside every trained slot.
+//! components match classes beside every trained client task.
 //!
 //! The first control byte says which of these it is; what follows is Powder's message as it is.
 
@@ -47,12 +47,12 @@ pub fn opened(phase: usize, message: Message) -> Result<Message, WireError> {
     }
 }
 
-/// How well the components of a slot match its classes, as it travels beside the slot.
+/// How well the components of a client task match its classes, as it travels beside the client task.
 pub fn histogram(components: usize, classes: usize) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
 }
 
-/// The scores beside a slot, if there are any.
+/// The scores beside a client task, if there are any.
 ///
 /// # Errors
 /// Where they are not f32.
@@ -110,7 +110,7 @@ impl ClientTaskMoments {
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// The inverse of [`write`](SlotMoments::write).
+    /// The inverse of [`write`](ClientTaskMoments::write).
     ///
     /// # Errors
     /// Where a message is something else.

@@ -6,9 +6,9 @@
 //! * **LCDC** (local class distribution compensation). In a round 0 of every task clients report moments of the frozen
 //!   network's features by class; the server returns the Gaussian of all clients' samples, and each client trains
 //!   three tokens per class that move its features there. In training a step has them with probability 0.5: the
-//!   slot learns from what the class is like everywhere.
-//! * **CPA** (class-aware prompt aggregation). While a slot is trained its client notes how well every component
-//!   matches every class; the server mixes the components of a round's slots by the similarity of these rows.
+//!   client task learns from what the class is like everywhere.
+//! * **CPA** (class-aware prompt aggregation). While a client task is trained its client notes how well every component
+//!   matches every class; the server mixes the components of a round's client tasks by the similarity of these rows.
 //!
 //! ```text
 //! round 0  client  mu_ki, var_ki, n_ki of class i                               up
@@ -21,34 +21,38 @@
 //! bit. Nothing of it is there at inference.
 //!
 //! # Choices where the review is silent
-//! * Components go where Powder's do; heads stay with their slots.
+//! * Components go where Powder's do; heads stay with their client tasks.
 //! * `H` is a mean over the samples of a class and over blocks, 0 where negative; its rows get unit length. A row of
-//!   zeros keeps itself ([affinity](crate::numerics::affinity)). At a `tau` of 0.03 a component kept 0.35 to 0.84 of itself
-//!   in the studies; at 1 CPA would be the plain mean of all clients' components. `cpa_scores = "sums"` has the review's
-//!   cumulative scores in rows as they are.
-//! * The triple of key, attention and tokens is mixed with one `W`, over the slots of all clients of a round; columns
-//!   are the classes that any of them has.
-//! * CPA takes the place of Powder's mixing of slots ("is replaced", says the review), unless `cpa_transfer`. Without
-//!   that mixing nobody looks at keys of other slots either, and the distillation weighs all samples of a batch alike.
-//! * Components are not mixed after the last round of a period, unless `cpa_last`: what is tested then, and what stays
-//!   of slots whose owners move on, are heads tuned to unmixed prompts. With one round in a period nothing is mixed.
+//!   zeros keeps itself ([affinity](crate::numerics::affinity)). At a `tau` of 0.03 a component kept 0.35 to 0.84 of
+//!   itself in the studies; at 1 CPA would be the plain mean of all clients' components. `cpa_scores = "sums"` has the
+//!   review's cumulative scores in rows as they are.
+//! * The triple of key, attention and tokens is mixed with one `W`, over the client tasks of all clients of a round;
+//!   columns are the classes that any of them has.
+//! * CPA takes the place of Powder's mixing of client tasks ("is replaced", says the review), unless `cpa_transfer`.
+//!   Without that mixing nobody looks at keys of other client tasks either, and the distillation weighs all samples of
+//!   a batch alike.
+//! * Components are not mixed after the last round of a stage, unless `cpa_last`: what is tested then, and what stays
+//!   of client tasks whose owners move on, are heads tuned to unmixed prompts. With one round in a stage nothing is
+//!   mixed.
 //! * Gaussians are of everybody who has reported a class so far (`moments = "all"`). Many classes have one holder in a
-//!   period, and where slots of a period share a class they may have the same images (Powder's release), so that
+//!   stage, and where client tasks of a stage share a class they may have the same images (Powder's release), so that
 //!   with `moments = "period"` there is little to compensate, or nothing: tokens chosen by the true label then pull
 //!   features to the client's own class mean.
-//! * A coin is tossed for every batch of a client. So clients that toss are not packed; the teacher sees the same input.
-//! * A client that goes on with a slot keeps its compensation prompts, trained for the Gaussians known as it began. It
-//!   takes part in round 0 all the same, as it need not have been sampled when the slot began, and says what it said before.
+//! * A coin is tossed for every batch of a client. So clients that toss are not packed; the teacher sees the same
+//!   input.
+//! * A client that goes on with a client task keeps its compensation prompts, trained for the Gaussians known as it
+//!   began. It takes part in round 0 all the same, as it need not have been sampled when the client task began, and
+//!   says what it said before.
 //!
 //! # In the journal
-//! Round 0: `lcdc_second_holders`, the share of the classes of slots that begin which another client has reported, too,
-//! and `lcdc_other_samples`, the share of which another client has other samples: of the others a Gaussian is the client's own.
-//! Where components are mixed: `cpa_own_weight`, the mean weight that components leave to themselves; `cpa_kept_rows`,
-//! how many match no class and keep themselves; `cpa_cosine_within` and `cpa_cosine_between`, mean cosines of mixed
-//! components' tokens of one client and of two. With `cpa_accuracy` also `cpa_accuracy_before` and
-//! `cpa_accuracy_after`: on the test images of the slots that the round trained, with the task known.
-//! Of a client's round of training: `compensated_steps`, and `ce_compensated` and `ce_plain`, the mean cross-entropy of
-//! these steps and of the others.
+//! Round 0: `lcdc_second_holders`, the share of the classes of client tasks that begin which another client has
+//! reported, too, and `lcdc_other_samples`, the share of which another client has other samples: of the others a
+//! Gaussian is the client's own. Where components are mixed: `cpa_own_weight`, the mean weight that components leave to
+//! themselves; `cpa_kept_rows`, how many match no class and keep themselves; `cpa_cosine_within` and
+//! `cpa_cosine_between`, mean cosines of mixed components' tokens of one client and of two. With `cpa_accuracy` also
+//! `cpa_accuracy_before` and `cpa_accuracy_after`: on the test images of the client tasks that the round trained, with
+//! the task known. Of a client's round of training: `compensated_steps`, and `ce_compensated` and `ce_plain`, the mean
+//! cross-entropy of these steps and of the others.
 
 mod accuracy;
 mod affinity;
@@ -90,7 +94,7 @@ use crate::wire::{Body, Saved, WireError};
 pub struct C2Prompt {
     /// The settings.
     pub config: C2PromptConfig,
-    /// What is learnt and how.
+    /// What is learned and how.
     pub powder: Powder,
     dim: usize,
 }
@@ -147,7 +151,7 @@ impl C2Prompt {
         phase == STATISTICS
     }
 
-    /// Whether slots are trained in a phase.
+    /// Whether client tasks are trained in a phase.
     fn trains(phase: usize) -> bool {
         C2Prompt::inner(phase).is_some_and(Powder::trains)
     }
@@ -205,9 +209,9 @@ impl Method for C2Prompt {
 
     /// Powder's, a pass for moments, and the training of compensation prompts.
     ///
-    /// Charges nothing for the compensation prompts of a client that goes on with a client task, as it keeps them. Under
-    /// partial participation this is too little for a client that was not sampled when its task began: it trains its
-    /// prompts in the first round that asks for them.
+    /// Charges nothing for the compensation prompts of a client that goes on with a client task, as it keeps them.
+    /// Under partial participation this is too little for a client that was not sampled when its task began: it trains
+    /// its prompts in the first round that asks for them.
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let RoundWork::Participant { seat: participant, samples, plan } = *work else { return 0.0 };
         match C2Prompt::inner(round.phase) {

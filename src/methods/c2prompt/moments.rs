@@ -1,4 +1,4 @@
-//! Moments of the classes of a slot as clients report them, and the Gaussians that the server returns.
+//! Moments of the classes of a client task as clients report them, and the Gaussians that the server returns.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::learning::compensation::Whitening;
 use crate::numerics::gaussian::ClassMoments;
 use crate::policy::PolicyError;
 
-/// Moments of the classes of a slot, with how many samples they are of.
+/// Moments of the classes of a client task, with how many samples they are of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskMoments {
     /// `(classes, d)`, row-major.

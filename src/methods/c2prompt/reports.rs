@@ -14,22 +14,22 @@ use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 /// Moments that the Gaussian of a class is pooled from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Moments {
-    /// Everybody's who has reported the class so far, in whatever period.
+    /// Everybody's who has reported the class so far, in whatever stage.
     ///
-    /// A slot counts once, however often its owner reports it.
+    /// A client task counts once, however often its owner reports it.
     #[default]
     All,
-    /// Those of the clients that hold the class in this period.
+    /// Those of the clients that hold the class in this stage.
     Period,
 }
 
-/// Moments by slot.
+/// Moments by client task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reports {
     client_tasks: BTreeMap<ClientTaskKey, Report>,
 }
 
-/// Moments of a slot's classes.
+/// Moments of a client task's classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Ids of the data set, in which a class that comes again is the same one.
@@ -54,7 +54,8 @@ impl Report {
     }
 }
 
-/// Returns true if counts and means of a class are of the same samples: means of others differ by more than a thousandth.
+/// Returns true if counts and means of a class are of the same samples: means of others differ by more than a
+/// thousandth.
 fn same_samples((count, mean): (u32, &[f32]), (other_count, other): (u32, &[f32])) -> bool {
     let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
         values.map(|value| f64::from(value).powi(2)).sum()
@@ -65,7 +66,7 @@ fn same_samples((count, mean): (u32, &[f32]), (other_count, other): (u32, &[f32]
 }
 
 impl Reports {
-    /// Takes in what clients report in a period. Who goes on with a slot reports the same samples again, which
+    /// Takes in what clients report in a stage. Who goes on with a client task reports the same samples again, which
     /// replaces what was said before.
     pub fn take(
         &mut self,
@@ -96,19 +97,21 @@ impl Reports {
         Ok(client_tasks.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
     }
 
-    /// Of the classes of slots that begin in a period, the share that another client has reported, too. None where no
-    /// slot begins.
+    /// Of the classes of client tasks that begin in a stage, the share that another client has reported, too. None
+    /// where no client task begins.
     pub fn second_holders(&self, period: TaskId) -> Option<f64> {
         self.share_of_begun(period, |_, _| true)
     }
 
     /// Of the same classes the share of which another client has reported other samples. Where nobody has, a class's
-    /// Gaussian is the client's own, and there is nothing to compensate: slots of a period may have the same images.
+    /// Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the same
+    /// images.
     pub fn other_samples(&self, period: TaskId) -> Option<f64> {
         self.share_of_begun(period, |own, other| !same_samples(own, other))
     }
 
-    /// Of the classes of slots that begin in a period, the share that another client has reported such that `counts`.
+    /// Of the classes of client tasks that begin in a stage, the share that another client has reported such that
+    /// `counts`.
     fn share_of_begun(
         &self,
         period: TaskId,
@@ -203,7 +206,7 @@ mod tests {
         reports.gaussians([&[class][..]], 1).unwrap()[0].means[0]
     }
 
-    /// Class 4: one sample of value 1 in the first period, three of mean 5 in the second, where client 1 goes on.
+    /// Class 4: one sample of value 1 in the first stage, three of mean 5 in the second, where client 1 goes on.
     fn two_periods(of: Moments) -> Reports {
         let mut reports = Reports::default();
         let went_on = report(&[(4, &[1.0]), (5, &[7.0])]);
@@ -238,7 +241,7 @@ mod tests {
         let reports = two_periods(Moments::All);
         // Class 4 of client 0, which client 1 has.
         assert_eq!(reports.second_holders(TaskId(1)), Some(1.0));
-        // Of 6, 4 and 5 in the first period, 4.
+        // Of 6, 4 and 5 in the first stage, 4.
         assert_eq!(reports.second_holders(TaskId(0)), Some(1.0 / 3.0));
         assert_eq!(reports.second_holders(TaskId(2)), None);
         let mut alone = Reports::default();
@@ -251,8 +254,8 @@ mod tests {
         assert_eq!(alone.second_holders(TaskId(1)), Some(0.0));
     }
 
-    /// Class 4: clients 0 and 1 begin with the same two samples, client 2 has as many with another mean; class 5: one sample
-    /// more of the same mean; class 6: nobody else.
+    /// Class 4: clients 0 and 1 begin with the same two samples, client 2 has as many with another mean; class 5: one
+    /// sample more of the same mean; class 6: nobody else.
     #[test]
     fn who_has_the_same_samples_has_nothing_to_compensate() {
         let mut reports = Reports::default();

@@ -24,7 +24,7 @@ pub struct C2PromptServer {
 }
 
 impl C2PromptServer {
-    /// The Gaussians that each seat's classes have over all clients.
+    /// The Gaussians that each participant's classes have over all clients.
     fn gaussians(
         &self,
         participants: &[Participant],
@@ -37,7 +37,7 @@ impl C2PromptServer {
         gaussians.into_iter().map(|of_seat| Ok(Arc::new(of_seat.write(dim)?))).collect()
     }
 
-    /// Round 0 of a period is over.
+    /// Round 0 of a stage is over.
     fn take(
         &mut self,
         round: &RoundContext,
@@ -65,7 +65,7 @@ impl C2PromptServer {
     }
 }
 
-/// The classes of a seat as ids of the data set, in which a class that comes again is the same one.
+/// The classes of a participant as ids of the data set, in which a class that comes again is the same one.
 fn classes_of(participant: &Participant, ctx: &RunContext) -> Vec<u32> {
     ctx.task_sequence.classes_of(&participant.view)
 }
@@ -87,7 +87,7 @@ impl Server for C2PromptServer {
             }
             None => self.gaussians(participants, ctx)?,
         };
-        // Every seat's is charged as a frame of its own.
+        // Every participant's is charged as a frame of its own.
         let close = |download| Arc::new(closed(round.phase, Arc::unwrap_or_clone(download)));
         Ok(downloads.into_iter().map(close).collect())
     }

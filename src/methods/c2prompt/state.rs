@@ -1,4 +1,4 @@
-//! What a client keeps while it works on a slot: a compensation prompt for each of its classes.
+//! What a client keeps while it works on a client task: a compensation prompt for each of its classes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Sectio
 
 const PROMPTS: &str = "compensation";
 
-/// Compensation prompts of a slot. Nothing outlives the slot.
+/// Compensation prompts of a client task. Nothing outlives the client task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compensation {
     kept: Option<CompensationPrompts>,
@@ -29,17 +29,17 @@ pub struct Prompts {
 }
 
 impl Compensation {
-    /// The client works on a slot: what belongs to another one is thrown away.
+    /// The client works on a client task: what belongs to another one is thrown away.
     pub fn enter(&mut self, task: TaskId) {
         self.kept.take_if(|kept| kept.task != task);
     }
 
-    /// The prompts of the slot, once they are trained.
+    /// The prompts of the client task, once they are trained.
     pub fn prompts(&self) -> Option<&Prompts> {
         self.kept.as_ref().map(|kept| &kept.prompts)
     }
 
-    /// Keeps the prompts of a slot.
+    /// Keeps the prompts of a client task.
     pub fn keep(&mut self, task: TaskId, prompts: Prompts) {
         self.kept = Some(CompensationPrompts { task, prompts });
     }

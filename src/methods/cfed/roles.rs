@@ -19,9 +19,9 @@ pub const REVIEWER: Role = Role(1);
 /// Rounding of a fraction of the clients to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rounding {
-    /// Down: of two clients none reviews.
+    /// download: of two clients none reviews.
     Down,
-    /// Up.
+    /// upload.
     Up,
 }
 
@@ -162,8 +162,8 @@ mod tests {
         }
     }
 
-    /// CFed card, invariant 4: so many of each in every round, each client a reviewer in four of ten rounds; apart nobody
-    /// is both.
+    /// CFed card, invariant 4: so many of each in every round, each client a reviewer in four of ten rounds; apart
+    /// nobody is both.
     #[test]
     fn roles_are_dealt_evenly() {
         let cohort: Vec<ClientId> = (10..20).map(ClientId).collect();

@@ -67,7 +67,7 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
     }
 }
 
-/// What clients say in their Ups of the features of their classes, by the model as they just trained it.
+/// What clients say in their uploads of the features of their classes, by the model as they just trained it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Descriptions {
     /// Whether the server uses them; else no class is described, which control fields say nevertheless.

@@ -1,5 +1,5 @@
-//! Which classes of a view a table is about, a bit for each: a Down holds a row for every class, and zeros where nothing
-//! is known.
+//! Which classes of a view a table is about, a bit for each: a download holds a row for every class, and zeros where
+//! nothing is known.
 
 use crate::data::TaskView;
 use crate::wire::WireError;

@@ -11,7 +11,7 @@ use crate::wire::{
     Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,
 };
 
-/// Name of the prototypes in a Down.
+/// Name of the prototypes in a download.
 const PROTOTYPES: &str = "prototypes";
 
 /// The prototypes of the task's classes, by head row: of each the mean feature over all clients that report it.
@@ -23,8 +23,8 @@ pub struct MeanPrototypes {
 }
 
 impl MeanPrototypes {
-    /// Takes in what uploads of a round say; prototypes of other views are forgotten, and a class of this one that nobody
-    /// reports keeps its own.
+    /// Takes in what uploads of a round say; prototypes of other views are forgotten, and a class of this one that
+    /// nobody reports keeps its own.
     ///
     /// # Errors
     /// When an upload says something else.
@@ -81,11 +81,11 @@ impl MeanPrototypes {
         view.rows.clone().flat_map(|row| of(row).unwrap_or_else(|| vec![0.0; self.dim])).collect()
     }
 
-    /// What [`flags`](MeanPrototypes::flags) and [`section`](MeanPrototypes::section) made of it, in a Down; nothing
-    /// where there is no such tensor.
+    /// What [`flags`](MeanPrototypes::flags) and [`section`](MeanPrototypes::section) made of it, in a download;
+    /// nothing where there is no such tensor.
     ///
     /// # Errors
-    /// Where the Down says something else.
+    /// Where the download says something else.
     pub(in crate::methods) fn heard(
         download: &Message,
         view: &TaskView,

@@ -93,7 +93,7 @@ struct Number {
 }
 
 impl Importance {
-    /// `F`, as a Down names it.
+    /// `F`, as a download names it.
     ///
     /// # Errors
     /// An asset that holds something else.

@@ -109,7 +109,7 @@ impl Adaptation for FedAvgPrompt {
 }
 
 impl FedAvgPrompt {
-    /// Returns the parts of FedAvg upon pools of prompts.
+    /// Returns the parts of FedAvg on pools of prompts.
     pub fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
         Parts::fedavg(self, AveragingConfig { weights: self.weights, head: self.head })
     }

@@ -41,7 +41,7 @@ pub(super) fn shard_features(
     Ok((features, labels))
 }
 
-/// Module and head upon the frozen extractor, answering.
+/// Module and head on the frozen extractor, answering.
 pub(super) struct Model {
     backbone: Arc<Backbone>,
     network: Network,

@@ -18,13 +18,14 @@
 //! * `exemplars_in_ce`: equation 4 sums over new samples, algorithm 1 and section 3.3 train the head on exemplars,
 //!   too. Without them the outputs of two tasks are never compared;
 //! * `squares`: equations 2 and 3 sum squares over the 256 entries of a feature. By settled moments a step of that
-//!   size, at the paper's rate of 0.02, is beyond what is stable by an estimate of the curvature; by the moments of batches it
-//!   is stable;
+//!   size, at the paper's rate of 0.02, is beyond what is stable by an estimate of the curvature; by the moments of
+//!   batches it is stable;
 //! * `norms`: by the moments of small mixed batches a module that trains differs from the one that answers.
 //!
 //! But for dropout, which only the student has, a model learns nothing from itself (invariant 2 of any distillation) if
-//! both sides normalise alike: the previous model goes by the moments of the batch wherever the one that trains does,
-//! unless `teacher_norms` says otherwise. The study of FedHAF has what each of these is worth, and what is left without a second stage.
+//! both sides normalize alike: the previous model goes by the moments of the batch wherever the one that trains does,
+//! unless `teacher_norms` says otherwise. The study of FedHAF has what each of these is worth, and what is left without
+//! a second stage.
 
 mod exemplars;
 mod features;
@@ -96,7 +97,7 @@ pub struct FedHaf {
         source = "equations 2 and 3 have the sum, which is no longer stable at a rate of 0.02 and settled moments"
     )]
     pub squares: Squares,
-    /// Draw module and head anew at each task.
+    /// Draw module and head again at each task.
     #[key(default = false, source = "appendix C prints so, and forgets all but what is distilled")]
     pub reinitialise: bool,
     /// Stages of a client's training after the first task.

@@ -1,5 +1,5 @@
-//! **FedAdagrad**, **FedAdam** and **FedYogi** (Reddi et al., Adaptive Federated Optimization, ICLR 2021, algorithm 2): FedAvg
-//! whose server has an adaptive optimizer.
+//! **FedAdagrad**, **FedAdam** and **FedYogi** (Reddi et al., Adaptive Federated Optimization, ICLR 2021, algorithm 2):
+//! FedAvg whose server has an adaptive optimizer.
 //!
 //! ```text
 //! client   as FedAvg
@@ -10,15 +10,15 @@
 //!               v - (1 - beta_2) d^2 sign(v - d^2)           fedyogi
 //!          theta <- theta + eta c m / (sqrt(v) + tau)        c = sqrt(1 - beta_2^t) / (1 - beta_1^t), or 1
 //! ```
-//! Where paper and release (`optimization` in google-research/federated, upon Keras) differ there is a key. The release starts
-//! with `v = 0` and corrects rates of FedAdam and FedYogi, with `t = 2` in the first round; algorithm 2 has `v >= tau^2` and
-//! `c = 1` (`initial_v = "tau-squared"`, `bias_correction = false`), and weighs clients alike (`weights = "uniform"`). Flower
-//! starts with zero and corrects FedAdam alone, by the same `t`; TensorFlow Federated's `build_yogi` starts with 1e-6 and
-//! corrects. Everywhere `tau` stands outside the root.
+//! Where paper and release (`optimization` in google-research/federated, on Keras) differ there is a key. The release
+//! starts with `v = 0` and corrects rates of FedAdam and FedYogi, with `t = 2` in the first round; algorithm 2 has
+//! `v >= tau^2` and `c = 1` (`initial_v = "tau-squared"`, `bias_correction = false`), and weighs clients alike
+//! (`weights = "uniform"`). Flower starts with zero and corrects FedAdam alone, by the same `t`; TensorFlow Federated's
+//! `build_yogi` starts with 1e-6 and corrects. Everywhere `tau` stands outside the root.
 //!
-//! Rates and `tau` are tuned by data set: the best of the release are `eta` from 10^-2.5 to 10 and `tau` from 1e-5 to 1e-1. For
-//! `tau` far below differences a step is about as long as `eta` in every number, however far clients moved. There is no means
-//! against forgetting.
+//! Rates and `tau` are tuned by data set: the best of the release are `eta` from 10^-2.5 to 10 and `tau` from 1e-5 to
+//! 1e-1. For `tau` far below differences a step is about as long as `eta` in every number, however far clients moved.
+//! There is no means against forgetting.
 
 mod second_moment;
 

@@ -18,8 +18,8 @@ pub enum Exemplars {
     Herding,
     /// Chance.
     ///
-    /// Powder's port herds features that are all of a class's first image, augmented anew for each: which images it takes has
-    /// nothing to do with them.
+    /// Powder's port herds features that are all of a class's first image, augmented again for each: which images it
+    /// takes has nothing to do with them.
     Random,
 }
 
@@ -80,8 +80,8 @@ impl Choosing {
         }
     }
 
-    /// So many samples of a class, at most as many as there are, the best first; what is drawn is drawn at a step of this
-    /// key.
+    /// So many samples of a class, at most as many as there are, the best first; what is drawn is drawn at a step of
+    /// this key.
     pub(super) fn choose(self, class: &Class, each: usize, key: StreamKey) -> Vec<u32> {
         let Class { row, samples, features } = class;
         let dim = features.len() / samples.len().max(1);

@@ -1,14 +1,15 @@
 //! Whose rows of the head the server takes.
 //!
-//! Where every slot has head rows of its own, a mean over all clients would leave a client a fifth of what it learnt. Powder's
-//! port takes no mean of the head: the clients of a round are in an order that is drawn anew for every round, the server
-//! begins with the first one's head, and puts there, in this order, what each client has of the classes of its task.
+//! Where every slot has head rows of its own, a mean over all clients would leave a client a fifth of what it learned.
+//! Powder's port takes no mean of the head: the clients of a round are in an order that is drawn again for every round,
+//! the server begins with the first one's head, and puts there, in this order, what each client has of the classes of
+//! its task.
 //!
 //! ```text
 //! head <- head of the first client;   for every client m in turn:   head[rows of m's task] <- head_m[rows of m's task]
 //! ```
-//! So a task's rows are what its client sent, and rows of earlier tasks move only in rounds in which their client is the
-//! first.
+//! So a task's rows are what its client sent, and rows of earlier tasks move only in rounds in which their client is
+//! the first.
 
 use clap::ValueEnum;
 
@@ -32,8 +33,8 @@ pub enum HeadRows {
     Last,
 }
 
-/// Puts the rows of a round's uploads into the head, in an order that is drawn at the round's key; everything else is left as
-/// the mean made it.
+/// Puts the rows of a round's uploads into the head, in an order that is drawn at the round's key; everything else is
+/// left as the mean made it.
 ///
 /// # Errors
 /// Rows that do not fit the head.
@@ -54,7 +55,7 @@ fn draw(order: &mut [&KeptUpload], key: StreamKey) {
     shuffle(&mut key.rng(), order);
 }
 
-/// The heads of these uploads put upon the one before, one after another.
+/// The heads of these uploads put on the one before, one after another.
 fn put(
     order: &[&KeptUpload],
     before: &ParameterSet,
@@ -118,7 +119,7 @@ mod tests {
             kept(1, 2..4, head(7, 2.0)),
             // Its head is that of classes up to its own.
             kept(2, 4..6, head(6, 3.0)),
-            // Another seat of the same task as client 1.
+            // Another participant of the same task as client 1.
             kept(3, 2..4, head(7, 4.0)),
         ];
         let of = |order: &[usize]| {

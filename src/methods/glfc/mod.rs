@@ -7,18 +7,18 @@
 //!            1/2 mean w BCE(z, y) + 1/2 mean BCE(z, tau)         (objective, compensation)
 //! server   the plain mean
 //! ```
-//! A signal is a task that the client had not met (`signal = "task"`), or a jump of the mean entropy of the received model's
-//! answers on its data (`"entropy"`, in nats: with ten outputs there are at most 2.3, with a hundred 4.6). In the release
-//! every registered client gets the model in every round, asks itself for a signal and chooses exemplars; here that is for
-//! the clients that are drawn, and a client that was not drawn in a task chooses from it when it is next asked, with the
-//! model that it then receives. Samples of tasks without a signal wait.
+//! A signal is a task that the client had not met (`signal = "task"`), or a jump of the mean entropy of the received
+//! model's answers on its data (`"entropy"`, in nats: with ten outputs there are at most 2.3, with a hundred 4.6). In
+//! the release every registered client gets the model in every round, asks itself for a signal and chooses exemplars;
+//! here that is for the clients that are drawn, and a client that was not drawn in a task chooses from it when it is
+//! next asked, with the model that it then receives. Samples of tasks without a signal wait.
 //!
-//! Paper and release differ, and there is a key for each: the release may choose an exemplar again (`repeats`), and begins
-//! every round at the whole rate (`lr_schedule`). It also gives clients all images of six of ten classes each, so that
-//! shards overlap, and adds clients with every task: that is for the partition to say.
+//! Paper and release differ, and there is a key for each: the release may choose an exemplar again (`repeats`), and
+//! begins every round at the whole rate (`lr_schedule`). It also gives clients all images of six of ten classes each,
+//! so that shards overlap, and adds clients with every task: that is for the partition to say.
 //!
-//! **LGA** (Dong et al., "No One Left Behind: Real-World Federated Class-Incremental Learning", TPAMI 2023) balances every
-//! earlier task by itself, with an exponent that grows with the tasks, and weighs both terms:
+//! **LGA** (Dong et al., "No One Left Behind: Real-World Federated Class-Incremental Learning", TPAMI 2023) balances
+//! every earlier task by itself, with an exponent that grows with the tasks, and weighs both terms:
 //!
 //! ```text
 //!            lambda mean w BCE(z, y) + lambda mean w BCE(z, tau)
@@ -36,14 +36,15 @@
 //!          mean BCE(z, y) + mean BCE(z, tau) over the classes of its task and those learned     (outputs = "own")
 //! server   a slot's head rows are what its client sends, the others one client's of the round   (rows = "last")
 //! ```
-//! with `compensate = false`, factors 1, `lr_schedule = "client"` and a head alone. Every slot has head rows of its own, so
-//! that the old model has to be the client's (`old_model = "received"`); the signal is the task. What the port does else:
+//! with `compensate = false`, factors 1, `lr_schedule = "client"` and a head alone. Every slot has head rows of its
+//! own, so that the old model has to be the client's (`old_model = "received"`); the signal is the task. What the port
+//! does else:
 //!
-//! * It hands every client the global model of the period before as the old one, those that go on with a task too, from a
-//!   period's second round on. Here these keep theirs: only rows of what a client has learned are held, and they move in few
-//!   rounds.
-//! * Who has learned nothing has an old model that holds nothing from the second period on, and its loss counts twice. Adam
-//!   does not see it; here it counts once.
+//! * It hands every client the global model of the stage before as the old one, those that go on with a task too, from
+//!   a stage's second round on. Here these keep theirs: only rows of what a client has learned are held, and they move
+//!   in few rounds.
+//! * Who has learned nothing has an old model that holds nothing from the second stage on, and its loss counts twice.
+//!   Adam does not see it; here it counts once.
 //! * Features to choose exemplars by are all of a class's first image on both data sets (`exemplars = "random"`).
 //! * Clients have one more head in common, which no loss reaches; it is left out.
 
@@ -128,8 +129,8 @@ impl LocalUpdate<GlfcClientState> for Glfc {
 
     /// Training on the task's samples and all exemplars, the old model's answers on them, and a forward pass where the
     /// client says its entropy or how far its features spread. In a task's first round, taken to be the one with the
-    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an earlier
-    /// task does not.
+    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an
+    /// earlier task does not.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, .. } = *load;
         let (view, budget) = (&participant.view, self.budget as usize);

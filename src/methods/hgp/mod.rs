@@ -1,6 +1,6 @@
 //! **HGP**, hierarchical generative prototypes (Salami et al., arXiv 2406.02447).
 //!
-//! The backbone is frozen; one prefix prompt, shared by all tasks, and a linear head are learnt
+//! The backbone is frozen; one prefix prompt, shared by all tasks, and a linear head are learned
 //! by federated averaging. So nearly all of the bias of clients (towards their classes) and of tasks (towards
 //! new classes) ends up in the head. After every round the server removes it: each client also
 //! sends a Gaussian of the features of each of its classes, and the server retrains the head on

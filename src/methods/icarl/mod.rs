@@ -1,5 +1,5 @@
-//! **iCaRL** (Rebuffi et al., CVPR 2017) over FedAvg: exemplars by herding, distillation of the previous network, and the
-//! nearest class mean of exemplars in place of the head.
+//! **iCaRL** (Rebuffi et al., CVPR 2017) over FedAvg: exemplars by herding, distillation of the previous network, and
+//! the nearest class mean of exemplars in place of the head.
 //!
 //! ```text
 //! client   a batch of new samples and exemplars, shuffled together:
@@ -10,14 +10,14 @@
 //!            mu_c = unit(sum of sums / sum of counts)
 //! answer   argmax over c of cos(f(x), mu_c)
 //! ```
-//! A client that missed that exchange, or a task, herds when it is next asked, with what it then receives. All means are
-//! computed anew after each task, since features have moved: a class of which nobody who took part holds an exemplar has
-//! none, and the head answers for it (`absent = "head"`) or it is lost. Sums over a few exemplars say more of single images
-//! than sums over whole classes do.
+//! A client that missed that exchange, or a task, herds when it is next asked, with what it then receives. All means
+//! are computed again after each task, since features have moved: a class of which nobody who took part holds an
+//! exemplar has none, and the head answers for it (`absent = "head"`) or it is lost. Sums over a few exemplars say more
+//! of single images than sums over whole classes do.
 //!
-//! The releases of LANDER, TARGET and STSA call something else iCaRL: `keep = "everything"` draws `budget` of all earlier
-//! samples in every round, `loss = "softmax"` is the cross-entropy over all classes seen and that of the previous network's
-//! answers at temperature 2, and `classifier = "head"` answers.
+//! The releases of LANDER, TARGET and STSA call something else iCaRL: `keep = "everything"` draws `budget` of all
+//! earlier samples in every round, `loss = "softmax"` is the cross-entropy over all classes seen and that of the
+//! previous network's answers at temperature 2, and `classifier = "head"` answers.
 
 mod means;
 mod objective;

@@ -19,7 +19,7 @@ pub enum Factors {
     B,
     /// A alone.
     ///
-    /// With B at zero nothing is learnt below the head.
+    /// With B at zero nothing is learned below the head.
     A,
 }
 

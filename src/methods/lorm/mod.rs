@@ -1,6 +1,6 @@
-//! **LoRM** (Salami et al., ICLR 2025): LoRA at every linear layer of every block, of which a round trains one factor, so
-//! that the server's merge has a closed form: the regression mean of that factor. Tasks are kept apart, and merged by the
-//! same formula.
+//! **LoRM** (Salami et al., ICLR 2025): LoRA at every linear layer of every block, of which a round trains one factor,
+//! so that the server's merge has a closed form: the regression mean of that factor. Tasks are kept apart, and merged
+//! by the same formula.
 //!
 //! ```text
 //! client   A, B, head <- down;  network W0 + B A;  minimise CE over the rows of the task, by B in the first, third, ...
@@ -12,13 +12,13 @@
 //! closing  everybody once more sends G of what enters the blocks;  from then on it answers by
 //!          W0 + U V^+,   U = sum_s B_s A_s G_s,   V = sum_s G_s
 //! ```
-//! `G` is a diagonal below the head unless `gamma_backbone` says otherwise. No network is ever merged in memory: all of the
-//! networks above are sums of pairs, with `1/t` on their `B`, or with `A_s G_s V^+` as their `A`. So what a client needs of
-//! earlier tasks travels as their pairs, an asset that it gets once in a task; the public code sends dense matrices in
-//! every round, 340 MB on ViT-B/16, and everything else too.
+//! `G` is a diagonal below the head unless `gamma_backbone` says otherwise. No network is ever merged in memory: all of
+//! the networks above are sums of pairs, with `1/t` on their `B`, or with `A_s G_s V^+` as their `A`. So what a client
+//! needs of earlier tasks travels as their pairs, an asset that it gets once in a task; the public code sends dense
+//! matrices in every round, 340 MB on ViT-B/16, and everything else too.
 //!
-//! Where a sum of `G` has no inverse the pseudo-inverse drops the direction, as the public code has it for the blocks; for
-//! the head it has a plain inverse, which is the same where there is one.
+//! Where a sum of `G` has no inverse the pseudo-inverse drops the direction, as the public code has it for the blocks;
+//! for the head it has a plain inverse, which is the same where there is one.
 
 mod config;
 mod memory;
@@ -61,7 +61,7 @@ impl Lorm {
     }
 }
 
-/// The pairs of earlier tasks that a Down names.
+/// The pairs of earlier tasks that a download names.
 fn earlier_in(download: &Message) -> Result<Vec<ParameterSet>, PolicyError> {
     match download.asset(EARLIER) {
         Some(asset) => Ok(by_task(&parameters_of(&asset.body)?)?),

@@ -63,7 +63,7 @@ impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
         self.roles.map_or_else(|| vec![(Role::default(), "")], |roles| roles.roles())
     }
 
-    /// Returns the seats of a round.
+    /// Returns the participants of a round.
     pub fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         match self.roles {
             Some(roles) => roles.participants(round, cohort),

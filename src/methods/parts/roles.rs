@@ -8,6 +8,6 @@ pub trait Roles {
     /// Returns the roles, with a word for each.
     fn roles(&self) -> Vec<(Role, &'static str)>;
 
-    /// Returns the seats of a round. A pure function.
+    /// Returns the participants of a round. A pure function.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant>;
 }

@@ -1,6 +1,6 @@
 //! **PILoRA** (Guo et al., ECCV 2024): a LoRA pair per task at queries and values of the first block, kept apart from
-//! those of earlier tasks, and a learnt prototype per class in place of a linear head. The server averages the pairs and
-//! counts a client's prototype of a class by how close it is to the mean features that clients report of it.
+//! those of earlier tasks, and a learned prototype per class in place of a linear head. The server averages the pairs
+//! and counts a client's prototype of a class by how close it is to the mean features that clients report of it.
 //!
 //! ```text
 //! client   A_t, B_t, p <- down;  D_c = |f(x) - p_c| / sqrt(d);  minimise
@@ -13,11 +13,11 @@
 //! than `min_features` times keeps its prototype. Features of the count are those of the moving model, so a client that
 //! trains five epochs meets every sample five times.
 //!
-//! What papers and code say otherwise has keys. The benchmark's port of HGP, which made its tables and is the default here,
-//! adds the pairs of all tasks; the authors' code passes through the current one alone (`forward = "current"`), takes the
-//! plain mean of prototypes where nobody reports (`unreported = "mean"`) and has two rates, for pairs and for prototypes
-//! (`prototype_lr`), of which that of prototypes is the larger; which one the tables of HGP call so is not known. Adam's
-//! weight decay of both is a term of the loss (`decay`): set that of the optimiser to 0.
+//! What papers and code say otherwise has keys. The benchmark's port of HGP, which made its tables and is the default
+//! here, adds the pairs of all tasks; the authors' code passes through the current one alone (`forward = "current"`),
+//! takes the plain mean of prototypes where nobody reports (`unreported = "mean"`) and has two rates, for pairs and for
+//! prototypes (`prototype_lr`), of which that of prototypes is the larger; which one the tables of HGP call so is not
+//! known. Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
 
 mod objective;
 mod server;

@@ -75,7 +75,8 @@ impl Injection {
     }
 }
 
-/// The mean cross-entropy of every member over its images and what is injected, on the rows of the head from `first` on.
+/// The mean cross-entropy of every member over its images and what is injected, on the rows of the head from `first`
+/// on.
 pub(super) fn losses(
     features: &Tensor,
     labels: &[u32],
@@ -252,7 +253,7 @@ mod tests {
         golden.assert_close_f32("gauss.pip", &injected.features);
     }
 
-    /// PIP card, invariant 5; and draws: the same in a round, of a spread anew in every epoch, never the same for two.
+    /// PIP card, invariant 5; and draws: the same in a round, of a spread again in every epoch, never the same for two.
     #[test]
     fn copies_are_of_the_mean_where_nothing_spreads() {
         let one = |variance: f64| Gaussian { mean: vec![1.0, 2.0], variance: vec![variance; 2] };

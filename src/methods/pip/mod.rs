@@ -1,24 +1,25 @@
-//! **PIP** (Ma'sum et al., "PIP: Prototypes-Injected Prompt for Federated Class Incremental Learning", CIKM 2024) upon
-//! DualPrompt, as in the benchmark of HGP: prototypes of all classes of the task, also of those that a client lacks, are
-//! among the features that its head learns from.
+//! **PIP** (Ma'sum et al., "PIP: Prototypes-Injected Prompt for Federated Class Incremental Learning", CIKM 2024) on
+//! DualPrompt, as in the benchmark of HGP: prototypes of all classes of the task, also of those that a client lacks,
+//! are among the features that its head learns from.
 //!
 //! ```text
 //! client   DualPrompt's; from a task's second round on one mean cross-entropy over images and injected prototypes (injection)
 //!          sends what DualPrompt sends, and mean and variance of the features of every class with at least two samples
 //! server   DualPrompt's; merges the Gaussians of the round by class                                              (prototypes)
 //! ```
-//! Prototypes last for a task and protect no old class; a class that nobody reports in a round keeps its own, and one that
-//! nobody has reported yet does not travel. With `copies = 0` nothing travels and nothing is injected: that is DualPrompt,
-//! to the bit.
+//! Prototypes last for a task and protect no old class; a class that nobody reports in a round keeps its own, and one
+//! that nobody has reported yet does not travel. With `copies = 0` nothing travels and nothing is injected: that is
+//! DualPrompt, to the bit.
 //!
 //! The paper could not be read, and both public codes have slips, which their statements here follow or mend: HGP's
 //! benchmark squares the variances of clients and forgets to subtract the squared mean in a task's first round
 //! (`merge = "benchmark"`); the release means `inject = "spread"`, takes the fourth power of what should be a root and
-//! loses its second moment. The release also leaves the head on clients and averages it in a task's last round only, and
-//! weighs parameters by visits: that is not here, only `proto_weights = "visits"` is.
+//! loses its second moment. The release also leaves the head on clients and averages it in a task's last round only,
+//! and weighs parameters by visits: that is not here, only `proto_weights = "visits"` is.
 //!
-//! Features for prototypes come from the answering model, with the expert whose key is nearest (`features = "matched"`), or
-//! with the task's own expert (`"trained"`), which is all that a client knows under `wire.form = "lean"`.
+//! Features for prototypes come from the answering model, with the expert whose key is nearest
+//! (`features = "matched"`), or with the task's own expert (`"trained"`), which is all that a client knows under
+//! `wire.form = "lean"`.
 
 mod injection;
 mod prototypes;

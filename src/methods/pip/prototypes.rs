@@ -133,7 +133,7 @@ pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian
     Ok(rows.iter().enumerate().map(one).collect())
 }
 
-/// What a Down says of the classes of a view, those that it flags; nothing in a round without prototypes.
+/// What a download says of the classes of a view, those that it flags; nothing in a round without prototypes.
 ///
 /// # Errors
 /// Where it says something else.
@@ -241,8 +241,8 @@ mod tests {
         }
     }
 
-    /// PIP card, invariants 2 and 3: of biased variances and class counts the merge is what pooled samples have, however
-    /// they are dealt, and one client is repeated to the bit.
+    /// PIP card, invariants 2 and 3: of biased variances and class counts the merge is what pooled samples have,
+    /// however they are dealt, and one client is repeated to the bit.
     #[test]
     fn merged_moments_are_those_of_all_samples() {
         let samples: Vec<Vec<f64>> =

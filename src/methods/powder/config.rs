@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use crate::learning::QueryView;
 use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
 
-/// Parts of other slots that travel to a client.
+/// Parts of other client tasks that travel to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Downlink {
     /// What it mixes with its own components, added up by the server.
@@ -13,27 +13,27 @@ pub enum Downlink {
     /// That is the parts of its mixed components that it cannot change.
     #[default]
     Needed,
-    /// The components and heads of all slots.
+    /// The components and heads of all client tasks.
     ///
     /// The client adds them up itself.
     Table,
 }
 
-/// Slots that others use.
+/// Client tasks that others use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Lend {
     /// All that have begun.
     ///
-    /// Slots that begin together learn from each other at once, in the first period too.
+    /// Client tasks that begin together learn from each other at once, in the first stage too.
     #[default]
     Begun,
-    /// Those that were trained before the period began.
+    /// Those that were trained before the stage began.
     ///
-    /// In the first period a slot learns from itself alone.
+    /// In the first stage a client task learns from itself alone.
     Trained,
 }
 
-/// Party that finds out which slots are similar.
+/// Party that finds out which client tasks are similar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Similarity {
     /// Clients, in rounds of their own; no image leaves them.
@@ -53,7 +53,7 @@ const RELEASE: &str = "the release of Powder";
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(usual: [u32; 2], source: &'static str), function = read_with)]
 pub struct PowderConfig {
-    /// Components of a slot in a block.
+    /// Components of a client task in a block.
     #[key(default = usual[0], source = source, at_least = 1.0, at_most = 1000.0)]
     pub components: u32,
     /// Tokens of a component.
@@ -65,19 +65,19 @@ pub struct PowderConfig {
     /// Blocks with tokens, at most as many as there are.
     #[key(default = 3, source = RELEASE, at_least = 1.0, at_most = 99.0)]
     pub n_blocks: u32,
-    /// Use in a slot of what similar slots have learned.
+    /// Use in a client task of what similar client tasks have learned.
     #[key(default = true, source = "Powder; false is the ablation without")]
     pub transfer: bool,
-    /// Slots that others use.
+    /// Client tasks that others use.
     #[key(default = Lend::Begun, source = RELEASE)]
     pub lend: Lend,
-    /// Party that finds out which slots are similar.
+    /// Party that finds out which client tasks are similar.
     #[key(default = Similarity::Clients, source = "ours; the release looks at the server")]
     pub similarity: Similarity,
-    /// Slots whose mixed components a slot uses, its own included.
+    /// Client tasks whose mixed components a client task uses, its own included.
     #[key(default = 3, source = RELEASE, at_least = 1.0, at_most = 100.0)]
     pub top: u32,
-    /// Power of the cosines between slots.
+    /// Power of the cosines between client tasks.
     #[key(default = 30, source = RELEASE, at_least = 1.0, at_most = 1000.0)]
     pub exponent: u32,
     /// Weight of the not-true distillation; 0 is none.
@@ -92,7 +92,7 @@ pub struct PowderConfig {
         source = "saves a pass; the release queries augmented images"
     )]
     pub query: QueryView,
-    /// Parts of other slots that travel to a client.
+    /// Parts of other client tasks that travel to a client.
     #[key(default = Downlink::Needed, source = "ours; the release keeps one table")]
     pub downlink: Downlink,
 }

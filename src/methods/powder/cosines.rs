@@ -1,14 +1,14 @@
 //! Mean cosines between what many samples attend to.
 //!
 //! With a hundred clients some hundred thousand pairs of classes are compared, each over the components of hundreds of
-//! slots. So lengths are taken once for all that were scored against the same slots, and a vector is multiplied with
-//! several at once. Every sum runs over components in their order, as if pairs were taken one by one.
+//! client tasks. So lengths are taken once for all that were scored against the same client tasks, and a vector is
+//! multiplied with several at once. Every sum runs over components in their order, as if pairs were taken one by one.
 
 use std::collections::BTreeMap;
 
 use super::similarity::Attention;
 
-/// What is compared: what samples of one class of a slot attend to, or those of all its classes.
+/// What is compared: what samples of one class of a client task attend to, or those of all its classes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seen<'a> {
     /// Of one class.
@@ -18,7 +18,7 @@ pub(super) enum Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// The slots whose components were scored.
+    /// The client tasks whose components were scored.
     fn over(self) -> &'a [u32] {
         let (Seen::Class(attention, _) | Seen::Whole(attention)) = self;
         &attention.over
@@ -33,8 +33,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The mean cosine over blocks of each of `ours` with each of `theirs`, over the slots that both were scored against; in
-/// a block in which either is zero it counts as 0.
+/// The mean cosine over blocks of each of `ours` with each of `theirs`, over the client tasks that both were scored
+/// against; in a block in which either is zero it counts as 0.
 pub(super) fn mean_cosines(
     ours: &[Seen<'_>],
     theirs: &[Seen<'_>],
@@ -66,7 +66,7 @@ pub(super) fn mean_cosines(
     found
 }
 
-/// Who was scored against the same slots, by place.
+/// Who was scored against the same client tasks, by place.
 fn by_over<'a>(all: &[Seen<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for (at, seen) in all.iter().enumerate() {
@@ -75,14 +75,14 @@ fn by_over<'a>(all: &[Seen<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
     groups
 }
 
-/// The places in both of slots that are in both; both rise.
+/// The places in both of client tasks that are in both; both rise.
 fn common(ours: &[u32], theirs: &[u32]) -> Vec<(usize, usize)> {
     let place =
         |(client_task, at): (&u32, usize)| Some((at, theirs.binary_search(client_task).ok()?));
     ours.iter().zip(0..).filter_map(place).collect()
 }
 
-/// The scores of slots at these places behind the first ones, each of so many components.
+/// The scores of client tasks at these places behind the first ones, each of so many components.
 fn chosen(scores: &[f64], (first, components): (usize, usize), places: &[usize]) -> Vec<f64> {
     let client_task = |place: &usize| &scores[(first + place) * components..][..components];
     places.iter().flat_map(client_task).copied().collect()
@@ -143,7 +143,7 @@ impl Panel {
 mod tests {
     use super::*;
 
-    /// Scores that say where they stand: of block, slot and component.
+    /// Scores that say where they stand: of block, client task and component.
     fn attention(over: &[u32], classes: usize, seed: f32) -> Attention {
         let (blocks, components) = SIZES;
         let width = blocks * over.len() * components;

@@ -98,7 +98,7 @@ mod tests {
 
     const TEACHER: [f32; 8] = [1.0, 0.0, -9.0, 0.4, 5.0, 0.3, 0.3, -0.6];
 
-    /// A teacher, a label and a share for each sample, or nothing is learnt.
+    /// A teacher, a label and a share for each sample, or nothing is learned.
     #[test]
     fn numbers_that_do_not_fit_are_refused() {
         let refused = |teacher: &[f32], labels: &[u32], shares: &[f64]| {

@@ -1,4 +1,4 @@
-//! What a client of Powder does with a slot, alone or in a pack.
+//! What a client of Powder does with a client task, alone or in a pack.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Whether two slot_downs can be learnt in one pack: equal shapes, and both or neither with a teacher.
+    /// Whether two slot_downs can be learned in one pack: equal shapes, and both or neither with a teacher.
     pub fn alike(&self, other: &Learner<'_>) -> bool {
         let of = |learner: &Learner<'_>| {
             let slot_down = learner.slot_down;
@@ -57,7 +57,7 @@ impl<'a> Learner<'a> {
 pub struct Step<'a> {
     /// Of all members.
     pub batch: &'a PackBatch,
-    /// The class of each sample among those of its slot.
+    /// The class of each sample among those of its client task.
     pub classes: &'a [u32],
 }
 
@@ -73,7 +73,7 @@ pub trait TrainingExtension {
         Ok(None)
     }
 
-    /// Hears the cross-entropy of each member in the step that [`tokens`](Companion::tokens) was asked about.
+    /// Hears the cross-entropy of each member in the step that [`tokens`](TrainingExtension::tokens) was asked about.
     ///
     /// # Errors
     /// What the device reports.
@@ -82,7 +82,7 @@ pub trait TrainingExtension {
         Ok(())
     }
 
-    /// Whether it wants [`scores`](Companion::scores).
+    /// Whether it wants [`scores`](TrainingExtension::scores).
     fn watches(&self) -> bool {
         false
     }
@@ -97,7 +97,7 @@ pub trait TrainingExtension {
 impl TrainingExtension for () {}
 
 impl Powder {
-    /// Trains the slots of learners that are [alike](Learner::alike), together; each may fail alone.
+    /// Trains the client tasks of learners that are [alike](Learner::alike), together; each may fail alone.
     pub fn learn(
         &self,
         learners: &[Learner<'_>],
@@ -155,7 +155,7 @@ impl Powder {
         Ok(student.pack_parameters()?.into_iter().zip(reports).map(outcome).collect())
     }
 
-    /// How slots are prompted; without tokens nothing of them trains.
+    /// How client tasks are prompted; without tokens nothing of them trains.
     pub(super) fn prompting(&self, trains: bool) -> ClientTaskPrompts {
         let blocks = self.shape.blocks.clone();
         ClientTaskPrompts { blocks, trains: trains && self.shape.length > 0, form: self.shape.form }
@@ -192,7 +192,7 @@ impl Powder {
             let batch = batch?;
             let queries = queries_of(&batch, ctx)?;
             let mut first = 0;
-            // No slot may lend yet.
+            // No client task may lend yet.
             for block in shape.blocks.clone().filter(|_| !looks.slots.is_empty()) {
                 let part = |part: ComponentPart| -> Result<Tensor, PolicyError> {
                     let name = part.name(block);
@@ -273,7 +273,7 @@ impl ClientTaskDownloads<'_> {
         Ok(losses)
     }
 
-    /// The class of each sample among those of its slot.
+    /// The class of each sample among those of its client task.
     fn classes(&self, PackBatch { batch, groups, .. }: &PackBatch) -> Vec<u32> {
         let labels = batch.labels();
         let of_member = |(learner, run): (&Learner<'_>, Range<usize>)| {

@@ -1,4 +1,4 @@
-//! What Powder sends: a slot and what is mixed with it, keys to be looked at, and what samples attend to.
+//! What Powder sends: a client task and what is mixed with it, keys to be looked at, and what samples attend to.
 //!
 //! Messages begin with whether they are about looking or about training.
 
@@ -18,34 +18,36 @@ const WEIGHTS: &str = "weights";
 const MEANS: &str = "attention";
 const COUNTS: &str = "counts";
 
-/// A slot and what it needs.
+/// A client task and what it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskDownload {
-    /// The slot's components and head, and what other slots give to its mixtures; nothing where there is a table.
+    /// The client task's components and head, and what other client tasks give to its mixtures; nothing where there is
+    /// a table.
     pub parameters: ParameterSet,
-    /// All slots, from which the receiver takes the same.
+    /// All client tasks, from which the receiver takes the same.
     pub table: Option<SharedTable>,
     /// Whether what arrives teaches: in every round but the run's first.
     pub teaches: bool,
-    /// The share of each class in its row of classes, smaller for those that have relatives in other slots.
+    /// The share of each class in its row of classes, smaller for those that have relatives in other client tasks.
     pub class_shares: Vec<f32>,
 }
 
-/// All slots of a run, begun or not, as everybody gets them.
+/// All client tasks of a run, begun or not, as everybody gets them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedTable {
-    /// Components and heads of all slots, one behind the other; zeros for those that did not begin.
+    /// Components and heads of all client tasks, one behind the other; zeros for those that did not begin.
     pub parameters: ParameterSet,
-    /// The place of the receiver's slot.
+    /// The place of the receiver's client task.
     pub slot: u32,
-    /// Rows of `W` of its most similar slots, `(top, slots)`; a row of zeros for none.
+    /// Rows of `W` of its most similar client tasks, `(top, slots)`; a row of zeros for none.
     pub weights: Vec<f64>,
     /// Whether they are to be mixed.
     pub mixes: bool,
 }
 
 impl ClientTaskDownload {
-    /// A slot_down in so many classes, which uses other slots or not, with a table of so many slots or without.
+    /// A slot_down in so many classes, which uses other client tasks or not, with a table of so many client tasks or
+    /// without.
     pub fn layout(
         shape: &ClientTaskShape,
         classes: usize,
@@ -76,7 +78,7 @@ impl ClientTaskDownload {
     /// As it travels.
     ///
     /// # Errors
-    /// Where it is no slot_down about slots of this shape.
+    /// Where it is no slot_down about client tasks of this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let (about, classes) = ((self.teaches, self.is_mixed()), self.class_shares.len());
         let slots = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
@@ -91,7 +93,7 @@ impl ClientTaskDownload {
         }
     }
 
-    /// The inverse of [`write`](SlotDown::write).
+    /// The inverse of [`write`](ClientTaskDownload::write).
     ///
     /// # Errors
     /// Where a message is something else.
@@ -114,13 +116,13 @@ impl ClientTaskDownload {
         Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, teaches, class_shares })
     }
 
-    /// Whether the slot uses others.
+    /// Whether the client task uses others.
     pub fn is_mixed(&self) -> bool {
         let shared = self.table.as_ref().map(|table| table.mixes);
         shared.unwrap_or_else(|| self.parameters.get(OWN_SHARE).is_some())
     }
 
-    /// The slot's parameters and what is mixed with them, wherever they come from.
+    /// The client task's parameters and what is mixed with them, wherever they come from.
     pub fn received(&self, shape: &ClientTaskShape) -> ParameterSet {
         let Some(table) = &self.table else { return self.parameters.clone() };
         let client_tasks = shape.slots_of(&table.parameters, self.class_shares.len());
@@ -138,7 +140,7 @@ impl ClientTaskDownload {
     }
 }
 
-/// A slot of so many classes as its owner has trained it.
+/// A client task of so many classes as its owner has trained it.
 pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
     let mut control = MetaWriter::new();
     control.bool(false);
@@ -146,17 +148,17 @@ pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
     MessageSpec { control: control.finish(), ..MessageSpec::of(parameters) }
 }
 
-/// Keys and attention of slots, each as it mixed them when it was last worked on.
+/// Keys and attention of client tasks, each as it mixed them when it was last worked on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimilarityKeys {
-    /// The slots, by number, rising.
+    /// The client tasks, by number, rising.
     pub slots: Vec<u32>,
     /// Their rows one behind the other.
     pub parameters: ParameterSet,
 }
 
 impl SimilarityKeys {
-    /// Components of these slots.
+    /// Components of these client tasks.
     pub fn layout(shape: &ClientTaskShape, client_tasks: &[u32]) -> MessageSpec {
         let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
         let extra = shape.looks(client_tasks.len()).into_iter().map(place).collect();
@@ -177,7 +179,7 @@ impl SimilarityKeys {
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// The inverse of [`write`](Looks::write).
+    /// The inverse of [`write`](SimilarityKeys::write).
     ///
     /// # Errors
     /// Where a message is something else.
@@ -199,8 +201,8 @@ impl SimilarityKeys {
 }
 
 impl Attention {
-    /// What samples of so many classes attend to in these slots. Slots that were trained since count, too, so nobody
-    /// knows beforehand how many there are.
+    /// What samples of so many classes attend to in these client tasks. Client tasks that were trained since count,
+    /// too, so nobody knows beforehand how many there are.
     pub fn layout(shape: &ClientTaskShape, classes: usize, client_tasks: &[u32]) -> MessageSpec {
         let extra = vec![
             similarity(MEANS, &[classes, shape.scores(client_tasks.len())], Dtype::F32).kept(),

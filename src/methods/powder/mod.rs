@@ -1,10 +1,11 @@
 //! **Powder** ("Federated Continual Learning via Prompt-based Dual Knowledge Transfer", ICML 2024), after its
 //! released code.
 //!
-//! A *slot* is what one client learns in one task: components as CODA-Prompt has them, whose weighted sum becomes
-//! *tokens* in some blocks, and head rows of its own. The server keeps slots side by side and averages nothing. What
-//! clients learn from each other comes from mixing: slots whose samples attend to the same components are similar,
-//! and a slot uses, beside its own components, those that its most similar slots would use.
+//! A *client task* is what one client learns in one task: components as CODA-Prompt has them, whose weighted sum
+//! becomes *tokens* in some blocks, and head rows of its own. The server keeps client tasks side by side and averages
+//! nothing. What clients learn from each other comes from mixing: client tasks whose samples attend to the same
+//! components are similar, and a client task uses, beside its own components, those that its most similar client tasks
+//! would use.
 //!
 //! ```text
 //! server   W = cos^30 of mean scores, rows sum to 1              as a period begins
@@ -13,31 +14,33 @@
 //!          E epochs: minimise CE over the classes of the slot + tau^2 sum_b v_b KL(teacher || student, without y_b)
 //! server   slot g <- what its owner sends
 //! ```
-//! Only `K_g`, `A_g`, `P_g` and the head rows of `g` train. The teacher is the slot as it arrived, in every round but the
-//! run's first; `v`, a softmax over the batch, is larger for classes that have close relatives in other slots.
+//! Only `K_g`, `A_g`, `P_g` and the head rows of `g` train. The teacher is the client task as it arrived, in every
+//! round but the run's first; `v`, a softmax over the batch, is larger for classes that have close relatives in other
+//! client tasks.
 //!
-//! Slots that begin in a period take part in `W` and lend at once (`lend`), in the first period too: what they lend is
-//! what their owners last sent.
+//! Client tasks that begin in a stage take part in `W` and lend at once (`lend`), in the first stage too: what they
+//! lend is what their owners last sent.
 //!
 //! # What it needs beside training
-//! Scores of a slot's samples on the components of all slots, as each mixed them when it was last worked on. The release
-//! computes them at the server from the clients' images (`similarity = "server"`), and nothing of it travels. Here, by
-//! default, clients find them, who alone have the samples: in a phase `look` of one round as a period ends, before
-//! clients move on, and in one as the next begins, so that a new slot can use others from its first round on. Keys and
-//! attention travel then as bytes of a kind of their own, `similarity`: they are fedcast's, not Powder's. Both give the
-//! same `W`, which holds for a period. A client that goes on with its slot has answered as the last period ended, and
-//! nothing was trained since: as the next begins it is asked about slots that began since alone. (A plan cannot know who
-//! answered, and counts as if nobody had.)
+//! Scores of a client task's samples on the components of all client tasks, as each mixed them when it was last worked
+//! on. The release computes them at the server from the clients' images (`similarity = "server"`), and nothing of it
+//! travels. Here, by default, clients find them, who alone have the samples: in a phase `look` of one round as a stage
+//! ends, before clients move on, and in one as the next begins, so that a new client task can use others from its first
+//! round on. Keys and attention travel then as bytes of a kind of their own, `similarity`: they are fedcast's, not
+//! Powder's. Both give the same `W`, which holds for a stage. A client that goes on with its client task has answered
+//! as the last stage ended, and nothing was trained since: as the next begins it is asked about client tasks that began
+//! since alone. (A plan cannot know who answered, and counts as if nobody had.)
 //!
 //! # Choices where the sources are silent
-//! * `downlink = "needed"`: a Down holds the slot and, instead of all others, the three sums over `j != g` above.
-//! * A slot that nobody looked at uses its own components alone.
+//! * `downlink = "needed"`: a download holds the client task and, instead of all others, the three sums over `j != g`
+//!   above.
+//! * A client task that nobody looked at uses its own components alone.
 //! * A negative cosine is no similarity, though its 30th power is positive. Samples are scored as the statistics
 //!   transform sees them; the release scores augmented ones, and means over batches.
-//! * The published script compares slots 10 to 14 among each other on the last five slots alone; here all that both were
-//!   scored against count.
+//! * The published script compares client tasks 10 to 14 among each other on the last five client tasks alone; here all
+//!   that both were scored against count.
 //! * Rows of new components are orthogonal to as many earlier ones as there is room for in their width.
-//! * Without a task id every slot answers for its own rows and the largest score wins.
+//! * Without a task id every client task answers for its own rows and the largest score wins.
 
 mod config;
 mod cosines;
@@ -85,15 +88,15 @@ pub struct Powder {
     pub config: PowderConfig,
     /// Names and sizes.
     pub shape: ClientTaskShape,
-    /// Head rows of all slots together.
+    /// Head rows of all client tasks together.
     classes: usize,
 }
 
-/// The phases of every period; those that it does not need have no rounds.
+/// The phases of every stage; those that it does not need have no rounds.
 pub(super) const OPENING: usize = 0;
-/// Training without other slots.
+/// Training without other client tasks.
 const ALONE: usize = 1;
-/// Training with other slots.
+/// Training with other client tasks.
 const MIXED: usize = 2;
 
 impl Powder {
@@ -103,8 +106,8 @@ impl Powder {
         Powder { config, shape, classes: facts.classes }
     }
 
-    /// Fed-CODAP as Powder's benchmark has it (`CodaPrompt` of its release, whose similarities are the identity): a slot
-    /// per client and task, prefixes of all slots' components side by side, no similarities.
+    /// Fed-CODAP as Powder's benchmark has it (`CodaPrompt` of its release, whose similarities are the identity): a
+    /// client task per client and task, prefixes of all client tasks' components side by side, no similarities.
     pub fn side_by_side(config: PowderConfig, facts: &ModelFacts) -> Powder {
         let downlink = Downlink::Table;
         let mut powder = Powder::new(PowderConfig { downlink, top: 1, ..config }, facts);
@@ -112,30 +115,30 @@ impl Powder {
         powder
     }
 
-    /// All slots of a run, begun or not, where each has so many head rows of its own.
+    /// All client tasks of a run, begun or not, where each has so many head rows of its own.
     fn slots(&self, rows: usize) -> usize {
         self.classes / rows.max(1)
     }
 
-    /// Returns the sample passes of a client in a phase: training, a third of it for the pass of the teacher and once for
-    /// queries; looking needs queries alone.
+    /// Returns the sample passes of a client in a phase: training, a third of it for the pass of the teacher and once
+    /// for queries; looking needs queries alone.
     pub(super) fn passes(&self, phase: usize, samples: usize, plan: &TrainingPlan) -> f64 {
         let teacher = if self.config.kd_weight > 0.0 { 1.0 / 3.0 } else { 0.0 };
         let epochs = if Powder::trains(phase) { plan.epochs as f64 * (1.0 + teacher) } else { 0.0 };
         samples as f64 * (epochs + 1.0 / 3.0)
     }
 
-    /// Whether slots are trained in a phase.
+    /// Whether client tasks are trained in a phase.
     pub fn trains(phase: usize) -> bool {
         phase == ALONE || phase == MIXED
     }
 
-    /// Whether slots arrive in a phase with what others give to them.
+    /// Whether client tasks arrive in a phase with what others give to them.
     fn mixes(phase: usize) -> bool {
         phase == MIXED
     }
 
-    /// Whether the server finds out which slots are similar.
+    /// Whether the server finds out which client tasks are similar.
     fn looks_at_server(&self) -> bool {
         self.shape.form == ClientTaskForm::Tokens && self.config.similarity == Similarity::Server
     }
@@ -147,7 +150,7 @@ impl Powder {
     }
 }
 
-/// The slots that can have begun in a period, if everybody has moved every time.
+/// The client tasks that can have begun in a stage, if everybody has moved every time.
 fn begun(ExchangeFacts { model, stage: period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
     (0..(model.clients * (period.index() + 1)) as u32).collect()
 }
@@ -178,7 +181,7 @@ impl Method for Powder {
         ]
     }
 
-    /// A slot is what its owner last sent: all of it is kept.
+    /// A client task is what its owner last sent: all of it is kept.
     fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match (message, Powder::trains(facts.phase)) {
@@ -197,7 +200,7 @@ impl Method for Powder {
         }
     }
 
-    /// Nobody knew beforehand how long attention would be; it has to be of all classes and of whole slots.
+    /// Nobody knew beforehand how long attention would be; it has to be of all classes and of whole client tasks.
     fn transform_upload(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -249,7 +252,7 @@ impl Recipe for PowderConfig {
         Arc::new(Powder::new(self.clone(), facts))
     }
 
-    /// Tokens need blocks to live in, and a table of all slots as many head rows as they have.
+    /// Tokens need blocks to live in, and a table of all client tasks as many head rows as they have.
     fn requirements(&self) -> Vec<Requirement> {
         let mut requirements = vec![blocks()];
         if self.similarity == Similarity::Server {

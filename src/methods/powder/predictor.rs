@@ -1,4 +1,4 @@
-//! Powder's model: a network per slot, each for the head rows of its own.
+//! Powder's model: a network per client task, each for the head rows of its own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::learning::Classifier;
 use crate::model::{Backbone, FrozenPart};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
-/// What a slot answers.
+/// What a client task answers.
 #[derive(Clone, Debug)]
 pub struct ClientTaskModel {
     /// Its head rows among all.
@@ -19,9 +19,9 @@ pub struct ClientTaskModel {
     pub model: Arc<Classifier>,
 }
 
-/// All slots. Given a task, the slots that have its rows answer; given none, every slot answers for its own rows and the
-/// largest score of all wins. Rows that several slots have get the mean of their scores; rows that nobody trained
-/// never win.
+/// All client tasks. Given a task, the client tasks that have its rows answer; given none, every client task answers
+/// for its own rows and the largest score of all wins. Rows that several client tasks have get the mean of their
+/// scores; rows that nobody trained never win.
 #[derive(Clone)]
 pub struct ClientTaskModels {
     backbone: Arc<Backbone>,
@@ -30,7 +30,7 @@ pub struct ClientTaskModels {
 }
 
 impl ClientTaskModels {
-    /// Of slots whose lowest block with tokens is `first`.
+    /// Of client tasks whose lowest block with tokens is `first`.
     pub fn new(
         backbone: &Arc<Backbone>,
         client_tasks: Vec<ClientTaskModel>,
@@ -40,7 +40,7 @@ impl ClientTaskModels {
         ClientTaskModels { backbone: Arc::clone(backbone), slots: client_tasks, frozen }
     }
 
-    /// Scores `(samples, rows in scope)` of what each slot makes of them.
+    /// Scores `(samples, rows in scope)` of what each client task makes of them.
     fn collect(
         &self,
         samples: usize,
@@ -77,7 +77,7 @@ fn mean_with(mean: f32, numbers: u32, more: f32) -> f32 {
 }
 
 impl Predictor for ClientTaskModels {
-    /// Slots have features of their own each; these are the backbone's.
+    /// Client tasks have features of their own each; these are the backbone's.
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         Ok(self.backbone.frozen(pixels, FrozenPart::Whole)?)
     }

@@ -1,4 +1,4 @@
-//! Tokens of a slot: weighted sums of its components, mixed with those of similar slots.
+//! Tokens of a client task: weighted sums of its components, mixed with those of similar client tasks.
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ pub const OWN_SHARE: &str = "prompt.mix";
 /// The same of token prompts, which are divided by the number of mixtures.
 pub const OWN_TOKENS: &str = "prompt.mix_tokens";
 
-/// Name of the part of the mixtures of a block that comes from other slots, `(top N, ..)`.
+/// Name of the part of the mixtures of a block that comes from other client tasks, `(top N, ..)`.
 pub fn others_name(block: usize, part: ComponentPart) -> String {
     format!("{}.others", part.name(block))
 }
 
-/// Whether a parameter is a slot's own: one of its components, or its head.
+/// Whether a parameter is a client task's own: one of its components, or its head.
 pub fn is_own(name: &str) -> bool {
     !name.ends_with(".others") && !name.starts_with(OWN_SHARE)
 }
 
-/// The components that a slot uses, `K~_i = W_ig K_g + sum_(j != g) W_ij K_j` for its most similar slots `i`, and the
-/// tokens that they give: `sum_c cos(q a_c, k_c) p_c`.
+/// The components that a client task uses, `K~_i = W_ig K_g + sum_(j != g) W_ij K_j` for its most similar client tasks
+/// `i`, and the tokens that they give: `sum_c cos(q a_c, k_c) p_c`.
 #[derive(Clone, Debug)]
 pub struct ClientTaskPrompts {
     /// Blocks whose input gets tokens.
@@ -52,7 +52,7 @@ impl ClientTaskPrompts {
         };
         if self.form == ClientTaskForm::Prefixes {
             let own = own.broadcast_mul(share)?;
-            // The first slot of a run may be alone.
+            // The first client task of a run may be alone.
             return Ok(match others.elem_count() {
                 0 => own,
                 _ => Tensor::cat(&[&own, others], 0)?,
@@ -129,7 +129,7 @@ mod tests {
         Ok(blocks.iter().flatten().map(values).collect::<Result<Vec<_>, ModelError>>()?.concat())
     }
 
-    /// Card, invariant 2: with `W` the identity a slot is one of CODA-Prompt, alone.
+    /// Card, invariant 2: with `W` the identity a client task is one of CODA-Prompt, alone.
     #[test]
     fn a_slot_that_is_like_no_other_is_prompted_by_its_own_components() -> Result<(), ModelError> {
         let client_tasks = slots();
@@ -142,7 +142,8 @@ mod tests {
         Ok(())
     }
 
-    /// Shares that sum to one of slots that are the same are that slot, whatever the shares and however many mixtures.
+    /// Shares that sum to one of client tasks that are the same are that client task, whatever the shares and however
+    /// many mixtures.
     #[test]
     fn mixtures_of_equal_slots_are_that_slot() -> Result<(), ModelError> {
         let client_tasks = slots();
@@ -169,7 +170,7 @@ mod tests {
         assert!(names(SHAPE.others()).all(|name| trained(true, &name).is_empty()));
     }
 
-    /// Fed-CODAP: the prefix of a slot among three is a third of what all components side by side give.
+    /// Fed-CODAP: the prefix of a client task among three is a third of what all components side by side give.
     #[test]
     fn prefixes_are_those_of_all_slots_side_by_side() -> Result<(), ModelError> {
         let shape = ClientTaskShape { form: ClientTaskForm::Prefixes, top: 1, ..SHAPE };
@@ -198,7 +199,7 @@ mod tests {
             let gap = ((sum * third)? - found)?.abs()?.max_all()?.to_scalar::<f32>()?;
             assert!(gap < 1e-5, "{gap}");
         }
-        // Slots that have not begun have no share and no place.
+        // Client tasks that have not begun have no share and no place.
         let two = shape.mix(&[&[0.5, 0.5, 0.0]], 1, &all);
         let name = others_name(0, ComponentPart::Key);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Powder's server: keeps slots side by side, and compares them as a period begins.
+//! Powder's server: keeps client tasks side by side, and compares them as a stage begins.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,34 +25,34 @@ pub struct PowderServer {
 }
 
 impl PowderServer {
-    /// Without slots.
+    /// Without client tasks.
     pub fn new(method: Arc<Powder>, init: StreamKey) -> PowderServer {
         PowderServer { method, init, table: ClientTaskTable::default(), figures: Vec::new() }
     }
 
-    /// All slots.
+    /// All client tasks.
     pub fn table(&self) -> &ClientTaskTable {
         &self.table
     }
 
-    /// All slots, to change.
+    /// All client tasks, to change.
     pub fn table_mut(&mut self) -> &mut ClientTaskTable {
         &mut self.table
     }
 
-    /// The number of a seat's slot, which begins now if it has not yet.
+    /// The number of a participant's client task, which begins now if it has not yet.
     fn begin(&mut self, participant: &Participant) -> usize {
         let (key, rows) = (ClientTaskKey::of(participant), participant.view.rows.clone());
         self.table.begin(key, rows, &self.method.shape, self.init)
     }
 
-    /// `W` of the period that begins for these slots.
+    /// `W` of the stage that begins for these client tasks.
     fn compare(&mut self, asked: &[usize]) {
         self.table.compare(&self.method.likeness(), self.method.config.lend, asked);
         self.note(asked);
     }
 
-    /// Looks at the samples of slots that clients leave in this round for others, which begin now.
+    /// Looks at the samples of client tasks that clients leave in this round for others, which begin now.
     fn look_at_left(
         &mut self,
         participants: &[Participant],
@@ -69,7 +69,8 @@ impl PowderServer {
         self.look_at(&left, ctx)
     }
 
-    /// Looks at the samples of slots that clients work on: of all as a period begins, later of those that begin then.
+    /// Looks at the samples of client tasks that clients work on: of all as a stage begins, later of those that begin
+    /// then.
     fn look_at_held(
         &mut self,
         round: &RoundContext,
@@ -92,7 +93,7 @@ impl PowderServer {
         let looks = self.looks(&[]);
         for client_task in client_tasks {
             let rows = self.table.slots()[*client_task].rows.clone();
-            // The classes of the data set of slots are their head rows.
+            // The classes of the data set of client tasks are their head rows.
             let samples = ctx.dataset.train.of_classes(rows.clone().map(|row| row as u32));
             let found = self.method.attention(&rows, &samples.into(), &looks, ctx)?;
             self.table.slot_mut(*client_task).attention = Some(found);
@@ -100,15 +101,15 @@ impl PowderServer {
         Ok(())
     }
 
-    /// Slots to be scored against, but for those that are `known`.
+    /// Client tasks to be scored against, but for those that are `known`.
     fn looks(&self, known: &[u32]) -> SimilarityKeys {
         let Powder { shape, config, .. } = &*self.method;
         let (client_tasks, parameters) = self.table.looks(shape, config.lend, known);
         SimilarityKeys { slots: client_tasks, parameters }
     }
 
-    /// What clients that work on these slots are to score: who was asked a moment ago, as a period ended, is asked about
-    /// slots that began since alone.
+    /// What clients that work on these client tasks are to score: who was asked a moment ago, as a stage ended, is
+    /// asked about client tasks that began since alone.
     fn questions(&self, client_tasks: &[usize]) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut made = BTreeMap::<&[u32], Arc<Message>>::new();
         let question = |client_task: &usize| {
@@ -121,7 +122,7 @@ impl PowderServer {
         client_tasks.iter().map(question).collect()
     }
 
-    /// The mean weight that slots leave to themselves, over those that were asked.
+    /// The mean weight that client tasks leave to themselves, over those that were asked.
     fn note(&mut self, asked: &[usize]) {
         let own: f64 =
             asked.iter().map(|client_task| self.table.weights(*client_task)[*client_task]).sum();
@@ -132,7 +133,7 @@ impl PowderServer {
 }
 
 impl Server for PowderServer {
-    /// Slots begin here, in the order of seats.
+    /// Client tasks begin here, in the order of participants.
     fn broadcast(
         &mut self,
         round: &RoundContext,

@@ -1,4 +1,4 @@
-//! Names and sizes of what a slot has.
+//! Names and sizes of what a client task has.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ use crate::policy::ModelFacts;
 
 use super::PowderConfig;
 
-/// What components become, and what of other slots stands beside them.
+/// What components become, and what of other client tasks stands beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientTaskForm {
-    /// Tokens of mixtures with the components of similar slots: Powder.
+    /// Tokens of mixtures with the components of similar client tasks: Powder.
     #[default]
     Tokens,
-    /// Prefixes of all slots' components side by side, divided by the number of slots: Fed-CODAP as Powder's benchmark
-    /// has it.
+    /// Prefixes of all client tasks' components side by side, divided by the number of client tasks: Fed-CODAP as
+    /// Powder's benchmark has it.
     Prefixes,
 }
 
-/// The dimensions of a slot.
+/// The dimensions of a client task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTaskShape {
     /// Blocks that get tokens.
@@ -33,7 +33,7 @@ pub struct ClientTaskShape {
     pub length: usize,
     /// Width of the backbone.
     pub dim: usize,
-    /// Mixtures a slot uses at most.
+    /// Mixtures a client task uses at most.
     pub top: usize,
     /// What its components become.
     pub form: ClientTaskForm,
@@ -68,14 +68,14 @@ impl ClientTaskShape {
         }
     }
 
-    /// A slot's own parameters: components, and a head of so many classes.
+    /// A client task's own parameters: components, and a head of so many classes.
     pub fn own(&self, classes: usize) -> Vec<(String, Vec<usize>)> {
         let rows = self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
         parts.chain(self.head(classes).shapes()).collect()
     }
 
-    /// What comes from other slots.
+    /// What comes from other client tasks.
     pub fn others(&self) -> Vec<(String, Vec<usize>)> {
         let rows = self.top * self.components;
         let name = |(_, block, part)| (others_name(block, part), self.rows(part, rows));
@@ -83,14 +83,14 @@ impl ClientTaskShape {
         self.parts().map(name).chain(shares).collect()
     }
 
-    /// Everything of so many slots.
+    /// Everything of so many client tasks.
     pub fn table(&self, classes: usize, slots: usize) -> Vec<(String, Vec<usize>)> {
         let rows = slots * self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
         parts.chain(self.head(slots * classes).shapes()).collect()
     }
 
-    /// Slots of so many classes one behind the other, and zeros up to `count` slots.
+    /// Client tasks of so many classes one behind the other, and zeros up to `count` client tasks.
     pub fn table_of(
         &self,
         client_tasks: &[&ParameterSet],
@@ -106,7 +106,7 @@ impl ClientTaskShape {
         self.table(classes, count).into_iter().map(joined).collect()
     }
 
-    /// The slots of a table.
+    /// The client tasks of a table.
     pub fn slots_of(&self, table: &ParameterSet, classes: usize) -> Vec<ParameterSet> {
         let count =
             table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1);
@@ -122,14 +122,14 @@ impl ClientTaskShape {
         (0..count).map(client_task).collect()
     }
 
-    /// Keys and attention of so many slots.
+    /// Keys and attention of so many client tasks.
     pub fn looks(&self, slots: usize) -> Vec<(String, Vec<usize>)> {
         let looks = self.parts().filter(|(_, _, part)| *part != ComponentPart::Prompt);
         let rows = slots * self.components;
         looks.map(|(_, block, part)| (part.name(block), self.rows(part, rows))).collect()
     }
 
-    /// Numbers of scores of a sample on so many slots.
+    /// Numbers of scores of a sample on so many client tasks.
     pub fn scores(&self, slots: usize) -> usize {
         self.blocks.len() * slots * self.components
     }
@@ -138,8 +138,8 @@ impl ClientTaskShape {
         HeadShape { kind: HeadKind::Linear, rows, dim: self.dim }
     }
 
-    /// How a slot of so many classes starts: components that are orthogonal to those of `earlier` slots and to each
-    /// other (as far as rows of this width can be: the latest of them count), and a head of its own.
+    /// How a client task of so many classes starts: components that are orthogonal to those of `earlier` client tasks
+    /// and to each other (as far as rows of this width can be: the latest of them count), and a head of its own.
     pub fn start(&self, classes: usize, earlier: &[&ParameterSet], key: StreamKey) -> ParameterSet {
         let mut set = LinearHead::initial_parameters(classes, self.dim, key);
         for (number, block, part) in self.parts() {
@@ -160,7 +160,8 @@ impl ClientTaskShape {
         set
     }
 
-    /// Keys and attention of mixtures of slots, one behind the other: each the sum over `slots` by a row of weights.
+    /// Keys and attention of mixtures of client tasks, one behind the other: each the sum over `slots` by a row of
+    /// weights.
     pub fn similarity_keys(
         &self,
         mixtures: &[Vec<f64>],
@@ -178,9 +179,9 @@ impl ClientTaskShape {
         self.looks(mixtures.len()).into_iter().map(joined).collect()
     }
 
-    /// What is mixed with the components of slot `own`: `mixtures` are rows of `W` over all `slots`, at most `top`;
-    /// what is missing of them is zero. Tokens are divided by the number of mixtures. For prefixes the one row says which
-    /// slots stand side by side, and with what share of their prompts.
+    /// What is mixed with the components of client task `own`: `mixtures` are rows of `W` over all `slots`, at most
+    /// `top`; what is missing of them is zero. Tokens are divided by the number of mixtures. For prefixes the one row
+    /// says which client tasks stand side by side, and with what share of their prompts.
     pub fn mix(
         &self,
         mixtures: &[&[f64]],
@@ -218,7 +219,8 @@ impl ClientTaskShape {
 }
 
 impl ClientTaskShape {
-    /// The components of all other slots that have a share, one behind the other, their prompts times that share.
+    /// The components of all other client tasks that have a share, one behind the other, their prompts times that
+    /// share.
     fn beside(&self, shares: &[f64], own: usize, client_tasks: &[&ParameterSet]) -> ParameterSet {
         let others = || {
             let slots = shares.iter().zip(client_tasks).enumerate();
@@ -242,17 +244,17 @@ impl ClientTaskShape {
     }
 }
 
-/// A parameter of slots, of those that have it.
+/// A parameter of client tasks, of those that have it.
 fn rows_of<'a>(name: &str, client_tasks: &[&'a ParameterSet]) -> Vec<Option<&'a [f32]>> {
     client_tasks.iter().map(|slot| slot.get(name).map(|rows| &*rows.values)).collect()
 }
 
-/// The weighted sum of a parameter of so many numbers over slots, in their order.
+/// The weighted sum of a parameter of so many numbers over client tasks, in their order.
 fn sum_of<'a>(width: usize, rows: impl Iterator<Item = (f64, Option<&'a [f32]>)>) -> Vec<f64> {
     let rows = rows.filter(|(weight, _)| *weight > 0.0);
     let rows: Vec<(f64, &[f32])> = rows.filter_map(|(weight, row)| Some((weight, row?))).collect();
     let mut sum = vec![0f64; width];
-    // So many sums stay near the CPU while all slots go by.
+    // So many sums stay near the CPU while all client tasks go by.
     const AT_ONCE: usize = 512;
     for (part, sum) in sum.chunks_mut(AT_ONCE).enumerate() {
         for (weight, row) in &rows {

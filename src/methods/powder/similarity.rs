@@ -1,12 +1,12 @@
-//! How similar slots are, and how close their classes are to classes of other slots: cosines of what their samples
-//! attend to.
+//! How similar client tasks are, and how close their classes are to classes of other client tasks: cosines of what
+//! their samples attend to.
 
 use super::cosines::{Seen, mean_cosines};
 
-/// What the samples of a slot attend to: mean scores of the components of some slots, by class.
+/// What the samples of a client task attend to: mean scores of the components of some client tasks, by class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attention {
-    /// The slots whose components were scored, by number, rising.
+    /// The client tasks whose components were scored, by number, rising.
     pub over: Vec<u32>,
     /// `(classes, blocks, slots, components)`, row-major.
     pub means: Vec<f32>,
@@ -37,7 +37,8 @@ impl Attention {
         (0..self.counts.len()).filter(|class| self.counts[*class] > 0)
     }
 
-    /// The same with what was found since, of the same samples, in so many blocks: for slots that are in both it counts.
+    /// The same with what was found since, of the same samples, in so many blocks: for client tasks that are in both it
+    /// counts.
     pub fn with(&self, found: &Attention, blocks: usize) -> Attention {
         let slots = |of: &'_ Attention| of.over.clone().into_iter().enumerate();
         let kept =
@@ -57,7 +58,7 @@ impl Attention {
         Attention { over, means, counts: found.counts.clone() }
     }
 
-    /// The same without the scores of some slots' components, of so many blocks.
+    /// The same without the scores of some client tasks' components, of so many blocks.
     pub fn without(&self, client_tasks: &[u32], blocks: usize) -> Attention {
         let stays: Vec<bool> =
             self.over.iter().map(|client_task| !client_tasks.contains(client_task)).collect();
@@ -78,14 +79,14 @@ impl Attention {
 pub struct Likeness {
     /// Blocks whose cosines are averaged.
     pub blocks: usize,
-    /// Components of a slot.
+    /// Components of a client task.
     pub components: usize,
     /// The power of the mean cosine, which counts as 0 where it is negative.
     pub exponent: u32,
 }
 
 impl Likeness {
-    /// The power of mean cosines over the slots that both were scored against, a row for each of `ours`.
+    /// The power of mean cosines over the client tasks that both were scored against, a row for each of `ours`.
     fn of(&self, ours: &[Seen<'_>], theirs: &[Seen<'_>]) -> Vec<Vec<f64>> {
         let mut likes = mean_cosines(ours, theirs, (self.blocks, self.components));
         for like in likes.iter_mut().flatten() {
@@ -94,8 +95,8 @@ impl Likeness {
         likes
     }
 
-    /// `W`: a row per slot, over all slots, that sums to 1. Only slots that `lend` give anything to others; a slot
-    /// that nobody looked at is like itself alone.
+    /// `W`: a row per client task, over all client tasks, that sums to 1. Only client tasks that `lend` give anything
+    /// to others; a client task that nobody looked at is like itself alone.
     pub fn weights(&self, client_tasks: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
         let seen: Vec<usize> = (0..client_tasks.len())
             .filter(|client_task| client_tasks[*client_task].is_some())
@@ -117,10 +118,11 @@ impl Likeness {
         (0..client_tasks.len()).map(row).collect()
     }
 
-    /// For every class of each slot of `asked` its share in its own row of the class counterpart of `W`: of the class
-    /// itself, which is like itself with 1, and of all classes of other slots that `lend`, the three most alike are kept
-    /// and divided by their sum. 1 is a class without relatives, 1/3 one with two twins. (Powder's release,
-    /// `updateweight_with_promptchoosing`: classes of the same slot count 0.) Nothing of a slot that nobody looked at.
+    /// For every class of each client task of `asked` its share in its own row of the class counterpart of `W`: of the
+    /// class itself, which is like itself with 1, and of all classes of other client tasks that `lend`, the three most
+    /// alike are kept and divided by their sum. 1 is a class without relatives, 1/3 one with two twins. (Powder's
+    /// release, `updateweight_with_promptchoosing`: classes of the same client task count 0.) Nothing of a client task
+    /// that nobody looked at.
     pub fn class_shares(
         &self,
         client_tasks: &[Option<&Attention>],
@@ -159,8 +161,8 @@ impl Likeness {
 /// Classes that are kept in a row of classes, the class itself among them (Powder's release, `topk_for_class`).
 const CLOSEST_CLASSES: usize = 3;
 
-/// The slots with the largest weights in a row of `W`, at most `top`, the largest first, the earlier of equals; none
-/// without weight.
+/// The client tasks with the largest weights in a row of `W`, at most `top`, the largest first, the earlier of equals;
+/// none without weight.
 pub fn most_similar(row: &[f64], top: usize) -> Vec<usize> {
     let mut client_tasks: Vec<usize> =
         (0..row.len()).filter(|client_task| row[*client_task] > 0.0).collect();
@@ -192,13 +194,13 @@ mod tests {
         }
         assert!((weights[0][0] - weights[0][1]).abs() < 1e-9 && weights[0][0] > 0.49);
         assert_eq!(weights[3], [0.0, 0.0, 0.0, 1.0]);
-        // Nobody learns from a slot that does not lend.
+        // Nobody learns from a client task that does not lend.
         let weights = LIKENESS.weights(&client_tasks, &[true, false, true, false]);
         assert_eq!((weights[0][1], weights[1][1] > 0.0), (0.0, true));
         assert!(weights[1][0] > 0.49);
     }
 
-    /// Of three classes in two blocks: the score of a class and block on slot `s` is `100 class + 10 block + s`.
+    /// Of three classes in two blocks: the score of a class and block on client task `s` is `100 class + 10 block + s`.
     #[test]
     fn what_is_found_since_comes_beside_what_was_known() {
         let of = |over: &[u32], more: f32| {
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!(known.with(&of(&[3], 0.0), 2), of(&[0, 2, 3, 5], 0.0));
         assert_eq!(of(&[2], 0.0).with(&of(&[2], 0.5), 2), of(&[2], 0.5));
         assert_eq!(known.without(&[2], 2), of(&[0, 5], 0.0));
-        // Of one class in two blocks, two components of a slot stay together.
+        // Of one class in two blocks, two components of a client task stay together.
         let one = |client_task, means: [f32; 4]| Attention {
             over: vec![client_task],
             means: means.into(),
@@ -243,7 +245,7 @@ mod tests {
         assert!((weights[0][1] - 0.5).abs() < 1e-6, "{weights:?}");
     }
 
-    /// A class counts once in a slot, however many samples it has.
+    /// A class counts once in a client task, however many samples it has.
     #[test]
     fn what_a_slot_attends_to_is_the_mean_over_its_classes() {
         let few = Attention { counts: vec![1, 900], ..attention(&[0], &[0.2, 0.0, 0.0, 0.2]) };
@@ -252,7 +254,7 @@ mod tests {
         assert!((weights[0][1] - 0.5).abs() < 1e-6, "{weights:?}");
     }
 
-    /// The class itself is like itself with 1; with twins in other slots it keeps a half, a third, and no less.
+    /// The class itself is like itself with 1; with twins in other client tasks it keeps a half, a third, and no less.
     #[test]
     fn a_class_shares_its_row_with_its_two_closest_relatives() {
         let a = attention(&[0], &[0.1, 0.2, 0.2, -0.1]);
@@ -266,7 +268,7 @@ mod tests {
         let three = shares(&[Some(&a), Some(&b), Some(&b), Some(&b)], &[true; 4]);
         assert!((two[0] - 1.0 / 3.0).abs() < 1e-6 && two == three, "{two:?} {three:?}");
         assert_eq!(shares(&[Some(&a), Some(&b)], &[true, false]), [1.0; 2]);
-        // Classes of the same slot are no relatives.
+        // Classes of the same client task are no relatives.
         let twins = attention(&[0], &[0.1, 0.2, 0.1, 0.2]);
         assert_eq!(shares(&[Some(&twins), None], &[true; 2]), [1.0; 2]);
         assert_eq!(LIKENESS.class_shares(&[None, Some(&b)], &[true; 2], &[0]), [None]);
@@ -282,7 +284,7 @@ mod tests {
             means: (0..16).map(|at| at as f32).collect(),
             counts: vec![2, 5],
         };
-        // Two classes, two blocks, two slots, two components.
+        // Two classes, two blocks, two client tasks, two components.
         let left = all.without(&[4, 9], 2);
         assert_eq!(left.over, [1]);
         assert_eq!(left.means, [0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 12.0, 13.0]);

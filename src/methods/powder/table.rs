@@ -1,4 +1,4 @@
-//! The slots of a run, side by side: what the server keeps.
+//! The client tasks of a run, side by side: what the server keeps.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::policy::{Participant, parameter_sections, parameters_of};
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
-/// Whose slot it is: a client learns a task in it.
+/// Whose client task it is: a client learns a task in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientTaskKey {
-    /// The task, or the period in which it began.
+    /// The task, or the stage in which it began.
     pub task: TaskId,
     /// Its owner.
     pub client: ClientId,
 }
 
 impl ClientTaskKey {
-    /// The slot that a seat works on.
+    /// The client task that a participant works on.
     pub fn of(participant: &Participant) -> ClientTaskKey {
         ClientTaskKey { task: participant.view.task, client: participant.client }
     }
 }
 
-/// One slot.
+/// One client task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskEntry {
     /// Whose it is.
@@ -42,11 +42,11 @@ pub struct ClientTaskEntry {
     pub rounds: u32,
     /// What its samples attend to, once somebody looked.
     pub attention: Option<Attention>,
-    /// Whether they still do: nobody has trained, and no period begun, since somebody looked.
+    /// Whether they still do: nobody has trained, and no stage begun, since somebody looked.
     pub fresh: bool,
     /// The share of each of its classes in the class's own row (see [`Likeness::class_shares`]).
     pub class_shares: Vec<f32>,
-    /// Its row of `W` from the last period in which somebody worked on it; empty before: then it mixes itself alone.
+    /// Its row of `W` from the last stage in which somebody worked on it; empty before: then it mixes itself alone.
     pub row: Vec<f64>,
 }
 
@@ -62,11 +62,11 @@ impl ClientTaskEntry {
     }
 }
 
-/// All slots that began, in the order in which they did.
+/// All client tasks that began, in the order in which they did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskTable {
     slots: Vec<ClientTaskEntry>,
-    /// `W` of the period, over the slots there were as it was computed.
+    /// `W` of the stage, over the client tasks there were as it was computed.
     weights: Vec<Vec<f64>>,
 }
 
@@ -75,17 +75,17 @@ impl ClientTaskTable {
         &self.slots
     }
 
-    /// The number of a slot.
+    /// The number of a client task.
     pub fn find(&self, key: ClientTaskKey) -> Option<usize> {
         self.slots.iter().position(|client_task| client_task.key == key)
     }
 
-    /// A slot, to change.
+    /// A client task, to change.
     pub fn slot_mut(&mut self, number: usize) -> &mut ClientTaskEntry {
         &mut self.slots[number]
     }
 
-    /// The number of the slot with these head rows, which begins now if it has not yet.
+    /// The number of the client task with these head rows, which begins now if it has not yet.
     pub fn begin(
         &mut self,
         key: ClientTaskKey,
@@ -109,7 +109,8 @@ impl ClientTaskTable {
         self.slots.len() - 1
     }
 
-    /// The slots that a slot's samples need not be scored against again: somebody has looked since anything changed.
+    /// The client tasks that a client task's samples need not be scored against again: somebody has looked since
+    /// anything changed.
     pub fn known(&self, client_task: usize) -> &[u32] {
         match &self.slots[client_task] {
             ClientTaskEntry { fresh: true, attention: Some(Attention { over, .. }), .. } => over,
@@ -117,7 +118,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// Takes what the samples of a slot attend to, beside what is [known](SlotTable::known).
+    /// Takes what the samples of a client task attend to, beside what is [known](SlotTable::known).
     pub fn take(&mut self, client_task: usize, found: Attention, blocks: usize) {
         let client_task = &mut self.slots[client_task];
         let before = client_task.attention.take().filter(|_| client_task.fresh);
@@ -128,7 +129,7 @@ impl ClientTaskTable {
         client_task.fresh = true;
     }
 
-    /// A slot was trained: `parameters` is what its owner made of it.
+    /// A client task was trained: `parameters` is what its owner made of it.
     pub fn learn(&mut self, client_task: usize, parameters: ParameterSet) {
         self.slots.iter_mut().for_each(|client_task| client_task.fresh = false);
         let client_task = &mut self.slots[client_task];
@@ -136,8 +137,8 @@ impl ClientTaskTable {
         client_task.rounds += 1;
     }
 
-    /// The slots that lend, by number, but for those that are `known`, and keys and attention of what each mixed when it
-    /// was last worked on.
+    /// The client tasks that lend, by number, but for those that are `known`, and keys and attention of what each mixed
+    /// when it was last worked on.
     pub fn looks(
         &self,
         shape: &ClientTaskShape,
@@ -162,8 +163,9 @@ impl ClientTaskTable {
         (numbers, shape.similarity_keys(&rows, &all))
     }
 
-    /// A period begins: computes `W`, and for the slots of `asked`, on which somebody works now, how alone their classes
-    /// are. What other slots attend to in those of `asked` will not stay as it is: from now on it does not count.
+    /// A stage begins: computes `W`, and for the client tasks of `asked`, on which somebody works now, how alone their
+    /// classes are. What other client tasks attend to in those of `asked` will not stay as it is: from now on it does
+    /// not count.
     pub fn compare(&mut self, likeness: &Likeness, lend: Lend, asked: &[usize]) {
         let changing: Vec<u32> = asked.iter().map(|client_task| *client_task as u32).collect();
         for (number, client_task) in self.slots.iter_mut().enumerate() {
@@ -188,7 +190,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// The row of `W` of a slot over all slots; one that began since is like itself alone.
+    /// The row of `W` of a client task over all client tasks; one that began since is like itself alone.
     pub fn weights(&self, client_task: usize) -> Vec<f64> {
         let mut row = self.weights.get(client_task).cloned().unwrap_or_default();
         row.resize(self.slots.len(), 0.0);
@@ -198,7 +200,8 @@ impl ClientTaskTable {
         row
     }
 
-    /// What a slot takes of all: rows of `W` of its most similar slots; side by side, an even share of everyone.
+    /// What a client task takes of all: rows of `W` of its most similar client tasks; side by side, an even share of
+    /// everyone.
     fn rows(&self, client_task: usize, shape: &ClientTaskShape) -> Vec<Vec<f64>> {
         let slots = self.slots.len();
         match shape.form {
@@ -210,7 +213,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// What a slot works with: its own parameters and what is mixed with them.
+    /// What a client task works with: its own parameters and what is mixed with them.
     pub fn mixed(&self, client_task: usize, shape: &ClientTaskShape) -> ParameterSet {
         let rows = self.rows(client_task, shape);
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
@@ -219,7 +222,7 @@ impl ClientTaskTable {
         joined([&self.slots[client_task].parameters, &shape.mix(&rows, client_task, &all)])
     }
 
-    /// All slots as everybody gets them, with what a slot takes from them, for `count` slots.
+    /// All client tasks as everybody gets them, with what a client task takes from them, for `count` client tasks.
     pub fn shared(
         &self,
         client_task: usize,
@@ -275,7 +278,7 @@ impl ClientTaskTable {
         Body::new(meta.finish(), sections)
     }
 
-    /// The inverse of [`save`](SlotTable::save).
+    /// The inverse of [`save`](ClientTaskTable::save).
     ///
     /// # Errors
     /// Where it was not written by it.

@@ -1,7 +1,7 @@
-//! Slots that are compared over three periods, against what the released code makes of the same scores.
+//! Client tasks that are compared over three stages, against what the released code makes of the same scores.
 //!
-//! Its `updateweight_with_promptchoosing` numbers slots by task and client of three; here they are numbered as they begin,
-//! which is the same order.
+//! Its `updateweight_with_promptchoosing` numbers client tasks by task and client of three; here they are numbered as
+//! they begin, which is the same order.
 
 use candle_core::{Device, Var};
 
@@ -22,7 +22,7 @@ const SHAPE: ClientTaskShape = ClientTaskShape {
     form: ClientTaskForm::Tokens,
 };
 
-/// The classes of the samples that the release was asked about, within the first slot of each period.
+/// The classes of the samples that the release was asked about, within the first client task of each stage.
 const TARGETS: [u32; 4] = [2, 0, 0, 1];
 
 fn key(client_task: u32) -> ClientTaskKey {
@@ -32,7 +32,7 @@ fn key(client_task: u32) -> ClientTaskKey {
     }
 }
 
-/// Every slot of the release, by its number there.
+/// Every client task of the release, by its number there.
 struct ClientTaskVectors {
     golden: Golden,
     table: ClientTaskTable,
@@ -52,8 +52,8 @@ impl ClientTaskVectors {
         }
     }
 
-    /// Somebody looks at a slot. The release leaves out slots that go on where it looks at one that is left; here they
-    /// are scored, too, and must not count.
+    /// Somebody looks at a client task. The release leaves out client tasks that go on where it looks at one that is
+    /// left; here they are scored, too, and must not count.
     fn look(&mut self, period: usize, client_task: u32, left_out: &[u32]) {
         let (name, all) = (format!("look{period}.{client_task}"), self.known.len());
         let kept: Vec<usize> = (0..all).filter(|at| !left_out.contains(&self.known[*at])).collect();
@@ -72,7 +72,7 @@ impl ClientTaskVectors {
         self.table.take(place, found, LIKENESS.blocks);
     }
 
-    /// A period opens for these slots.
+    /// A stage opens for these client tasks.
     fn open(&mut self, period: usize, asked: &[u32]) {
         let clients: Vec<u32> = asked.iter().map(|client_task| client_task % CLIENTS).collect();
         let goes_on: Vec<u32> =
@@ -97,7 +97,7 @@ impl ClientTaskVectors {
     }
 }
 
-/// In the second period the first client goes on and the others move, in the third the second goes on.
+/// In the second stage the first client goes on and the others move, in the third the second goes on.
 #[test]
 fn golden_released_comparison_of_slots() {
     let golden = Golden::own("released_powder");
@@ -131,7 +131,7 @@ fn golden_released_comparison_of_slots() {
     let not_true =
         NotTrue { teacher: &teacher, labels: &TARGETS, shares: &shares, temperature: 3.0 };
     client_tasks.golden.assert_loss("ntd", &not_true.loss(&student).unwrap(), &student);
-    // What the slots of other clients say of their classes is no part of it.
+    // What the client tasks of other clients say of their classes is no part of it.
     let same = Var::from_vec(teacher.clone(), (4, CLASSES), &Device::Cpu).unwrap();
     assert_eq!(not_true.loss(&same).unwrap().to_scalar::<f32>().unwrap(), 0.0);
 }

@@ -10,7 +10,7 @@ use crate::policy::{Composed, Method, ModelFacts, Stage};
 use crate::quantity::TaskId;
 use crate::scenario::{ChosenMethod, Ignored, RequirementError, Scenario};
 
-/// A method upon the features of another, with the settings of both.
+/// A method on the features of another, with the settings of both.
 pub(super) struct Upon {
     pub first: Box<dyn Recipe>,
     /// Rounds of the first, where not those of the scenario.

@@ -20,7 +20,7 @@ pub(super) fn down() -> MessageSpec {
     MessageSpec { extra: vec![seed], ..MessageSpec::default() }
 }
 
-/// The Down of a seed.
+/// The download of a seed.
 pub(super) fn of_seed(seed: u64) -> Result<Message, WireError> {
     let seed = NamedTensor::new(SEED, [], Values::U64([seed].into()))?;
     Ok(Message { extra: vec![Section::new(Kind::Settings, vec![seed])], ..Message::default() })

@@ -160,7 +160,7 @@ fn drawn(draw: u64, counts: &[usize], width: usize) -> Samples {
     let mut rows = Vec::with_capacity(total * width);
     for _ in 0..total {
         let z: Vec<f64> = (0..width).map(|_| standard_normal(&mut rng)).collect();
-        // Covariance with neighbours, deviations 1 .. width, means of both signs.
+        // Covariance with neighbors, deviations 1 .. width, means of both signs.
         rows.extend((0..width).map(|i| {
             let spread = (i + 1) as f64 * (z[i] + 0.5 * z[(i + 1) % width]);
             spread + if i % 2 == 0 { 2.0 } else { -1.0 }

@@ -32,7 +32,7 @@ impl<T: Readable + Clone> Setting<T> {
     }
 }
 
-/// Keys that a method upon FedAvg has of those of [`Trainable`](super::Trainable), where methods differ.
+/// Keys that a method on FedAvg has of those of [`Trainable`](super::Trainable), where methods differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrainableKeys {
     /// `weights`.

@@ -1,7 +1,8 @@
 //! Which settings of `[wire]` touch what a method sends, read off its layouts.
 //!
-//! Lossy codecs change `f32` tensors of learnt kinds and nothing else; statistics, counts, stored data and assets travel as
-//! they are. A method whose uploads are statistics has the same bytes and values under every codec, and that is said.
+//! Lossy codecs change `f32` tensors of learned kinds and nothing else; statistics, counts, stored data and assets
+//! travel as they are. A method whose uploads are statistics has the same bytes and values under every codec, and that
+//! is said.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

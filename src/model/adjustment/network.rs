@@ -37,7 +37,7 @@ impl Trains {
     }
 }
 
-/// By which moments the batch norms of a module that trains normalise.
+/// By which moments the batch norms of a module that trains normalize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum BatchNormMode {
     /// The running ones, as the first task left them.
@@ -48,10 +48,10 @@ pub enum BatchNormMode {
     Batch,
 }
 
-/// By which moments a frozen model that teaches normalises.
+/// By which moments a frozen model that teaches normalizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum TeacherBatchNormMode {
-    /// By those its student normalises by, layer by layer.
+    /// By those its student normalizes by, layer by layer.
     ///
     /// A model learns nothing from itself.
     Student,
@@ -60,7 +60,7 @@ pub enum TeacherBatchNormMode {
 }
 
 impl TeacherBatchNormMode {
-    /// The moments of a teacher whose student normalises by `student`; nothing for running ones.
+    /// The moments of a teacher whose student normalizes by `student`; nothing for running ones.
     pub fn of(self, student: Option<BatchNormMode>) -> Option<BatchNormMode> {
         match self {
             TeacherBatchNormMode::Student => student,
@@ -69,7 +69,7 @@ impl TeacherBatchNormMode {
     }
 }
 
-/// Which of the two networks normalise by the moments of the batch.
+/// Which of the two networks normalize by the moments of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByBatch {
     pub module: bool,
@@ -84,7 +84,7 @@ impl ByBatch {
         ByBatch { module: trains.module && norms == BatchNormMode::Batch, head: trains.head }
     }
 
-    /// Of a teacher of somebody who normalises so.
+    /// Of a teacher of somebody who normalizes so.
     pub fn taught_by(self, teacher: TeacherBatchNormMode) -> ByBatch {
         match teacher {
             TeacherBatchNormMode::Student => self,

@@ -21,7 +21,7 @@ pub enum BackboneConfig {
 /// The shape of the images a [`Backbone::Pixels`](super::Backbone::Pixels) passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PixelShape {
-    /// Colour channels.
+    /// Color channels.
     pub channels: usize,
     /// Side of the (square) image in pixels.
     pub image: usize,

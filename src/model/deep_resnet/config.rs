@@ -36,7 +36,7 @@ pub struct DeepResNetConfig {
 }
 
 impl DeepResNetConfig {
-    /// Colour channels.
+    /// Color channels.
     pub const CHANNELS: usize = 3;
     /// Width of a feature.
     pub const DIM: usize = EXPANSION * WIDTHS[3];

@@ -90,7 +90,7 @@ impl DeepResNet {
         self.weights.digest()
     }
 
-    /// `pixels` `(b, 3, h, w)`, normalised, to globally averaged features `(b, 2048)`.
+    /// `pixels` `(b, 3, h, w)`, normalized, to globally averaged features `(b, 2048)`.
     ///
     /// # Errors
     /// When the pixels do not fit.

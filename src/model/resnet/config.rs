@@ -11,7 +11,7 @@ pub(super) const STAGES: usize = 4;
 pub struct ResNetConfig {
     /// Pixels of both sides of the image; the network itself takes any size.
     pub image: usize,
-    /// Colour channels.
+    /// Color channels.
     pub channels: usize,
     /// Channels of the stem and the first stage; a feature has eight times as many.
     pub width: usize,
@@ -133,7 +133,7 @@ impl ResNetConfig {
 }
 
 /// Whether a parameter of this name is a buffer: state of a batch norm that travels and is averaged, but
-/// is no variable of an optimiser, of weight decay or of a proximal term.
+/// is no variable of an optimizer, of weight decay or of a proximal term.
 pub fn is_buffer(name: &str) -> bool {
     [MEAN, VARIANCE, BATCHES].iter().any(|buffer| name.ends_with(buffer))
 }

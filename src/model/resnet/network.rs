@@ -20,7 +20,7 @@ use crate::weights::Network;
 /// **Frozen, it evaluates**: batch norms use their running statistics. **Over variables, it trains**: batch
 /// norms use the moments of the batch, and every forward pass moves the running statistics, which
 /// [`ResNet::parameters`] returns beside the variables. They are buffers ([`is_buffer`](super::is_buffer)):
-/// no optimiser ever sees them. ([`ResNet::evaluating_at`] is over variables and evaluates.)
+/// no optimizer ever sees them. ([`ResNet::evaluating_at`] is over variables and evaluates.)
 #[derive(Clone, Debug)]
 pub struct ResNet {
     config: ResNetConfig,
@@ -241,7 +241,7 @@ impl ResNet {
         Ok(set)
     }
 
-    /// `pixels` `(b, c, h, w)`, normalised, to globally averaged features `(b, 8 width)`.
+    /// `pixels` `(b, c, h, w)`, normalized, to globally averaged features `(b, 8 width)`.
     ///
     /// # Errors
     /// When the pixels do not fit.

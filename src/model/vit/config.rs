@@ -11,7 +11,7 @@ pub struct VitConfig {
     pub image: usize,
     /// Side of a patch in pixels.
     pub patch: usize,
-    /// Colour channels.
+    /// Color channels.
     pub channels: usize,
     /// Width of a token, `d`.
     pub dim: usize,

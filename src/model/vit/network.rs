@@ -223,7 +223,7 @@ impl Vit {
     }
 
     /// CLS after the final norm, or what the prompt tokens of `adaptation` say: `pixels` `(b, c, h, w)`,
-    /// normalised, to `(b, d)`.
+    /// normalized, to `(b, d)`.
     ///
     /// # Errors
     /// When pixels or adaptation do not fit.

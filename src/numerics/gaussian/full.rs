@@ -18,7 +18,7 @@ pub struct FullGaussian {
 
 impl FullGaussian {
     /// Mean and unbiased covariance of rows of length `dim`: one pass for the mean, one product of the
-    /// centred rows on this thread.
+    /// centerd rows on this thread.
     pub fn fit<T: Copy + Into<f64>>(dim: usize, rows: &[impl AsRef<[T]>]) -> FullGaussian {
         let DiagonalGaussian { count, mean, .. } =
             DiagonalGaussian::fit(dim, rows.iter().map(AsRef::as_ref));
@@ -85,8 +85,8 @@ impl FullGaussian {
 
     /// Draws from `N(mean, inflation * covariance)`.
     ///
-    /// A covariance from fewer samples than dimensions is singular: what is added to the diagonal starts at `jitter` times its mean
-    /// and grows tenfold until the Cholesky factor exists, at most to that mean itself.
+    /// A covariance from fewer samples than dimensions is singular: what is added to the diagonal starts at `jitter`
+    /// times its mean and grows tenfold until the Cholesky factor exists, at most to that mean itself.
     pub fn sampler(&self, inflation: f64, jitter: f64) -> Result<Sampler, GaussianError> {
         let dim = self.dim();
         let invalid = self.mean.iter().chain(&self.covariance).find(|v| !v.is_finite());

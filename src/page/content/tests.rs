@@ -70,7 +70,7 @@ fn run_with(folder: &Path, method: &str, clients: u32) {
     fs::write(folder.join(names::SCENARIO), scenario).unwrap();
 }
 
-/// What the figures of curves are called, and what the arms in them are called, with their colours.
+/// What the figures of curves are called, and what the arms in them are called, with their colors.
 fn figures(content: &Content) -> Vec<(String, Vec<(usize, String)>)> {
     let arm = |arm: &usize| (content.curve_number(*arm), content.curve_name(*arm));
     content

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::page::plot::hex;
 
-    /// Left edge, top and width of the rectangles of a colour.
+    /// Left edge, top and width of the rectangles of a color.
     fn rectangles(drawing: &str, series: usize) -> Vec<[i32; 3]> {
         let fill = format!("fill=\"{}\"", hex(colour(series)));
         let elements = drawing.split('<').filter(|e| e.starts_with("rect") && e.contains(&fill));

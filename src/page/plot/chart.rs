@@ -44,7 +44,7 @@ pub enum Look {
 /// One series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its number, which gives colour and mark.
+    /// Its number, which gives color and mark.
     pub number: usize,
     /// In order of `x`.
     pub points: Vec<Point>,
@@ -147,7 +147,7 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
                     chart.draw_series([PathElement::new(vec![low, high], bar)])?;
                 }
             }
-            // Its shape tells what its colour may not.
+            // Its shape tells what its color may not.
             let mark = |place: &(f64, f64)| {
                 let shape = Polygon::new(outline(series.number), colour.filled());
                 EmptyElement::at(*place) + shape

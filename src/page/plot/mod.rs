@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// The corners of the line with this colour.
+    /// The corners of the line with this color.
     fn line(drawing: &str, series: usize) -> Vec<(i32, i32)> {
         let stroke = format!("stroke=\"{}\"", hex(colour(series)));
         let element = drawing

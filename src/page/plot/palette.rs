@@ -1,8 +1,8 @@
-//! Colours of a plot. Each has one hexadecimal form in the drawing; the style sheet of the page finds it by that form
+//! Colors of a plot. Each has one hexadecimal form in the drawing; the style sheet of the page finds it by that form
 //! and gives it another shade in the dark.
 //!
-//! The series' colours are those of Okabe and Ito, which people with any common form of colour blindness tell
-//! apart; yellow, too pale on paper, is a grey. What differs in colour differs in its mark as well.
+//! The series' colors are those of Okabe and Ito, which people with any common form of color blindness tell
+//! apart; yellow, too pale on paper, is a grey. What differs in color differs in its mark as well.
 
 use plotters::style::RGBColor;
 
@@ -11,7 +11,7 @@ pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 /// Lines of the grid.
 pub const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
-/// The colours of series, and their shades in the dark.
+/// The colors of series, and their shades in the dark.
 pub const SERIES: [(RGBColor, &str); 8] = [
     (RGBColor(0x00, 0x72, 0xb2), "#4fa8e0"),
     (RGBColor(0xd5, 0x5e, 0x00), "#ff8a3c"),
@@ -23,7 +23,7 @@ pub const SERIES: [(RGBColor, &str); 8] = [
     (RGBColor(0x8c, 0x51, 0x0a), "#c98f4e"),
 ];
 
-/// The colour of the series with this number; they come round again after eight.
+/// The color of the series with this number; they come round again after eight.
 pub fn colour(series: usize) -> RGBColor {
     SERIES[series % SERIES.len()].0
 }

@@ -31,7 +31,7 @@ pub fn section(content: &Content) -> Option<Section> {
 }
 
 fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
-    // A kind has the same colour in both directions.
+    // A kind has the same color in both directions.
     let runs = || content.arms.iter().flat_map(|arm| arm.done());
     let kinds: BTreeSet<String> =
         runs().flat_map(|run| [run.kinds("down"), run.kinds("up")].concat()).collect();

@@ -11,7 +11,7 @@ use crate::results::{Arm, Spread};
 /// More tasks than this are too many for a table on a page.
 const MOST: usize = 25;
 
-/// Accuracies by task learnt, then task tested; `None` where the task has no test samples.
+/// Accuracies by task learned, then task tested; `None` where the task has no test samples.
 type Matrix = Vec<Vec<Option<Spread>>>;
 
 /// A table per arm.

@@ -12,7 +12,7 @@ use crate::results::{RunRecord, Sheet, thinned};
 
 /// Columns at most; of more clients some are shown.
 const CLIENTS: usize = 30;
-/// Rows at most; neighbours are added up where there are more classes.
+/// Rows at most; neighbors are added up where there are more classes.
 const CLASSES: usize = 25;
 
 /// Samples by class and client.
@@ -110,7 +110,7 @@ fn columns(counts: &Counts, most: usize) -> Vec<Column> {
     columns
 }
 
-/// Neighbours put together so that there are `most` groups at the most.
+/// Neighbors put together so that there are `most` groups at the most.
 fn groups(all: &BTreeSet<u64>, most: usize) -> Vec<Vec<u64>> {
     let all: Vec<u64> = all.iter().copied().collect();
     all.chunks(all.len().div_ceil(most).max(1)).map(<[u64]>::to_vec).collect()

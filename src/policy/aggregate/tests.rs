@@ -1,4 +1,4 @@
-//! Folding, on random updates.
+//! Aggregation, on random updates.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -188,7 +188,7 @@ proptest! {
         prop_assert!(aggregate.sums.is_empty() && aggregate.kept_uploads.is_empty());
     }
 
-    /// Summands that are added number by number fold like the uploads themselves.
+    /// Summands that are added number by number aggregate like the uploads themselves.
     #[test]
     fn the_sum_of_summands_is_the_fold_of_uploads(
         kind in heads(),
@@ -242,7 +242,7 @@ proptest! {
         prop_assert_eq!(without(&found), without(&made));
     }
 
-    /// What a task or its head rows own is averaged over those who learnt them.
+    /// What a task or its head rows own is averaged over those who learned them.
     #[test]
     fn owners_have_denominators_of_their_own(
         updates in prop::collection::vec((0u16..3, 0u32..100, prop::collection::vec(-3f32..3.0, 3)), 1..8),
@@ -294,7 +294,7 @@ proptest! {
         }
     }
 
-    /// A symmetric matrix folds to the same sum whether all of it travels or a triangle; a discount scales what
+    /// A symmetric matrix aggregates to the same sum whether all of it travels or a triangle; a discount scales what
     /// ages, and nothing else.
     #[test]
     fn sums_of_matrices_and_of_triangles_are_alike(
@@ -387,7 +387,7 @@ fn a_matrix_that_noise_made_lopsided_is_summed_as_its_symmetric_half() {
     assert_eq!(aggregate.sum("gram").unwrap(), half.packed());
 }
 
-/// What is kept is handed over with what its seat was sent, in the order of merging.
+/// What is kept is handed over with what its participant was sent, in the order of merging.
 #[test]
 fn kept_uploads_come_whole_and_in_order() {
     let mut upload = layout(HeadKind::Linear, &(0..ROWS));

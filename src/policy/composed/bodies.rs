@@ -2,7 +2,7 @@
 
 use crate::wire::{Body, WireError};
 
-/// Bytes of the digest by which a Down of the second stage names its features.
+/// Bytes of the digest by which a download of the second stage names its features.
 pub(super) const DIGEST_BYTES: usize = 8;
 
 /// One body that holds two: the meta says how much of it is the first's.

@@ -1,16 +1,16 @@
-//! Composition: one method learns the features, another learns upon them.
+//! Composition: one method learns the features, another learns on them.
 //!
 //! [`Staged`] runs the phases of its first method in the first task, freezes that method's
 //! [`Predictor::features`], and from then on runs the second method, whose server and clients find
-//! the frozen features as [`Lab::staged`]. So "STSA over LoRA" or "over prompts" is a line in a
+//! the frozen features as [`RunContext::staged`]. So "STSA over LoRA" or "over prompts" is a line in a
 //! scenario (`[method.first]`), not a method of its own.
 //!
 //! What a client needs to compute the features itself ([`Predictor::feature_state`]) is an
-//! [`Asset`] named by every Down of the second method, shipped to whoever lacks it. As these features
+//! [`Asset`] named by every download of the second method, shipped to whoever lacks it. As these features
 //! never change again, they are computed once per sample and kept.
 //!
 //! In the first task the phases of the first method come first and those of the second follow. The control fields of
-//! every message begin with a tag that says which of the two it belongs to; a Down of the second stage names the
+//! every message begin with a tag that says which of the two it belongs to; a download of the second stage names the
 //! features by their digest behind it.
 
 mod bodies;
@@ -106,7 +106,7 @@ impl Composed {
         if second { &*self.then } else { &*self.first }
     }
 
-    /// The features that a Down names; none in the first stage.
+    /// The features that a download names; none in the first stage.
     fn named(&self, download: &Message) -> Result<Option<Frozen>, WireError> {
         if !is_second(download)? {
             return Ok(None);
@@ -117,7 +117,7 @@ impl Composed {
         found.map(Some).ok_or_else(|| malformed("names features nobody has frozen"))
     }
 
-    /// Neighbours of the same stage, upon the same features, stay together.
+    /// Neighbors of the same stage, on the same features, stay together.
     fn train_alike(
         &self,
         members: &mut [Member],
@@ -207,13 +207,13 @@ fn is_second(message: &Message) -> Result<bool, WireError> {
     }
 }
 
-/// An Up without its tag.
+/// An upload without its tag.
 fn up_within(message: &Message) -> Result<Message, WireError> {
     is_second(message)?;
     Ok(Message { control: message.control[TAG..].to_vec(), ..message.clone() })
 }
 
-/// A Down without its tag and what it says of features.
+/// A download without its tag and what it says of features.
 fn down_within(message: &Message) -> Result<Message, WireError> {
     let mut inner = message.clone();
     let before = match is_second(message)? {

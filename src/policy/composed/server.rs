@@ -21,7 +21,7 @@ pub(super) struct ComposedServer {
     init: StreamKey,
 }
 
-/// How far a saved server was: the first method at work, its features frozen and nothing learnt upon
+/// How far a saved server was: the first method at work, its features frozen and nothing learned on
 /// them, or the second method at work.
 const FIRST: u8 = 0;
 const FROZEN: u8 = 1;
@@ -47,7 +47,7 @@ impl ComposedServer {
         ComposedServer { method, first, second: None, lab: ctx.clone(), init }
     }
 
-    /// Freezes the first method's features as they stand, with a second server upon them.
+    /// Freezes the first method's features as they stand, with a second server on them.
     fn freeze(&self) -> Result<Second, PolicyError> {
         let frozen = self.method.freeze(&*self.first, &self.lab)?;
         let (found, announced) = (frozen.asset.body.sketch(), &self.method.profile.features);
@@ -144,7 +144,7 @@ impl Server for ComposedServer {
         second.server.end_stage(stage, &with_features(ctx, &second.frozen)?)
     }
 
-    /// The first method's until the second has learnt something.
+    /// The first method's until the second has learned something.
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         match self.second.as_ref().filter(|second| second.has_learnt) {
             None => self.first.predictor(ctx),
@@ -192,7 +192,8 @@ impl Server for ComposedServer {
     }
 }
 
-/// What was kept of uploads, as its own method sees it. What they hold was taken out of its wrapping when it was lifted.
+/// What was kept of uploads, as its own method sees it. What they hold was taken out of its wrapping when it was
+/// lifted.
 fn within(aggregate: Aggregate) -> Result<Aggregate, WireError> {
     let inner = |kept: KeptUpload| -> Result<KeptUpload, WireError> {
         Ok(KeptUpload { sent: Arc::new(down_within(&kept.sent)?), ..kept })
@@ -201,7 +202,7 @@ fn within(aggregate: Aggregate) -> Result<Aggregate, WireError> {
     Ok(Aggregate { kept_uploads: kept, ..aggregate })
 }
 
-/// A Down with the tag of its stage and the features it builds upon.
+/// A download with the tag of its stage and the features it builds on.
 fn outside(inner: &Message, features: Option<&Frozen>) -> Message {
     let mut download = inner.clone();
     let mut tag = vec![u8::from(features.is_some())];

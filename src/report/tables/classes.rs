@@ -30,7 +30,7 @@ pub(in crate::report) struct Row {
     name: String,
 }
 
-/// Writes one row per task learnt and class seen.
+/// Writes one row per task learned and class seen.
 pub struct ClassesTable<W: Write> {
     csv: Csv<W, Row>,
     /// Class and task (from 1) by head row.

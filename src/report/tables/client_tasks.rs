@@ -1,6 +1,6 @@
 //! `slots.csv`: accuracy of every client's own tasks at the end of every period, counted from 1; clients from 0. Only
-//! written where clients have such tasks. `own` counts answers among the rows of the slot, `all` those among the rows of
-//! all slots begun and is empty where that was not asked.
+//! written where clients have such tasks. `own` counts answers among the rows of the client task, `all` those among the
+//! rows of all client tasks begun and is empty where that was not asked.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,19 +17,19 @@ use crate::report::csv::{Csv, Number};
 pub(in crate::report) struct Row {
     /// Period after which was tested, from 1.
     learnt: u32,
-    /// Period of the slot, from 1.
+    /// Period of the client task, from 1.
     period: u32,
     #[column(as_in = CLIENT)]
     client: u32,
-    /// 1 where its client leaves the slot now, else 0.
+    /// 1 where its client leaves the client task now, else 0.
     finished: u8,
-    /// Right answers among the rows of the slot (task-incremental).
+    /// Right answers among the rows of the client task (task-incremental).
     correct_own: u64,
-    /// Right answers among the rows of all slots begun (class-incremental); empty where that was not asked.
+    /// Right answers among the rows of all client tasks begun (class-incremental); empty where that was not asked.
     correct_all: Option<u64>,
-    /// Test images of the slot.
+    /// Test images of the client task.
     total: u64,
-    /// correct_own over total; empty where the slot has no test images.
+    /// correct_own over total; empty where the client task has no test images.
     #[column(unit = "share")]
     accuracy_own: Option<Number>,
     /// correct_all over total.
@@ -37,7 +37,7 @@ pub(in crate::report) struct Row {
     accuracy_all: Option<Number>,
 }
 
-/// Writes one row per period and slot begun.
+/// Writes one row per period and client task begun.
 pub struct ClientTasksTable {
     disk: Disk,
     path: PathBuf,

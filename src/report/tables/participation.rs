@@ -1,8 +1,9 @@
 //! `participation.csv`: what became of every client in every round it was sampled for.
 //!
-//! Rows come in the order of rounds and clients; those of a round are written once nothing of it can change any more: every
-//! seat was aggregated, failed, was refused, lost or late. Where a client has several seats in a round its row sums them up
-//! and `outcome` is that of the one that came farthest. Load clients have rows too, with the outcome `load`.
+//! Rows come in the order of rounds and clients; those of a round are written once nothing of it can change any more:
+//! every participant was aggregated, failed, was refused, lost or late. Where a client has several participants in a
+//! round its row sums them up and `outcome` is that of the one that came farthest. Load clients have rows too, with the
+//! outcome `load`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -40,7 +41,7 @@ pub(in crate::report) struct Row {
     seats_aggregated: usize,
     /// Training samples behind its uploads.
     samples: u64,
-    /// Mean over its seats of the loss at the end of local training.
+    /// Mean over its participants of the loss at the end of local training.
     loss: Option<Number>,
     /// Whole frames to it, whatever became of them.
     bytes_down: u64,
@@ -157,7 +158,7 @@ struct Pending {
     sampled: Vec<ClientId>,
     places: BTreeMap<(ClientId, SeatId), ParticipantRow>,
     closed: bool,
-    /// Seats that were not used when it closed; each comes to an end of its own.
+    /// Participants that were not used when it closed; each comes to an end of its own.
     missing: Vec<SeatId>,
 }
 

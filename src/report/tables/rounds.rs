@@ -1,9 +1,8 @@
 //! `rounds.csv`: the learning curve with its costs, one row per round.
 //!
-//! A row is written once nothing of its round can change any more: when a round opens and every
-//! seat of this one was folded, failed, was lost or arrived late, or when its task ends. Rows
-//! are always in the order of rounds. `rounds.jsonl` has the same rows as flat JSON objects, with `_step` for trackers that
-//! want one.
+//! A row is written once nothing of its round can change any more: when a round opens and every participant of this one
+//! was folded, failed, was lost or arrived late, or when its task ends. Rows are always in the order of rounds.
+//! `rounds.jsonl` has the same rows as flat JSON objects, with `_step` for trackers that want one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -53,7 +52,7 @@ pub(in crate::report) struct Row {
     seats: u32,
     /// Uploads that were aggregated when it closed, stale ones of earlier rounds included.
     aggregated: u32,
-    /// Seats that sent nothing: crashed, lost, without data, ...
+    /// Participants that sent nothing: crashed, lost, without data, ...
     failed: u32,
     /// Uploads that were refused for what they hold.
     rejected: u32,
@@ -89,11 +88,11 @@ pub(in crate::report) struct Row {
     bytes_settings: u64,
     /// Payload of both directions: keys, shares, member lists.
     bytes_secure_aggregation: u64,
-    /// Payload of both directions: what only finds out which slots are similar.
+    /// Payload of both directions: what only finds out which client tasks are similar.
     bytes_similarity: u64,
     /// Tensor bytes before the codec over bytes after it, of both directions.
     compression_ratio: Option<Number>,
-    /// Mean over seats of the loss at the end of local training, as the method counts it.
+    /// Mean over participants of the loss at the end of local training, as the method counts it.
     loss: Option<Number>,
     /// Right answers over all test samples of the tasks so far (micro).
     #[column(unit = "share")]

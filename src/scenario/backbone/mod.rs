@@ -39,7 +39,7 @@ pub enum BackboneSection {
     ResNet152(ExtractorSection),
     /// A BERT, for text; frozen only.
     Bert(BertSection),
-    /// None: a feature is a pixel, as the transform leaves it. A linear head upon it is logistic
+    /// None: a feature is a pixel, as the transform leaves it. A linear head on it is logistic
     /// regression.
     Pixels,
 }

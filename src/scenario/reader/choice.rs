@@ -17,7 +17,7 @@ use super::suggest::{alternatives, nearest};
 /// Words of a key, each with its meaning.
 pub type Words = Arc<[(String, String)]>;
 
-/// Words by type. The reader asks for them at every key, and clap makes them anew each time.
+/// Words by type. The reader asks for them at every key, and clap makes them again each time.
 static WORDS: Mutex<BTreeMap<TypeId, Words>> = Mutex::new(BTreeMap::new());
 
 /// So many words are told even where one of them is near.

@@ -112,7 +112,7 @@ fn floor_boundary(text: &str, mut index: usize) -> usize {
 }
 
 impl Diagnostic {
-    /// As text; `colour` adds ANSI colours and changes nothing else.
+    /// As text; `colour` adds ANSI colors and changes nothing else.
     pub fn render(&self, colour: bool) -> String {
         self.headed("error", "1;31", colour)
     }

@@ -59,7 +59,7 @@ fn run(folder: &Path, faa: f64, up: u64, failed: u64) -> RunRecord {
     RunRecord::read(folder).unwrap()
 }
 
-/// Per cell of the study: accuracy, bytes and failed seats; `None` has failed.
+/// Per cell of the study: accuracy, bytes and failed participants; `None` has failed.
 const FIGURES: [Option<(f64, u64, u64)>; 12] = [
     // rounds=1, a_b
     Some((0.25, 1_000_000, 1)),
@@ -191,7 +191,8 @@ fn differences_pair_seeds_and_subtract_the_baseline() {
             format!("{label} - {against}: {} {} of {}", one.metric, one.paired.mean, one.paired.n)
         })
         .collect();
-    // Seeds 1 and 2 only: the third run of the baseline failed. Rows of rounds=2 have no baseline, nor has the extra cell.
+    // Seeds 1 and 2 only: the third run of the baseline failed. Rows of rounds=2 have no baseline, nor has the extra
+    // cell.
     assert_eq!(
         told,
         [

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn ties_go_to_even() {
-        // Spacing at 1 is 2^-10 in f16 and 2^-7 in bf16: halfway cases fall to the even neighbour.
+        // Spacing at 1 is 2^-10 in f16 and 2^-7 in bf16: halfway cases fall to the even neighbor.
         let (half, brain) = ((2f32).powi(-11), (2f32).powi(-8));
         assert_eq!(trip::<f16>(1.0 + half), 1.0);
         assert_eq!(trip::<f16>(1.0 + 3.0 * half), 1.0 + 4.0 * half);

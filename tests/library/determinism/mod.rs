@@ -103,7 +103,7 @@ fn idle_clients_change_neither_digest() {
 fn another_seed_is_another_run() {
     let digests = |seed| run(stateful(Rules { seed, ..mobile() })).digests;
     assert_ne!(digests(1).events, digests(2).events);
-    // Without chance in cohorts, times and faults, the seed still moves what is learnt.
+    // Without chance in cohorts, times and faults, the seed still moves what is learned.
     let digests = |seed| run(stateful(Rules { seed, ..rules() })).digests;
     assert_ne!(digests(1).numbers, digests(2).numbers);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Of every round: how long it took, how many were folded, how many missing.
+/// Of every round: how long it took, how many were aggregated, how many missing.
 fn rounds_of(ran: &Ran) -> Vec<(VirtualTime, u32, usize)> {
     let mut opened = VirtualTime::ZERO;
     let mut rounds = Vec::new();

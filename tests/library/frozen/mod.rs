@@ -14,9 +14,9 @@
 //! ```
 //!
 //! A case is a line of `methods.txt` with a line of `services.txt`, put as overrides over `base.toml`; both files say
-//! which of them run by default. All columns are the same on every machine, so the table is recorded and compared on any.
-//! Its head names the arithmetic of its numbers; a program of another one says `not checked`, and whoever raises the name
-//! records the table anew.
+//! which of them run by default. All columns are the same on every machine, so the table is recorded and compared on
+//! any. Its head names the arithmetic of its numbers; a program of another one says `not checked`, and whoever raises
+//! the name records the table again.
 //!
 //! A right correction is never held back by this table. To change a result, record the rows that moved, on whatever
 //! machine is there, and say in the commit which rows moved and why. A program of another arithmetic records events and
@@ -81,7 +81,7 @@ fn averages() {
     frozen("averages");
 }
 
-/// Means of parameters that were learnt beside earlier models.
+/// Means of parameters that were learned beside earlier models.
 #[test]
 fn teachers() {
     frozen("teachers");
@@ -93,7 +93,7 @@ fn prompts() {
     frozen("prompts");
 }
 
-/// Sums of statistics, upon features as they are and upon those of another method.
+/// Sums of statistics, on features as they are and on those of another method.
 #[test]
 fn statistics() {
     frozen("statistics");

@@ -90,8 +90,8 @@ fn run(case: &Case, crew: &ComputeResources) -> Result<Outcome, String> {
     }))
 }
 
-/// A plan with the faults of the run knows its bytes and its time beforehand; where the size of messages depends on what is
-/// learnt, or a client could not be trained and sent nothing, the most that they come to.
+/// A plan with the faults of the run knows its bytes and its time beforehand; where the size of messages depends on
+/// what is learned, or a client could not be trained and sent nothing, the most that they come to.
 fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<(), String> {
     let planned = blueprint(scenario, &Registry::builtin()).map_err(RunError::from);
     let planned = planned.and_then(|b| plan(&b, Faults::On));

@@ -55,7 +55,7 @@ fn checkpoint() -> Vec<u8> {
     std::fs::read(RUN.path().join(names::CHECKPOINTS).join(checkpoint_name())).unwrap()
 }
 
-/// The lines that are entries, sealed anew; their order and numbers are mended.
+/// The lines that are entries, sealed again; their order and numbers are mended.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut writer = JournalWriter::new(Vec::new());
     let text = String::from_utf8_lossy(bytes);

@@ -17,8 +17,8 @@ use toml::{Table, Value};
 const PAPERS: [&str; 9] =
     ["baselines", "c2prompt", "fedhaf", "glfc", "hepco", "hgp", "pilora", "prompts", "stsa"];
 
-/// Tables of a scenario that decide what is learnt from what by whom; `[method]` is looked at with its defaults, of the
-/// others what the file or its base writes, and what of [`LEFT`] is left to defaults.
+/// Tables of a scenario that decide what is learned from what by whom; `[method]` is looked at with its defaults, of
+/// the others what the file or its base writes, and what of [`LEFT`] is left to defaults.
 const DECIDING: [&str; 11] = [
     "backbone",
     "client",

@@ -56,7 +56,7 @@ fn past(entries: &[Entry], snapshot: Snapshot) -> Option<Arc<RecordedRun>> {
     Some(Arc::new(past.until(snapshot)))
 }
 
-/// Goes on from every snapshot; says how many seats were out at the busiest of them.
+/// Goes on from every snapshot; says how many participants were out at the busiest of them.
 #[track_caller]
 fn resumes(what: &str, rules: &Rules, make: impl Fn(Rules) -> Setup) -> usize {
     let rules = Rules { snapshots: Cadence::Rounds(1), ..rules.clone() };

@@ -105,7 +105,7 @@ fn stsa() {
     goes_on(&with("name = \"stsa\", width = 40, lambda = 0.001, lambda_scale = \"trace\"", two));
 }
 
-/// Clients that keep an optimiser, and frames that cost nothing.
+/// Clients that keep an optimizer, and frames that cost nothing.
 #[test]
 fn joint() {
     let whole = DIGITS.replace("sizes = [4, 3, 3]", "count = 1");

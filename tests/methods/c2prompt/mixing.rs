@@ -20,7 +20,7 @@ use crate::toys::watched::Engine;
 use crate::toys::{deal, facts};
 
 /// Rows of `H` for two classes: three clients with three components each. Some match a class alone, some both; their
-/// neighbours are more or less near, so that rows of `W` have unlike sums and `W` is far from symmetric.
+/// neighbors are more or less near, so that rows of `W` have unlike sums and `W` is far from symmetric.
 const MATCHED: [[f32; 6]; 3] = [
     [0.9, 0.1, 0.2, 0.8, 0.5, 0.4],
     [0.3, 0.31, 0.7, 0.05, 0.6, 0.02],
@@ -259,8 +259,8 @@ fn clients_report_means_or_sums_of_their_scores() {
     }
 }
 
-/// What is mixed is what this round sent, and everybody begins the next round with it. After the last round slots are as
-/// their owners sent them.
+/// What is mixed is what this round sent, and everybody begins the next round with it. After the last round slots are
+/// as their owners sent them.
 #[test]
 fn uploads_are_folded_first_and_mixed_between_rounds_alone() {
     let run = told(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, false));

@@ -39,7 +39,7 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
     assert!(far(&little, &none) < 0.01 * far(&whole, &none));
 }
 
-/// It holds a slot near what it was: what is learnt in a round moves scores of wrong classes less the more it weighs.
+/// It holds a slot near what it was: what is learned in a round moves scores of wrong classes less the more it weighs.
 #[test]
 fn distillation_holds_a_slot_where_it_was() {
     let moved = [0.0, 2.0, 8.0].map(|weight| {

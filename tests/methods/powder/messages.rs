@@ -145,7 +145,7 @@ fn a_slot_beyond_the_table_is_refused() {
     assert!(at(slots - 1).is_ok() && at(slots).is_err());
 }
 
-/// Attention is as long as what was learnt; what does not fit the classes of its slot is refused, and nobody else is.
+/// Attention is as long as what was learned; what does not fit the classes of its slot is refused, and nobody else is.
 #[test]
 fn attention_of_another_width_is_refused() {
     let method = powder_with(|_| ());

@@ -23,7 +23,7 @@ use super::*;
 const CLIENTS: usize = 4;
 const ROUNDS: u32 = 4;
 
-/// One seat's training.
+/// One participant's training.
 struct Trained {
     participant: Participant,
     key: StreamKey,
@@ -148,7 +148,7 @@ fn ran(form: C2lForm, rules: Rules) -> (Seen, Vec<fedcast::federation::Entry>) {
 /// An upload that counts in a round, and what is left of its step.
 type Counted<'a> = (&'a Trained, f64);
 
-/// Rows of components or of the head after a round, by those who learnt them, or by all that came.
+/// Rows of components or of the head after a round, by those who learned them, or by all that came.
 fn mean(
     before: &[f32],
     name: &str,
@@ -196,7 +196,7 @@ fn compare(round: Round, [before, after]: &[ParameterSet; 2], counted: &[Counted
     told
 }
 
-/// Rows of a task are the mean, by samples, of those who learnt it; those of the other group count for nothing.
+/// Rows of a task are the mean, by samples, of those who learned it; those of the other group count for nothing.
 #[test]
 fn components_of_a_task_are_averaged_over_the_group_that_learns_it() {
     for form in [C2lForm::FeatureHinge, C2lForm::Prompt] {

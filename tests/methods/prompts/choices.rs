@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Rows outside the current slices, of head and prompts, keep their bits while a task is learnt.
+/// Rows outside the current slices, of head and prompts, keep their bits while a task is learned.
 fn only_own_rows_move(method: Arc<dyn Method>, sliced: &[String], per_task: usize) {
     let mut run = engine(method, 3);
     task(&mut run, 0);
@@ -341,7 +341,7 @@ fn an_image_is_answered_alike_whatever_stands_beside_it() {
     }
 }
 
-/// The public code's error, through the method: a neighbour's expert decides on an image's answer, which is its own
+/// The public code's error, through the method: a neighbor's expert decides on an image's answer, which is its own
 /// expert's where it stands alone.
 #[test]
 fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
@@ -473,7 +473,8 @@ fn the_contrast_is_added_to_the_cross_entropy() {
     assert!((contrast - std::f64::consts::LN_2).abs() < 1e-4, "{contrast}");
 }
 
-/// Tasks beyond the pool share the last expert: where a new one begins it starts as a copy, where the last goes on it stays.
+/// Tasks beyond the pool share the last expert: where a new one begins it starts as a copy, where the last goes on it
+/// stays.
 #[test]
 fn an_expert_that_is_shared_is_not_copied_again() {
     let begun = |pool: u32| -> Vec<ParameterSet> {

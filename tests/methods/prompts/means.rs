@@ -6,8 +6,8 @@ use fedcast::numerics::streams::{Domain, StreamKey};
 
 use super::*;
 
-/// Trains in one place what a run of one client trained: the same batches, an optimiser made anew in every round, and no
-/// message, no rows that are cut and no mean.
+/// Trains in one place what a run of one client trained: the same batches, an optimizer made again in every round, and
+/// no message, no rows that are cut and no mean.
 fn central(
     run: &Engine,
     start: ParameterSet,

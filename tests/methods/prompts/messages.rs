@@ -86,7 +86,7 @@ fn a_server_goes_on_where_it_was_saved() {
     }
 }
 
-/// The sum of what clients add is the fold of what they send.
+/// The sum of what clients add is the aggregation of what they send.
 fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
     let mut run = Engine::new(Arc::clone(&method), model.clone(), lab(3, ClassOrder::Native));
     let shards = deal(&run.lab, &run.view(1), 2);
@@ -129,7 +129,7 @@ fn uploads_are_sums() {
 }
 
 /// Where clients are at different tasks, what all share is a mean over everybody, and rows of a task, of prompts and
-/// head alike, are means over those who learnt it.
+/// head alike, are means over those who learned it.
 #[test]
 fn rows_are_averaged_over_those_who_learnt_them() {
     let groups = |method: Arc<dyn Method>, task: usize| {
@@ -154,7 +154,7 @@ fn rows_are_averaged_over_those_who_learnt_them() {
     }
 }
 
-/// STSA upon prompts of the first task: what travels once are those prompts.
+/// STSA on prompts of the first task: what travels once are those prompts.
 #[test]
 fn prompts_can_be_the_first_of_two_methods() {
     for first in all() {

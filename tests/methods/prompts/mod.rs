@@ -164,7 +164,7 @@ fn first_round(stage: &Stage) -> RoundContext {
     }
 }
 
-/// The layouts of a Down and of an Up of a task.
+/// The layouts of a download and of an upload of a task.
 fn layouts(method: &dyn Method, model: &ModelFacts, run: &Engine, task: usize) -> [MessageSpec; 2] {
     let (view, counts) = (run.view(task), ClassCounts::new());
     let facts = first_exchange(model, &view, &counts);

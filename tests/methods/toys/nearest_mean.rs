@@ -1,7 +1,7 @@
 //! The second of two staged methods: class means of frozen features, collected in one round per
 //! task; the nearest mean wins.
 //!
-//! What travels is not what is folded: a client sends its own means in f32, and what the server
+//! What travels is not what is aggregated: a client sends its own means in f32, and what the server
 //! adds up is what they are means of.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A Down per seat, and more seats than clients: every client has two units, each is told a
+//! A download per participant, and more participants than clients: every client has two units, each is told a
 //! number of its own and answers with its square; the server keeps who said what.
 
 use std::sync::Arc;

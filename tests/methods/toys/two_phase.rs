@@ -13,7 +13,7 @@ use super::visits::Constant;
 
 pub struct Median;
 
-/// Down and Up alike: a variant per phase.
+/// download and upload alike: a variant per phase.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Talk {
     Collect(u32),

@@ -2,7 +2,8 @@
 //! clocks are ideal and nothing fails, so a round is what the method makes of it.
 //!
 //! One task is run at a time, and tests look at the server, or change it, in between. Around the method stands one that
-//! passes everything on: it seats nobody in other tasks, checks every message against its layout and writes it down.
+//! passes everything on: it participants nobody in other tasks, checks every message against its layout and writes it
+//! down.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,7 +25,7 @@ use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, WireError, decode, enco
 
 pub const SEED: u64 = 5;
 
-/// One seat's exchange.
+/// One participant's exchange.
 pub struct Exchange {
     pub task: usize,
     pub phase: &'static str,

@@ -1,5 +1,5 @@
-//! Puts every exchanged operator of some source files into one program, where a number in the environment chooses which of
-//! them is in force: compiled once, thousands of mutants take as long as their tests.
+//! Puts every exchanged operator of some source files into one program, where a number in the environment chooses which
+//! of them is in force: compiled once, thousands of mutants take as long as their tests.
 //!
 //! ```text
 //! a * b   becomes   (if crate::mutant::is(17) { a / b } else { a * b })
@@ -10,7 +10,7 @@
 //! ```text
 //! mutants SOURCES LEFT_OUT FILE...
 //! ```
-//! writes the files anew below SOURCES and prints a line for every mutant: number, file, line, what is exchanged.
+//! writes the files again below SOURCES and prints a line for every mutant: number, file, line, what is exchanged.
 //! LEFT_OUT names a file of numbers that are left as they are.
 
 use std::collections::BTreeSet;

@@ -71,7 +71,7 @@ proptest! {
         let download = body(Kind::Statistics, &control, &down);
         let assets = asset.into_iter().collect::<Vec<_>>();
         let download = sent_down(Message::from_body(&download, &assets).expect("is one"));
-        // The second errand names what the first has brought.
+        // The second remote job names what the first has brought.
         for again in [false, true] {
             let job = |(place, bits): (usize, &Vec<u32>)| {
                 let mut participant = seat(&crate::federation::testing::setup(Rules::default()), place as u32);

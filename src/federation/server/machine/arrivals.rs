@@ -1,4 +1,4 @@
-//! Uploads and losses of the seats of a round, until the round can close; those of closed rounds as well.
+//! Uploads and losses of the participants of a round, until the round can close; those of closed rounds as well.
 
 use super::{ServerMachine, ToServer, deliver_result};
 use crate::federation::aggregation::RejectedUpload;
@@ -19,7 +19,7 @@ impl ServerMachine {
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
-        // The seat is accounted for when its second copy comes.
+        // The participant is accounted for when its second copy comes.
         let copy = arrival.charge.clone().filter(|_| arrival.twice);
         let result = self.first_arrival(arrival, effects);
         let copy = copy.map(|charge| charge.with_outcome(FrameOutcome::Duplicate));
@@ -61,7 +61,7 @@ impl ServerMachine {
         }
     }
 
-    /// Takes the end of a seat that was not computed, because it certainly is late.
+    /// Takes the end of a participant that was not computed, because it certainly is late.
     pub(super) fn untrained(
         &mut self,
         (round, participant): RoundSeat,
@@ -107,7 +107,7 @@ impl ServerMachine {
         }
     }
 
-    /// A frame from or to a seat was lost.
+    /// A frame from or to a participant was lost.
     pub(super) fn lost(
         &mut self,
         round: Round,
@@ -125,7 +125,7 @@ impl ServerMachine {
         }
     }
 
-    /// A seat of a closed round is out no more.
+    /// A participant of a closed round is out no more.
     pub(super) fn straggler_is_back(&mut self, participant: RoundSeat, effects: &mut Vec<Effect>) {
         self.book.straggler_is_back(participant);
         self.end_when_all_are_back(effects);
@@ -145,7 +145,7 @@ impl ServerMachine {
         effects.extend(deliver_result(at, aggregate, ToServer::Folded));
     }
 
-    /// Folds an upload of a closed round into the open one, or holds it for the next.
+    /// Aggregates an upload of a closed round into the open one, or holds it for the next.
     fn fold_stale(
         &mut self,
         upload: StaleUpload,

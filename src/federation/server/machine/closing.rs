@@ -1,4 +1,4 @@
-//! Closing a round: what it folded to goes into the policy, its model is tested, the next round follows.
+//! Closing a round: what it aggregated to goes into the policy, its model is tested, the next round follows.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::policy::{Predictor, RoundWork};
 use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
-    /// Takes what the round folded to; client models are compared first where the rules ask for it.
+    /// Takes what the round aggregated to; client models are compared first where the rules ask for it.
     pub(super) fn aggregate(
         &mut self,
         now: VirtualTime,

@@ -6,11 +6,11 @@
 //!              |              +-------------------- next round or phase -----------+
 //!              +------ TaskEnded <- Tested <- PeriodEnded <- last phase over -------+
 //! ```
-//! Every arrow is an event of the conductor. When a round closes is for its
-//! [`Closing`](crate::federation::Closing) to say; seats that come back later are stragglers.
+//! Every arrow is an event of the event loop. When a round closes is for its
+//! [`Closing`](crate::federation::Closing) to say; participants that come back later are stragglers.
 //!
 //! The server owns three parts, each with its own state: the [`Schedule`] knows where the run stands, the
-//! [`RoundBook`] the open round and seats that are out, the [`PolicyDesk`] the policy. Transitions connect them.
+//! [`RoundBook`] the open round and participants that are out, the [`PolicyDesk`] the policy. Transitions connect them.
 
 mod arrivals;
 mod closing;

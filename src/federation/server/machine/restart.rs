@@ -16,7 +16,7 @@ use crate::federation::server::round_book::LostUploads;
 use crate::quantity::{Round, VirtualTime};
 
 impl ServerMachine {
-    /// Returns the loss that a fault brings upon the round that is about to be sent.
+    /// Returns the loss that a fault brings on the round that is about to be sent.
     pub(super) fn loss_in(&self, round: Round, now: VirtualTime) -> Option<Effect> {
         let rules = &self.simulation.rules;
         let Restart { after, downtime } = rules.faults.restart(rules.seed, round)?;

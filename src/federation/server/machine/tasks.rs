@@ -134,7 +134,7 @@ impl ServerMachine {
         self.schedule.task() >= self.simulation.task_sequence.tasks.len()
     }
 
-    /// Ends the run if its last task is over and no seat is out.
+    /// Ends the run if its last task is over and no participant is out.
     pub(super) fn end_when_all_are_back(&self, effects: &mut Vec<Effect>) {
         if self.is_over() && !self.book.has_stragglers() {
             effects.push(Effect::End(Ok(())));

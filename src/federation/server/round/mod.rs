@@ -1,4 +1,4 @@
-//! An open round: seats that are out, those that came back, and the fold they feed.
+//! An open round: participants that are out, those that came back, and the aggregation they feed.
 
 mod secret;
 
@@ -31,12 +31,12 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
 
-/// What is known of a seat.
+/// What is known of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParticipantStatus {
-    /// Its Down or Up is under way, or it works.
+    /// Its download or upload is under way, or it works.
     Out,
-    /// Its Up is being folded.
+    /// Its upload is being aggregated.
     Folded,
     /// It sends nothing that counts.
     Missing,
@@ -48,9 +48,9 @@ pub(super) struct OpenRound {
     status: Vec<ParticipantStatus>,
     downloads: Vec<Arc<SentDownload>>,
     out: usize,
-    /// Seats whose Up came in time.
+    /// Participants whose upload came in time.
     here: usize,
-    /// Seats that a worker trains together at most: as many as the phase and the rules allow.
+    /// Participants that a worker trains together at most: as many as the phase and the rules allow.
     max_pack_size: usize,
     closing: RoundClosing,
     /// When it is certainly over, where stragglers are skipped.
@@ -63,7 +63,7 @@ pub(super) struct OpenRound {
     aggregate: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
     /// Client models before synchronisation, where they are measured.
     models: Vec<OwnModel>,
-    /// The first seat's exchange, where uploads are added in secret.
+    /// The first participant's exchange, where uploads are added in secret.
     first: Option<Arc<Exchange>>,
     /// What members of secure aggregation agreed on.
     masking: Option<Arc<Masking>>,
@@ -74,9 +74,9 @@ pub(super) struct OpenRound {
 /// What has left the server in a round: sent again, it is a copy.
 #[derive(Default)]
 struct Sent {
-    /// By the first seat they are for.
+    /// By the first participant they are for.
     downs: BTreeSet<usize>,
-    /// By content, whichever Down names them.
+    /// By content, whichever download names them.
     assets: BTreeSet<u64>,
 }
 
@@ -118,7 +118,7 @@ impl OpenRound {
         }
     }
 
-    /// Whether its closing rule says that it is over, where so many seats of earlier rounds may still
+    /// Whether its closing rule says that it is over, where so many participants of earlier rounds may still
     /// answer.
     pub fn is_complete(&self, underway: usize) -> bool {
         match self.closing.any {
@@ -137,7 +137,7 @@ impl OpenRound {
         self.closing.expire();
     }
 
-    /// From now on everything is late. Answers which seats are still out.
+    /// From now on everything is late. Answers which participants are still out.
     pub fn close(&mut self) -> Vec<SeatId> {
         self.closed = true;
         let out: Vec<SeatId> = self.seats_out().map(|participant| participant.id).collect();
@@ -146,7 +146,7 @@ impl OpenRound {
         out
     }
 
-    /// Whatever arrived is lost: answers its seats, and how many uploads earlier rounds had asked for.
+    /// Whatever arrived is lost: answers its participants, and how many uploads earlier rounds had asked for.
     pub fn forget(&mut self) -> (Vec<SeatId>, u32) {
         let mut lost = Vec::new();
         for (participant, status) in self.seats.iter().zip(&mut self.status) {
@@ -159,12 +159,12 @@ impl OpenRound {
         (lost, std::mem::take(&mut self.stale))
     }
 
-    /// A seat and what it was sent.
+    /// A participant and what it was sent.
     pub fn sent_to(&self, participant: SeatId) -> (Participant, Arc<SentDownload>) {
         (self.seats[participant.index()].clone(), Arc::clone(&self.downloads[participant.index()]))
     }
 
-    /// Sends every seat its Down, after the assets it lacks.
+    /// Sends every participant its download, after the assets it lacks.
     pub fn broadcast(
         &self,
         simulation: &SimulationContext,
@@ -190,7 +190,7 @@ impl OpenRound {
         effects.extend(self.plan_packs(simulation, &reached));
     }
 
-    /// Which of the seats that a Down reaches are trained together; nothing where all train alone.
+    /// Which of the participants that a download reaches are trained together; nothing where all train alone.
     fn plan_packs(
         &self,
         simulation: &SimulationContext,
@@ -210,7 +210,7 @@ impl OpenRound {
         Some(Effect::GroupPacks(self.context.round, packs::plan(candidates, self.max_pack_size)))
     }
 
-    /// Says whether the Down arrives.
+    /// Says whether the download arrives.
     fn send(
         &self,
         simulation: &SimulationContext,
@@ -306,7 +306,7 @@ impl OpenRound {
         }
     }
 
-    /// The seat's Up is lifted and merged by a worker.
+    /// The participant's upload is lifted and merged by a worker.
     pub fn fold(
         &mut self,
         participant: SeatId,
@@ -349,13 +349,13 @@ impl OpenRound {
         self.models.retain(|model| model.participant.id != refusal.participant);
     }
 
-    /// The seat sends nothing that counts.
+    /// The participant sends nothing that counts.
     pub fn skip(&mut self, participant: SeatId) {
         self.account(participant, ParticipantStatus::Missing);
         self.fold.skip(participant);
     }
 
-    /// Records that the seat fails: it sends nothing that counts.
+    /// Records that the participant fails: it sends nothing that counts.
     pub fn fail(&mut self, participant: SeatId, reason: &str, detail: &str) -> Effect {
         self.skip(participant);
         let event = Event::ClientFailed {
@@ -380,7 +380,7 @@ impl OpenRound {
         self.here += usize::from(status == ParticipantStatus::Folded);
     }
 
-    /// Returns the seats that are out.
+    /// Returns the participants that are out.
     pub fn seats_out(&self) -> impl Iterator<Item = &Participant> {
         self.seats_at(ParticipantStatus::Out)
     }
@@ -395,7 +395,7 @@ impl OpenRound {
         self.closed
     }
 
-    /// Returns the number of uploads that are folded, those of earlier rounds among them.
+    /// Returns the number of uploads that are aggregated, those of earlier rounds among them.
     pub fn updates(&self) -> u32 {
         self.folded_clients().count() as u32 + self.stale
     }
@@ -405,7 +405,7 @@ impl OpenRound {
         self.stale
     }
 
-    /// Takes the place where the fold tells its result.
+    /// Takes the place where the aggregation tells its result.
     pub fn take_folded(
         &mut self,
     ) -> Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>> {
@@ -422,17 +422,17 @@ impl OpenRound {
         self.masking.clone().zip(self.first.clone())
     }
 
-    /// The client of a seat.
+    /// The client of a participant.
     pub fn client(&self, participant: SeatId) -> ClientId {
         self.seats[participant.index()].client
     }
 
-    /// The clients of seats that were folded.
+    /// The clients of participants that were aggregated.
     pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
         self.seats_at(ParticipantStatus::Folded).map(|participant| participant.client)
     }
 
-    /// Seats that should have been folded and were not.
+    /// Participants that should have been aggregated and were not.
     pub fn missing(&self) -> Vec<SeatId> {
         let pairs = self.seats.iter().zip(&self.status);
         let due = pairs.filter(|(participant, _)| participant.trains());

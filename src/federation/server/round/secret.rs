@@ -1,5 +1,5 @@
 //! A round whose uploads are added in secret: the legs of [`privacy`](crate::federation::privacy)
-//! around the seats' own journeys.
+//! around the participants' own journeys.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct MaskedOutcome {
 }
 
 impl OpenRound {
-    /// Sends keys and shares around, before any Down.
+    /// Sends keys and shares around, before any download.
     pub fn introduce(
         &self,
         simulation: &SimulationContext,
@@ -42,7 +42,7 @@ impl OpenRound {
         effects.push(Effect::deliver_to_server(at, EventClass::Delivery, message));
     }
 
-    /// Sends the Downs to members that are ready for them.
+    /// Sends the downloads to members that are ready for them.
     pub fn invite(
         &mut self,
         simulation: &SimulationContext,
@@ -157,7 +157,7 @@ impl OpenRound {
 /// What the loss of a frame means.
 #[derive(Clone, Copy, PartialEq)]
 enum Missed {
-    /// The seat cannot go on.
+    /// The participant cannot go on.
     EndsTheSeat,
     /// The upload is here already.
     IsOnlyCharged,

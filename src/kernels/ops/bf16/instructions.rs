@@ -112,7 +112,7 @@ fn halves(values: __m512) -> __m512i {
     _mm512_cvtepu16_epi32(unsafe { std::mem::transmute::<__m256bh, __m256i>(halves) })
 }
 
-/// The transpose of 16 x 16 numbers: pairs of neighbours are exchanged, then fours of them, then the quarters.
+/// The transpose of 16 x 16 numbers: pairs of neighbors are exchanged, then fours of them, then the quarters.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn turned(lines: [__m512i; LANES]) -> [__m512i; LANES] {

@@ -1,4 +1,4 @@
-//! The left factor of a product: rounded to `bf16`, two neighbours along a row side by side.
+//! The left factor of a product: rounded to `bf16`, two neighbors along a row side by side.
 
 use super::super::matrix::Matrix;
 use super::kernel::ROWS;

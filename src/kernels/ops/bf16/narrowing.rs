@@ -11,15 +11,15 @@ use crate::wide::{Work, wide};
 /// Columns that [`Narrowing::down`] takes at a time, and numbers of a vector.
 pub(super) const STRIP: usize = 16;
 
-/// How pairs are made, from the first place on. NaN stays NaN. Behind the last pair up to [`STRIP`] - 1 others may get any
-/// value, for which there has to be room: a store of a part of a vector costs many times as much as one of a whole.
+/// How pairs are made, from the first place on. NaN stays NaN. Behind the last pair up to [`STRIP`] - 1 others may get
+/// any value, for which there has to be room: a store of a part of a vector costs many times as much as one of a whole.
 #[derive(Clone, Copy)]
 pub(super) struct Narrowing {
-    /// Of neighbours in a row; an odd last one gets zero beside it.
+    /// Of neighbors in a row; an odd last one gets zero beside it.
     pub along: fn(pairs: &mut [u32], row: &[f32]),
     /// Of the values of two rows that stand one above the other; without a lower row zeros stand there.
     pub across: fn(pairs: &mut [u32], upper: &[f32], lower: Option<&[f32]>),
-    /// Of neighbours in each of at most [`STRIP`] columns from this one on, which are consecutive in memory. The pair
+    /// Of neighbors in each of at most [`STRIP`] columns from this one on, which are consecutive in memory. The pair
     /// `j` of the column `c` goes to `j * COLUMNS + c`.
     pub down: fn(pairs: &mut [u32], matrix: Matrix<'_>, first: usize),
 }
@@ -47,8 +47,8 @@ impl Narrowing {
     }
 }
 
-/// A value rounded to the nearest `bf16`, ties to even; what is below the normal numbers before it is rounded is zero, as
-/// the instruction takes it.
+/// A value rounded to the nearest `bf16`, ties to even; what is below the normal numbers before it is rounded is zero,
+/// as the instruction takes it.
 #[inline(always)]
 fn narrow(value: f32) -> u16 {
     const SMALLEST_NORMAL: u32 = 0x0080_0000;

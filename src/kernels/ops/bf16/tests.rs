@@ -109,7 +109,8 @@ fn vectors_of_every_width_find_the_same_bits() {
     }
 }
 
-/// Numbers at the edges of the format, where the instruction has rules of its own: each times each, and added to others.
+/// Numbers at the edges of the format, where the instruction has rules of its own: each times each, and added to
+/// others.
 #[test]
 fn tiny_and_huge_numbers_are_treated_alike() {
     let mut edges =
@@ -122,7 +123,7 @@ fn tiny_and_huge_numbers_are_treated_alike() {
     let edges: Vec<f32> = edges.iter().flat_map(|edge| [*edge, -edge]).collect();
     let n = edges.len();
     for inner in [1, 2] {
-        // Beside every edge another one of its neighbours.
+        // Beside every edge another one of its neighbors.
         let beside = |at: usize, step: usize| edges[(at + step * 5) % n];
         let a: Vec<f32> = (0..n * inner).map(|i| beside(i / inner, i % inner)).collect();
         let b: Vec<f32> = (0..n * inner).map(|i| beside(i % n, 3 * (i / n))).collect();

@@ -19,7 +19,7 @@ use crate::policy::{
 };
 use crate::wire::{Kind, Section};
 
-/// Returns the parts of a method with control variates upon others.
+/// Returns the parts of a method with control variates on others.
 pub(in crate::methods) fn with_variates<'m, M: ControlVariates>(
     method: &'m M,
     base: Parts<'m, VectorStore, VectorStore>,

@@ -11,7 +11,7 @@ use crate::model::ParameterSet;
 use crate::policy::{KeptUpload, Message, ModelFacts, PolicyError, vectors_of};
 use crate::wire::{Kind, WireError};
 
-/// The vectors of a Down by name, rows in the places they have on the server.
+/// The vectors of a download by name, rows in the places they have on the server.
 pub(super) fn sent_vectors<M: ControlVariates>(
     method: &M,
     (shared, model): (&SharedModel<'_>, &ModelFacts),
@@ -83,7 +83,7 @@ pub(super) fn renew_clients<M: ControlVariates>(
     Ok(changes)
 }
 
-/// Where a client began and ended, of an Up that was kept whole.
+/// Where a client began and ended, of an upload that was kept whole.
 ///
 /// # Errors
 /// When it does not fit what was sent.

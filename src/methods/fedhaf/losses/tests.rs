@@ -193,7 +193,7 @@ fn first_step(
     [number(&loss), net.variables().iter().map(slope).fold(0f32, f32::max)]
 }
 
-/// Invariant 2 in training, subtlety 4: whose teacher normalises as it does learns nothing from itself, in either
+/// Invariant 2 in training, subtlety 4: whose teacher normalizes as it does learns nothing from itself, in either
 /// stage, by whichever moments, however squares are taken together. By the teacher's running ones the same is true
 /// of what has settled alone: otherwise a model pulls at itself.
 #[test]

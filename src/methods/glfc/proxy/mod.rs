@@ -1,5 +1,5 @@
-//! The proxy server: it looks for images in gradients that clients send, and keeps as the old model the one that knew them
-//! best.
+//! The proxy server: it looks for images in gradients that clients send, and keeps as the old model the one that knew
+//! them best.
 //!
 //! ```text
 //! client   on a signal, of every class of its samples: the sample nearest to the class mean of unit features, moved by
@@ -8,12 +8,13 @@
 //!          in every round: if the mean model knows them at least as well as the best so far it is the best   (score)
 //!          as a task ends the best model is the old model of the next one
 //! ```
-//! Whoever is sent gradients of single images can see them: what protects clients is the perturbation alone. Images are seen
-//! unnormalised, at the size that the network reads, and what is found is cut to bytes.
+//! Whoever is sent gradients of single images can see them: what protects clients is the perturbation alone. Images are
+//! seen unnormalized, at the size that the network reads, and what is found is cut to bytes.
 //!
-//! The releases' two best models are one here: `best_2` of the tasks before is what clients use all through a task, first
-//! under that name and then as `best_1`. That of GLFC keeps its best score for ever, that of LGA from the second task on, so
-//! that one task may keep the old model for all later ones; here it is reset with every task unless `proxy_best` says so.
+//! The releases' two best models are one here: `best_2` of the tasks before is what clients use all through a task,
+//! first under that name and then as `best_1`. That of GLFC keeps its best score for ever, that of LGA from the second
+//! task on, so that one task may keep the old model for all later ones; here it is reset with every task unless
+//! `proxy_best` says so.
 
 mod prototype;
 mod score;
@@ -211,8 +212,8 @@ impl Proxy {
         looking + scored / 3.0
     }
 
-    /// Sample passes of a signalled client with samples of so many classes: a forward pass, the distances to their means,
-    /// and for each class the steps that move an image and the gradient at it.
+    /// Sample passes of a signalled client with samples of so many classes: a forward pass, the distances to their
+    /// means, and for each class the steps that move an image and the gradient at it.
     pub(super) fn client_work(&self, model: &ModelFacts, samples: usize, classes: usize) -> f64 {
         let nearest = choosing_work(model, samples, (classes, classes), classes);
         let moving = classes as f64 * f64::from(self.perturbation);

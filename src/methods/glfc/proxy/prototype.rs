@@ -75,7 +75,7 @@ mod tests {
     use crate::model::{Backbone, LinearHead, PixelShape};
     use crate::scenario::reader::defaults;
 
-    /// Two steps by hand upon a linear model of the pixels: each goes down the slope `sum_c (sigmoid(z_c) - t_c) w_c / n`
+    /// Two steps by hand on a linear model of the pixels: each goes down the slope `sum_c (sigmoid(z_c) - t_c) w_c / n`
     /// and the decay, at a tenth of the rate; classes that were not seen have no part.
     #[test]
     fn an_image_goes_down_its_loss_and_fades() {

@@ -26,7 +26,7 @@ pub struct GenerationLoss {
     pub form: KlForm,
 }
 
-/// What a generator minimises: server and teachers, which do not move.
+/// What a generator minimizes: server and teachers, which do not move.
 pub struct Objective<'a> {
     teachers: &'a [Teacher],
     heads: Heads,
@@ -57,8 +57,8 @@ impl<'a> Objective<'a> {
         Ok(Objective { teachers, heads: Heads::new(server, teachers)?, disagreement, loss })
     }
 
-    /// `classification - kl * divergence - mse * distance`, a mean of it or its value alone, of pseudo-queries `(b, d)` that were made for these
-    /// labels, `[]`, and its terms.
+    /// `classification - kl * divergence - mse * distance`, a mean of it or its value alone, of pseudo-queries `(b, d)`
+    /// that were made for these labels, `[]`, and its terms.
     ///
     /// # Errors
     /// When queries have another width.

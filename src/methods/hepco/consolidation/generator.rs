@@ -3,7 +3,7 @@
 //! ```text
 //! [emb(y) | eps] -> Linear -> BatchNorm -> ReLU -> Linear -> BatchNorm -> ReLU -> Linear -> z
 //! ```
-//! It is made anew in every round, trained for some hundred steps and thrown away.
+//! It is made again in every round, trained for some hundred steps and thrown away.
 
 use candle_core::{Device, Result, Tensor, Var};
 
@@ -98,7 +98,7 @@ impl Generator {
         [&self.embedding].into_iter().chain(layers).chain(norms).cloned().collect()
     }
 
-    /// Pseudo-queries `(b, d)` of labels (head rows) and noise `(b, noise)`, normalised with the moments of this
+    /// Pseudo-queries `(b, d)` of labels (head rows) and noise `(b, noise)`, normalized with the moments of this
     /// batch, which enter the running ones.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl Norm {
         Ok(Norm { weight, bias, running })
     }
 
-    /// Normalised and rectified.
+    /// Normalized and rectified.
     fn forward(&self, x: &Tensor, statistics: Statistics<'_>) -> Result<Tensor> {
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
         ops::batch_norm(x, affine, statistics, None, true)

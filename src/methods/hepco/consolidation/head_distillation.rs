@@ -25,7 +25,7 @@ impl HeadStudent {
         Ok(HeadStudent { weight: Var::from_tensor(&weight)?, bias: Var::from_tensor(&bias)? })
     }
 
-    /// The optimiser of weight and bias.
+    /// The optimizer of weight and bias.
     pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(vec![self.weight.clone(), self.bias.clone()])
     }

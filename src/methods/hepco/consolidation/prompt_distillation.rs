@@ -46,7 +46,7 @@ impl Student {
         Ok(Student { keys: vars(&server.keys)?, prompts: vars(&server.prompts)?, by_prompts })
     }
 
-    /// The optimiser of keys, then prompts.
+    /// The optimizer of keys, then prompts.
     pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(self.keys.iter().chain(&self.prompts).cloned().collect())
     }

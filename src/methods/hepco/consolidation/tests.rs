@@ -199,8 +199,8 @@ fn descended(seed: u32) -> ParameterSet {
     parameters(1).zipped(&parameters(seed), |common, own| 0.7 * common + 0.3 * own)
 }
 
-/// The same by the published losses, with teachers that disagree as far as those who began as one model: with a factor of
-/// 1 their disagreement with the server grows, and they still answer. It has no bound, and in the end outweighs the
+/// The same by the published losses, with teachers that disagree as far as those who began as one model: with a factor
+/// of 1 their disagreement with the server grows, and they still answer. It has no bound, and in the end outweighs the
 /// labels; the published number of steps at this rate ends before that.
 #[test]
 fn teachers_that_disagree_answer_as_they_were_asked_by_the_published_losses() {
@@ -311,7 +311,8 @@ fn distances_left(weighting: Weighting) -> [[f64; 3]; 4] {
     [0, 1, 2, 3].map(of)
 }
 
-/// A class is learnt from those who have it, and earlier classes from the previous server, whatever clients do to them.
+/// A class is learned from those who have it, and earlier classes from the previous server, whatever clients do to
+/// them.
 #[test]
 fn every_class_is_learnt_from_who_has_it() {
     let left = distances_left(Weighting::Omega);
@@ -327,7 +328,7 @@ fn every_class_is_learnt_from_who_has_it() {
     }
 }
 
-/// By the paper's sums clients teach about old classes, too: what is learnt of those lies between clients and the
+/// By the paper's sums clients teach about old classes, too: what is learned of those lies between clients and the
 /// previous server, and not with the server alone.
 #[test]
 fn by_plain_sums_clients_teach_old_classes_too() {

@@ -70,7 +70,7 @@ fn golden_own_objective_of_a_generator() {
     golden.assert_close("terms.server_client", &[value.heads.divergence]);
 }
 
-/// Where nobody counts for the labels at hand, nothing is answered, learnt or distilled.
+/// Where nobody counts for the labels at hand, nothing is answered, learned or distilled.
 #[test]
 fn clients_that_do_not_count_say_nothing() {
     let golden = Golden::own("hepco");
@@ -118,8 +118,8 @@ fn golden_own_distillation_of_prompts_and_head() {
     golden.assert_tensor("head.grad_bias", &of(&head.bias));
 }
 
-/// The release's `Trainer.train_generator` as a whole: shares of clients that also count classes nobody has, the divergence
-/// KL(client || server) and its sign, and a distance that has a value and no gradient.
+/// The release's `Trainer.train_generator` as a whole: shares of clients that also count classes nobody has, the
+/// divergence KL(client || server) and its sign, and a distance that has a value and no gradient.
 #[test]
 fn golden_released_training_of_generators() {
     let golden = Golden::own("released_hepco");

@@ -16,7 +16,7 @@ fn golden_own_not_true_distillation() {
     golden.assert_loss("nottrue", &not_true.loss(&z).unwrap(), &z);
 }
 
-/// Over the classes of the slot's group; a class without relatives has a score of 1.
+/// Over the classes of the client task's group; a class without relatives has a score of 1.
 #[test]
 fn golden_losses_not_true() {
     let Some(golden) = Golden::open("losses") else { return };
