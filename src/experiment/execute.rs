@@ -235,7 +235,7 @@ impl Run {
         Arc::clone(&self.setup.lab.cache)
     }
 
-    /// Who holds what; see [`memory_footprint`].
+    /// Who holds what; see [`holdings`].
     pub fn holdings(&self) -> Option<Vec<Holding>> {
         holdings(&self.setup)
     }

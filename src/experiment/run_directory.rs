@@ -129,7 +129,7 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// Takes `path` for the run of the scenario with this hash and leaves it empty of earlier
-    /// results. What is there already, see [`standing`], is replaced only with `force`.
+    /// results. What is there already, see [`inspect_directory`], is replaced only with `force`.
     pub fn claim(path: &Path, hash: &str, force: bool) -> Result<RunDirectory, DirectoryError> {
         RunDirectory::claim_on(&Disk::default(), path, hash, force)
     }

@@ -72,7 +72,7 @@ pub struct PlannedParticipant<'a> {
     pub passes: f64,
     /// Whether the size of its upload is known before training.
     pub up_size: UploadSize,
-    /// Whether what it is sent may be less, see [`Layout::at_most`](crate::policy::Layout::at_most).
+    /// Whether what it is sent may be less, see [`MessageSpec::is_upper_bound`](crate::policy::MessageSpec::is_upper_bound).
     pub down_at_most: bool,
 }
 

@@ -129,7 +129,7 @@ impl Aggregate {
         Ok(self.sums.get(name).ok_or_else(missing)?)
     }
 
-    /// What the sum of [`summands`](summand) of a round aggregates to.
+    /// What the sum of [`masked contributions`](masked_contribution) of a round aggregates to.
     ///
     /// # Errors
     /// Where it is no sum of them.

@@ -1,9 +1,9 @@
 //! Layouts: what a message holds and what becomes of it, declared once.
 //!
-//! From one [`Layout`] the engine knows how large a message is before anything is trained, whether what arrived is what
+//! From one [`MessageSpec`] the engine knows how large a message is before anything is trained, whether what arrived is what
 //! was promised, which numbers are averaged over whom, what is added, what the server keeps whole, and so which
 //! services (late aggregation, noise, robust aggregations, secure aggregation, ...) a method supports. See
-//! [`Folded`](super::Folded) for what aggregation makes of it.
+//! [`Aggregate`](super::Folded) for what aggregation makes of it.
 
 use std::borrow::Cow;
 use std::sync::Arc;

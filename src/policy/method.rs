@@ -120,7 +120,7 @@ pub trait Method: Send + Sync {
     }
 }
 
-/// Message of an exchange that has a [`Layout`].
+/// Message of an exchange that has a [`MessageSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// From the server to a client.

@@ -52,7 +52,7 @@ pub trait Predictor: Send + Sync {
     }
 
     /// Whether answers depend on queries, the features of the unprompted backbone. Batches that bring
-    /// them ([`RunContext::queried`]) spare it a pass through the backbone.
+    /// them ([`RunContext::with_queries`]) spare it a pass through the backbone.
     fn asks_queries(&self) -> bool {
         false
     }

@@ -215,7 +215,7 @@ impl RunContext {
         Ok(HeldRows::new(samples, vec![self.backbone.dim()], values))
     }
 
-    /// [`frozen`](RunContext::frozen) for what `predictor` answers from: where an earlier method adapted the
+    /// [`frozen`](RunContext::with_frozen_features) for what `predictor` answers from: where an earlier method adapted the
     /// backbone and froze it, its features are kept as well; where it asks queries, they come along.
     pub fn with_features_for(
         &self,

@@ -32,7 +32,7 @@ pub trait MethodWrapper: Send + Sync {
         self.inner().phases(stage, rounds)
     }
 
-    /// See [`Method::seats`].
+    /// See [`Method::participants`].
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         self.inner().participants(round, cohort)
     }

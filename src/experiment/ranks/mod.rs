@@ -3,7 +3,7 @@
 //! Rank 0 has the scenario, the run directory and the event loop, and works as well; the others assemble the same run
 //! from the scenario that rank 0 sends them, and work. Before the first job all say what their bits depend on: version,
 //! arithmetic, scenario, data and weights. Where one differs the run does not begin ([`RanksError::Differ`]); machines
-//! and builds may differ. From then on it is the [fleet](crate::federation::fleet)'s.
+//! and builds may differ. From then on it is the [fleet](crate::federation::remote)'s.
 //!
 //! ```
 //! use fedcast::experiment::ranks::{Crew, Ranks};

@@ -64,7 +64,7 @@ impl RankChannel {
         (RankChannel { outgoing, incoming }, carrier)
     }
 
-    /// Sends a parcel. To a rank that is lost it goes nowhere; who cares is told by [`Arrival::Lost`].
+    /// Sends a parcel. To a rank that is lost it goes nowhere; who cares is told by [`TransportEvent::Lost`].
     pub fn send(&self, to: Rank, bytes: Vec<u8>) {
         let _ = self.outgoing.send((to, bytes));
     }

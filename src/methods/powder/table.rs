@@ -118,7 +118,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// Takes what the samples of a client task attend to, beside what is [known](SlotTable::known).
+    /// Takes what the samples of a client task attend to, beside what is [known](ClientTaskTable::known).
     pub fn take(&mut self, client_task: usize, found: Attention, blocks: usize) {
         let client_task = &mut self.slots[client_task];
         let before = client_task.attention.take().filter(|_| client_task.fresh);

@@ -19,7 +19,7 @@ use crate::model::{Adaptation, DeviceSpec, ModelError, PromptTokens};
 /// variable, and everything below is computed without history. For full fine-tuning
 /// [`Vit::with_trainables`] builds the same network over `Var`s.
 ///
-/// Between patches and final norm a network computes in the type of its [`Place`], with products of its precision;
+/// Between patches and final norm a network computes in the type of its [`DeviceSpec`], with products of its precision;
 /// features are `f32` everywhere.
 #[derive(Clone, Debug)]
 pub struct Vit {

@@ -44,7 +44,7 @@ impl FullGaussian {
         self.mean.len()
     }
 
-    /// The Gaussian of both sets of samples together; see [`Diagonal::merge`]. A part of one sample moves the
+    /// The Gaussian of both sets of samples together; see [`DiagonalGaussian::merge`]. A part of one sample moves the
     /// mean and adds its distance, so nothing is lost by its missing covariance.
     pub fn merge(&self, other: &FullGaussian) -> FullGaussian {
         if self.count == 0 || other.count == 0 {
@@ -71,7 +71,7 @@ impl FullGaussian {
         (0..dim).flat_map(|i| self.covariance[i * dim..=i * dim + i].iter().copied()).collect()
     }
 
-    /// The inverse of [`Full::packed`]; `None` when the lengths do not fit together.
+    /// The inverse of [`FullGaussian::packed`]; `None` when the lengths do not fit together.
     pub fn from_packed(count: u64, mean: Vec<f64>, packed: &[f64]) -> Option<FullGaussian> {
         let dim = mean.len();
         if packed.len() != dim * (dim + 1) / 2 {

@@ -1,6 +1,6 @@
 //! Gaussians of features: one per class and client, fitted in f64, merged, mixed and drawn from.
 //!
-//! [`Diagonal`] keeps a variance per dimension, [`Full`] a covariance. Both use the unbiased estimate (divided by
+//! [`DiagonalGaussian`] keeps a variance per dimension, [`FullGaussian`] a covariance. Both use the unbiased estimate (divided by
 //! `n - 1`), and both merge exactly: the merge of two clients' Gaussians is that of their samples together.
 //!
 //! ```
