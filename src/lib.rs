@@ -23,6 +23,7 @@
 //! | floor | what lives there |
 //! |---|---|
 //! | [`cli`] | one file per command, exit codes |
+//! | [`prelude`] | names that programs with fedcast need most; `examples/` uses nothing else |
 //! | [`page`] | a study or any runs as one HTML page: arms, plots, tables |
 //! | [`study`] | many runs as one file: grid, seeds, processes, tables |
 //! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
@@ -64,7 +65,7 @@
 //! use std::path::Path;
 //!
 //! use fedcast::experiment::assemble::assemble;
-//! use fedcast::federation::{Event, Interrupt, Memory, simulate};
+//! use fedcast::federation::{Event, Interrupt, MemorySink, simulate};
 //! use fedcast::methods::Registry;
 //! use fedcast::scenario::Scenario;
 //!
@@ -80,7 +81,7 @@
 //! let methods = Registry::builtin();
 //! let scenario = Scenario::from_toml(text, "small.toml", Path::new("."), &[], &methods)?.scenario;
 //!
-//! let journal = Memory::default();
+//! let journal = MemorySink::default();
 //! let setup = assemble(&scenario, &methods, Some(2))?.setup;
 //! simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
 //!
@@ -119,6 +120,7 @@ pub mod model;
 pub mod numerics;
 pub mod page;
 pub mod policy;
+pub mod prelude;
 pub mod quantity;
 pub mod report;
 pub mod results;

@@ -3,9 +3,9 @@
 //! ```text
 //! Parts                        as files have them: labels, owners, a share to test (labels, parts, undivided)
 //! Dataset { train, test }      u8 images, rows or tokens, class ids (cifar, digits, folder, idx, leaf, packed, table, text)
-//! TaskSequence                   class ids -> head rows, tasks     (curriculum)
+//! TaskSequence                 class ids -> head rows, tasks     (task_sequence)
 //! Partitioner                  task -> one Shard per client      (partition)
-//! Slots                        tasks of a client's own           (slots)
+//! ClientTasks                  tasks of a client's own           (client_tasks)
 //! Auxiliary                    samples of nobody, in shards     (auxiliary)
 //! Loader                       shard + transform -> Batch        (transform, loader)
 //! ```

@@ -14,14 +14,14 @@
 //!
 //! ```no_run
 //! use fedcast::experiment::{Run, RunOptions, assemble};
-//! use fedcast::federation::{Interrupt, Memory};
+//! use fedcast::federation::{Interrupt, MemorySink};
 //! use fedcast::methods::Registry;
 //! # fn main() -> Result<(), fedcast::experiment::RunError> {
 //! let methods = Registry::builtin(); // or with methods of your own
 //! let overrides = ["federation.rounds=2".to_string()];
 //! let scenario = assemble::load("scenarios/quickstart.toml".as_ref(), &overrides, &methods)?;
 //! let run = Run::prepare(&scenario, &methods, &RunOptions::default())?;
-//! let watched = Memory::default();
+//! let watched = MemorySink::default();
 //! let readers = vec![Box::new(watched.clone()) as _];
 //! let (finished, directory) =
 //!     run.execute(readers, Box::new(()), Interrupt::default(), |_, _| Ok(()))?;

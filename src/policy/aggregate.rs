@@ -1,7 +1,7 @@
 //! What uploads aggregate to: means by group, sums, and what is kept whole.
 //!
-//! [`Folded::of`] makes it of one upload as its [`Layout`] declares, [`Folded::merge`] joins those of earlier and later
-//! participants. Nothing here knows a method.
+//! [`Aggregate::of`] makes it of one upload as its [`MessageSpec`] declares, [`Aggregate::merge`] joins those of earlier
+//! and later participants. Nothing here knows a method.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

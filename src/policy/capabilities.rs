@@ -1,6 +1,6 @@
 //! What the engine can do with uploads of every method alike, and which methods allow it.
 //!
-//! Nothing is marked by hand: a service is allowed where the [layouts](Layout) of a method's uploads allow it and the
+//! Nothing is marked by hand: a service is allowed where the [message specs](MessageSpec) of a method's uploads allow it and the
 //! method does not veto it. A refusal names the tensor that forbids it, or gives the method's reason.
 
 use std::fmt;

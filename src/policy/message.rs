@@ -2,7 +2,7 @@
 //!
 //! A [`Message`] is control fields, parameters, named tensors with kinds, and the assets it names. The engine packs,
 //! sizes, checks, aggregates, clips, masks and saves it without knowing the method; the method reads its own tensors
-//! from it. What a message holds is declared beforehand, once, by a [`Layout`](super::Layout).
+//! from it. What a message holds is declared beforehand, once, by a [`MessageSpec`](super::MessageSpec).
 
 use std::sync::Arc;
 

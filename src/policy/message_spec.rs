@@ -3,7 +3,7 @@
 //! From one [`MessageSpec`] the engine knows how large a message is before anything is trained, whether what arrived is what
 //! was promised, which numbers are averaged over whom, what is added, what the server keeps whole, and so which
 //! services (late aggregation, noise, robust aggregations, secure aggregation, ...) a method supports. See
-//! [`Aggregate`](super::Folded) for what aggregation makes of it.
+//! [`Aggregate`](super::Aggregate) for what aggregation makes of it.
 
 use std::borrow::Cow;
 use std::sync::Arc;

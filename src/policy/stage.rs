@@ -8,7 +8,7 @@ use crate::quantity::{ClientId, TaskId};
 
 /// A stretch of the timeline. It begins when a task arrives at its first client; where tasks reach
 /// clients at different times, others still work on an earlier one. With slots every client has a view of its own
-/// (see [`Slots`](crate::data::ClientTasks)).
+/// (see [`ClientTasks`](crate::data::ClientTasks)).
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// The task that arrives.

@@ -181,6 +181,8 @@ impl Stopwatch {
         folded: u32,
         missing: &BTreeSet<SeatId>,
     ) -> Spans {
+        // A damaged journal may close a round before it opens it.
+        let closed = closed.max(open.at);
         let own = (open.round, SeatId(0))..=(open.round, SeatId(u32::MAX));
         let own = self
             .participants
@@ -331,6 +333,12 @@ mod tests {
             parts(ClosingPolicy::default(), entries)
         };
         assert_eq!(all(round(1_000)), [[40, 27, 40, 193]]);
+    }
+
+    #[test]
+    fn a_round_closed_before_its_opening_takes_no_time() {
+        let entries = vec![opened(10, 0, 1), closed(5, 0, 1, &[])];
+        assert_eq!(parts(ClosingPolicy::default(), entries), [[0; 4]]);
     }
 
     #[test]

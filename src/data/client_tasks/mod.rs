@@ -23,11 +23,11 @@
 //! the class ids are head rows; nothing else has to know that a class may have several.
 //!
 //! ```
-//! use fedcast::data::{SliceBy, Slot, ClientTaskRules, Slots};
+//! use fedcast::data::{SliceBy, ClientTask, ClientTaskRules, ClientTasks};
 //! use fedcast::quantity::{ClientId, TaskId};
-//! let rules = ClientTaskRules { periods: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Period,
+//! let rules = ClientTaskRules { stages: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Period,
 //!     seed: 7 };
-//! let slots = Slots::draw(rules, 200)?;
+//! let slots = ClientTasks::draw(rules, 200)?;
 //! assert_eq!((slots.count(), slots.rows()), (25, 500));
 //! assert_eq!(slots.movers(TaskId(1)).len(), 2); // two of five
 //! let slot = slots.held(ClientId(3), TaskId(4));

@@ -9,7 +9,7 @@
 //! use fedcast::experiment::ranks::{Crew, Ranks};
 //! use fedcast::experiment::assemble::assemble_by;
 //! use fedcast::federation::fleet::Mischief;
-//! use fedcast::federation::{Interrupt, Memory, simulate};
+//! use fedcast::federation::{Interrupt, MemorySink, simulate};
 //! use fedcast::methods::Registry;
 //! use fedcast::scenario::Scenario;
 //!
@@ -26,7 +26,7 @@
 //! let read = Scenario::from_toml(text, "small.toml", ".".as_ref(), &[], &methods)?;
 //! let digests = |ranks: Option<Ranks>| -> Result<_, Box<dyn std::error::Error>> {
 //!     let assembly = assemble_by(&read.scenario, &methods, &Crew { workers: None, ranks })?;
-//!     let journal = Memory::default();
+//!     let journal = MemorySink::default();
 //!     simulate(assembly.setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
 //!     Ok(journal.digests())
 //! };

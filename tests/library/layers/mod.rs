@@ -15,7 +15,7 @@ use source::{Modules, read_file, read_folder};
 
 /// Rooms of the library, floor by floor from the top. Rooms of one floor import nothing from each other.
 const FLOORS: [&[&str]; 17] = [
-    &["cli"],
+    &["cli", "prelude"],
     &["page"],
     &["study"],
     &["results"],

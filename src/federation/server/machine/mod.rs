@@ -1,13 +1,13 @@
 //! Transitions of the server, as a function from events to effects.
 //!
 //! ```text
-//! Start -> BeginPeriod -> OpenRound -> (seats come back) -> Folded -> Closed -> Tested
+//! Start -> BeginStage -> OpenRound -> (participants come back) -> Aggregated -> Closed -> Tested
 //!              ^              ^                                                    |
 //!              |              +-------------------- next round or phase -----------+
 //!              +------ TaskEnded <- Tested <- PeriodEnded <- last phase over -------+
 //! ```
 //! Every arrow is an event of the event loop. When a round closes is for its
-//! [`Closing`](crate::federation::Closing) to say; participants that come back later are stragglers.
+//! [`RoundClosing`](crate::federation::RoundClosing) to say; participants that come back later are stragglers.
 //!
 //! The server owns three parts, each with its own state: the [`Schedule`] knows where the run stands, the
 //! [`RoundBook`] the open round and participants that are out, the [`PolicyDesk`] the policy. Transitions connect them.
