@@ -2,8 +2,8 @@
 //! what fails. Made from a scenario, or by hand in tests and small programs.
 //!
 //! ```
-//! use fedcast::federation::{Participants, ParticipationSection, Rules};
-//! let rules = Rules { clients: 100, participation: ParticipationSection { participants: Participants::Fraction { fraction: 0.1 }, ..Default::default() }, ..Rules::default() };
+//! use fedcast::federation::{CohortSize, ParticipationSection, Rules};
+//! let rules = Rules { clients: 100, participation: ParticipationSection { participants: CohortSize::Fraction { fraction: 0.1 }, ..Default::default() }, ..Rules::default() };
 //! assert_eq!(rules.participation.count(rules.clients), 10);
 //! ```
 

@@ -5,14 +5,14 @@
 //! for all of them.
 //!
 //! ```
-//! use fedcast::learning::{Asked, Tally};
+//! use fedcast::learning::{PredictionTask, Tally};
 //! // Slots of two rows; nobody has begun the middle one. The image is of row 1, and of row 4.
 //! let mut tally = Tally::new(6);
 //! let open = [0..2, 4..6];
 //! tally.count_in_slots(&open, &[0.1, 0.3, 9.0, 9.0, 0.2, 0.0], &[1, 4]);
 //! assert_eq!((tally.correct[1], tally.correct[4]), (1, 0)); // among all rows begun, row 1 wins
 //! assert_eq!((tally.within[&0], tally.within[&4]), (1, 1)); // among the rows of the slot each is right
-//! # let _ = Asked::Plainly;
+//! # let _ = PredictionTask::Plainly;
 //! ```
 
 use std::ops::Range;

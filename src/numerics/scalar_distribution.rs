@@ -7,7 +7,7 @@
 //! comes from [`libm`], so a law gives the same values on every platform.
 //!
 //! ```
-//! use fedcast::numerics::law::ScalarDistribution;
+//! use fedcast::numerics::scalar_distribution::ScalarDistribution;
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! let speed = ScalarDistribution::log_normal(2.0, 0.5);
 //! assert_eq!(speed.at_normal(0.0), 2.0); // the median

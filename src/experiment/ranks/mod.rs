@@ -6,9 +6,9 @@
 //! and builds may differ. From then on it is the [fleet](crate::federation::remote)'s.
 //!
 //! ```
-//! use fedcast::experiment::ranks::{Crew, Ranks};
+//! use fedcast::experiment::ranks::{ComputeResources, Ranks};
 //! use fedcast::experiment::assemble::assemble_by;
-//! use fedcast::federation::fleet::Mischief;
+//! use fedcast::federation::remote::InjectedFault;
 //! use fedcast::federation::{Interrupt, MemorySink, simulate};
 //! use fedcast::methods::Registry;
 //! use fedcast::scenario::Scenario;
@@ -25,13 +25,13 @@
 //! let methods = Registry::builtin();
 //! let read = Scenario::from_toml(text, "small.toml", ".".as_ref(), &[], &methods)?;
 //! let digests = |ranks: Option<Ranks>| -> Result<_, Box<dyn std::error::Error>> {
-//!     let assembly = assemble_by(&read.scenario, &methods, &Crew { workers: None, ranks })?;
+//!     let assembly = assemble_by(&read.scenario, &methods, &ComputeResources { workers: None, ranks })?;
 //!     let journal = MemorySink::default();
 //!     simulate(assembly.setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
 //!     Ok(journal.digests())
 //! };
 //! // Two threads of this process stand for two more processes.
-//! let ranks = Ranks::loopback(2, Mischief::Nothing)?;
+//! let ranks = Ranks::loopback(2, InjectedFault::Nothing)?;
 //! assert_eq!(digests(Some(ranks))?, digests(None)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -11,7 +11,7 @@
 //! use std::sync::Arc;
 //! use candle_core::{DType, Device, Var};
 //! use fedcast::data::{digits, ClassOrder, TaskSequence, Loader, TaskSizes, Transform};
-//! use fedcast::learning::{train, OptimiserConfig, TrainingPlan};
+//! use fedcast::learning::{train, OptimizerConfig, TrainingPlan};
 //! use fedcast::model::ops;
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! # fn main() -> Result<(), fedcast::learning::LearningError> {
@@ -23,7 +23,7 @@
 //! let weight = Var::zeros((10, 64), DType::F32, &Device::Cpu)?;
 //! let plan = TrainingPlan {
 //!     epochs: 20,
-//!     optimiser: OptimiserConfig::sgd(0.1).momentum(0.9),
+//!     optimizer: OptimizerConfig::sgd(0.1).momentum(0.9),
 //!     ..TrainingPlan::default()
 //! };
 //! let key = StreamKey::new(1, Domain::Shuffle);

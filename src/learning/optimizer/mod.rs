@@ -12,10 +12,10 @@
 //!
 //! ```
 //! use candle_core::{Device, Var};
-//! use fedcast::learning::OptimiserConfig;
+//! use fedcast::learning::OptimizerConfig;
 //! # fn main() -> Result<(), fedcast::learning::LearningError> {
 //! let x = Var::new(&[3f32, -4.0], &Device::Cpu)?;
-//! let mut sgd = OptimiserConfig::sgd(0.1).momentum(0.9).over(vec![x.clone()]);
+//! let mut sgd = OptimizerConfig::sgd(0.1).momentum(0.9).over(vec![x.clone()]);
 //! for _ in 0..300 {
 //!     let gradients = x.sqr()?.sum_all()?.backward()?;
 //!     sgd.step(&gradients, 0.1, 1.0)?;

@@ -4,12 +4,12 @@
 //! `n - 1`), and both merge exactly: the merge of two clients' Gaussians is that of their samples together.
 //!
 //! ```
-//! use fedcast::numerics::gaussian::Diagonal;
+//! use fedcast::numerics::gaussian::DiagonalGaussian;
 //! let rows = [[1.0f32, 5.0], [3.0, 5.0], [5.0, 5.0]];
-//! let all = Diagonal::fit(2, rows.iter().map(|r| &r[..]));
+//! let all = DiagonalGaussian::fit(2, rows.iter().map(|r| &r[..]));
 //! assert_eq!((all.count, &all.mean[..], &all.variance[..]), (3, &[3.0, 5.0][..], &[4.0, 0.0][..]));
-//! let some = Diagonal::fit(2, rows[..1].iter().map(|r| &r[..]));
-//! let rest = Diagonal::fit(2, rows[1..].iter().map(|r| &r[..]));
+//! let some = DiagonalGaussian::fit(2, rows[..1].iter().map(|r| &r[..]));
+//! let rest = DiagonalGaussian::fit(2, rows[1..].iter().map(|r| &r[..]));
 //! assert_eq!(some.merge(&rest), all);
 //! ```
 
