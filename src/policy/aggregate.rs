@@ -1,7 +1,7 @@
-//! What uploads aggregate to: means by group, sums, and what is kept whole.
+//! Aggregation of uploads: means by group, sums, and uploads kept whole.
 //!
-//! [`Aggregate::of`] makes it of one upload as its [`MessageSpec`] declares, [`Aggregate::merge`] joins those of earlier
-//! and later participants. Nothing here knows a method.
+//! [`Aggregate::of`] aggregates one upload as its [`MessageSpec`] declares, [`Aggregate::merge`] joins the aggregates
+//! of earlier and later participants. Nothing here knows a method.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,12 +17,12 @@ use crate::numerics::symmetric::Symmetric;
 use crate::quantity::Round;
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
-/// What some participants of a round aggregate to.
+/// Result of aggregating the uploads of some participants of a round.
 #[derive(Clone, Debug, Default)]
 pub struct Aggregate {
     /// Weighted means of differences to what was sent.
     pub means: BTreeMap<AveragingGroup, ParameterAverage>,
-    /// The mean in which every number has weights of its own.
+    /// Mean in which every number has its own weights.
     pub numbered: ElementwiseAverage,
     /// Sums by name of tensor; of symmetric matrices the lower triangle.
     pub sums: BTreeMap<Arc<str>, Vec<f64>>,
@@ -30,7 +30,7 @@ pub struct Aggregate {
     pub kept_uploads: Vec<KeptUpload>,
 }
 
-/// What the server knows about an upload beside its content.
+/// Facts that the server knows about an upload in addition to its content.
 #[derive(Clone, Debug)]
 pub struct UploadMeta {
     /// The participant that sent it.
@@ -39,7 +39,7 @@ pub struct UploadMeta {
     pub base: Round,
     /// Aggregations since then; 0 in synchronous runs.
     pub staleness: u32,
-    /// What staleness leaves of its weight; 1 where nothing is stale.
+    /// Factor that staleness leaves of its weight; 1 where nothing is stale.
     pub discount: f64,
 }
 
@@ -53,19 +53,19 @@ impl UploadMeta {
 /// An upload that is handed over whole.
 #[derive(Clone, Debug)]
 pub struct KeptUpload {
-    /// Whose it is.
+    /// Sender and weight facts of the upload.
     pub meta: UploadMeta,
-    /// What its participant was sent.
+    /// Download that its participant received.
     pub sent: Arc<Message>,
-    /// What it sends.
+    /// Upload of the participant.
     pub update: Message,
 }
 
 impl Aggregate {
-    /// One upload, as the layouts of its exchange declare.
+    /// Aggregates one upload, as the layouts of its exchange declare.
     ///
     /// # Errors
-    /// When it does not fit what its participant was sent.
+    /// If the upload does not fit the download of its participant.
     pub fn of(
         meta: &UploadMeta,
         (sent, download): (&Arc<Message>, &MessageSpec),
@@ -129,10 +129,10 @@ impl Aggregate {
         Ok(self.sums.get(name).ok_or_else(missing)?)
     }
 
-    /// What the sum of [`masked contributions`](masked_contribution) of a round aggregates to.
+    /// Returns the aggregate of the sum of a round's [masked contributions](masked_contribution).
     ///
     /// # Errors
-    /// Where it is no sum of them.
+    /// If it is not a sum of them.
     pub fn of_sum(
         sum: &Body,
         download: &MessageSpec,
@@ -165,11 +165,12 @@ impl Aggregate {
     }
 }
 
-/// What a client adds to the secret sum of a round: the tensors of its upload as f64, each number as the aggregation
-/// weights it; a tensor of counts that is a weight becomes that weight.
+/// Returns a client's summands of the secret sum of a round.
 ///
-/// # Errors
-/// When the upload does not fit what was sent.
+/// They are the tensors of its upload as f64, each number weighted as the aggregation does it; a tensor of counts that
+/// is a weight becomes that weight.
+///
+/// If the upload does not fit the download.
 pub fn masked_contribution(
     (sent, download): (&Message, &MessageSpec),
     (update, upload): (&Message, &MessageSpec),
@@ -233,7 +234,7 @@ pub fn map_averaged(
     Ok(Message { parameters, ..update.clone() })
 }
 
-/// What an update moves in a mean: of every parameter the rows that the server holds up to where it was sent.
+/// Contribution of an upload to a mean: each parameter's rows, from the server's first to the last one sent.
 struct WeightedDelta {
     weight: f64,
     /// `weight * (value - sent)` by parameter, flat.
@@ -276,7 +277,7 @@ fn by_upload(place: &TensorSpec) -> Option<&Mean> {
     place.aggregation.mean.as_ref().filter(|mean| !mean.weight.is_elementwise())
 }
 
-/// What an update moves where every number has a weight of its own.
+/// Returns the contribution of an upload to a mean in which every number has its own weight.
 fn numbered(
     (sent, download): (&Message, &MessageSpec),
     (update, upload): (&Message, &MessageSpec),
@@ -295,7 +296,7 @@ fn numbered(
     Ok(average)
 }
 
-/// What a parameter of an upload was sent as, and where its numbers begin there.
+/// Returns the parameter that was sent for one of an upload, and the index there of the upload's first number.
 fn base_of<'m>(
     sent: &'m Message,
     download: &MessageSpec,
@@ -317,7 +318,7 @@ fn base_of<'m>(
     alike.then_some((from, start)).ok_or_else(misfit)
 }
 
-/// How many numbers of a parameter the server holds before those of an upload, and after them as far as they were sent.
+/// Returns how many numbers of a parameter lie before those of an upload, and after them among those sent.
 fn around(upload: &TensorSpec, download: Option<&TensorSpec>) -> (usize, usize) {
     let width = width(&upload.shape);
     let rows = |place: &TensorSpec| place.shape.first().copied().unwrap_or(1);

@@ -8,7 +8,7 @@ use crate::model::{Parameter, ParameterSet};
 use crate::numerics::robust::Weighted;
 use crate::numerics::wide::{Work, each, wide};
 
-/// `sum over seats of weight * (value - base)` for every parameter.
+/// Sum over participants of `weight * (value - base)` for every parameter.
 ///
 /// Kept as differences, so that coordinates no client changed keep their bits, and in f64, so
 /// that the result hardly depends on the order of the clients (which is fixed anyway).
@@ -45,7 +45,7 @@ impl ParameterAverage {
         Ok(ParameterAverage { weight, deltas })
     }
 
-    /// `weight * (value - base)` for the values of one parameter, among so many zeros before and after them.
+    /// Returns `weight * (value - base)` for one parameter, between `before` and `after` zeros.
     pub fn weighted(
         weight: f64,
         base: &[f32],
@@ -57,8 +57,8 @@ impl ParameterAverage {
         sum
     }
 
-    /// The same step, so many times as long, in a mean over the same weights: what staleness leaves
-    /// of a late upload (FedBuff), and clipping of a long one.
+    /// Returns a copy whose step is scaled by `factor`; the weights stay. It discounts late uploads (FedBuff) and clips
+    /// long ones.
     pub fn discounted(mut self, factor: f64) -> ParameterAverage {
         if factor != 1.0 {
             let sums = self.deltas.values_mut().flatten();
@@ -119,13 +119,13 @@ impl ParameterAverage {
         self.deltas.get(name).map(Vec::as_slice)
     }
 
-    /// `base + mean difference`; parameters nobody sent stay as they are.
+    /// Returns `base` plus the mean difference; parameters that no client sent stay as they are.
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let mut result = base.clone();
         for (name, sum) in &self.deltas {
             let Some(from) = base.get(name) else { continue };
             let mut values: Arc<[f32]> = Arc::from(&from.values[..]);
-            // Nobody else has it yet, so this copies nothing more.
+            // No one else holds it yet, so this copies nothing more.
             self.move_values(Arc::make_mut(&mut values), sum);
             let shape = from.shape.clone();
             result.insert(Arc::clone(name), Parameter { shape, values });
@@ -133,7 +133,7 @@ impl ParameterAverage {
         result
     }
 
-    /// Moves as many leading values as there are sums, each rounded once to f32; none where nobody weighs anything.
+    /// Moves as many leading values as there are sums, each rounded once to f32; none if the total weight is zero.
     fn move_values(&self, values: &mut [f32], sums: &[f64]) {
         if self.weight <= 0.0 {
             return;
@@ -242,8 +242,8 @@ mod tests {
             }
         }
 
-        /// FedAvg card, invariants 2 and 4: equal uploads are the identity, and a coordinate
-        /// that nobody moved keeps its bits.
+        /// FedAvg card, invariants 2 and 4: equal uploads are the identity, and a coordinate that no client moved keeps
+        /// its bits.
         #[test]
         fn equal_uploads_are_the_identity(
             base in prop::collection::vec(-3f32..3.0, N),

@@ -1,6 +1,6 @@
-//! What the engine can do with uploads of every method alike, and which methods allow it.
+//! Engine services for the uploads of every method, and the methods that allow them.
 //!
-//! Nothing is marked by hand: a service is allowed where the [message specs](MessageSpec) of a method's uploads allow it and the
+//! Nothing is marked by hand: a service is allowed if the [layouts](MessageSpec) of a method's uploads allow it and the
 //! method does not veto it. A refusal names the tensor that forbids it, or gives the method's reason.
 
 use std::fmt;
@@ -29,7 +29,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Capability; 5] = [
         Capability::LateUpdates,
         Capability::MixedTasks,
@@ -53,7 +53,7 @@ impl Capability {
 /// A service that a method cannot bear although its tensors would allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restriction {
-    /// Which one.
+    /// The refused service.
     pub service: Capability,
     pub why: &'static str,
 }
@@ -65,18 +65,18 @@ impl Restriction {
     }
 }
 
-/// Why a method does not allow a service.
+/// Reason why a method does not allow a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CapabilityError {
     /// The server keeps this tensor of every client whole.
     Kept(Arc<str>),
-    /// This tensor is a sum, of which nobody can say what it is worth here.
+    /// This tensor is a sum over the clients of one round.
     Sum(Arc<str>),
     /// No upload holds parameters that are averaged.
     NoMean,
-    /// Every number of this parameter is averaged with a weight of its own.
+    /// Every number of this parameter is averaged with its own weight.
     Numbered(Arc<str>),
-    /// How large an upload is depends on what a client holds or learned.
+    /// The size of an upload depends on the data that a client holds or learned.
     Ragged,
     /// The method says so.
     Vetoed(&'static str),
@@ -105,7 +105,7 @@ impl fmt::Display for CapabilityError {
     }
 }
 
-/// Why `method` does not allow a service; none where it does.
+/// Returns the reason why `method` does not allow a service, or `None` if it does.
 pub fn check_capability(
     method: &dyn Method,
     facts: &ModelFacts,
@@ -153,7 +153,7 @@ pub fn check_capability(
     }
 }
 
-/// Layouts of uploads in every phase of the first two tasks, which are enough to ask what aggregates how.
+/// Returns the layouts of uploads in every phase of the first two tasks, enough to see how each tensor is aggregated.
 pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<MessageSpec> {
     let rows = (facts.classes / facts.tasks.max(1)).max(1);
     let tasks = facts.tasks.clamp(1, 2);

@@ -44,7 +44,7 @@ impl Predictor for Classifier {
         Ok(self.copy_at(&ctx.backbone)?.map(|copy| copy as Arc<dyn Predictor>))
     }
 
-    /// What was received below the head: a prompt, or a whole backbone.
+    /// Returns the received state below the head: a prompt, or a whole backbone.
     fn feature_state(&self) -> Body {
         let mut sections = parameter_sections(self.received());
         sections.retain(|section| section.kind != Kind::Head);

@@ -1,4 +1,4 @@
-//! The mean of parameters in which every number has weights of its own.
+//! Mean of parameters in which every number has its own weights.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::wide::{Work, each, wide};
 
-/// Added to every weight, so that numbers that matter to nobody get the plain mean.
+/// Weight added to every number, so that numbers with weight at no client get the plain mean.
 const FLOOR: f64 = 1e-12;
 
-/// `sum over seats of w (value - base)` and `sum of w`, number by number, `w = max(weight, 0) + 1e-12`.
+/// Sums over participants of `w (value - base)` and of `w`, number by number, with `w = max(weight, 0) + 1e-12`.
 ///
-/// Kept as differences and in f64, as [`ParameterAverage`](super::ParameterAverage) is: a number on which all agree
-/// comes out as they have it. A participant that does not send some rows has no say in them.
+/// Kept as differences and in f64, as [`ParameterAverage`](super::ParameterAverage) is: a number that is equal at all
+/// participants keeps its bits. A participant that does not send some rows does not count in them.
 #[derive(Clone, Debug, Default)]
 pub struct ElementwiseAverage {
     by_name: BTreeMap<Arc<str>, Weighed>,
 }
 
-/// Of one parameter, flat.
+/// Sums of one parameter, flat.
 #[derive(Clone, Debug, Default)]
 struct Weighed {
     moved: Vec<f64>,
@@ -26,8 +26,7 @@ struct Weighed {
 }
 
 impl ElementwiseAverage {
-    /// A parameter of one participant, behind so many numbers that it did not send: what it received, what it sends,
-    /// and how much each number counts.
+    /// Adds a participant's parameter that begins after `before` numbers: values received, values sent, and weights.
     pub fn insert(
         &mut self,
         name: &Arc<str>,
@@ -41,7 +40,7 @@ impl ElementwiseAverage {
         self.by_name.insert(Arc::clone(name), weighed);
     }
 
-    /// The same step, so many times as long, by the same weights: what staleness leaves of a late upload.
+    /// Returns a copy whose step is scaled by `factor`; the weights stay. It discounts late uploads.
     pub fn discounted(mut self, factor: f64) -> ElementwiseAverage {
         if factor != 1.0 {
             let moved = self.by_name.values_mut().flat_map(|weighed| &mut weighed.moved);
@@ -129,7 +128,7 @@ mod tests {
         set.get("w").unwrap().values.to_vec()
     }
 
-    /// What clients with these values and Fishers make of `base`.
+    /// Returns the mean of clients with these values and Fishers over `base`.
     fn mean(base: &[f32], clients: &[(Vec<f32>, Vec<f32>)]) -> Vec<f32> {
         let one = |(value, fisher): &(Vec<f32>, Vec<f32>)| {
             let mut one = ElementwiseAverage::default();
@@ -177,7 +176,7 @@ mod tests {
             prop_assert!(close(&mean(&base, &scaled), &found));
         }
 
-        /// Invariant 6: whatever the differences are taken from, the quotient of sums comes out.
+        /// Invariant 6: the quotient of sums does not depend on the reference of the differences.
         #[test]
         fn the_reference_does_not_matter(
             one in prop::collection::vec(-3f32..3.0, N),
@@ -219,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Invariant 3: whom a number matters to decides it, and where it matters to nobody all count alike.
+    /// Invariant 3: the clients that a number matters to decide it; if it matters to none, all count alike.
     #[test]
     fn the_larger_fisher_wins_and_none_is_the_plain_mean() {
         let one = (vec![1.0, 1.0, 1.0], vec![1e9, 0.0, -3.0]);

@@ -9,7 +9,7 @@ use crate::numerics::gaussian::GaussianError;
 use crate::numerics::regression_mean::NotFinite;
 use crate::wire::WireError;
 
-/// Why a policy could not do its part.
+/// Reason why a policy failed.
 #[derive(Debug, Error)]
 pub enum PolicyError {
     /// A value that must be finite is not.
@@ -42,7 +42,7 @@ pub enum PolicyError {
 }
 
 impl PolicyError {
-    /// Whether the memory of the device was full.
+    /// Returns true if the memory of the device was full.
     pub fn is_out_of_memory(&self) -> bool {
         match self {
             PolicyError::Compute(error) | PolicyError::Model(ModelError::Tensor(error)) => {

@@ -14,10 +14,10 @@ use crate::quantity::TaskId;
 pub use crate::scenario::WireForm;
 use crate::wire::BodyShape;
 
-/// How many samples of which head row a shard holds.
+/// Number of samples of a shard by head row.
 pub type ClassCounts = BTreeMap<u32, u32>;
 
-/// What is known about the model before any weight is read.
+/// Facts about the model that are known before any weight is read.
 #[derive(Clone, Debug)]
 pub struct ModelFacts {
     /// The backbone's dimensions.
@@ -28,15 +28,15 @@ pub struct ModelFacts {
     pub tasks: usize,
     /// Clients that may take part in a task: all that own data, or of a fresh population as many as are asked in it.
     pub clients: usize,
-    /// How messages are cut.
+    /// Encoding of messages.
     pub form: WireForm,
     /// Unlabelled samples that belong to no client, where there are any.
     pub auxiliary: Option<AuxiliaryFacts>,
 }
 
 impl ModelFacts {
-    /// So many multiplications in sample passes, a forward and a backward through the backbone and its head, which are
-    /// taken for three forwards.
+    /// Returns `multiplications` in sample passes: a forward and a backward through backbone and head, taken as three
+    /// forwards.
     pub fn passes(&self, multiplications: f64) -> f64 {
         let head = (self.backbone.dim() * self.classes) as f64;
         multiplications / (3.0 * (self.backbone.multiplications() + head))
@@ -53,20 +53,19 @@ impl ModelFacts {
     }
 }
 
-/// What is known about one exchange before it happens.
+/// Facts about one exchange that are known before it happens.
 #[derive(Clone, Debug)]
 pub struct ExchangeFacts<'a> {
     pub model: &'a ModelFacts,
     /// The participant's task view.
     pub view: &'a Arc<TaskView>,
-    /// The task that began last, which is the participant's own but where clients have tasks of their own and stay on
-    /// them.
+    /// The task that began last: the participant's own, except where clients keep tasks of their own.
     pub stage: TaskId,
     /// Index of the phase.
     pub phase: usize,
     /// Number of the round within its phase.
     pub round_in_phase: u32,
-    /// What the participant does.
+    /// The participant's role.
     pub role: Role,
     /// The participant's shard.
     pub counts: &'a ClassCounts,
@@ -79,6 +78,6 @@ pub struct ExchangeShape {
     pub down: BodyShape,
     /// Client to server.
     pub up: BodyShape,
-    /// Whether `up` is binding.
+    /// Rule for how binding `up` is.
     pub up_size: UploadSize,
 }

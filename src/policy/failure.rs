@@ -1,4 +1,4 @@
-//! Why a participant sends nothing.
+//! Reasons why a participant sends nothing.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientResult, PolicyError};
 
-/// Why a participant sends nothing.
+/// Reason why a participant sends nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 pub enum Failure {
@@ -36,7 +36,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What stops a pack fails all of its members.
+    /// Returns one failure for each member of a pack that `error` stopped.
     pub fn of_all(
         members: usize,
         error: impl Into<PolicyError>,

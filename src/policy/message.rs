@@ -2,7 +2,7 @@
 //!
 //! A [`Message`] is control fields, parameters, named tensors with kinds, and the assets it names. The engine packs,
 //! sizes, checks, aggregates, clips, masks and saves it without knowing the method; the method reads its own tensors
-//! from it. What a message holds is declared beforehand, once, by a [`MessageSpec`](super::MessageSpec).
+//! from it. What a message holds is declared beforehand, once, by a [`MessageSpec`].
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::{MessageSpec, TensorSpec, parameter_sections, parameters_of};
 use crate::model::ParameterSet;
 use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, Values, WireError};
 
-/// What travels between the server and one participant. Cloning shares all values.
+/// Message between the server and one participant. Cloning shares all values.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// Fields that are not tensors, written by [`MetaWriter`](crate::wire::MetaWriter): rows, flags, digests of assets.
     pub control: Vec<u8>,
     /// Parameters; their kind follows from their names.
     pub parameters: ParameterSet,
-    /// Tensors beside the parameters, in sections of other kinds.
+    /// Tensors in addition to the parameters, in sections of other kinds.
     pub extra: Vec<Section>,
     /// Assets it names; each is shipped once per receiver that lacks it.
     pub assets: Vec<Arc<Asset>>,
@@ -34,10 +34,11 @@ impl Message {
         Message { parameters, ..Message::default() }
     }
 
-    /// What a layout declares: its control fields, these parameters, and in its other places, in order, these values.
+    /// Builds the message of a layout: its control fields, these parameters, and these values for its other places, in
+    /// order.
     ///
     /// # Errors
-    /// Where names, shapes or types are not those of the layout.
+    /// If names, shapes or types are not those of the layout.
     pub fn filling(
         layout: &MessageSpec,
         parameters: ParameterSet,
@@ -100,10 +101,10 @@ impl Message {
         MetaReader::new(&self.control)
     }
 
-    /// A tensor beside the parameters.
+    /// Returns a tensor that is not a parameter.
     ///
     /// # Errors
-    /// [`WireError::Missing`] with what there is.
+    /// [`WireError::Missing`] with the names that exist.
     pub fn tensor(&self, kind: Kind, name: &str) -> Result<&NamedTensor, WireError> {
         let found = self.find(kind, name);
         // The body knows how to say what is there instead.
@@ -113,13 +114,13 @@ impl Message {
         })
     }
 
-    /// The same where it may be absent.
+    /// Returns a tensor that is not a parameter, or `None` if it is absent.
     pub fn find(&self, kind: Kind, name: &str) -> Option<&NamedTensor> {
         let sections = self.extra.iter().filter(|section| section.kind == kind);
         sections.flat_map(|section| &section.tensors).find(|tensor| &**tensor.name() == name)
     }
 
-    /// A tensor of whatever kind beside the parameters.
+    /// Returns a tensor of any kind that is not a parameter.
     pub fn named(&self, name: &str) -> Option<&NamedTensor> {
         let tensors = self.extra.iter().flat_map(|section| &section.tensors);
         tensors.into_iter().find(|tensor| &**tensor.name() == name)
@@ -131,16 +132,17 @@ impl Message {
     }
 }
 
-/// A versioned, content-addressed blob that a download names instead of carrying (previous model,
-/// Fisher, generator, finished prompts). The engine ships it when the receiver lacks it,
-/// charged under its own kind; `wire.cache` in the scenario says what receivers keep.
+/// Versioned, content-addressed blob that a download names instead of carrying it.
+///
+/// Examples are a previous model, a Fisher matrix, a generator, or finished prompts. The engine ships it when the receiver
+/// lacks it, charged under its own kind; `wire.cache` in the scenario defines what receivers keep.
 #[derive(Clone, Debug)]
 pub struct Asset {
     /// Name within the method.
     pub name: Arc<str>,
     /// Version; a receiver that holds another version lacks this one.
     pub version: u32,
-    /// What its bytes are charged as.
+    /// Kind that its bytes are charged as.
     pub kind: Kind,
     /// The content.
     pub body: Arc<Body>,

@@ -1,9 +1,9 @@
-//! Layouts: what a message holds and what becomes of it, declared once.
+//! Layouts of messages: their content and its aggregation, declared once.
 //!
-//! From one [`MessageSpec`] the engine knows how large a message is before anything is trained, whether what arrived is what
-//! was promised, which numbers are averaged over whom, what is added, what the server keeps whole, and so which
-//! services (late aggregation, noise, robust aggregations, secure aggregation, ...) a method supports. See
-//! [`Aggregate`](super::Aggregate) for what aggregation makes of it.
+//! From one [`MessageSpec`] the engine derives the size of a message before anything is trained, the checks of what
+//! arrives, the numbers that are averaged and over whom, the tensors that are added or that the server keeps whole, and
+//! so the services (late aggregation, noise, robust aggregations, secure aggregation, ...) that a method supports. See
+//! [`Aggregate`](super::Aggregate) for the result of aggregation.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::wire::{
     BodyShape, Dtype, Kind, NamedTensor, SectionShape, TensorShape, Values, WireError,
 };
 
-/// What a message of one direction holds in one exchange.
+/// Content of a message of one direction in one exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageSpec {
     /// The control fields, as far as they are known beforehand. Their length is what counts.
@@ -25,16 +25,17 @@ pub struct MessageSpec {
     pub extra: Vec<TensorSpec>,
     /// Assets that a download names.
     pub assets: Vec<AssetSpec>,
-    /// Whether the size of an upload is known before training.
+    /// Rule for the size of an upload: known before training or not.
     pub size: UploadSize,
-    /// Whether a download may hold less beside its parameters than is declared: what the server knows by then.
+    /// True if a download may hold fewer tensors besides its parameters than declared: those that the server knows by
+    /// then.
     pub is_upper_bound: bool,
 }
 
 /// The place of a tensor in a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
-    /// What it is charged as.
+    /// Kind that it is charged as.
     pub kind: Kind,
     /// Its name, unique within its kind.
     pub name: Arc<str>,
@@ -45,14 +46,14 @@ pub struct TensorSpec {
     pub structure: TensorStructure,
     /// The row of the whole tensor that its first row is.
     pub first_row: usize,
-    /// What becomes of it on the server.
+    /// Aggregation of the tensor on the server.
     pub aggregation: Aggregation,
 }
 
-/// What the values of a tensor obey.
+/// Constraint on the values of a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TensorStructure {
-    /// Nothing.
+    /// No constraint.
     #[default]
     Plain,
     /// A symmetric matrix: all of it, `(n, n)`, or the lower triangle row by row, `n (n + 1) / 2` numbers. Noise keeps
@@ -60,7 +61,7 @@ pub enum TensorStructure {
     Symmetric,
 }
 
-/// What becomes of a tensor on the server.
+/// Aggregation of a tensor on the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aggregation {
     /// The weighted mean of differences to what was sent. For parameters.
@@ -74,32 +75,32 @@ pub struct Aggregation {
 /// A weighted mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mean {
-    /// Over whom.
+    /// Participants that the mean is taken over.
     pub group: AveragingGroup,
-    /// How much an update counts.
+    /// Weight of an update.
     pub weight: Weight,
 }
 
-/// Over whom a mean is taken. Means are applied in this order.
+/// Participants that a mean is taken over. Means are applied in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AveragingGroup {
-    /// Everybody who sent something; rows that somebody did not send count as unchanged.
+    /// All participants that sent something; rows that a participant did not send count as unchanged.
     All,
-    /// Those who learned this task, from 0: nobody else could change these rows.
+    /// Participants that learned this task, from 0: no other could change these rows.
     Task(u16),
-    /// Those whose head rows begin here.
+    /// Participants whose head rows begin here.
     Head(u32),
 }
 
-/// How much an update counts in a mean.
+/// Weight of an update in a mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Weight {
     /// The sum of this sent tensor of counts.
     Sum(&'static str),
-    /// One where that sum is above zero, else nothing.
+    /// One if that sum is above zero, else zero.
     Presence(&'static str),
-    /// Every number has a weight of its own, the same number of a sent tensor of that shape: the one that is called
-    /// as the parameter is, behind this prefix. See [`ElementwiseAverage`](super::ElementwiseAverage).
+    /// Every number has its own weight: the same number of a sent tensor of that shape, named as the parameter behind
+    /// this prefix. See [`ElementwiseAverage`](super::ElementwiseAverage).
     Elementwise(&'static str),
 }
 
@@ -111,12 +112,12 @@ impl Weight {
         }
     }
 
-    /// Whether every number has its own.
+    /// Returns true if every number has its own weight.
     pub fn is_elementwise(&self) -> bool {
         matches!(self, Weight::Elementwise(_))
     }
 
-    /// The weight of so many samples.
+    /// Returns the weight of `samples` samples.
     pub fn of(&self, samples: f64) -> f64 {
         match self {
             Weight::Sum(_) | Weight::Elementwise(_) => samples,
@@ -125,19 +126,19 @@ impl Weight {
     }
 }
 
-/// What a sum makes of an upload that an earlier round asked for.
+/// Rule for adding an upload of an earlier round to a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StalenessRule {
-    /// It cannot be added any more.
+    /// Refused: it cannot be added any more.
     Refuse,
-    /// It is added whole: what it counts does not age.
+    /// Added whole: counts do not age.
     Whole,
-    /// It is added with the discount of its staleness.
+    /// Added with the discount of its staleness.
     Scaled,
 }
 
 impl TensorSpec {
-    /// A tensor that is read by the server and aggregated by nobody.
+    /// Creates the place of a tensor that the server reads and does not aggregate.
     pub fn new(kind: Kind, name: impl Into<Arc<str>>, shape: &[usize], dtype: Dtype) -> TensorSpec {
         TensorSpec {
             kind,
@@ -155,7 +156,7 @@ impl TensorSpec {
         TensorSpec::new(kind_of(&name), name, shape, Dtype::F32)
     }
 
-    /// The same, averaged.
+    /// Returns the place as one that is averaged.
     pub fn averaged(self, group: AveragingGroup, weight: Weight) -> TensorSpec {
         TensorSpec {
             aggregation: Aggregation { mean: Some(Mean { group, weight }), ..self.aggregation },
@@ -163,7 +164,7 @@ impl TensorSpec {
         }
     }
 
-    /// The tensor of weights beside it, where every number has its own.
+    /// Returns the place of the tensor of weights if every number has its own weight.
     pub fn weights(&self) -> Option<TensorSpec> {
         let Mean { weight: Weight::Elementwise(prefix), .. } = self.aggregation.mean.as_ref()?
         else {
@@ -174,30 +175,30 @@ impl TensorSpec {
         Some(place.from_row(self.first_row))
     }
 
-    /// The same, added up.
+    /// Returns the place as one that is added up.
     pub fn summed(self, stale: StalenessRule) -> TensorSpec {
         TensorSpec { aggregation: Aggregation { sum: Some(stale), ..self.aggregation }, ..self }
     }
 
-    /// The same, kept.
+    /// Returns the place as one that the server keeps whole.
     pub fn kept(self) -> TensorSpec {
         TensorSpec { aggregation: Aggregation { keep: true, ..self.aggregation }, ..self }
     }
 
-    /// The same as a symmetric matrix.
+    /// Returns the place as one of a symmetric matrix.
     pub fn symmetric(self) -> TensorSpec {
         TensorSpec { structure: TensorStructure::Symmetric, ..self }
     }
 
-    /// The same, whose first row is that row of the whole.
+    /// Returns the place as one whose first row is row `first_row` of the whole tensor.
     pub fn from_row(self, first_row: usize) -> TensorSpec {
         TensorSpec { first_row, ..self }
     }
 
-    /// A tensor that fills the place, of real numbers; of a symmetric matrix they are the lower triangle row by row.
+    /// Returns a tensor of `numbers` for the place; of a symmetric matrix they are the lower triangle row by row.
     ///
     /// # Errors
-    /// When they are too many or too few, or the place is not for real numbers.
+    /// If they are too many or too few, or the place is not for real numbers.
     pub fn tensor(&self, numbers: &[f64]) -> Result<NamedTensor, WireError> {
         let misfit = |what: &str| WireError::Malformed(format!("`{}` {what}", self.name));
         let all = match (self.structure, &*self.shape) {
@@ -245,7 +246,7 @@ impl MessageSpec {
         BodyShape::new(self.control.len(), sections)
     }
 
-    /// All places: parameters, then the others.
+    /// Returns all places: parameters, then the others.
     pub fn tensor_specs(&self) -> impl Iterator<Item = &TensorSpec> {
         self.parameters.iter().chain(&self.extra)
     }
@@ -268,11 +269,11 @@ impl MessageSpec {
     }
 }
 
-/// Whether the size of an upload is known before training.
+/// Rule for the size of an upload: known before training or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UploadSize {
-    /// The same for every client.
+    /// Known: equal for every client.
     #[default]
     Static,
     /// Follows from the shard's class counts.

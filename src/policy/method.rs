@@ -1,4 +1,4 @@
-//! What the engine sees of a method: its profile, layouts, pure functions over messages, and a server with a memory.
+//! Interface of a method to the engine: profile, layouts, pure functions over messages, and a server with a memory.
 //!
 //! Most methods do not implement [`Method`] themselves: they average parameters, and the base of those methods does it
 //! for them.
@@ -82,8 +82,8 @@ pub trait Method: Send + Sync {
         Ok(state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum())
     }
 
-    /// Returns what a process without the server must [load_remote_state](Method::load_remote_state) before it can
-    /// learn from this download, beside the download and its assets.
+    /// Returns the state that a process without the server must [load](Method::load_remote_state) before it can train.
+    /// It comes in addition to the download and its assets; `None` if there is no such state.
     fn remote_state(&self, download: &Message) -> Option<Arc<Body>> {
         let _ = download;
         None
@@ -123,9 +123,9 @@ pub trait Method: Send + Sync {
 /// Message of an exchange that has a [`MessageSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
-    /// From the server to a client.
+    /// Download: server to client.
     Download,
-    /// From a client to the server.
+    /// Upload: client to server.
     Upload,
     /// An upload as it is aggregated, once it is [lifted](Method::transform_upload).
     Contribution,
@@ -134,9 +134,10 @@ pub enum MessageKind {
 /// A piece of work that takes virtual time.
 #[derive(Clone, Copy, Debug)]
 pub enum RoundWork<'a> {
-    /// A participant's, over so many samples.
+    /// Work of a participant on `samples` samples.
     Participant { seat: &'a Participant, samples: usize, plan: &'a TrainingPlan },
-    /// The server's as a round of so many updates closes: what it learns, draws or solves beyond aggregation them.
+    /// Work of the server as a round of `updates` updates closes: its training, draws or solves in addition to
+    /// aggregation.
     Server { updates: usize },
 }
 
@@ -151,7 +152,7 @@ pub trait Server: Send {
         Ok(())
     }
 
-    /// One download per participant, in participant order; share one `Arc` where all are equal (see
+    /// Returns one download per participant, in participant order; share one `Arc` where all are equal (see
     /// [`shared`](super::shared)).
     ///
     /// # Errors
@@ -174,7 +175,7 @@ pub trait Server: Send {
         ctx: &RunContext,
     ) -> Result<(), PolicyError>;
 
-    /// All phases of the stage are over.
+    /// Ends a stage: all of its phases are over.
     ///
     /// # Errors
     /// As [`begin_stage`](Server::begin_stage).
@@ -189,7 +190,8 @@ pub trait Server: Send {
     /// As [`begin_stage`](Server::begin_stage).
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError>;
 
-    /// Named figures of the last round for the journal (what was solved, estimated, chosen), in a fixed order.
+    /// Returns the named metrics of the last round for the journal (solved, estimated, chosen values), in a fixed
+    /// order.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -204,15 +206,15 @@ pub trait Server: Send {
     fn load(&mut self, saved: &Body) -> Result<(), WireError>;
 }
 
-/// One participant of a pack, as its client sees it.
+/// Participant of a pack, as its client sees it.
 #[derive(Debug)]
 pub struct Member {
     pub participant: Participant,
     /// Index of the phase.
     pub phase: usize,
-    /// What the server sent.
+    /// Download of the participant.
     pub download: Arc<Message>,
-    /// What the client kept, updated in place; empty before its first round.
+    /// State that the client keeps, updated in place; empty before its first round.
     pub state: Body,
     /// The participant's samples.
     pub shard: Shard,
@@ -225,20 +227,20 @@ pub struct Member {
 /// A task that went by without the client being asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissedTask {
-    /// Which one.
+    /// The task.
     pub task: TaskId,
-    /// What the client held of it; not empty.
+    /// The client's shard of that task; not empty.
     pub shard: Shard,
 }
 
 /// Named figures (loss, steps ...) for the journal, in a fixed order.
 pub type Metrics = Vec<(&'static str, f64)>;
 
-/// What a participant sends back, and what the journal says about it.
+/// Result of a participant: its upload, and its metrics for the journal.
 #[derive(Clone, Debug)]
 pub struct ClientResult {
     /// The upload.
     pub upload: Message,
-    /// What the journal says of the training.
+    /// Metrics of the training, for the journal.
     pub metrics: Metrics,
 }

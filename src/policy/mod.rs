@@ -1,16 +1,17 @@
-//! What a method is: layouts of its messages, pure functions over them, and a server with a memory. Nothing here
-//! knows actors, channels, files or the command line.
+//! Interface of methods: layouts of their messages, pure functions over them, and a server with a memory.
 //!
-//! A message is data ([`Message`]), and so is what becomes of it ([`MessageSpec`]): the engine packs, sizes, checks,
-//! aggregates, discounts, clips, noises, masks and saves it from one declaration. Most methods average parameters and
-//! stand on the base of those methods; others implement [`Method`] and [`Server`].
+//! Nothing here knows actors, channels, files or the command line.
+//!
+//! A message is data ([`Message`]), and so is the rule for its aggregation ([`MessageSpec`]): the engine packs, sizes,
+//! checks, aggregates, discounts, clips, noises, masks and saves it from one declaration. Most methods average
+//! parameters and stand on the base of those methods; others implement [`Method`] and [`Server`].
 //!
 //! A round, as a method sees it:
 //! 1. [`Method::participants`] and [`Server::broadcast`] give one download per participant;
 //! 2. [`Method::train`] answers each with an upload;
-//! 3. [`Method::transform_upload`] makes of an upload what is aggregated, in most methods the upload itself; the engine
-//!    aggregates it as the layout says, in a fixed tree over participants;
-//! 4. [`Server::end_round`] takes the [`Aggregate`] and learns.
+//! 3. [`Method::transform_upload`] turns an upload into what is aggregated, in most methods the upload itself; the
+//!    engine aggregates it as the layout says, in a fixed tree over participants;
+//! 4. [`Server::end_round`] takes the [`Aggregate`] and updates the server.
 
 mod aggregate;
 mod average;

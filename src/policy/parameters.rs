@@ -1,4 +1,4 @@
-//! How parameters travel: named tensors in sections by what they are for.
+//! Encoding of parameters: named tensors in sections by kind.
 //!
 //! A parameter's kind follows from its name: `prompt.*` is [`Kind::Prompt`], `head.*` is
 //! [`Kind::Head`], everything else belongs to the backbone ([`Kind::Weights`]). Sections come in
@@ -14,7 +14,7 @@ use crate::wire::{
 
 pub(crate) const KINDS: [Kind; 3] = [Kind::Weights, Kind::Prompt, Kind::Head];
 
-/// What a parameter of this name is for.
+/// Returns the kind of a parameter of this name.
 pub fn kind_of(name: &str) -> Kind {
     match name.split_once('.') {
         Some(("prompt", _)) => Kind::Prompt,
@@ -36,7 +36,7 @@ pub fn parameter_sections(parameters: &ParameterSet) -> Vec<Section> {
     KINDS.map(of_kind).into_iter().filter(|section| !section.tensors.is_empty()).collect()
 }
 
-/// The parameters a body carries, whatever else is in it.
+/// Returns the parameters that a body carries and ignores the rest of it.
 pub fn parameters_of(body: &Body) -> Result<ParameterSet, WireError> {
     let mut parameters = ParameterSet::default();
     for kind in KINDS {
@@ -48,7 +48,7 @@ pub fn parameters_of(body: &Body) -> Result<ParameterSet, WireError> {
     Ok(parameters)
 }
 
-/// Parameters among those of others are nobody's own, so there is one such field in a body; none are an empty set.
+/// Parameters have no name of their own in a body, so a body has one such field; `None` is an empty set.
 impl SavedField for Option<ParameterSet> {
     fn save_field(&self, into: &mut Saving) {
         into.sections.extend(self.iter().flat_map(parameter_sections));

@@ -1,4 +1,4 @@
-//! Who exchanges what with whom: participants, phases and rounds.
+//! Participants, phases and rounds of the exchange.
 //!
 //! The unit of exchange is a **participant**, not a client: one download and one upload per participant. By default
 //! a sampled client has one participant; a unit (a sub-shard acting for itself), a role (learner,
@@ -13,11 +13,11 @@ use crate::data::TaskView;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, SeatId};
 
-/// What a participant does in its round; methods with more than one role number them.
+/// Role of a participant in its round; methods with more than one role number them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role(pub u8);
 
-/// What sits on a participant.
+/// Kind of a participant.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -42,36 +42,36 @@ impl ParticipantKind {
         }
     }
 
-    /// Whether it is a client with its whole shard.
+    /// Returns true if it is a client with its whole shard.
     pub fn is_client(&self) -> bool {
         *self == ParticipantKind::Client
     }
 }
 
-/// One place at the table of one round.
+/// Unit of exchange in a round: gets one download and returns one upload.
 #[derive(Clone, Debug)]
 pub struct Participant {
     /// Position in the round; aggregation happens in this order.
     pub id: SeatId,
-    /// Whose data and state the participant works on.
+    /// Client whose data and state the participant works on.
     pub client: ClientId,
-    /// What the participant does.
+    /// The participant's role.
     pub role: Role,
-    /// Which sub-shard of the client, where units have participants of their own.
+    /// Index of the sub-shard, if a part of the client's shard is a participant of its own.
     pub unit: Option<u32>,
-    /// What sits there. Methods leave the default; the engine cuts units and adds load clients.
+    /// Kind of the participant. Methods leave the default; the engine cuts units and adds load clients.
     pub kind: ParticipantKind,
     /// The classes this participant learns and the head rows they have.
     pub view: Arc<TaskView>,
 }
 
 impl Participant {
-    /// Whether it trains; a load client's does not.
+    /// Returns true if the participant trains; a load client does not.
     pub fn trains(&self) -> bool {
         self.kind != ParticipantKind::Load
     }
 
-    /// The address of everything this participant draws in `round`; choose the purpose with
+    /// Returns the stream key of everything this participant draws in `round`; choose the purpose with
     /// [`StreamKey::domain`].
     pub fn key(&self, run_seed: u64, round: Round) -> StreamKey {
         StreamKey::new(run_seed, Domain::Method)
@@ -81,17 +81,18 @@ impl Participant {
             .unit(self.unit_in_keys())
     }
 
-    /// Tells the participants of one client apart in stream keys: the sub-shard plus one, or zero, below
-    /// the role.
+    /// Returns the number that tells the participants of one client apart in stream keys.
+    ///
+    /// It is the sub-shard plus one, or zero, below the role.
     pub(crate) fn unit_in_keys(&self) -> u32 {
         self.unit.map_or(0, |unit| unit + 1) | u32::from(self.role.0) << Participant::UNIT_BITS
     }
 
-    /// Sub-shards plus one are numbers of so many bits.
+    /// Number of bits of a sub-shard plus one.
     pub(crate) const UNIT_BITS: u32 = 24;
 }
 
-/// Who is asked in a phase.
+/// Rule for the clients that a phase samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CohortRule {
     /// The scenario's participation draws a cohort.
@@ -107,9 +108,9 @@ pub enum CohortRule {
 pub struct Phase {
     /// Name in journals and reports.
     pub name: &'static str,
-    /// How many rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Who is asked.
+    /// Rule for the clients that take part.
     pub cohort: CohortRule,
     /// The most participants that [`Method::train`](super::Method::train) learns together. One is right where they are
     /// trained one after another: participants are spread over workers instead.
@@ -127,13 +128,13 @@ impl Phase {
         Phase::new("train", rounds, CohortRule::Sampled)
     }
 
-    /// The same with packs of at most so many participants.
+    /// Returns the phase with packs of at most `max_pack_size` participants.
     pub fn packed(self, max_pack_size: usize) -> Phase {
         Phase { max_pack_size, ..self }
     }
 }
 
-/// Where in the run a round stands.
+/// Position of a round in the run.
 #[derive(Clone, Debug)]
 pub struct RoundContext {
     /// Run-wide number of the round.
@@ -146,7 +147,7 @@ pub struct RoundContext {
     pub phase_name: &'static str,
     /// Number of the round within its phase, from 0.
     pub round_in_phase: u32,
-    /// How many rounds the phase has, at most.
+    /// Maximum number of rounds of the phase.
     pub rounds_in_phase: u32,
     /// The run's seed, for the server's own draws.
     pub run_seed: u64,

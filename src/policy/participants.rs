@@ -1,4 +1,4 @@
-//! Who sits where by default, and what all participants are sent.
+//! Default participants of a round, and downloads for all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,14 +22,15 @@ pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Par
         .collect()
 }
 
-/// The same download for every participant.
+/// Returns one shared download for every participant.
 pub fn shared<D>(down: D, participants: &[Participant]) -> Vec<Arc<D>> {
     let download = Arc::new(down);
     vec![download; participants.len()]
 }
 
-/// Every download changed; those that participants share stay shared, so that they are packed and charged as copies of
-/// one.
+/// Applies `change` to every download.
+///
+/// Downloads that participants share stay shared, so that they are packed and charged as copies of one.
 pub fn each_changed(
     downloads: &[Arc<Message>],
     change: impl Fn(&Message) -> Message,

@@ -10,12 +10,12 @@ use crate::data::Batch;
 use crate::model::FrozenPart;
 use crate::wire::Body;
 
-/// Which head rows may be predicted.
+/// Head rows that may be predicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Class-incremental: rows `0..seen`, no task id given.
     Seen(usize),
-    /// Task-incremental: the rows of one task, or of one slot, and the model may use that it is told which.
+    /// Task-incremental: the rows of one task or client task; the model may use the task's identity.
     Task(Range<usize>),
 }
 
@@ -37,28 +37,29 @@ pub trait Predictor: Send + Sync {
     /// `(batch, channels, height, width)` to `(batch, rows in scope)`.
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError>;
 
-    /// The same predictor with its tensors on the device of `lab`, or `None` where it can be used
-    /// there as it is. Tensors must not cross from one worker of a GPU to another, so whatever
-    /// holds tensors and may be used on a GPU answers this; on CPUs nothing is ever copied.
+    /// Returns a copy with its tensors on the device of `ctx`, or `None` if it can be used there as it is.
+    ///
+    /// Tensors must not cross from one worker of a GPU to another, so every type that holds tensors and may be used on
+    /// a GPU implements this; on CPUs nothing is ever copied.
     fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let _ = ctx;
         Ok(None)
     }
 
-    /// How much of it is frozen for the rest of the run: what a cache may hand over in place of
-    /// pixels.
+    /// Returns the part that is frozen for the rest of the run, whose outputs a cache may give in place of pixels.
     fn frozen_part(&self) -> FrozenPart {
         FrozenPart::Nothing
     }
 
-    /// Whether answers depend on queries, the features of the unprompted backbone. Batches that bring
-    /// them ([`RunContext::with_queries`]) spare it a pass through the backbone.
+    /// Returns true if answers depend on queries, the features of the unprompted backbone.
+    ///
+    /// Batches that carry them ([`RunContext::with_queries`]) spare it a pass through the backbone.
     fn asks_queries(&self) -> bool {
         false
     }
 
-    /// [`features`](Predictor::features) of a batch of images, or of what
-    /// [`frozen_part`](Predictor::frozen_part) gives for them.
+    /// Returns the [`features`](Predictor::features) of a batch of images, or of outputs of its
+    /// [`frozen_part`](Predictor::frozen_part).
     fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
         self.features(&batch.pixels(device)?)
     }
@@ -73,14 +74,16 @@ pub trait Predictor: Send + Sync {
         self.scores(&batch.pixels(device)?, scope)
     }
 
-    /// What a client must hold to compute [`features`](Predictor::features) itself, beside the
-    /// backbone; empty where the features are the backbone's own.
+    /// Returns the state that a client needs, besides the backbone, to compute [`features`](Predictor::features)
+    /// itself.
+    ///
+    /// Empty if the features are the backbone's own.
     fn feature_state(&self) -> Body {
         Body::default()
     }
 }
 
-/// `predictor` as it can be used with `lab`.
+/// Returns `predictor` in a form that can be used with `ctx`.
 pub fn predictor_on(
     predictor: &Arc<dyn Predictor>,
     ctx: &RunContext,

@@ -3,7 +3,7 @@
 use super::{Restriction, Role};
 use crate::wire::BodyShape;
 
-/// What a method has, keeps and refuses. It depends on its settings and on the model's dimensions alone.
+/// Facts and restrictions of a method. They depend only on its settings and on the model's dimensions.
 ///
 /// A method around another one passes its profile on, with what is different spelled out before `..inner.profile()`:
 /// a fact that is added here reaches every composition by itself.
@@ -13,10 +13,11 @@ pub struct MethodProfile {
     pub roles: Vec<(Role, &'static str)>,
     /// Services that the layouts would allow and the method cannot bear, each with the reason.
     pub restrictions: Vec<Restriction>,
-    /// Shape of what a client must hold to compute the method's features
-    /// ([`Predictor::feature_state`](super::Predictor::feature_state)), where another method may build on them.
+    /// Shape of the state for [`Predictor::feature_state`](super::Predictor::feature_state).
+    ///
+    /// A client must hold it to compute the method's features, where another method may build on them.
     pub features: BodyShape,
-    /// False for a method of a single site, whose messages are charged to nobody.
+    /// False for a method of a single site, whose messages are not charged.
     pub uses_network: bool,
     /// True if clients keep nothing between rounds.
     pub stateless: bool,
@@ -42,8 +43,8 @@ impl Default for MethodProfile {
 /// Bytes that a method holds between rounds, at most, before codecs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct MemoryFootprint {
-    /// By the server, parameters included.
+    /// Bytes held by the server, parameters included.
     pub server: u64,
-    /// By every client that has taken part.
+    /// Bytes held by every client that has taken part.
     pub client: u64,
 }

@@ -21,7 +21,7 @@ use crate::model::{Backbone, DeviceSpec, FrozenPart};
 /// Cloning is cheap; every worker owns one.
 #[derive(Clone)]
 pub struct RunContext {
-    /// Where tensors live.
+    /// Device of all tensors.
     pub device: Device,
     /// The backbone as loaded, frozen.
     pub backbone: Arc<Backbone>,
@@ -33,26 +33,26 @@ pub struct RunContext {
     pub train_transform: Arc<Transform>,
     /// Transform of statistics passes (prototypes, Gaussians).
     pub statistics_transform: Arc<Transform>,
-    /// Epochs, batch size, optimizer and clipping of local training, from `[client]`; a client's lab holds
-    /// the learning rate of its round.
+    /// Epochs, batch size, optimizer and clipping of local training, from `[client]`; the context of a client holds the
+    /// learning rate of its round.
     pub training: TrainingPlan,
     /// Samples per block in passes without gradient.
     pub evaluation_batch: usize,
-    /// What the frozen backbone gave for samples already seen; shared by all workers.
+    /// Outputs of the frozen backbone for samples already seen; shared by all workers.
     pub cache: Arc<FeatureCache>,
     /// Features frozen by the first of two staged methods.
     pub first_method: Option<Arc<dyn Predictor>>,
     /// Samples that belong to no client, where the run has any.
     pub auxiliary: Option<Arc<Auxiliary>>,
-    /// Who knows what clients report where that is not what they hold
+    /// Source of the label counts that clients report, where these are not those of their shards
     /// ([`FreshClients::reported`]).
     pub reported: Option<FreshClients>,
 }
 
 impl RunContext {
-    /// On the CPU, with images as they are, the defaults of local training and of the feature cache.
+    /// Creates a context on the CPU, with untransformed images and the defaults of local training and feature cache.
     ///
-    /// What a program that builds a federation by hand begins with; a scenario says everything itself.
+    /// A program that builds a federation by hand begins with it; a scenario sets everything itself.
     pub fn new(
         backbone: impl Into<Arc<Backbone>>,
         dataset: impl Into<Arc<Dataset>>,
@@ -75,7 +75,7 @@ impl RunContext {
         }
     }
 
-    /// What methods are told of the model before any weight is read: messages in full, for so many clients.
+    /// Returns the facts of the model that are known before any weight is read: full messages, `clients` clients.
     pub fn facts(&self, clients: u32) -> ModelFacts {
         ModelFacts {
             backbone: self.backbone.config(),
@@ -87,12 +87,12 @@ impl RunContext {
         }
     }
 
-    /// The same with the learning rate of a round, for the clients that train in it.
+    /// Returns a copy with the learning rate of a round, for the clients that train in it.
     pub fn in_round(&self, round: &RoundContext) -> RunContext {
         self.at_round(round.round_in_phase, round.rounds_in_phase)
     }
 
-    /// The same by the round's number within its phase, and how many that has.
+    /// Returns a copy with the learning rate of round `now` of `of` in the phase.
     pub fn at_round(&self, now: u32, of: u32) -> RunContext {
         RunContext { training: self.training.in_round(now, of), ..self.clone() }
     }
@@ -107,7 +107,7 @@ impl RunContext {
         )
     }
 
-    /// In-order batches of a shard for passes without gradient.
+    /// Returns in-order batches of a shard for passes without gradient.
     pub fn statistics_loader(&self, shard: &Shard) -> Loader {
         Loader::new(
             Arc::clone(&self.dataset.train),
@@ -117,7 +117,7 @@ impl RunContext {
         )
     }
 
-    /// The same of the samples' mirror images; nothing where samples are no images.
+    /// Returns in-order batches of the samples' mirror images, or `None` if samples are no images.
     pub fn mirror_loader(&self, shard: &Shard) -> Option<Loader> {
         let transform = Arc::new(self.statistics_transform.mirrored());
         let (train, task_sequence) =
@@ -126,8 +126,9 @@ impl RunContext {
         images.then(|| Loader::new(train, Arc::clone(shard), task_sequence, transform))
     }
 
-    /// How many samples of which head row a participant says it has: those of its shard, unless the partition
-    /// says otherwise.
+    /// Returns the label counts that a participant reports, by head row.
+    ///
+    /// They are those of its shard unless the partition defines others.
     pub fn reported_label_counts(&self, participant: &Participant, shard: &Shard) -> ClassCounts {
         let said = self.reported.as_ref().and_then(|fresh| {
             fresh.reported(&participant.view, participant.client, &self.dataset.class_sizes())
@@ -137,7 +138,7 @@ impl RunContext {
         rows.zip(said).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// How many samples of which head row a shard holds.
+    /// Returns the number of samples of a shard by head row.
     pub fn shard_label_counts(&self, shard: &Shard) -> ClassCounts {
         let mut counts = ClassCounts::new();
         for sample in shard.iter() {
@@ -147,8 +148,9 @@ impl RunContext {
         counts
     }
 
-    /// This lab at another place, with a copy of the backbone there; what a worker of a GPU starts
-    /// with. Features frozen by an earlier method are placed when they are asked.
+    /// Returns this context on another device, with a copy of the backbone there; each worker of a GPU starts with one.
+    ///
+    /// Features frozen by an earlier method are placed when they are used.
     pub fn to_device(&self, place: &DeviceSpec) -> Result<RunContext, PolicyError> {
         if self.backbone.place().same(place) && self.device.same_device(&place.device) {
             return Ok(self.clone());
@@ -157,9 +159,10 @@ impl RunContext {
         Ok(RunContext { device: place.device.clone(), backbone, ..self.clone() })
     }
 
-    /// The same loader with the outputs of the backbone's frozen `part` in place of pixels; what is
-    /// missing of them is computed first. Where nothing is kept, as under a transform that draws, it comes
-    /// back as it is: ask for `batch_features` or `batch_scores`, which take both.
+    /// Returns the loader with outputs of the backbone's frozen `part` in place of pixels.
+    ///
+    /// Missing outputs are computed first. If nothing is kept, as with a transform that draws, the loader comes back
+    /// unchanged: use `batch_features` or `batch_scores`, which accept both.
     pub fn with_frozen_features(
         &self,
         loader: Loader,
@@ -173,11 +176,12 @@ impl RunContext {
         Ok(loader.with_rows(store))
     }
 
-    /// The same loader with the query of every sample beside it, for what
-    /// [asks queries](Predictor::asks_queries): the unprompted backbone's feature of the sample.
+    /// Returns the loader with a query for every sample: the unprompted backbone's feature of the sample.
     ///
-    /// Queries of a transform that draws nothing are kept as features are, and shared with whoever asks for
-    /// those. A loader that augments gets queries of the samples as the statistics transform sees them, or, for
+    /// A predictor that [asks queries](Predictor::asks_queries) needs it.
+    ///
+    /// Queries of a transform that draws nothing are kept as features are, and shared with readers of those. A loader
+    /// that augments gets queries of the samples as the statistics transform sees them, or, for
     /// [`QueryView::Augmented`], none: they are then computed from the pixels of each batch.
     pub fn with_queries(&self, loader: Loader, view: QueryView) -> Result<Loader, PolicyError> {
         let transform = match view {
@@ -243,11 +247,11 @@ impl RunContext {
         Ok(self.cache.store(&self.backbone, &split, loader.transform(), part)?)
     }
 
-    /// The share of the test samples whose class has one of these head rows that are answered right among them; nothing
-    /// where there are none.
+    /// Returns the accuracy on the test samples of these head rows, with predictions among these rows.
     ///
-    /// # Errors
-    /// What reading samples and the predictor report.
+    /// `None` if there are no such samples.
+    ///
+    /// Errors of reading samples and of the predictor.
     pub fn accuracy_within(
         &self,
         rows: Range<usize>,
@@ -271,7 +275,7 @@ impl RunContext {
         Ok(tally.accuracy(rows))
     }
 
-    /// A batch's pixels on this lab's device, `(batch, channels, height, width)`.
+    /// Returns a batch's pixels on this context's device, `(batch, channels, height, width)`.
     pub fn pixels(&self, batch: &Batch) -> Result<Tensor, PolicyError> {
         batch.pixels(&self.device).map_err(PolicyError::from)
     }

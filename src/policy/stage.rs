@@ -6,14 +6,15 @@ use std::sync::Arc;
 use crate::data::TaskView;
 use crate::quantity::{ClientId, TaskId};
 
-/// A stretch of the timeline. It begins when a task arrives at its first client; where tasks reach
-/// clients at different times, others still work on an earlier one. With slots every client has a view of its own
-/// (see [`ClientTasks`](crate::data::ClientTasks)).
+/// Part of the timeline that begins when a task arrives at its first client.
+///
+/// Where tasks reach clients at different times, other clients still work on an earlier one. With client tasks every
+/// client has its own view (see [`ClientTasks`](crate::data::ClientTasks)).
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// The task that arrives.
     pub task: TaskId,
-    /// How many tasks the run has.
+    /// Number of tasks of the run.
     pub tasks: usize,
     /// The view of every client that has the task; with slots, all rows that belong to slots of this stage.
     pub view: Arc<TaskView>,
@@ -21,12 +22,12 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The stage of a view, of so many, in which nobody is behind.
+    /// Returns the stage of a view in a run of `tasks` tasks, with no client behind.
     pub fn of(view: Arc<TaskView>, tasks: usize) -> Stage {
         Stage { task: view.task, tasks, view, own: Arc::default() }
     }
 
-    /// As it is for a round, where some clients of the cohort have views of their own: of earlier tasks, or of slots.
+    /// Returns the stage for a round in which some clients have their own views: of earlier tasks, or of client tasks.
     pub fn with_own(self, own: BTreeMap<ClientId, Arc<TaskView>>) -> Stage {
         Stage { own: Arc::new(own), ..self }
     }

@@ -1,8 +1,8 @@
-//! What clients keep between rounds, as their methods see it.
+//! State that clients keep between rounds, as their methods see it.
 
 use crate::wire::{Body, Saved, WireError};
 
-/// What a client keeps between rounds.
+/// State that a client keeps between rounds.
 pub trait ClientState: Saved + Default + Send + 'static {
     /// `true` for methods that keep nothing; `()` alone should say so.
     const STATELESS: bool = false;
@@ -16,8 +16,7 @@ pub trait ClientState: Saved + Default + Send + 'static {
             false => Self::load(body),
         }
     }
-    /// Bytes that a client must keep in memory or on disk; by default those of the tensors of
-    /// [`save`](Saved::save).
+    /// Returns the bytes that a client must keep in memory or on disk; by default the tensors of [`save`](Saved::save).
     fn kept_bytes(&self) -> u64 {
         self.save().tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
     }

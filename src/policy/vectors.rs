@@ -1,10 +1,10 @@
-//! Vectors beside parameters: sets of as many numbers as parameters have (gradients, velocities, drifts), sent and
-//! saved under names of their own.
+//! Vectors that accompany parameters: sets with as many numbers as the parameters have.
+//!
+//! Examples are gradients, velocities and drifts. They are sent and saved under their own names.
 //!
 //! In a message, a client's state or a server's memory the vector `velocity` of the parameter `head.weight` is the
-//! tensor `velocity/head.weight`. Its kind is [`Kind::Statistics`], so nobody takes it for a parameter:
-//! [`parameters_of`](super::parameters_of) does not see it, and what becomes of it on the server is what its
-//! [place](vector_places) says.
+//! tensor `velocity/head.weight`. Its kind is [`Kind::Statistics`], so it is not taken for a parameter:
+//! [`parameters_of`](super::parameters_of) does not see it, and its [place](vector_places) defines its aggregation.
 //!
 //! ```
 //! use fedcast::model::{Parameter, ParameterSet};
@@ -25,7 +25,7 @@ use super::TensorSpec;
 use crate::model::{Parameter, ParameterSet};
 use crate::wire::{Dtype, Kind, Loading, NamedTensor, SavedField, Saving, Section, WireError};
 
-/// What stands between the name of a set and that of a parameter.
+/// Separator between the name of a set and that of a parameter.
 const BESIDE: char = '/';
 
 /// The tensors of a set, for a section that holds others, too. Values are shared, not copied.
@@ -71,7 +71,8 @@ pub fn vector_names(sections: &[Section]) -> Vec<&str> {
     names
 }
 
-/// The places of a set that has a vector for each of these parameters, in their order by name; nobody aggregates them.
+/// Returns the places of a set with a vector for each of these parameters, in their order by name; they are not
+/// aggregated.
 pub fn vector_places(name: &str, parameters: &[TensorSpec]) -> Vec<TensorSpec> {
     let mut places: Vec<TensorSpec> = parameters
         .iter()
@@ -111,7 +112,7 @@ mod tests {
         names.iter().map(one).collect()
     }
 
-    /// Sets do not mix, whatever begins alike, and lie as their layout says.
+    /// Sets with the same prefix do not mix, and lie as their layout says.
     #[test]
     fn sets_are_told_apart_by_name() {
         let (one, other) = (set(&["head.bias", "conv.weight"], 1.0), set(&["head.bias"], 3.0));

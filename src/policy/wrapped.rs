@@ -14,7 +14,7 @@ use crate::numerics::streams::StreamKey;
 use crate::quantity::ClientId;
 use crate::wire::{Body, WireError};
 
-/// What may be done otherwise than inside.
+/// Methods of [`Method`] that a wrapper may override; by default they call the inner method.
 pub trait MethodWrapper: Send + Sync {
     /// The method inside.
     fn inner(&self) -> &dyn Method;
@@ -120,12 +120,12 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
     }
 }
 
-/// What a server may do otherwise than the one inside.
+/// Methods of [`Server`] that a wrapper may override; by default they call the inner server.
 pub trait ServerWrapper: Send {
     /// The server inside.
     fn inner(&self) -> &dyn Server;
 
-    /// The same, to be moved.
+    /// Returns the inner server, mutable.
     fn inner_mut(&mut self) -> &mut dyn Server;
 
     /// See [`Server::begin_stage`].

@@ -22,7 +22,7 @@ const WIDTH: usize = 3;
 /// Numbers of a prompt of two, a head, and a bias.
 const NUMBERS: usize = 2 + ROWS * WIDTH + ROWS;
 
-/// What a client made of what it was sent.
+/// Update that a client made of its download.
 #[derive(Clone, Debug)]
 struct Update {
     samples: u32,
@@ -61,12 +61,12 @@ fn shapes(kind: HeadKind) -> [(&'static str, Vec<usize>); 3] {
     [(PROMPT, vec![2]), (LinearHead::WEIGHT, vec![ROWS, WIDTH]), other]
 }
 
-/// Whether these rows are of this tensor.
+/// Returns true if these rows are of this tensor.
 fn has_rows(name: &str) -> bool {
     [LinearHead::WEIGHT, LinearHead::BIAS].contains(&name)
 }
 
-/// All parameters; of a head these rows.
+/// Returns all parameters; of a head, only these rows.
 fn cut(kind: HeadKind, values: &[f32], rows: &Range<usize>) -> ParameterSet {
     let mut rest = values;
     let cut = shapes(kind).map(|(name, mut shape)| {
@@ -95,7 +95,7 @@ fn layout(kind: HeadKind, rows: &Range<usize>) -> MessageSpec {
     counted(shapes(kind).into_iter().map(place).collect())
 }
 
-/// With a sample count beside the parameters.
+/// Returns a layout with a sample count in addition to the parameters.
 fn counted(parameters: Vec<TensorSpec>) -> MessageSpec {
     let extra = vec![TensorSpec::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)];
     MessageSpec { extra, ..MessageSpec::of(parameters) }
@@ -170,8 +170,8 @@ fn close(found: &[f32], wanted: &[f64]) -> bool {
 }
 
 proptest! {
-    /// Rows that somebody did not send count as unchanged, a discount scales a step and leaves its weight, and
-    /// where nobody weighs anything nothing moves.
+    /// Rows that a client did not send count as unchanged, a discount scales a step and leaves its weight, and nothing
+    /// moves if no client has weight.
     #[test]
     fn everybody_s_mean_is_the_one_of_papers(
         kind in heads(),
@@ -242,7 +242,7 @@ proptest! {
         prop_assert_eq!(without(&found), without(&made));
     }
 
-    /// What a task or its head rows own is averaged over those who learned them.
+    /// Rows of a task or head are averaged over the clients that learned them.
     #[test]
     fn owners_have_denominators_of_their_own(
         updates in prop::collection::vec((0u16..3, 0u32..100, prop::collection::vec(-3f32..3.0, 3)), 1..8),
@@ -294,8 +294,7 @@ proptest! {
         }
     }
 
-    /// A symmetric matrix aggregates to the same sum whether all of it travels or a triangle; a discount scales what
-    /// ages, and nothing else.
+    /// A symmetric matrix aggregates to the same sum as a whole and as a triangle; a discount scales only what ages.
     #[test]
     fn sums_of_matrices_and_of_triangles_are_alike(
         grams in prop::collection::vec((prop::collection::vec(-3f64..3.0, 6), 0.1f64..1.0, 0u32..9), 1..5),
@@ -339,7 +338,7 @@ fn added(a: &Body, b: &Body) -> Body {
     Body::new(a.meta.clone(), a.sections.iter().zip(&b.sections).map(section).collect())
 }
 
-/// Each mean is rounded once, in the order everybody, task, head.
+/// Each mean is rounded once, in the order all, task, head.
 #[test]
 fn means_are_applied_in_the_order_of_their_groups() {
     let one = |value: f32| -> ParameterSet {
@@ -387,7 +386,7 @@ fn a_matrix_that_noise_made_lopsided_is_summed_as_its_symmetric_half() {
     assert_eq!(aggregate.sum("gram").unwrap(), half.packed());
 }
 
-/// What is kept is handed over with what its participant was sent, in the order of merging.
+/// A kept upload comes with the download of its participant, in the order of merging.
 #[test]
 fn kept_uploads_come_whole_and_in_order() {
     let mut upload = layout(HeadKind::Linear, &(0..ROWS));

@@ -5,7 +5,7 @@ use crate::wire::{Body, WireError};
 /// Bytes of the digest by which a download of the second stage names its features.
 pub(super) const DIGEST_BYTES: usize = 8;
 
-/// One body that holds two: the meta says how much of it is the first's.
+/// Joins two bodies into one; the meta records how much of it belongs to the first.
 pub(super) fn join(first: Body, then: Body) -> Body {
     let mut meta = Vec::with_capacity(8 + first.meta.len() + then.meta.len());
     meta.extend((first.meta.len() as u32).to_le_bytes());

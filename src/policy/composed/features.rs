@@ -23,7 +23,7 @@ impl FrozenFeatures {
 }
 
 impl Predictor for FrozenFeatures {
-    /// The same bits for a sample whatever batch it comes in, so that keeping them changes nothing.
+    /// Returns the features of a batch. A sample has the same bits in every batch, so caching changes nothing.
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         in_frozen_batches(pixels, |pixels| self.network.features(pixels))
     }
@@ -37,7 +37,7 @@ impl Predictor for FrozenFeatures {
         Ok(Some(Arc::new(FrozenFeatures::new(network, self.digest))))
     }
 
-    /// Where nothing was adapted these are the backbone's own features, which others may know already.
+    /// Returns the frozen part: the backbone's own features, which may be cached already, if nothing was adapted.
     fn frozen_part(&self) -> FrozenPart {
         match self.network.frozen_part() {
             FrozenPart::Whole => FrozenPart::Whole,

@@ -5,9 +5,9 @@
 //! the frozen features as [`RunContext::staged`]. So "STSA over LoRA" or "over prompts" is a line in a
 //! scenario (`[method.first]`), not a method of its own.
 //!
-//! What a client needs to compute the features itself ([`Predictor::feature_state`]) is an
-//! [`Asset`] named by every download of the second method, shipped to whoever lacks it. As these features
-//! never change again, they are computed once per sample and kept.
+//! The state that a client needs to compute the features itself ([`Predictor::feature_state`]) is an [`Asset`] named by
+//! every download of the second method and shipped to each client that lacks it. As these features never change again,
+//! they are computed once per sample and kept.
 //!
 //! In the first task the phases of the first method come first and those of the second follow. The control fields of
 //! every message begin with a tag that says which of the two it belongs to; a download of the second stage names the
@@ -39,7 +39,7 @@ use crate::wire::{Body, BodyShape, Kind, WireError};
 pub struct Composed {
     first: Arc<dyn Method>,
     then: Arc<dyn Method>,
-    /// That of both together.
+    /// Profile of both methods together.
     profile: MethodProfile,
     /// Rounds of the first method, where they differ from the scenario's.
     rounds: Option<u32>,
@@ -69,7 +69,7 @@ impl Composed {
         Composed { first, then, profile, rounds: None, frozen: Arc::default() }
     }
 
-    /// The same with so many rounds of the first method instead of the scenario's.
+    /// Returns a copy with `rounds` rounds of the first method instead of the scenario's.
     pub fn with_rounds(self, rounds: Option<u32>) -> Composed {
         Composed { rounds, ..self }
     }
@@ -86,14 +86,13 @@ impl Composed {
         Ok(frozen)
     }
 
-    /// How many phases the first method has in the first task; it may not depend on how many
-    /// rounds they have.
+    /// Returns the number of phases of the first method in the first task, which may not depend on their rounds.
     fn first_phases(&self, view: &TaskView) -> usize {
         let stage = Stage::of(Arc::new(view.clone()), 1);
         self.first.phases(&stage, 1).len()
     }
 
-    /// Whether a phase of a view belongs to the second method, and its index in its method.
+    /// Returns true if a phase of a view belongs to the second method, and the phase's index in its method.
     fn stage(&self, view: &TaskView, phase: usize) -> (bool, usize) {
         let before = if view.task == TaskId(0) { self.first_phases(view) } else { 0 };
         match phase.checked_sub(before) {
@@ -199,7 +198,7 @@ fn with_features(ctx: &RunContext, frozen: &Frozen) -> Result<RunContext, Policy
     Ok(RunContext { first_method: Some(predictor_on(&frozen.features, ctx)?), ..ctx.clone() })
 }
 
-/// Whether a message belongs to the second method.
+/// Returns true if a message belongs to the second method.
 fn is_second(message: &Message) -> Result<bool, WireError> {
     match message.control.first() {
         Some(tag @ (0 | 1)) => Ok(*tag == 1),

@@ -16,13 +16,12 @@ pub(super) struct ComposedServer {
     method: Composed,
     first: Box<dyn Server>,
     second: Option<Second>,
-    /// For the second server, which cannot be built before the features are there.
+    /// Run context for the second server, which cannot be built before the features exist.
     lab: RunContext,
     init: StreamKey,
 }
 
-/// How far a saved server was: the first method at work, its features frozen and nothing learned on
-/// them, or the second method at work.
+/// Stage of a saved server: first method active, features frozen with nothing trained on them, or second method active.
 const FIRST: u8 = 0;
 const FROZEN: u8 = 1;
 const SECOND: u8 = 2;
@@ -33,7 +32,7 @@ const HASH: u64 = (1 << 48) - 1;
 struct Second {
     server: Box<dyn Server>,
     frozen: Frozen,
-    /// Whether a round of it is over. Before that it has nothing to answer with.
+    /// True after a round of the second method is over. Before that it has no predictor.
     has_learnt: bool,
 }
 
@@ -57,7 +56,7 @@ impl ComposedServer {
                 announced.sections, found.sections
             )));
         }
-        // A unit of its own: methods choose the step themselves.
+        // A separate unit: methods choose the step themselves.
         let init = self.init.unit(1);
         let server = self.method.then.server(&with_features(&self.lab, &frozen)?, init)?;
         Ok(Second { server, frozen, has_learnt: false })
@@ -152,7 +151,7 @@ impl Server for ComposedServer {
         }
     }
 
-    /// With a hash of everything the features are made of, as it is now: it must never change.
+    /// Returns the server's metrics and a current hash of all that the features are made of, which must never change.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let Some(second) = &self.second else { return self.first.metrics() };
         let digest = second.frozen.features.feature_state().digest();
@@ -192,8 +191,8 @@ impl Server for ComposedServer {
     }
 }
 
-/// What was kept of uploads, as its own method sees it. What they hold was taken out of its wrapping when it was
-/// lifted.
+/// Returns an aggregate whose kept uploads are as the inner method sees them. Their content was already unwrapped when
+/// it was transformed.
 fn within(aggregate: Aggregate) -> Result<Aggregate, WireError> {
     let inner = |kept: KeptUpload| -> Result<KeptUpload, WireError> {
         Ok(KeptUpload { sent: Arc::new(down_within(&kept.sent)?), ..kept })
