@@ -22,7 +22,7 @@ use crate::policy::{Aggregate, Message, Method, PolicyError, RunContext, UploadM
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::Body;
 
-/// What an aggregation came to.
+/// Result of an aggregation.
 #[derive(Default)]
 pub struct AggregationResult {
     /// The merged part; `None` where nothing arrived.
@@ -40,27 +40,27 @@ pub struct RejectedUpload {
     pub round: Round,
     /// Its participant there.
     pub participant: SeatId,
-    /// Who sent it.
+    /// Sender of the upload.
     pub client: ClientId,
     pub why: String,
 }
 
-/// How uploads are aggregated.
+/// Way in which uploads are aggregated.
 #[derive(Clone)]
 pub enum AggregationMode {
-    /// As their layouts say.
+    /// By their layouts.
     Plain(Arc<dyn Method>),
-    /// As masked sums in this ring, whatever they hold.
+    /// As masked sums in this ring, independent of their content.
     Masked(Modulus),
-    /// As their layouts say, by another rule than the mean.
+    /// By their layouts, with another rule than the mean.
     Robust(Arc<dyn Method>, FoldRule),
 }
 
-/// What some participants aggregate to on the way.
+/// Aggregate of some participants, before all are merged.
 pub enum PartialAggregate {
     /// Means, sums and what is kept.
     Plain(Aggregate),
-    /// A sum that nobody can read yet.
+    /// Masked sum that cannot be read yet.
     Masked(MaskedSum),
     /// Updates that a robust rule will aggregate.
     Robust(Updates),
@@ -68,13 +68,13 @@ pub enum PartialAggregate {
 
 /// An upload as the server got it, with what its participant was sent.
 pub struct Upload {
-    /// Whose it is.
+    /// Sender and weight facts of the upload.
     pub meta: UploadMeta,
-    /// What its participant was sent.
+    /// Download that its participant received.
     pub sent: Arc<Message>,
-    /// What arrived.
+    /// Body that arrived.
     pub body: Body,
-    /// What it was to hold; masked ones say it all at once.
+    /// Exchange that defines its expected content; masked uploads share one definition.
     pub exchange: Option<Arc<Exchange>>,
 }
 
@@ -135,11 +135,11 @@ struct TreeState {
     /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
     nodes: Vec<Node>,
     leaves: usize,
-    /// What all participants came to.
+    /// Aggregate of all participants.
     root: Option<Option<PartialAggregate>>,
     /// Uploads of earlier rounds.
     late: Vec<Node>,
-    /// Whether no more of them are expected.
+    /// True if no more late uploads are expected.
     sealed: bool,
     refused: Vec<RejectedUpload>,
     broken: Option<String>,
@@ -157,8 +157,10 @@ enum Node {
 }
 
 impl AggregationTree {
-    /// An aggregation of `seats` participants and the place of its result, which comes when it is
-    /// [sealed](Aggregate::seal), every participant was lifted or skipped and everything expected was lifted.
+    /// Creates an aggregation of `seats` participants and the receiver of its result.
+    ///
+    /// The result arrives when the aggregation is [sealed](AggregationTree::seal), every participant was added or
+    /// skipped, and everything expected was added.
     pub fn new(
         folding: AggregationMode,
         participants: usize,
@@ -222,7 +224,7 @@ impl AggregationTree {
         })
     }
 
-    /// Nothing more is expected.
+    /// Declares that no more uploads are expected.
     pub fn seal(&self) {
         self.tree().sealed = true;
         self.finish();
@@ -258,7 +260,7 @@ impl AggregationTree {
         let mut refused = std::mem::take(&mut tree.refused);
         refused.sort();
         let broken = tree.broken.take();
-        // Nobody listens any more when the run was stopped.
+        // No one listens after the run was stopped.
         let _ = done.send(AggregationResult { part, refused, broken });
     }
 

@@ -1,10 +1,10 @@
-//! When tasks reach clients.
+//! Arrival times of tasks at clients.
 //!
-//! A stage begins when its task reaches the first client, and has the rounds that the method gives a
-//! task. With [`ArrivalRules::Global`] everybody has the task then. Otherwise some clients still work on
-//! earlier tasks in the first rounds of a stage, or in all of them: a round has old-task stragglers
-//! and new-task clients. The first task is everybody's from the start, a client works on the newest task that
-//! has reached it, and who works on what is fixed when a round opens.
+//! A stage begins when its task reaches the first client, and has the rounds that the method gives a task. With
+//! [`ArrivalRules::Global`] every client has the task then. Otherwise some clients still work on earlier tasks in the
+//! first rounds of a stage, or in all of them: a round has old-task stragglers and new-task clients. Every client has
+//! the first task from the start, a client works on the newest task that has reached it, and the work of every client
+//! is fixed when a round opens.
 //!
 //! ```
 //! use fedcast::federation::arrivals::{ArrivalRules, Arrivals, Moment};
@@ -31,32 +31,32 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::Stage;
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
-/// How tasks reach clients.
+/// Rule for the arrival of tasks at clients.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ArrivalRules {
-    /// All at once.
+    /// At all clients at once.
     #[default]
     Global,
-    /// So many seconds after the first client, drawn per client and task.
+    /// The drawn seconds after the first client, per client and task.
     Lag(ScalarDistribution),
-    /// At recorded times. A client without a line for a task has it as its stage begins, which is not
-    /// before somebody has it.
+    /// At recorded times. A client without a line for a task has it as its stage begins, which is not before any client
+    /// has it.
     Trace(Arc<BTreeMap<(TaskId, ClientId), VirtualTime>>),
     /// A group has tasks earlier than the others (Fed-CPrompt's asynchronous mode).
     Paced {
         /// Share of clients in that group, drawn once; rounded down, at least one.
         ahead: f64,
-        /// By this share of a task's rounds, rounded up.
+        /// Fraction of a task's rounds by which they are earlier, rounded up.
         lead: f64,
     },
-    /// Every client has tasks of its own, which begin as the slots say (Powder's benchmark).
+    /// Every client has its own tasks, which begin as the client tasks define (Powder's benchmark).
     Slots(Arc<ClientTasks>),
 }
 
-/// Where a run stands as a round opens.
+/// Position of a run as a round opens.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// When the stages so far began; the last one is the current one.
+    /// Start times of the stages so far; the last one is the current one.
     pub began: &'a [VirtualTime],
     pub now: VirtualTime,
     /// Number of the round within its stage, over all phases, from 0.
@@ -77,7 +77,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The rules for so many clients and tasks, under a run's seed.
+    /// Creates the arrivals of `clients` clients and `tasks` tasks, under a run's seed.
     pub fn new(rules: ArrivalRules, seed: u64, clients: u32, tasks: usize) -> Arrivals {
         let mut arrivals =
             Arrivals { rules, seed, clients, first: Vec::new(), ahead: BTreeSet::new() };
@@ -101,7 +101,7 @@ impl Arrivals {
         arrivals
     }
 
-    /// Whether everybody has a task as its stage begins.
+    /// Returns true if every client has a task as its stage begins.
     pub fn is_global(&self) -> bool {
         self.rules == ArrivalRules::Global
     }
@@ -123,7 +123,7 @@ impl Arrivals {
         TaskId((1..moment.began.len()).rev().find(has).unwrap_or(0) as u16)
     }
 
-    /// What some clients have of their own in a round of a stage: an earlier task, or a slot.
+    /// Returns the views of clients with their own task in a round of a stage: an earlier task, or a client task.
     pub fn own_views(
         &self,
         task_sequence: &TaskSequence,
@@ -138,7 +138,7 @@ impl Arrivals {
         clients.filter_map(view).collect()
     }
 
-    /// Whether a task whose stage has begun has reached a client.
+    /// Returns true if a task whose stage has begun has reached a client.
     fn has(&self, client: ClientId, task: usize, moment: &Moment<'_>) -> bool {
         let (began, id) = (moment.began[task], TaskId(task as u16));
         match &self.rules {
@@ -165,7 +165,7 @@ impl Arrivals {
         distribution.draw(&mut self.key().task(u32::from(task.0)).client(client.0).rng()).max(0.0)
     }
 
-    /// Task 0 is nobody's lag: the group ahead is drawn there.
+    /// Returns the key of all draws. Task 0 has no lag, so the group ahead is drawn there.
     fn key(&self) -> StreamKey {
         StreamKey::new(self.seed, Domain::Arrival)
     }
@@ -195,7 +195,7 @@ mod tests {
         let some = later.iter().filter(|task| **task == 1).count();
         assert!((3..20).contains(&some), "{later:?}");
         assert_eq!(tasks(&arrivals, &[0, 1000], 1_000_000), [1; 20]);
-        // Somebody has a task as its stage begins, also where few have the one before.
+        // Some client has a task as its stage begins, also where few have the one before.
         let third = tasks(&arrivals, &[0, 1000, 1010], 1010);
         assert!(third.contains(&0) && third.contains(&2), "{third:?}");
         // More clients change no draw.

@@ -1,4 +1,4 @@
-//! Who holds which asset: the server's knowledge of its receivers' caches.
+//! The server's knowledge of its receivers' asset caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,18 +23,18 @@ impl AssetCaches {
         }
     }
 
-    /// Whether a client must be sent the asset.
+    /// Returns true if the asset must be sent to the client.
     pub fn lacks(&self, client: ClientId, digest: u64) -> bool {
         !self.held.get(&client).is_some_and(|held| held.contains(&digest))
     }
 
-    /// Who holds what, for a snapshot.
+    /// Returns the assets that each client holds, for a snapshot.
     pub fn held(&self) -> Vec<(ClientId, Vec<u64>)> {
         let held = self.held.iter();
         held.map(|(client, held)| (*client, held.iter().copied().collect())).collect()
     }
 
-    /// Who held what when a snapshot was taken.
+    /// Restores the assets that each client held when a snapshot was taken.
     pub fn restore(&mut self, held: &[(ClientId, Vec<u64>)]) {
         let held = held.iter();
         self.held = held.map(|(client, held)| (*client, held.iter().copied().collect())).collect();

@@ -33,7 +33,7 @@ pub struct TransferId(u64);
 /// Rates count in millionths of a byte per second.
 pub const RATE_UNIT: u64 = 1_000_000;
 
-/// Work of one byte: a second has so many nanoseconds.
+/// Work of one byte, in rate units times nanoseconds.
 const BYTE: u128 = RATE_UNIT as u128 * 1_000_000_000;
 
 /// A shared line.
@@ -44,7 +44,7 @@ pub struct Pipe {
     at: VirtualTime,
     flows: BTreeMap<TransferId, Flow>,
     started: u64,
-    /// Whether the rates are those of the flows there are.
+    /// True if the rates are up to date with the current flows.
     shared: bool,
 }
 
@@ -56,7 +56,7 @@ struct Flow {
 }
 
 impl Pipe {
-    /// A line of so many bytes per second, at least one.
+    /// Creates a line of `bytes_per_second`, at least one.
     pub fn new(bytes_per_second: u64) -> Pipe {
         Pipe {
             capacity: u128::from(bytes_per_second.max(1)) * u128::from(RATE_UNIT),
@@ -67,8 +67,9 @@ impl Pipe {
         }
     }
 
-    /// A transfer starts, `now` or later than everything told before. `own` is what its own link can
-    /// take, in [`RATE_UNIT`]s.
+    /// Starts a transfer at `now`, which is not before any earlier call.
+    ///
+    /// `own` is the rate of its own link, in [`RATE_UNIT`]s.
     pub fn start(&mut self, now: VirtualTime, bytes: u64, own: u64) -> TransferId {
         self.serve(now);
         let id = TransferId(self.started);
@@ -122,7 +123,7 @@ impl Pipe {
             let fair = equal.unwrap_or_else(|| (rest / others).max(1));
             flow.rate = flow.own.min(fair);
             if flow.own > fair {
-                // So do all that follow; the same number for each, whatever their order.
+                // All that follow take the same number, independent of their order.
                 equal = Some(fair);
             }
             rest = rest.saturating_sub(flow.rate);
@@ -135,15 +136,15 @@ impl Pipe {
 /// A transfer that is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// When it starts.
+    /// Start time.
     pub start: VirtualTime,
     /// Its size.
     pub bytes: u64,
-    /// What its own link can take, in [`RATE_UNIT`]s.
+    /// Rate of its own link, in [`RATE_UNIT`]s.
     pub own: u64,
 }
 
-/// When each of these transfers is through a line of so many bytes per second.
+/// Returns the time at which each of these transfers ends on a line of `bytes_per_second`.
 pub fn ends(bytes_per_second: u64, asks: &[Ask]) -> Vec<VirtualTime> {
     let mut order: Vec<usize> = (0..asks.len()).collect();
     order.sort_by_key(|place| asks[*place].start);
@@ -210,8 +211,8 @@ mod tests {
             prop_assert!(span * u128::from(capacity) >= asked * 1_000_000_000);
         }
 
-        /// What is served is what was asked: a line that is never idle is through exactly when
-        /// its work is, up to a nanosecond per change of rates.
+        /// The served work equals the requested work: a line that is never idle ends exactly when its work does, up to
+        /// a nanosecond per change of rates.
         #[test]
         fn nothing_is_served_twice_or_never(
             sizes in prop::collection::vec(1u64..5_000, 1..12), capacity in 1u64..4_000

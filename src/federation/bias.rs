@@ -1,5 +1,7 @@
-//! How far client models are apart before synchronisation: federated bias, as HGP measures it (arXiv 2406.02447,
-//! section 2 and figures 1 and 3), once after the first local training of a task or in every round.
+//! Distance between client models before aggregation.
+//!
+//! This is federated bias as HGP measures it (arXiv 2406.02447, section 2 and figures 1 and 3), once after the first
+//! local training of a task or in every round.
 //!
 //! * **Responses**: every client's model answers all test samples of the classes seen; the entropy
 //!   (nats) of the histogram of its answers; mean over clients. Low means biased. Also divided by
@@ -26,15 +28,15 @@ pub const RESPONSE_ENTROPY_RELATIVE: &str = "response_entropy_relative";
 /// Name of the mean distance of clients' prototypes.
 pub const PROTOTYPE_DISTANCE: &str = "prototype_distance";
 
-/// Whose model it is, and what it was trained on.
+/// Client whose model is measured, with the samples it was trained on.
 pub(super) struct Subject<'a> {
     pub client: ClientId,
     pub shard: &'a Shard,
 }
 
-/// What one client's model looks like from outside.
+/// Responses and prototypes of one client's model.
 pub(super) struct ModelResponses {
-    /// How often each row was answered, and held.
+    /// Number of answers and of own samples by head row.
     pub responses: Responses,
     /// Class means of features of the client's own samples, by head row.
     pub prototypes: BTreeMap<u32, Vec<f64>>,
@@ -112,19 +114,19 @@ fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, Met
     metrics
 }
 
-/// How far the models of a round were apart.
+/// Distance between the models of a round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BiasMeasurement {
-    /// How many were compared.
+    /// Number of compared clients.
     pub clients: u32,
     /// The measures.
     pub metrics: BTreeMap<String, MetricValue>,
-    /// What each of them answered.
+    /// Responses of each client.
     pub responses: Vec<Responses>,
 }
 
 impl BiasMeasurement {
-    /// Of the portraits of all participants, in order, over so many classes.
+    /// Measures the portraits of all participants, in order, over `classes` classes.
     pub fn of(portraits: Vec<Option<ModelResponses>>, classes: usize) -> BiasMeasurement {
         let portraits: Vec<ModelResponses> = portraits.into_iter().flatten().collect();
         let metrics = measure(&portraits, classes);

@@ -1,7 +1,7 @@
-//! What clients hold: samples, or only how many of which class.
+//! Holdings of clients: samples, or only counts by class.
 //!
-//! A run that is computed looks at samples; one that is only sized knows counts alone. Who is asked, how long work
-//! takes and how large messages are follow from counts, so both ask the same questions.
+//! A run that is computed looks at samples; one that is only sized knows only counts. Cohorts, the duration of work and
+//! the size of messages follow from counts, so both ask the same questions.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::data::{Dataset, FreshClients, Shard, TaskSequence, TaskView, Transfor
 use crate::policy::ClassCounts;
 use crate::quantity::ClientId;
 
-/// Who holds which samples.
+/// Samples of every client.
 #[derive(Clone, Debug)]
 pub enum ShardSource {
     /// Drawn beforehand: one list per task, one shard per client.
@@ -18,7 +18,7 @@ pub enum ShardSource {
     Fresh(FreshClients),
 }
 
-/// Who holds how many samples of which head row.
+/// Number of samples of every client, by head row.
 #[derive(Clone, Debug)]
 pub enum LabelCountSource {
     /// Drawn beforehand: one list per task, the counts of one client each.
@@ -33,7 +33,7 @@ pub enum LabelCountSource {
 }
 
 impl LabelCountSource {
-    /// What a client holds of a task, by head row.
+    /// Returns a client's label counts of a task, by head row.
     pub(super) fn counts(&self, view: &TaskView, client: ClientId) -> ClassCounts {
         match self {
             LabelCountSource::Drawn(drawn) => drawn[view.task.index()][client.index()].clone(),
@@ -51,7 +51,7 @@ impl LabelCountSource {
     }
 }
 
-/// What the clients of a run hold.
+/// Holdings of the clients of a run.
 #[derive(Clone)]
 pub(super) enum ClientData {
     Samples(Samples),
@@ -68,7 +68,9 @@ pub(super) struct Samples {
 }
 
 impl ClientData {
-    /// The clients that everybody's holdings were drawn for, per task; nothing where they are drawn when asked.
+    /// Returns the number of clients whose data were drawn beforehand, per task.
+    ///
+    /// `None` if they are drawn on request.
     pub fn drawn(&self) -> Option<Vec<usize>> {
         match self {
             ClientData::Samples(Samples { shards: ShardSource::Drawn(drawn), .. }) => {
@@ -92,10 +94,10 @@ impl ClientData {
         }
     }
 
-    /// What a client holds of a task.
+    /// Returns a client's samples of a task.
     ///
     /// # Panics
-    /// As [`Holdings::data`].
+    /// As [`ClientData::data`].
     pub fn shard(&self, view: &TaskView, client: ClientId) -> Shard {
         let Samples { dataset, shards, .. } = self.data();
         match shards {
@@ -104,7 +106,7 @@ impl ClientData {
         }
     }
 
-    /// How many samples a client holds of a task.
+    /// Returns the number of a client's samples of a task.
     pub fn samples(&self, view: &TaskView, client: ClientId) -> usize {
         match self {
             ClientData::Samples(_) => self.shard(view, client).len(),
@@ -112,7 +114,7 @@ impl ClientData {
         }
     }
 
-    /// How many samples of which head row a shard holds.
+    /// Returns the number of samples of a shard by head row.
     pub fn counts_of(&self, task_sequence: &TaskSequence, shard: &Shard) -> ClassCounts {
         let labels = self.data().dataset.train.labels();
         let mut counts = ClassCounts::new();

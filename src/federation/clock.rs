@@ -1,4 +1,4 @@
-//! How long local work takes on the simulated clock: a model, never a measurement.
+//! Duration of local work on the simulated clock: a model, never a measurement.
 //!
 //! `setup + passes * ms * slowness * jitter`: setup and slowness are drawn once per client, jitter per
 //! client and round, all from [`Domain::Compute`]; rounded once to whole nanoseconds. A server draws nothing.
@@ -20,7 +20,7 @@ impl Clock {
         Clock { rules, seed }
     }
 
-    /// How many times longer than at slowness 1 a client takes.
+    /// Returns a client's slowness: the factor on its times at slowness 1.
     pub fn slowness(&self, client: ClientId) -> f64 {
         self.rules.slowness.draw(&mut self.key(client).rng())
     }
@@ -38,8 +38,7 @@ impl Clock {
         StreamKey::new(self.seed, Domain::Compute).client(client.0)
     }
 
-    /// Time of `passes` sample passes by a client in a round; `unit` tells participants of one
-    /// client apart.
+    /// Returns the time of `passes` sample passes by a client in a round; `unit` separates its participants.
     pub fn work(&self, client: ClientId, round: Round, unit: u32, passes: f64) -> VirtualTime {
         if self.rules.is_ideal() {
             return VirtualTime::ZERO;

@@ -1,14 +1,16 @@
-//! When a round closes: one rule with three parameters. It closes when enough updates are there, or at
-//! its deadline if at least the least number are, and in any case when nothing more can come.
+//! Rule for the closing of a round, with three parameters.
+//!
+//! A round closes when enough updates have arrived, or at its deadline if at least the least number have, and in any
+//! case when no more can arrive.
 //!
 //! Waiting for all, deadlines, quorums and k of n are settings of it. What arrives after a round has
 //! closed is late: charged, and thrown away, or [aggregated](Late::Aggregate) into a later round with the weight that
 //! its staleness leaves.
 //!
-//! With [`ClosingGoal::Buffer`] nobody waits for a cohort: rounds close when so many updates are there, of
-//! whichever round, and new clients are asked for those that came back (FedBuff: Nguyen et al.,
-//! "Federated Learning with Buffered Asynchronous Aggregation", AISTATS 2022). As the model does
-//! not change between aggregations, who comes back within a buffer is replaced when it is full.
+//! With [`ClosingGoal::Buffer`] rounds do not wait for a cohort: they close when a given number of updates have
+//! arrived, of any round, and new clients replace those that came back (FedBuff: Nguyen et al., "Federated Learning
+//! with Buffered Asynchronous Aggregation", AISTATS 2022). As the model does not change between aggregations, clients
+//! that come back within a buffer are replaced when it is full.
 //!
 //! ```
 //! use fedcast::federation::{ClosingRules, ClosingGoal};
@@ -21,67 +23,67 @@
 use crate::numerics::share::{floor, least_share_of};
 use crate::quantity::VirtualTime;
 
-/// What becomes of an update whose round has closed.
+/// Rule for late uploads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum LatePolicy {
-    /// It is thrown away.
+    /// Discarded.
     #[default]
     Drop,
-    /// It goes into the open round of its phase.
+    /// Aggregated into the open round of its phase.
     Fold(Staleness),
 }
 
-/// What an update is worth that many aggregations after its download was sent.
+/// Discount of an update by the number of aggregations since its download was sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Staleness {
     /// The weight is `(1 + staleness)^-power`.
     pub power: f64,
-    /// Beyond so many aggregations it is thrown away.
+    /// Maximum staleness; an older update is discarded.
     pub most: u32,
 }
 
 impl Staleness {
-    /// What is left of the weight of an update so many aggregations old; none if it is too old.
+    /// Returns the factor on the weight of an update of this staleness, or `None` if it is too old.
     pub fn weight(&self, staleness: u32) -> Option<f64> {
         (staleness <= self.most).then(|| libm::pow(1.0 + f64::from(staleness), -self.power))
     }
 }
 
-/// How many updates are enough.
+/// Number of updates that are enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ClosingGoal {
-    /// Those of all participants.
+    /// The updates of all participants.
     #[default]
     All,
-    /// So many, of whichever round.
+    /// This number of updates, of any round.
     Buffer(u32),
-    /// Those of this share of participants, rounded up.
+    /// The updates of this fraction of participants, rounded up.
     Share(f64),
-    /// As many as would have been asked without over-selection.
+    /// The number that would have been sampled without over-selection.
     Target,
 }
 
-/// When rounds close.
+/// Rule for the closing of rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClosingRules {
-    /// When so many updates are there.
+    /// Number of updates that closes a round.
     pub enough: ClosingGoal,
     /// Or so long after the round was opened.
     pub deadline: Option<VirtualTime>,
     /// But not before the updates of this share of participants are there.
     pub least: f64,
-    /// Whether participants of which it is certain that they come too late are computed all the same.
+    /// True if participants that are certain to be late are trained all the same.
     pub train_stragglers: bool,
-    /// What becomes of what comes later.
+    /// Rule for later uploads.
     pub late: LatePolicy,
 }
 
-/// When the rounds of a scenario close, whose cohorts are over-selected by a factor.
+/// Rule for the closing of a scenario's rounds, with the over-selection of their cohorts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClosingPolicy {
     /// The rule.
     pub rules: ClosingRules,
-    /// How many times more clients are sampled than wanted.
+    /// Ratio of sampled clients to wanted clients.
     pub over_selection: f64,
 }
 
@@ -92,7 +94,7 @@ impl Default for ClosingPolicy {
 }
 
 impl ClosingPolicy {
-    /// For a round of so many participants.
+    /// Returns the rule for a round of `participants` participants.
     pub fn of(&self, participants: usize) -> RoundClosing {
         self.rules.of(participants, self.over_selection)
     }
@@ -101,20 +103,20 @@ impl ClosingPolicy {
 /// The rule of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundClosing {
-    /// It closes when so many updates are there; more than there can be where it waits for every participant.
+    /// Number of updates that closes the round; more than possible if it waits for every participant.
     pub enough: usize,
-    /// After its deadline, so many will do.
+    /// Number of updates that suffices after the deadline.
     pub least: usize,
-    /// How long after the opening that is.
+    /// Time of the deadline after the opening.
     pub deadline: Option<VirtualTime>,
-    /// Whether updates that earlier rounds asked for are among them.
+    /// True if updates of earlier rounds count.
     pub any: bool,
     skip: bool,
     overdue: bool,
 }
 
 impl ClosingRules {
-    /// The same for a cohort that must be heard as a whole.
+    /// Returns a copy that waits for all of a cohort whose updates are all needed.
     pub fn for_everybody(mut self) -> ClosingRules {
         if self.is_asynchronous() {
             self.enough = ClosingGoal::All;
@@ -122,12 +124,12 @@ impl ClosingRules {
         self
     }
 
-    /// Whether clients that are still at work are not asked again.
+    /// Returns true if clients that are still at work are not sampled again.
     pub fn is_asynchronous(&self) -> bool {
         matches!(self.enough, ClosingGoal::Buffer(_))
     }
 
-    /// For a round of so many participants that work, over-selected by this factor.
+    /// Returns the rule for a round of `participants` participants that work, over-selected by a factor.
     pub fn of(&self, participants: usize, over_selection: f64) -> RoundClosing {
         let part = |share: f64| least_share_of(participants, share).min(participants);
         let enough = match self.enough {
@@ -155,13 +157,12 @@ impl RoundClosing {
         self.overdue = true;
     }
 
-    /// Whether a round closes with so many updates there and so many participants still out.
+    /// Returns true if a round closes with `here` updates arrived and `out` participants missing.
     pub fn is_over(&self, here: usize, out: usize) -> bool {
         out == 0 || here >= self.enough || self.overdue && here >= self.least
     }
 
-    /// Since its opening, when the round is over whatever happens, and who comes later need not be
-    /// computed.
+    /// Returns the time after opening at which the round closes in any case; later participants are not trained.
     pub fn certain(&self) -> Option<VirtualTime> {
         self.deadline.filter(|_| self.skip && self.least == 0)
     }
@@ -171,7 +172,7 @@ impl RoundClosing {
 mod tests {
     use super::*;
 
-    /// When a round closes whose four updates arrive at these times.
+    /// Returns the closing time of a round whose four updates arrive at these times.
     fn closes(mut closing: RoundClosing) -> u64 {
         let deadline = closing.deadline.map_or(u64::MAX, |at| at.0);
         let mut here = 0;

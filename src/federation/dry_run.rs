@@ -31,11 +31,13 @@ use crate::policy::{Failure, Participant, RoundContext, UploadSize};
 use crate::quantity::Round;
 use crate::wire::{Body, FrameSize};
 
-/// Walks through a run that is never computed. Entries go to `sink` as those of a run do, without numbers; participants
-/// go to `seats` as their rounds open. Nothing is tested, compared or kept, whatever the rules say.
+/// Walks through a run without computing it.
+///
+/// Entries go to `sink` as those of a run do, without numbers; participants go to `participants` as their rounds open.
+/// Nothing is tested, compared or kept, whatever the rules say.
 ///
 /// # Errors
-/// What would end the run without a number being wrong: nobody can be reached, or the rules contradict each other.
+/// Every reason that ends a run without a wrong number: no client can be reached, or the rules contradict each other.
 pub fn dry_run(
     terms: RunSpec,
     counts: LabelCountSource,
@@ -70,13 +72,14 @@ pub struct PlannedParticipant<'a> {
     pub samples: usize,
     /// Sample passes of its work.
     pub passes: f64,
-    /// Whether the size of its upload is known before training.
+    /// Rule for the size of its upload: known before training or not.
     pub up_size: UploadSize,
-    /// Whether what it is sent may be less, see [`MessageSpec::is_upper_bound`](crate::policy::MessageSpec::is_upper_bound).
+    /// True if its download may be smaller, see
+    /// [`MessageSpec::is_upper_bound`](crate::policy::MessageSpec::is_upper_bound).
     pub down_at_most: bool,
 }
 
-/// Why a participant sends nothing, or nothing that counts.
+/// Reason of a participant that sends nothing, or nothing that counts.
 const FAULT: &str = "a fault of the scenario";
 
 /// Layouts in place of workers.
@@ -86,7 +89,7 @@ struct DryRun<F> {
     participants: Mutex<BTreeMap<Round, Vec<Upload>>>,
 }
 
-/// What is known of a participant's upload.
+/// Facts about a participant's upload.
 #[derive(Clone)]
 struct Upload {
     samples: usize,
@@ -98,7 +101,7 @@ impl<F> DryRun<F> {
         self.participants.lock()
     }
 
-    /// As it was known when its round opened; made again where that is over.
+    /// Returns the upload as it was known when its round opened, or computes it again if that round is over.
     fn upload(
         &self,
         ParticipantRef { simulation, context, participant }: &ParticipantRef<'_>,
@@ -163,7 +166,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         let victim = simulation.victim(context.round, participant);
         let spoilt = faults.spoils(seed, victim).map(|(how, _)| how);
         match (masking, spoilt) {
-            // Nobody can check what is masked: a bad update is found by its client.
+            // Masked content cannot be checked: the client itself finds a bad update.
             (Some(_), Some(_)) => {
                 let failure = Failure::Policy(FAULT.to_owned());
                 return Ok(SuppliedTraining { samples, result: Err(failure) });
@@ -197,7 +200,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
     }
 }
 
-/// What an upload weighs that a fault has made bad.
+/// Returns the size of an upload that a fault has made bad.
 fn spoilt_size(
     ParticipantRef { simulation, context, participant }: &ParticipantRef<'_>,
     how: Spoilage,

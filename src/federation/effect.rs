@@ -21,13 +21,13 @@ use crate::learning::Confusion;
 use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 use crate::wire::Body;
 
-/// What a transition asks for.
+/// Request of a transition.
 pub(super) enum Effect {
     /// Write this down as having happened now.
     Record(Event, Option<Numbers>),
     /// Deliver a message at its virtual time.
     Deliver(Envelope),
-    /// Tell an actor the answer of a computation at a virtual time, whenever it is ready.
+    /// Deliver the result of a computation to an actor at a virtual time, as soon as it is ready.
     DeliverResult { at: VirtualTime, class: EventClass, to: ActorId, pending: Pending },
     /// Send frames.
     Send(Transmission),
@@ -35,24 +35,24 @@ pub(super) enum Effect {
     Submit(JobKind, Work),
     /// Train these participants of a round together.
     GroupPacks(Round, Vec<Vec<SeatId>>),
-    /// Let a worker train a participant, with its pack; tell its client at `at`, when its work is over.
+    /// Let a worker train a participant, with its pack; notify its client at `at`, when its work is over.
     Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
     /// A participant will not ask to be trained.
     LeavePack(Ticket),
-    /// Tell what was taken for what after a task.
+    /// Hand out the confusion counts after a task.
     RecordConfusion(TaskId, Confusion),
     /// Hand out the server's state after a task.
     RecordModel(TaskId, Body),
     /// Take a snapshot.
     TakeSnapshot(Box<ServerSnapshot>),
-    /// Something else holds from here on, for everybody.
+    /// Switch the context of the simulation for every actor.
     SwitchContext(Arc<SimulationContext>),
     /// The run is over.
     End(Result<(), FederationError>),
 }
 
 impl Effect {
-    /// Tells the server something.
+    /// Returns the effect that delivers a message to the server.
     pub fn deliver_to_server(at: VirtualTime, class: EventClass, message: ToServer) -> Effect {
         Effect::Deliver(Envelope::for_server(at, class, message))
     }

@@ -7,35 +7,34 @@ use crate::policy::PolicyError;
 use crate::quantity::{ClientId, Round, SeatId};
 use crate::wire::WireError;
 
-/// Why an entry could not be taken; it stops the run cleanly.
+/// Reason why an entry could not be taken; it stops the run cleanly.
 #[derive(Debug, Error)]
 pub enum SinkError {
     /// The medium refused (full, read-only).
     #[error("recording failed: {0}")]
     Io(#[from] std::io::Error),
-    /// The receiver does not want more, for a reason of its own (a first divergence from
-    /// a recorded run).
+    /// The receiver wants no more, for its own reason (a first divergence from a recorded run).
     #[error("{0}")]
     Stop(String),
 }
 
-/// Why a run could not go on.
+/// Reason why a run could not go on.
 #[derive(Debug, Error)]
 pub enum FederationError {
     /// The server's policy failed.
     #[error("the server could not {step}: {source}")]
     Policy {
-        /// In which step.
+        /// Step that failed.
         step: &'static str,
-        /// How.
+        /// Cause.
         source: Box<PolicyError>,
     },
     /// The server's policy, or a merge of parts, panicked.
     #[error("the server panicked while it tried to {step}: {message}")]
     Panicked {
-        /// In which step.
+        /// Step that panicked.
         step: &'static str,
-        /// With which message.
+        /// Message of the panic.
         message: String,
     },
     /// Test data could not be evaluated.
@@ -44,14 +43,14 @@ pub enum FederationError {
     /// A sample could not be read, in training or in evaluation.
     #[error("{0}")]
     Data(String),
-    /// What a client sent does not survive its own encoding; a bug of the codecs or the method.
+    /// The upload of a client does not survive its own encoding; a bug of the codecs or the method.
     #[error("the upload of {client} in {round} ({seat}) is not what arrives: {source}")]
     Upload {
         /// The sender.
         client: ClientId,
         round: Round,
         seat: SeatId,
-        /// What happened to it.
+        /// Cause.
         source: WireError,
     },
     /// A bad update under `on_bad_update = "abort"`.
@@ -64,7 +63,7 @@ pub enum FederationError {
         client: ClientId,
         round: Round,
         seat: SeatId,
-        /// What is wrong.
+        /// Description of the fault.
         why: String,
     },
     /// A download holds a value that the codec of its direction cannot carry.
@@ -78,13 +77,13 @@ pub enum FederationError {
     /// The rules ask for something impossible.
     #[error("{0}")]
     Impossible(String),
-    /// The recorded past does not tell what is needed of it.
+    /// The recorded past lacks a result that is needed.
     #[error("{0}")]
     Unrecorded(String),
-    /// Nothing will ever happen, but somebody waits.
+    /// No event is left, but actors wait.
     #[error("deadlock: no event is left, but {}", waiting.join("; "))]
     Deadlock {
-        /// Who waits for what.
+        /// Waiting actors, each with what it waits for.
         waiting: Vec<String>,
     },
     /// An entry could not be recorded.
@@ -102,7 +101,7 @@ pub enum FederationError {
          lower client.batch, devices.evaluation_batch or devices.workers"
     )]
     Memory(String),
-    /// The rank with the event loop is lost; told at the others.
+    /// The rank with the event loop is lost; reported at the others.
     #[error("rank 0 is lost: {0}")]
     Conductor(String),
     /// Worker threads could not be started.

@@ -1,9 +1,9 @@
-//! Testing the global model: fixed blocks of test samples, each a job, counted in whole numbers.
+//! Tests of the global model: fixed blocks of test samples, each a job, counted in whole numbers.
 //!
-//! A block holds samples of one task in the order of the test split, so its content, and with it
-//! every bit, depends neither on the workers nor on how many tasks have been seen. Where clients have tasks of their
-//! own (slots), a block holds distinct images, each with the rows that slots begun have it at: a model that is told no
-//! slot is asked about every image once, however many slots have it.
+//! A block holds samples of one task in the order of the test split, so its content, and with it every bit, depends
+//! neither on the workers nor on how many tasks have been seen. Where clients have their own tasks, a block holds
+//! distinct images, each with the rows that begun client tasks have for it: a model that does not get the client task
+//! is tested on every image once, independent of how many client tasks have it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
     cut(simulation, first, asked)
 }
 
-/// The slots begun by the time that so many rows have been seen, with all of them.
+/// Returns the client tasks that have begun by the time that `seen` rows have been seen, with all of them.
 fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
     let Some(client_tasks) = &simulation.task_sequence.client_tasks else { return Vec::new() };
     let mut tasks = simulation.task_sequence.tasks.iter().rev();
@@ -98,7 +98,7 @@ fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &Clien
     client_tasks.begun(period.task).map(|client_task| (client_task, &**client_tasks)).collect()
 }
 
-/// Counts the predictor's answers in one block, over rows `0..seen` or those of the slot that is told.
+/// Counts the predictor's answers in one block, over rows `0..seen` or those of the given client task.
 pub(super) fn score(
     simulation: &SimulationContext,
     ctx: &RunContext,

@@ -36,10 +36,10 @@ use super::snapshot::{self, Snapshot};
 use super::worker_pool::{Work, WorkerPool};
 use crate::quantity::VirtualTime;
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// Why.
+    /// Reason of the end.
     pub reason: EndReason,
     /// Entries recorded.
     pub entries: u64,
@@ -61,14 +61,15 @@ pub(super) struct EventLoop {
     now: VirtualTime,
 }
 
-/// So often the event loop lets others run and looks again, before it goes to sleep: most waits are shorter
-/// than being woken.
+/// Number of times that the event loop yields and looks again before it sleeps.
+///
+/// Most waits are shorter than a wake-up.
 const GLANCES: u32 = 20;
 
 /// A wait of this length is used to settle what was recorded.
 const SETTLE_AFTER: Duration = Duration::from_millis(2);
 
-/// How often a waiting event loop looks whether somebody wants to stop.
+/// Interval at which a waiting event loop checks for an interrupt.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 enum Upcoming {
@@ -176,7 +177,7 @@ impl EventLoop {
         self.carry_out(effects).await
     }
 
-    /// Waits for a worker's answer; `None` when somebody wants to stop.
+    /// Waits for a worker's answer; `None` after an interrupt.
     async fn wait(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
         self.devices.flush();
         if let Poll::Ready(message) = poll_once(&mut pending).await {
@@ -269,7 +270,7 @@ impl EventLoop {
         Ok(step)
     }
 
-    /// Lets something else hold for everybody.
+    /// Switches the context of the simulation for every actor.
     async fn turn(&mut self, simulation: Arc<SimulationContext>) -> Result<(), FederationError> {
         let lines = |simulation: &SimulationContext| {
             (simulation.rules.links.server_down, simulation.rules.links.server_up)
@@ -287,7 +288,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Takes a snapshot, where somebody wants it.
+    /// Takes a snapshot if the recorder wants one.
     async fn snapshot(&mut self, server: ServerSnapshot) -> Result<(), FederationError> {
         self.write()?;
         if !self.send_to_recorder(WantsSnapshot).await? {

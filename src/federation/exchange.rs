@@ -1,4 +1,4 @@
-//! One participant's exchange: what is known of it beforehand, and the layouts that follow.
+//! Exchange of one participant: the facts known beforehand, and the layouts that follow.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::specs::{CompiledSpec, SpecKey};
 use crate::data::TaskView;
 use crate::policy::{ClassCounts, ExchangeFacts, ModelFacts, Role};
 
-/// What a participant is sent and what it is to send.
+/// Download and upload of a participant, as layouts.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     model: Arc<ModelFacts>,
@@ -16,14 +16,14 @@ pub struct Exchange {
     role: Role,
     place: SpecKey,
     counts: ClassCounts,
-    /// What it is sent.
+    /// Layout of the download.
     pub download: Arc<CompiledSpec>,
-    /// What it sends.
+    /// Layout of the upload.
     pub upload: Arc<CompiledSpec>,
 }
 
 impl Exchange {
-    /// The exchange of a participant with this view and role at this place of a run, over a shard of these counts.
+    /// Creates the exchange of a participant from view and role, its place in the run, and its label counts.
     pub fn new(
         simulation: &SimulationContext,
         (view, role): (&Arc<TaskView>, Role),
@@ -51,7 +51,7 @@ impl Exchange {
         sum(&self.counts)
     }
 
-    /// What its layouts follow from.
+    /// Returns the facts that its layouts follow from.
     pub fn facts(&self) -> ExchangeFacts<'_> {
         let Exchange { model, view, role, place, counts, .. } = self;
         let SpecKey { stage: period, phase, round_in_phase } = *place;

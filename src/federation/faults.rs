@@ -1,8 +1,8 @@
-//! What goes wrong: messages lost at random, and faults that a scenario asks for.
+//! Faults of a run: messages lost at random, and faults that a scenario asks for.
 //!
-//! Whether a fault strikes is drawn for a participant from the fault's own stream, so it depends on nothing that
-//! happened before. Every fault ends in events: a failed client, a lost frame, a rejected
-//! update, a frame that arrives twice, an update that was forged, a server that starts again.
+//! A fault is drawn for a participant from the fault's own stream, so it depends on nothing that happened before. Every
+//! fault ends in events: a failed client, a lost frame, a rejected update, a frame that arrives twice, an update that
+//! was forged, a server that starts again.
 //!
 //! ```
 //! use fedcast::federation::{CrashTime, Fault, FaultKind, FaultRules, Victim};
@@ -28,36 +28,36 @@ use crate::quantity::{ClientId, Round, VirtualTime};
 pub use crate::scenario::{CrashTime, FaultKind, Forgery, MOST_FAULTS, Spoilage};
 use crate::wire::{Body, BodyShape, Dtype, NamedTensor, TensorShape, Values, checksum};
 
-/// What goes wrong in a run.
+/// Faults of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultRules {
     /// Probability that a download is lost on its way.
     pub lose_down: f64,
     /// Probability that an upload is lost on its way.
     pub lose_up: f64,
-    /// What else; [`MOST_FAULTS`] at most.
+    /// Other faults; [`MOST_FAULTS`] at most.
     pub entries: Vec<Fault>,
 }
 
-/// One kind of fault, and whom it strikes.
+/// One kind of fault, with the clients and rounds that it strikes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// What happens.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// Probability per participant; of a restart, per round.
     pub rate: f64,
-    /// Only to these clients; to all where there are none.
+    /// Clients that it strikes; all if empty.
     pub clients: BTreeSet<ClientId>,
-    /// Only in these rounds; in all where there are none.
+    /// Rounds that it strikes; all if empty.
     pub rounds: Vec<Round>,
 }
 
 /// A server that is lost and comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart {
-    /// How long after the opening of a round it is lost; a round that closed before is spared.
+    /// Time after the opening of a round at which the server is lost; a round that closed before is spared.
     pub after: VirtualTime,
-    /// How long it is away.
+    /// Time until the server is back.
     pub downtime: VirtualTime,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for Forgery {
 }
 
 impl Forgery {
-    /// What is sent instead of a number that learning made of another.
+    /// Returns the forged number for one that was `before` and is `after` training.
     pub fn of(self, before: f32, after: f32, rng: &mut ChaCha8Rng) -> f32 {
         let (before, after) = (f64::from(before), f64::from(after));
         let scaled = |factor: f64| before + factor * (after - before);
@@ -95,13 +95,12 @@ pub struct Victim {
 }
 
 impl Fault {
-    /// A fault that strikes everybody, always.
+    /// Creates a fault that always strikes, and every client.
     pub fn of(kind: FaultKind) -> Fault {
         Fault { kind, rate: 1.0, clients: BTreeSet::new(), rounds: Vec::new() }
     }
 
-    /// The clients of a share of so many, drawn once for the entry in this place: rounded down, at least
-    /// one.
+    /// Returns a fraction of the clients, drawn once for the entry `place`: rounded down, at least one.
     pub fn chosen(share: f64, clients: u32, seed: u64, place: usize) -> BTreeSet<ClientId> {
         // Of faults, only restarts are drawn at a task, too, and at another one.
         let key = StreamKey::new(seed, Domain::Fault).task(1).step(place as u64);
@@ -127,7 +126,7 @@ impl FaultRules {
         FaultRules { entries: vec![crash], ..FaultRules::default() }
     }
 
-    /// When the client of a participant crashes, and a stream for what else must be drawn.
+    /// Returns the crash time of a participant's client, and a stream for further draws.
     pub fn crash(&self, seed: u64, victim: Victim) -> Option<(CrashTime, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
             FaultKind::Crash { when } => Some(when),
@@ -135,25 +134,25 @@ impl FaultRules {
         })
     }
 
-    /// Whether the messages of a participant are lost.
+    /// Returns true if the messages of a participant are lost.
     pub fn loses(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
         let lose = FaultKind::Lose { direction };
         self.strike(seed, victim, |kind| (kind == lose).then_some(())).is_some()
     }
 
-    /// Whether a message of a participant arrives twice.
+    /// Returns true if a message of a participant arrives twice.
     pub fn duplicates(&self, seed: u64, victim: Victim, direction: Direction) -> bool {
         let duplicate = FaultKind::Duplicate { direction };
         self.strike(seed, victim, |kind| (kind == duplicate).then_some(())).is_some()
     }
 
-    /// Where a message of a participant is damaged, a stream that says at which bit.
+    /// Returns the stream that draws the damaged bit, if a message of a participant is damaged.
     pub fn corrupts(&self, seed: u64, victim: Victim, direction: Direction) -> Option<ChaCha8Rng> {
         let corrupt = FaultKind::Corrupt { direction };
         self.strike(seed, victim, |kind| (kind == corrupt).then_some(())).map(|((), rng)| rng)
     }
 
-    /// What the client of a participant sends instead of what it learned.
+    /// Returns the forgery that a participant's client sends instead of its update, with its stream.
     pub fn lies(&self, seed: u64, victim: Victim) -> Option<(Forgery, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
             FaultKind::Malicious { how } => Some(how),
@@ -161,7 +160,7 @@ impl FaultRules {
         })
     }
 
-    /// What is wrong with the upload of a participant.
+    /// Returns the fault in the upload of a participant, with its stream.
     pub fn spoils(&self, seed: u64, victim: Victim) -> Option<(Spoilage, ChaCha8Rng)> {
         self.strike(seed, victim, |kind| match kind {
             FaultKind::BadUpdate { how } => Some(how),
@@ -169,7 +168,7 @@ impl FaultRules {
         })
     }
 
-    /// How the server restarts in a round.
+    /// Returns the server's restart in a round.
     pub fn restart(&self, seed: u64, round: Round) -> Option<Restart> {
         let key = StreamKey::new(seed, Domain::Fault).task(2).round(round.0);
         self.entries.iter().enumerate().find_map(|(place, fault)| {
@@ -181,7 +180,7 @@ impl FaultRules {
         })
     }
 
-    /// Whether the server may restart.
+    /// Returns true if the server may restart.
     pub fn restarts(&self) -> bool {
         self.entries.iter().any(|fault| matches!(fault.kind, FaultKind::ServerRestart { .. }))
     }
@@ -263,7 +262,7 @@ fn shorter(tensor: &NamedTensor) -> Option<NamedTensor> {
     NamedTensor::new(tensor.name().clone(), [fewer], values).ok()
 }
 
-/// Flips a bit of a frame under way; answers what its receiver finds wrong with it.
+/// Flips a bit of a frame in transit and returns the error that its receiver finds.
 pub fn damage(mut frame: Vec<u8>, rng: &mut ChaCha8Rng) -> Option<String> {
     let sent = checksum(&frame);
     let bit = below(rng, 8 * frame.len() as u64);
@@ -350,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whichever bit flips, the checksum tells.
+        /// The checksum finds every flipped bit.
         #[test]
         fn a_flipped_bit_is_found(frame in prop::collection::vec(any::<u8>(), 1..200), seed: u64) {
             let mut rng = StreamKey::new(seed, Domain::Fault).rng();

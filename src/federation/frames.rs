@@ -1,7 +1,7 @@
-//! From a method's messages to frames: packed, coded, sized, checked.
+//! Conversion of a method's messages to frames: packed, coded, sized, checked.
 //!
-//! Everything here runs on workers. A download that several participants share is packed once; what receivers
-//! get is what the codec leaves of it.
+//! Everything here runs on workers. A download that several participants share is packed once; receivers get it as the
+//! codec leaves it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::policy::{
 };
 use crate::wire::{self, Body, CodecPlan, FrameHeader, FrameSize, WireError};
 
-/// How messages travel.
+/// Codecs of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Coding {
     /// Codecs of messages to clients.
@@ -39,17 +39,17 @@ pub(crate) fn down_header(context: &RoundContext, participant: &Participant) -> 
 
 /// A download as its receivers get it.
 pub struct SentDownload {
-    /// What clients see.
+    /// Message as the clients see it.
     pub message: Arc<Message>,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
-    /// What it refers to.
+    /// Assets that it names.
     pub assets: Vec<SentAsset>,
     /// The first participant of its round that is sent the same.
     pub alike: usize,
 }
 
-/// An asset as a frame of its own.
+/// Asset as a separate frame.
 #[derive(Clone, Debug)]
 pub struct SentAsset {
     /// Name and version.
@@ -62,17 +62,17 @@ pub struct SentAsset {
 
 /// An upload as the server gets it.
 pub struct SentUpload {
-    /// What arrives.
+    /// Body that arrives.
     pub body: Body,
     /// The client's own copy, for the measures before synchronisation.
     pub own: Option<Message>,
-    /// What it was to hold; nothing where it is told.
+    /// Exchange that defines its expected content; `None` if it comes from a record.
     pub exchange: Option<Arc<Exchange>>,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
     /// Digest of what arrives.
     pub digest: u64,
-    /// What is wrong with it, if anything.
+    /// Fault of the upload, if any.
     pub fault: Option<String>,
 }
 
@@ -93,7 +93,7 @@ pub fn send_down(
     Ok(SentDownload { message, bytes, assets: assets?, alike: header.sequence as usize })
 }
 
-/// Assets are known by their content, so they travel as they are, whatever codec downloads have.
+/// Sends an asset without codec, since it is identified by its content.
 fn send_asset(
     asset: &Arc<Asset>,
     verify: bool,
@@ -108,7 +108,7 @@ fn send_asset(
     })
 }
 
-/// An asset as a frame of its own, where nobody knows its content: told from others by its name.
+/// Returns an asset as a separate frame if its content is unknown: identified by its name.
 pub fn sketch_asset(asset: &AssetSpec) -> SentAsset {
     let label = format!("{}@{}", asset.name, asset.version);
     let hash = blake3::hash(label.as_bytes());
@@ -169,7 +169,7 @@ pub fn send_masked(
     Ok(SentUpload { body, own: None, exchange: None, bytes, digest, fault: None })
 }
 
-/// What the receiver gets; `None` where it is what was sent.
+/// Returns the body as the receiver gets it; `None` if it is equal to the sent one.
 fn carry(
     body: &Body,
     plan: &CodecPlan,
@@ -185,8 +185,10 @@ fn carry(
     }
 }
 
-/// Puts the tensors of an upload into the sections of its layout, where a method that describes them in several steps
-/// made several of one kind. Says what of its shape is not what the method promised.
+/// Arranges the tensors of an upload into the sections of its layout, and returns the difference, if any.
+///
+/// A method that describes them in several steps may have made several sections of one kind. The difference is in
+/// shape, to what the method promised.
 fn arranged(body: Body, upload: &CompiledSpec) -> (Body, Option<String>) {
     if upload.layout.size == UploadSize::FromValues || body.fills(upload.body()) {
         return (body, None);
@@ -200,7 +202,7 @@ fn arranged(body: Body, upload: &CompiledSpec) -> (Body, Option<String>) {
     }
 }
 
-/// What of an upload's shape is not what its method promised.
+/// Returns the difference between an upload's shape and what its method promised.
 pub fn shape_fault(body: &Body, upload: &CompiledSpec) -> Option<String> {
     if upload.layout.size == UploadSize::FromValues || body.fills(upload.body()) {
         return None;

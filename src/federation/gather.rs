@@ -9,7 +9,7 @@ use super::error::FederationError;
 use super::guard::guard;
 use crate::policy::PolicyError;
 
-/// All answers, in order, or the first failure.
+/// Returns all answers, in order, or the first failure.
 type Gathered<T> = Result<Vec<T>, FederationError>;
 
 /// Collects the answers of several jobs; hands them over, in order, when the last one is in.
@@ -64,7 +64,7 @@ impl<T> Gather<T> {
         }
         let parts = std::mem::take(&mut inner.parts).into_iter().flatten().collect();
         if let Some(done) = inner.done.take() {
-            // Nobody listens any more when the run was stopped.
+            // No one listens after the run was stopped.
             let _ = done.send(parts);
         }
     }

@@ -25,7 +25,7 @@ use super::ledger::kinds_of;
 use super::{Direction, Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 use crate::wire::Kind;
 
-/// What is distributed.
+/// Quantity of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
     /// Bytes of whole frames.
@@ -70,7 +70,7 @@ impl Quantity {
         }
     }
 
-    /// By what recorded values are divided in the file: nanoseconds are written as milliseconds.
+    /// Returns the divisor of recorded values in the file: nanoseconds are written as milliseconds.
     fn unit(self) -> f64 {
         match self {
             Quantity::Frame(_) | Quantity::Payload(..) => 1.0,

@@ -13,7 +13,7 @@ impl Interrupt {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether somebody asked.
+    /// Returns true if an interrupt was requested.
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

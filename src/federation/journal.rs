@@ -67,7 +67,7 @@ impl Journal {
         std::str::from_utf8(&self.line).expect("JSON is UTF-8")
     }
 
-    /// How many entries were taken.
+    /// Returns the number of entries taken.
     pub fn entries(&self) -> u64 {
         self.entries
     }

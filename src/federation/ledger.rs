@@ -37,7 +37,7 @@ use crate::policy::ParticipantKind;
 use crate::quantity::{Bytes, ClientId, Round, TaskId};
 use crate::wire::{FrameSize, Kind, KindBytes};
 
-/// One frame whose fate is known.
+/// Frame whose outcome is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// The round it belongs to.
@@ -49,7 +49,7 @@ pub struct Charge {
     pub client: ClientId,
     /// Its direction, seen from the client.
     pub direction: Direction,
-    /// What became of it.
+    /// Outcome of the frame.
     pub outcome: FrameOutcome,
     /// Header, meta and table.
     pub control: Bytes,
@@ -59,9 +59,9 @@ pub struct Charge {
     pub kinds: KindBytes,
     /// Bytes that crossed the link.
     pub sent: Bytes,
-    /// Whether an equal frame was charged to another participant of the same broadcast.
+    /// True if an equal frame was charged to another participant of the same broadcast.
     pub copy: bool,
-    /// Whose frame it is.
+    /// Kind of the participant.
     pub kind: ParticipantKind,
 }
 
@@ -208,7 +208,7 @@ impl AddAssign for Sums {
     }
 }
 
-/// What a row sums over. Ordered as rows are written.
+/// Key of a row of sums. Ordered as rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     pub round: Round,
@@ -222,9 +222,9 @@ pub struct RowKey {
 /// Whole-run sums of one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientTotals {
-    /// To the client, all outcomes.
+    /// Sums to the client, all outcomes.
     pub down: Sums,
-    /// From the client, all outcomes.
+    /// Sums from the client, all outcomes.
     pub up: Sums,
 }
 
@@ -239,9 +239,9 @@ pub struct Ledger {
 /// The totals of a ledger as a checkpoint stores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// By client, ascending.
+    /// Sums by client, ascending.
     pub clients: Vec<(ClientId, ClientTotals)>,
-    /// By direction and outcome.
+    /// Sums by direction and outcome.
     pub run: Vec<(Direction, FrameOutcome, Sums)>,
 }
 
@@ -259,8 +259,10 @@ impl Ledger {
         self.totals.entry((direction, outcome)).or_default().add(charge);
     }
 
-    /// Hands out the rows of all rounds up to `last`, in order of their keys, and forgets them; the totals stay. A
-    /// frame charged to a drained round later (a late upload) opens a second row of its key, to be added to the first.
+    /// Returns the rows of all rounds up to `last`, in order of their keys, and forgets them; the totals stay.
+    ///
+    /// A frame charged to a drained round later (a late upload) opens a second row of its key, to be added to the
+    /// first.
     pub fn drain(&mut self, last: Round) -> Vec<(RowKey, Sums)> {
         let open = self.rows.keys().copied().find(|k| k.round > last);
         let kept = open.map(|first| self.rows.split_off(&first)).unwrap_or_default();
@@ -277,7 +279,7 @@ impl Ledger {
         self.totals.get(&(direction, outcome)).copied().unwrap_or_default()
     }
 
-    /// The run's sums of one direction, whatever became of the frames.
+    /// Returns the run's sums of one direction, over all outcomes.
     pub fn direction(&self, direction: Direction) -> Sums {
         let mut all = Sums::default();
         for ((way, _), sums) in &self.totals {
@@ -298,7 +300,7 @@ impl Ledger {
         self.clients.iter().map(|(id, totals)| (*id, totals))
     }
 
-    /// What a checkpoint stores, taken when all rows are drained.
+    /// Returns the totals that a checkpoint stores, taken when all rows are drained.
     pub fn totals(&self) -> Totals {
         Totals {
             clients: self.clients().map(|(id, t)| (id, *t)).collect(),

@@ -1,4 +1,4 @@
-//! How long frames travel on the simulated clock, and which are lost.
+//! Latency of frames on the simulated clock, and losses.
 //!
 //! `round trip / 2 + (bytes / bandwidth) * jitter`: bandwidths and round trip are drawn once per
 //! client, jitter per transfer, all from [`Domain::Link`]; losses from [`Domain::Fault`]; rounded
@@ -20,7 +20,7 @@ pub struct Links {
     seed: u64,
 }
 
-/// What a client's link is like.
+/// Properties of a client's link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// Download bandwidth in bytes per second; may be infinite.
@@ -31,18 +31,18 @@ pub struct Link {
     pub round_trip: f64,
 }
 
-/// Which transfer is meant: draws of different transfers are independent.
+/// Key of a transfer: draws of different transfers are independent.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// At the far end of the server's link.
+    /// Client at the far end of the server's link.
     pub client: ClientId,
-    /// In this round.
+    /// Round of the transfer.
     pub round: Round,
     /// Unit of the client plus one, or zero.
     pub unit: u32,
     /// Number of the frame among those of its participant and direction.
     pub frame: u32,
-    /// Which way.
+    /// Direction of the transfer.
     pub direction: Direction,
 }
 
@@ -55,23 +55,23 @@ impl Transfer {
 /// Frames from this number on are the engine's own: faults strike those of methods.
 pub const PROTOCOL_FRAMES: u32 = 1 << 16;
 
-/// What becomes of a transfer.
+/// Outcome of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// Whether it arrives.
+    /// True if it arrives.
     pub arrives: bool,
     /// Bytes that crossed the link.
     pub sent: u64,
-    /// From sending until it arrived or was lost, where the server's line is no limit.
+    /// Time from sending until it arrived or was lost, where the server's line is no limit.
     pub latency: VirtualTime,
-    /// What the client's link can take of it, in [`RATE_UNIT`]s.
+    /// Rate of the client's link for it, in [`RATE_UNIT`]s.
     pub rate: u64,
     /// Half a round trip.
     pub delay: VirtualTime,
 }
 
 impl Fate {
-    /// What arrives at once.
+    /// Returns the outcome of a transfer that arrives at once.
     pub fn instant(bytes: u64) -> Fate {
         let none = VirtualTime::ZERO;
         Fate { arrives: true, sent: bytes, latency: none, rate: u64::MAX, delay: none }
@@ -98,7 +98,7 @@ impl Links {
         }
     }
 
-    /// What becomes of a frame of this size.
+    /// Returns the outcome of a frame of this size.
     pub fn send(&self, transfer: Transfer, bytes: u64) -> Fate {
         let whole = self.whole(transfer, bytes);
         let loss = match transfer.direction {
@@ -123,8 +123,9 @@ impl Links {
         whole
     }
 
-    /// When frames arrive, or are lost, that are sent at these times and have the server's line of
-    /// this direction for themselves.
+    /// Returns the times at which frames sent at `starts` arrive or are lost.
+    ///
+    /// They have the server's line of this direction for themselves.
     pub fn arrivals(
         &self,
         direction: Direction,

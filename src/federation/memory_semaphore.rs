@@ -1,12 +1,11 @@
-//! Who may compute on a GPU at the same time: as many jobs as its memory holds, by what jobs of
-//! their kind took.
+//! Admission of concurrent jobs to a GPU: as many as its memory holds, by measured jobs of their kind.
 //!
-//! The first job of a kind runs alone and is measured. From then on a job enters when what it is
-//! expected to take fits beside what the others inside are expected to; a pack is expected to take
-//! as much per member as the first one did. One job always fits. The estimate can be wrong; a pack
-//! that finds the memory full is then [tried again in halves](super::retry).
+//! The first job of a kind runs alone and is measured. From then on a job enters when its expected memory fits in
+//! addition to that of the jobs inside; a pack is expected to take as much per member as the first one did. One job
+//! always fits. The estimate can be wrong; a pack that finds the memory full is then [tried again in
+//! halves](super::retry).
 //!
-//! Workers of a CPU have no door: whoever asks is let in.
+//! Workers of a CPU have no semaphore: every job enters.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::RefCell;
@@ -20,7 +19,7 @@ use super::timesheet::count_as;
 use crate::model::GpuMemory;
 use crate::policy::RunContext;
 
-/// What is asked about a memory.
+/// Source of measurements of a device's memory.
 trait Gauge: Send + Sync {
     /// Bytes that can still be had; from here on the peak counts.
     fn begin(&self) -> Option<u64>;
@@ -38,7 +37,7 @@ pub(super) struct MemorySemaphore {
 #[derive(Default)]
 struct State {
     running: usize,
-    /// Whether the one inside must stay alone.
+    /// True if the job inside must stay alone.
     alone: bool,
     /// Bytes that those inside are expected to take.
     expected: u64,
@@ -49,7 +48,7 @@ struct State {
 }
 
 impl State {
-    /// Whether a job that is expected to take so much may enter; nothing is known of `None`.
+    /// Returns true if a job that is expected to take `bytes` may enter; `None` means unknown.
     fn has_room(&self, bytes: Option<u64>) -> bool {
         // A tenth stays free, for what is not allocated as tensors.
         let fits = |bytes: u64| self.expected.saturating_add(bytes) <= self.free / 10 * 9;
@@ -70,25 +69,25 @@ thread_local! {
     static DOOR: RefCell<Option<Arc<MemorySemaphore>>> = const { RefCell::new(None) };
 }
 
-/// From here on this thread works behind `door`.
+/// Binds this thread to the memory semaphore of its GPU.
 pub(super) fn work_behind(door: Option<Arc<MemorySemaphore>>) {
     DOOR.set(door);
 }
 
-/// Waits until there is room for a job with so many members on the GPU of this thread.
+/// Waits until there is room for a job of `members` members on the GPU of this thread.
 pub(super) fn acquire(kind: JobKind, members: usize) -> Option<MemoryPermit> {
     let door = DOOR.with_borrow(Clone::clone)?;
     Some(count_as(JobKind::Waiting, || door.enter(kind, members as u64)))
 }
 
-/// Waits until nobody else computes on the GPU of this thread.
+/// Waits until no other job computes on the GPU of this thread.
 pub(super) fn acquire_exclusive() -> Option<MemoryPermit> {
     let door = DOOR.with_borrow(Clone::clone)?;
     Some(count_as(JobKind::Waiting, || door.enter_alone()))
 }
 
 impl MemorySemaphore {
-    /// The door of each lab's GPU, shared by the labs on it; none for labs on the CPU.
+    /// Returns the semaphore of each context's GPU, shared by the contexts on it; none for those on the CPU.
     pub fn of(labs: &[RunContext]) -> Vec<Option<Arc<MemorySemaphore>>> {
         let mut doors: Vec<(DeviceLocation, Arc<MemorySemaphore>)> = Vec::new();
         let door = |ctx: &RunContext| {
@@ -203,8 +202,9 @@ mod tests {
         Arc::new(MemorySemaphore::new(Box::new(Fixed { free, grown })))
     }
 
-    /// The most of twelve jobs of so many members, by six workers, that were inside at once, after
-    /// a first one of four members was measured.
+    /// Returns the maximum of concurrent jobs, of twelve jobs of `members` members by six workers.
+    ///
+    /// A first job of four members was measured before.
     fn most_at_once(free: Option<u64>, grown: Option<u64>, members: u64) -> usize {
         let door = door(free, grown);
         drop(door.enter(JobKind::Train, 4));
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(most_at_once(Some(1_000), None, 4), 1);
     }
 
-    /// Whether a job of `kind` enters while `inside` is inside.
+    /// Returns true if a job of `kind` enters while `inside` is inside.
     fn enters_beside(door: &Arc<MemorySemaphore>, inside: MemoryPermit, kind: JobKind) -> bool {
         let entered = AtomicUsize::new(0);
         let beside = std::thread::scope(|scope| {

@@ -1,5 +1,6 @@
-//! The actors and the physics: who exchanges what with whom, when on the simulated clock, over
-//! which links, computed by which worker.
+//! Actors and timing of a federation: exchanges between server and clients on the simulated clock.
+//!
+//! Links carry the frames and workers compute.
 //!
 //! ```text
 //!  virtual time, one thread                                real time, many threads
@@ -7,12 +8,11 @@
 //!                 ^------------- effects <---'      ------>  (lab, method, shards)
 //!  sink  <--- entries; recorder: snapshots, flushing
 //! ```
-//! The server, clients and the recorder are actors with mailboxes and typed messages; inside the server and a
-//! client is a state machine that maps a message to effects. The event loop sends one message at a time, awaits
-//! the answer, and carries the effects out in order. A client's actor starts when the client is first addressed
-//! and ends when it has long been idle. Compute runs on [`devices`](self) only, and no result of a worker is seen
-//! before the event that needs it is popped. So neither the number of workers nor their speed can change anything
-//! but waiting.
+//! The server, clients and the recorder are actors with mailboxes and typed messages; inside the server and a client is
+//! a state machine that maps a message to effects. The event loop sends one message at a time, awaits the answer, and
+//! carries the effects out in order. A client's actor starts when the client is first addressed and ends when it has
+//! long been idle. Only [`devices`](self) compute, and no result of a worker is seen before the event that needs it is
+//! popped. So neither the number of workers nor their speed can change anything but waiting.
 //!
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.
 

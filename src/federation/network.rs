@@ -1,10 +1,10 @@
-//! Frames under way: between the server and clients, over links of their own and, where the scenario
-//! limits it, through the server's one line.
+//! Frames in transit between the server and clients.
 //!
-//! Without such a limit a frame's delivery is known when it is sent. With it, delivery depends on what
-//! else is under way: the event loop asks [`Network::next`] what ends first and lets
-//! [`Network::advance`] hand out what arrived. Bytes go through the line first and then take the
-//! client's half round trip.
+//! They use separate links per client and, where the scenario limits it, the server's one line.
+//!
+//! Without such a limit a frame's delivery is known when it is sent. With it, delivery depends on the other frames in
+//! transit: the event loop asks [`Network::next`] for the next change and lets [`Network::advance`] deliver what
+//! arrived. Bytes go through the line first and then take the client's half round trip.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,10 +15,10 @@ use super::links::Fate;
 use super::rules::LinkRules;
 use crate::quantity::VirtualTime;
 
-/// A frame, and what its receiver is told.
+/// Frame in transit, and the message to its receiver.
 pub(super) struct PendingFrame {
     pub fate: Fate,
-    /// It carries the frame's entry; on a shared line the latency is filled in on arrival.
+    /// Message with the frame's entry; on a shared line the latency is filled in on arrival.
     pub message: Message,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Transmission {
     pub parcels: VecDeque<PendingFrame>,
 }
 
-/// Everything under way.
+/// All frames in transit.
 #[derive(Default)]
 pub(super) struct Network {
     down: SharedLink,
@@ -73,7 +73,7 @@ impl Network {
         }
     }
 
-    /// When a shared line next changes.
+    /// Returns the time of the next change of a shared line.
     pub fn next(&mut self) -> Option<VirtualTime> {
         let start = self.starting.first_key_value().map(|((at, _), _)| *at);
         let ends = [&mut self.down, &mut self.up].map(SharedLink::next_end);

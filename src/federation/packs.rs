@@ -1,10 +1,10 @@
-//! Packs: which participants of a round are trained together, as one device job.
+//! Packs: participants of a round that are trained together, as one device job.
 //!
 //! A round's broadcast plans the packs ([`plan`]). Each participant asks for its computation when its download has
 //! arrived; a pack starts when every participant in it has asked or dropped out. If the end of a participant's work
-//! comes up on the simulated clock while others of its pack are still to ask (a slow link), the pack
-//! starts without those, and they form a pack of their own. So who is trained together follows from
-//! virtual time alone, and nobody waits for ever: a participant that has asked has its end in the queue.
+//! comes up on the simulated clock while others of its pack are still to ask (a slow link), the pack starts without
+//! those, and they form a separate pack. So the packs follow from virtual time alone, and no participant waits forever:
+//! one that has asked has its end in the queue.
 //!
 //! Packs change no virtual time and no order of events; participants that are in no plan start at once.
 
@@ -21,7 +21,7 @@ pub(super) struct Ticket {
     pub participant: SeatId,
 }
 
-/// What a plan needs to know of a participant.
+/// Participant as the planner of packs sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     participant: SeatId,
@@ -38,7 +38,7 @@ struct Alike {
 }
 
 impl Candidate {
-    /// A participant with so many training steps before it.
+    /// Creates a candidate of `steps` training steps.
     pub fn new(participant: &Participant, steps: u64) -> Candidate {
         let (task, rows, role) =
             (participant.view.task, participant.view.rows.clone(), participant.role);
@@ -46,9 +46,10 @@ impl Candidate {
     }
 }
 
-/// Packs of at most `pack` participants that learn the same classes in the same role, those with like step
-/// counts together: a member that has no step left only waits for the others. Participants of equal counts
-/// stay in order.
+/// Plans packs of at most `pack` participants that learn the same classes in the same role.
+///
+/// Participants with similar step counts are together: a member that has no step left only waits for the others.
+/// Participants of equal counts stay in order.
 pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> {
     let mut kinds: Vec<Vec<Candidate>> = Vec::new();
     for candidate in candidates {
@@ -66,7 +67,7 @@ pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> 
     packs.collect()
 }
 
-/// The packs under way, with the jobs of participants that have asked.
+/// Packs that have not started, with the jobs of participants that have asked.
 pub(super) struct Packs<J> {
     /// The pack of every participant that has neither started nor dropped out.
     pack_of: BTreeMap<Ticket, u64>,
@@ -194,7 +195,7 @@ mod tests {
             }
         }
 
-        /// Whatever the order of events, everybody who asks starts exactly once.
+        /// In every order of events, each participant that asks starts exactly once.
         #[test]
         fn everybody_who_asks_starts_once(
             events in Just((0u32..12).collect::<Vec<_>>()).prop_shuffle(),

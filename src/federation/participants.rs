@@ -1,9 +1,8 @@
-//! Participants beyond those of the method: units and load clients.
+//! Participants in addition to those of the method: units and load clients.
 //!
-//! A *unit* is a random part of a client's shard that acts as a client of its own in some phases. A
-//! *load client* has no data: frames of real size travel to it and from it, but it never trains and
-//! nothing of it is aggregated. It stands for a client that has data, whose shard gives its frames
-//! their size and its work its length.
+//! A *unit* is a random part of a client's shard that acts as a separate client in some phases. A *load client* has no
+//! data: frames of real size travel to it and from it, but it never trains and nothing of it is aggregated. It stands
+//! for a client that has data, whose shard determines the size of its frames and the length of its work.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +16,7 @@ use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
 use crate::quantity::{ClientId, SeatId};
 
 impl UnitsSection {
-    /// Numbers of the units that a shard of so many samples has in a phase; `None` where it acts as a
-    /// whole.
+    /// Returns the numbers of the units of a shard in a phase, or `None` if it acts as a whole.
     pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<Range<u32>> {
         let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
         cut.then(|| units::numbers(samples(), self.count, self.rule))
@@ -26,7 +24,7 @@ impl UnitsSection {
 }
 
 impl Rules {
-    /// Whose shard stands behind a client: its own, or the one a load client stands for.
+    /// Returns the client whose shard a client uses: itself, or the one that a load client stands for.
     pub fn holder(&self, client: ClientId) -> ClientId {
         match client.0.checked_sub(self.clients) {
             None => client,
@@ -55,7 +53,7 @@ impl SimulationContext {
         part.into()
     }
 
-    /// How many samples are behind a participant.
+    /// Returns the number of a participant's samples.
     pub fn seat_samples(&self, phase: &str, participant: &Participant) -> usize {
         let samples =
             self.holdings.samples(&participant.view, self.rules.holder(participant.client));
@@ -65,7 +63,7 @@ impl SimulationContext {
         }
     }
 
-    /// How many of which head row.
+    /// Returns the label counts of a participant, by head row.
     pub fn seat_counts(&self, phase: &str, participant: &Participant) -> ClassCounts {
         let held = match &self.holdings {
             ClientData::Counts(source) => {
@@ -141,8 +139,9 @@ impl SimulationContext {
             .collect())
     }
 
-    /// The participants of load clients, after all others, in a round that has any other; each with the place
-    /// of the participant whose download it gets: its holder's, or the first.
+    /// Returns the participants of load clients, after all others, in a round that has any other.
+    ///
+    /// Each comes with the place of the participant whose download it gets: its holder's, or the first.
     pub fn load_seats(
         &self,
         phase: &str,

@@ -1,4 +1,4 @@
-//! Who is asked: the cohort of a round, drawn from its own stream and nothing else.
+//! Cohort of a round, drawn from its own stream and nothing else.
 //!
 //! Only clients that own data are ever drawn, so idle clients change no cohort; any round can be
 //! drawn without the rounds before it.
@@ -43,7 +43,7 @@ pub fn cohort(
     drawn.into_iter().map(|client| ClientId(client as u32)).collect()
 }
 
-/// What is wrong where every client that holds data is asked, of a population without an end.
+/// Returns the error for a method that asks every client with data in an unlimited population.
 pub fn endless() -> FederationError {
     FederationError::Impossible(
         "this method asks every client that holds data, and a fresh population has no end of them; \

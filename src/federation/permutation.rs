@@ -30,7 +30,7 @@ impl Permutation {
         }
     }
 
-    /// Where `index < size` goes.
+    /// Returns the image of `index < size`.
     pub fn at(&self, index: u64) -> u64 {
         debug_assert!(index < self.size);
         let mut value = index;

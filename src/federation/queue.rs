@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use crate::quantity::{ClientId, VirtualTime};
 
-/// What kind of event it is; earlier variants come first at the same instant.
+/// Class of an event; earlier variants come first at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventClass {
     /// A frame, or the news of its loss, arrives.
@@ -20,7 +20,7 @@ pub enum EventClass {
     Deadline,
 }
 
-/// Who an event is for; the server comes first at the same instant and class.
+/// Receiver of an event; the server comes first at the same instant and class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActorId {
     /// The one server.
@@ -31,13 +31,13 @@ pub enum ActorId {
 /// An event's place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventKey {
-    /// When.
+    /// Virtual time of the event.
     pub at: VirtualTime,
-    /// What kind.
+    /// Class of the event.
     pub class: EventClass,
-    /// For whom.
+    /// Receiver of the event.
     pub to: ActorId,
-    /// In the order in which events were made.
+    /// Number of the event in the order of creation.
     pub sequence: u64,
 }
 
@@ -77,17 +77,17 @@ impl<T> EventQueue<T> {
         self.waiting[client_task].take().map(|what| (place, what))
     }
 
-    /// When the next event happens.
+    /// Returns the time of the next event.
     pub fn next(&self) -> Option<VirtualTime> {
         self.heap.peek().map(|Reverse((place, _))| place.at)
     }
 
-    /// How many events are yet to happen.
+    /// Returns the number of pending events.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether nothing will ever happen.
+    /// Returns true if no event is pending.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

@@ -1,6 +1,6 @@
 //! A pack that finds the memory of its device full is tried again in halves, down to one member.
 
-/// The memory was full, as the device tells it.
+/// Error of a full memory, as the device reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Full(pub String);
 
@@ -27,8 +27,7 @@ pub(super) fn in_halves<T, R>(
 mod tests {
     use super::*;
 
-    /// A job that doubles its members where no more than `room` come at once, and the sizes of the
-    /// packs it was given.
+    /// Doubles members in a job that holds at most `room` at once; returns also the sizes of its packs.
     fn doubled(members: usize, room: usize) -> (Vec<Result<usize, Full>>, Vec<usize>) {
         let (mut all, mut sizes) = ((0..members).collect::<Vec<_>>(), Vec::new());
         let answers = in_halves(&mut all, &mut |pack: &mut [usize]| {

@@ -1,11 +1,13 @@
-//! Aggregation that bears liars: another mean than the weighted one, of uploads that hold nothing but parameters that
-//! are averaged. A mean over the clients of one task is replaced by the other one over the same clients.
+//! Robust aggregation: rules other than the weighted mean, against malicious clients.
 //!
-//! | rule | what becomes of the differences to what was sent | memory |
+//! The uploads may hold only parameters that are averaged. A mean over the clients of one task is replaced by the other
+//! rule over the same clients.
+//!
+//! | rule | treatment of the differences to the download | memory |
 //! |---|---|---|
 //! | [`Mean`](FoldRule::Mean) | their mean, weighted as the method says | one update per level of the tree |
 //! | [`Median`](FoldRule::Median) | number by number the median, **unweighted** | all updates of a round, in f64 |
-//! | [`TrimmedMean`](FoldRule::TrimmedMean) | number by number, without so many of the smallest and of the largest, the weighted mean of the others | the same |
+//! | [`TrimmedMean`](FoldRule::TrimmedMean) | number by number, without a fraction of the smallest and of the largest, the weighted mean of the others | as the median |
 //! | [`NormClipped`](FoldRule::NormClipped) | every update longer than the norm is shortened to it; their weighted mean | as the mean |
 //!
 //! Median and trimmed mean: Yin et al., "Byzantine-Robust Distributed Learning", ICML 2018; clipping: Sun
@@ -14,8 +16,8 @@
 //! count, because without trimming and clipping those are the mean. A number that a client did not send (a
 //! head row of another task) counts as unchanged, as in the mean.
 //!
-//! What a rule did stands among the figures of a round: `fold_updates`, and `fold_trimmed` (updates
-//! left out of every number), `fold_clipped` and `fold_largest_norm`.
+//! The rule's metrics are among those of a round: `fold_updates`, and `fold_trimmed` (updates left out of every
+//! number), `fold_clipped` and `fold_largest_norm`.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +30,7 @@ pub use crate::scenario::FoldRule;
 pub(super) type RobustMetrics = Vec<(&'static str, f64)>;
 
 impl FoldRule {
-    /// Updates left out at either end of so many.
+    /// Returns the number of updates left out at either end of `updates`.
     pub(crate) fn cut(trim: f64, updates: usize) -> usize {
         share_of(updates, trim).min(updates.saturating_sub(1) / 2)
     }
@@ -36,7 +38,7 @@ impl FoldRule {
 
 /// Updates on their way into a robust aggregation.
 pub struct Updates {
-    /// In participant order; clipped updates are merged already.
+    /// Updates in participant order; clipped updates are merged already.
     parts: Vec<Aggregate>,
     updates: u32,
     clipped: u32,
@@ -44,7 +46,7 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// One update.
+    /// Creates the state of one update.
     pub fn one(rule: FoldRule, mut part: Aggregate) -> Updates {
         let (mut clipped, mut largest) = (0, 0.0);
         if let FoldRule::NormClipped { norm } = rule {
@@ -59,7 +61,7 @@ impl Updates {
         Updates { parts: vec![part], updates: 1, clipped, largest }
     }
 
-    /// With those of later participants.
+    /// Merges the updates of later participants.
     pub fn merge(mut self, rule: FoldRule, later: Updates) -> Updates {
         self.updates += later.updates;
         self.clipped += later.clipped;
@@ -73,7 +75,7 @@ impl Updates {
         self
     }
 
-    /// What the rule makes of them, and what it did.
+    /// Aggregates the updates by the rule; returns also the rule's metrics.
     pub fn fold(self, rule: FoldRule) -> (Option<Aggregate>, RobustMetrics) {
         let Updates { parts, updates, clipped, largest } = self;
         let mut metrics = vec![("fold_updates", f64::from(updates))];
@@ -135,7 +137,7 @@ mod tests {
 
     type Update = (u32, Vec<f32>);
 
-    /// What a model of zeros becomes, and the figures.
+    /// Returns a model of zeros after the aggregation, and the metrics.
     fn fold(rule: FoldRule, updates: &[Update]) -> (Vec<f32>, RobustMetrics) {
         let base = set(&[0.0; N]);
         let all = updates.iter().map(|(weight, values)| {
@@ -158,7 +160,7 @@ mod tests {
     }
 
     proptest! {
-        /// To a tolerance: the mean adds in a tree, the trimmed mean in the order of values.
+        /// Equal to a tolerance: the mean adds in a tree, the trimmed mean in the order of values.
         #[test]
         fn without_trimming_the_trimmed_mean_is_the_mean(updates in updates()) {
             let (mean, _) = fold(FoldRule::Mean, &updates);
@@ -167,7 +169,7 @@ mod tests {
             prop_assert_eq!(metrics[1], ("fold_trimmed", 0.0));
         }
 
-        /// To the bit.
+        /// Equal to the bit.
         #[test]
         fn without_a_limit_the_clipped_mean_is_the_mean(updates in updates()) {
             let (mean, _) = fold(FoldRule::Mean, &updates);
@@ -176,7 +178,7 @@ mod tests {
             prop_assert_eq!(metrics[1], ("fold_clipped", 0.0));
         }
 
-        /// To the bit for the rules that sort; clipped updates are added in participant order.
+        /// Equal to the bit for the rules that sort; clipped updates are added in participant order.
         #[test]
         fn the_order_of_clients_changes_nothing(updates in updates(), turn in 0usize..9) {
             let mut turned = updates.clone();
@@ -188,8 +190,8 @@ mod tests {
             prop_assert!(close(&fold(clip, &turned).0, &fold(clip, &updates).0));
         }
 
-        /// The median stays among the honest, whatever fewer than half send and claim to weigh; so does
-        /// a mean that trims as many. A clipped liar moves a number by its share of the norm at most.
+        /// The median stays among the honest values, whatever a minority sends and claims as weight; so does a mean
+        /// that trims as many. A clipped liar moves a number by its fraction of the norm at most.
         #[test]
         fn liars_in_the_minority_move_nothing_out_of_the_honest(
             honest in updates(),
@@ -232,7 +234,7 @@ mod tests {
         let clipped = FoldRule::NormClipped { norm: 3.0 };
         let metrics = vec![("fold_clipped", 2.0), ("fold_largest_norm", 100.0)];
         assert_eq!(first(clipped), (2.4, metrics));
-        // So many cannot be left out of so few.
+        // That many cannot be left out of three.
         assert_eq!(FoldRule::cut(0.49, 3), 1);
         assert_eq!(FoldRule::cut(0.49, 1), 0);
         assert_eq!(FoldRule::cut(0.3, 10), 3);

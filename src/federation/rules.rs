@@ -22,18 +22,18 @@ pub use crate::scenario::{
     TaskIdentity, Unit, UnitRule, UnitsSection,
 };
 
-/// How long local work takes on the simulated clock. Times in milliseconds.
+/// Duration of local work on the simulated clock. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputeRules {
     /// Before the first sample; drawn once per client.
     pub setup_ms: ScalarDistribution,
     /// Per sample pass (a forward and a backward) at slowness 1.
     pub sample_ms: f64,
-    /// How many times longer a client takes; drawn once per client.
+    /// Factor on a client's times; drawn once per client.
     pub slowness: ScalarDistribution,
-    /// The same, drawn per client and round.
+    /// Factor on a client's times; drawn per client and round.
     pub jitter: ScalarDistribution,
-    /// How many times longer the server takes.
+    /// Factor on the server's times.
     pub server_slowness: f64,
 }
 
@@ -55,13 +55,13 @@ impl ComputeRules {
         server_slowness: 0.026,
     };
 
-    /// Whether no work ever takes time.
+    /// Returns true if no work ever takes time.
     pub fn is_ideal(&self) -> bool {
         self.sample_ms == 0.0 && self.setup_ms.is_always(0.0)
     }
 }
 
-/// How long frames travel. Bandwidths in bytes per second, which may be infinite.
+/// Latency of frames. Bandwidths in bytes per second, which may be infinite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkRules {
     /// A client's download bandwidth; drawn once per client.
@@ -72,11 +72,11 @@ pub struct LinkRules {
     pub correlation: f64,
     /// A client's round trip in milliseconds; drawn once per client.
     pub round_trip_ms: ScalarDistribution,
-    /// How many times longer the bytes of one transfer take.
+    /// Factor on the time of the bytes of one transfer.
     pub jitter: ScalarDistribution,
-    /// What the server sends to all clients together; they share it fairly.
+    /// Bandwidth from the server to all clients together; they share it fairly.
     pub server_down: f64,
-    /// What the server takes from all clients together.
+    /// Bandwidth from all clients together to the server.
     pub server_up: f64,
 }
 
@@ -108,7 +108,7 @@ impl LinkRules {
         server_up: f64::INFINITY,
     };
 
-    /// Whether no frame ever takes time.
+    /// Returns true if no frame ever takes time.
     pub fn is_ideal(&self) -> bool {
         self.down.is_always(f64::INFINITY)
             && self.up.is_always(f64::INFINITY)
@@ -116,7 +116,7 @@ impl LinkRules {
             && self.round_trip_ms.is_always(0.0)
     }
 
-    /// Whether the server's own line is a limit.
+    /// Returns true if the server's own line is a limit.
     pub fn is_shared(&self) -> bool {
         self.server_down.is_finite() || self.server_up.is_finite()
     }
@@ -137,52 +137,52 @@ pub struct Rules {
     pub units: UnitsSection,
     /// Rounds per task, handed to [`Method::phases`](crate::policy::Method::phases).
     pub rounds: u32,
-    /// Who is asked.
+    /// Sampling of cohorts.
     pub participation: ParticipationSection,
-    /// When rounds close.
+    /// Closing of rounds.
     pub closing: ClosingRules,
-    /// When tasks reach clients.
+    /// Arrival of tasks at clients.
     pub arrivals: ArrivalRules,
-    /// What mean of uploads the server takes.
+    /// Mean of uploads that the server takes.
     pub fold: FoldRule,
-    /// When they can be reached.
+    /// Availability of clients.
     pub availability: AvailabilityRules,
     /// Time of local work.
     pub compute: ComputeRules,
     /// Time of travel.
     pub links: LinkRules,
-    /// What fails.
+    /// Faults.
     pub faults: FaultRules,
-    /// What happens to bad uploads.
+    /// Treatment of bad uploads.
     pub on_bad_update: OnBadUpdate,
-    /// What receivers keep.
+    /// Assets that receivers keep.
     pub cache: AssetCache,
-    /// When the model is tested.
+    /// Times of tests of the model.
     pub curve: Curve,
-    /// What models are told about slots then.
+    /// Identity of client tasks that models get in tests.
     pub slots: TaskIdentity,
     /// Samples per block of an evaluation; part of what makes level N.
     pub evaluation_batch: usize,
     /// Before which synchronisations it is measured how far client models are apart.
     pub bias: Option<Compared>,
-    /// What the server may see of uploads, and how blurred.
+    /// Limits and noise on what the server sees of uploads.
     pub privacy: PrivacyRules,
     /// Clients trained together on one worker, where the method can. Changes no event; away from
     /// the CPU it changes the last bits of numbers.
     pub pack: usize,
-    /// When snapshots are taken. Changes no result.
+    /// Times of snapshots. Changes no result.
     pub snapshots: Cadence,
-    /// Whether the sink is handed the server's state after every task. Changes no result.
+    /// True if the sink receives the server's state after every task. Changes no result.
     pub models: bool,
-    /// Whether the sink is told after every task what is taken for what. Changes no result.
+    /// True if the sink receives the confusion counts after every task. Changes no result.
     pub confusion: bool,
 }
 
-/// Rounds in which a method asks somebody before it trains: C2Prompt looks, gathers moments and compensates.
+/// Rounds in which a method asks clients before it trains: C2Prompt looks, gathers moments and compensates.
 const ROUNDS_BEFORE: u32 = 3;
 
 impl Rules {
-    /// Whether client models of a round are compared before it is aggregated.
+    /// Returns true if client models of a round are compared before it is aggregated.
     pub fn compares(&self, context: &RoundContext) -> bool {
         match self.bias {
             None => false,
@@ -191,7 +191,7 @@ impl Rules {
         }
     }
 
-    /// What of them may contradict something else.
+    /// Returns the settings that may contradict something else.
     pub fn together(&self) -> Together {
         Together {
             secure: self.privacy.secure.is_some(),
@@ -216,7 +216,7 @@ impl Rules {
         }
     }
 
-    /// The closing rule of a round of a phase in which so many participants work.
+    /// Returns the closing rule of a round of a phase in which `working` participants work.
     pub fn closing_of(&self, phase: &Phase, working: usize) -> RoundClosing {
         match phase.cohort {
             CohortRule::Sampled => self.closing.of(working, self.participation.over_selection()),

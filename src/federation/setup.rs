@@ -17,7 +17,7 @@ use crate::quantity::TaskId;
 
 /// A run before it begins.
 pub struct Setup {
-    /// Who is asked, how long things take, what fails.
+    /// Sampling, timing and faults.
     pub rules: Rules,
     /// The method's name, for the journal.
     pub name: String,
@@ -26,16 +26,17 @@ pub struct Setup {
     pub lab: RunContext,
     /// Transform of test samples; deterministic.
     pub test_transform: Arc<Transform>,
-    /// Who holds which samples.
+    /// Samples of every client.
     pub shards: ShardSource,
-    /// What sketches are made from.
+    /// Facts of the model that sketches are made from.
     pub facts: ModelFacts,
-    /// How messages travel.
+    /// Codecs of messages.
     pub coding: Coding,
-    /// Whether messages cross a link at all: false for upper bounds such as Joint, whose
-    /// exchanges cost nothing and take no time.
+    /// True if messages cross a link.
+    ///
+    /// False for upper bounds such as Joint, whose exchanges cost nothing and take no time.
     pub charged: bool,
-    /// Who computes.
+    /// Workers that compute.
     pub workers: Workforce,
     /// Other ranks that compute as well. They change no result.
     pub fleet: Option<RemoteRanks>,
@@ -43,7 +44,7 @@ pub struct Setup {
     pub shaker: Option<u64>,
     /// Record of all of the run, or of its beginning: results that are not computed again.
     pub recorded: Option<Arc<RecordedRun>>,
-    /// What held before, in a run that was forked: one stretch after the other. They are in the past, which is told.
+    /// Earlier settings of a forked run, one segment after the other. They are in the past, which comes from a record.
     pub before: Vec<RunSegment>,
 }
 
@@ -54,8 +55,10 @@ pub struct RunSegment {
 }
 
 impl Setup {
-    /// These shards (per task, one per client) trained by `method` in `lab` under `rules`, with two workers,
-    /// plain coding and the run context's transform of statistics for tests. `name` is the method's.
+    /// Creates a run of `method` in `ctx` under `rules` on these shards (per task, one per client).
+    ///
+    /// It has two workers, plain coding and the run context's transform of statistics for tests. `name` is the
+    /// method's.
     pub fn new(
         name: &str,
         method: Arc<dyn Method>,
@@ -92,7 +95,9 @@ impl Setup {
 }
 
 impl SimulationContext {
-    /// The world in which a run begins that is computed, or told as far as its past reaches.
+    /// Returns the context in which a run begins.
+    ///
+    /// The run is computed, or comes from a record as far as that reaches.
     pub fn first(setup: &Setup) -> Result<Arc<SimulationContext>, FederationError> {
         let mut simulation = Arc::new(SimulationContext::new(setup)?);
         for RunSegment { until, terms } in setup.before.iter().rev() {

@@ -14,12 +14,11 @@ use super::sink::{EventSink, ProfileSink};
 use super::worker_pool::WorkerPool;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// Runs a federation to its end on the calling thread, with workers beside it.
+/// Runs a federation to its end on the calling thread, with workers in other threads.
 ///
-/// Every entry goes to `sink`, in order; its error ends the run. Wall times go to `profile`. After
-/// `interrupt` is requested the run ends after the event at hand, with
-/// [`RunEnded`](super::Event::RunEnded) as its last entry. Must not be called from inside an
-/// asynchronous runtime.
+/// Every entry goes to `sink`, in order; its error ends the run. Wall times go to `profile`. After `interrupt` is
+/// requested the run ends after the current event, with [`RunEnded`](super::Event::RunEnded) as its last entry. Must
+/// not be called from inside an asynchronous runtime.
 ///
 /// # Errors
 /// Everything that ends a run before its last task is over; what happened until then is recorded.

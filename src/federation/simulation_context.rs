@@ -1,4 +1,4 @@
-//! What everybody in a simulation knows and nobody changes.
+//! Immutable data that all actors of a simulation share.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::policy::{
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
-/// What is known of a run whether it is computed or only sized.
+/// Definition of a run, whether it is computed or only sized.
 #[derive(Clone)]
 pub struct RunSpec {
-    /// Who is asked, how long things take, what fails.
+    /// Sampling, timing and faults.
     pub rules: Rules,
     /// The method's name.
     pub name: String,
@@ -36,20 +36,20 @@ pub struct RunSpec {
     pub task_sequence: Arc<TaskSequence>,
     /// Local training.
     pub training: TrainingPlan,
-    /// What layouts follow from.
+    /// Facts of the model that layouts follow from.
     pub facts: ModelFacts,
-    /// How messages travel.
+    /// Codecs of messages.
     pub coding: Coding,
-    /// Whether messages cross a link at all.
+    /// True if messages cross a link.
     pub charged: bool,
 }
 
-/// What the actors of a run share.
+/// Data that the actors of a run share.
 pub(super) struct SimulationContext {
     pub rules: Rules,
     pub name: String,
     pub method: Arc<dyn Method>,
-    /// Whether clients keep nothing between rounds.
+    /// True if clients keep nothing between rounds.
     pub stateless: bool,
     pub task_sequence: Arc<TaskSequence>,
     pub training: TrainingPlan,
@@ -62,7 +62,7 @@ pub(super) struct SimulationContext {
     pub links: Links,
     pub holdings: ClientData,
     pub layouts: SpecCache,
-    /// What holds once this task is over, where that is something else.
+    /// Context from the end of this task on, where it changes.
     pub next: Option<(TaskId, Arc<SimulationContext>)>,
 }
 
@@ -116,7 +116,7 @@ impl SimulationContext {
             let tasks = task_sequence.tasks.iter();
             tasks.map(|view| holdings.samples(view, ClientId(client)) as u64).sum()
         };
-        // Asked for only where somebody's data say how often it is there.
+        // Needed only where availability follows from clients' data.
         let by_data = matches!(rules.availability.pattern, AvailabilityPattern::ByData { .. });
         let asked = holdings.drawn().filter(|_| by_data).map_or(0, |_| rules.clients);
         let samples = (0..asked).map(samples).collect();
@@ -145,7 +145,9 @@ impl SimulationContext {
         Stage::of(view, self.task_sequence.tasks.len())
     }
 
-    /// The stage of a round, with what those of its cohort, and clients that load clients stand for, have of their own.
+    /// Returns the stage of a round with the views of clients that have their own.
+    ///
+    /// These are clients of its cohort, and clients that load clients stand for.
     pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Stage {
         let stage = self.period(task);
         if self.arrivals.is_global() {
@@ -157,7 +159,7 @@ impl SimulationContext {
         stage.with_own(own)
     }
 
-    /// What a client holds of a task.
+    /// Returns a client's samples of a task.
     pub fn shard(&self, view: &TaskView, client: ClientId) -> Shard {
         self.holdings.shard(view, client)
     }
@@ -167,7 +169,7 @@ impl SimulationContext {
         self.exchange_over(context, participant, self.seat_counts(context.phase_name, participant))
     }
 
-    /// The exchange of a participant that holds so many samples of which row.
+    /// Returns the exchange of a participant with these label counts.
     pub fn exchange_over(
         &self,
         context: &RoundContext,
@@ -187,8 +189,9 @@ impl SimulationContext {
         held.filter(|missed| !missed.shard.is_empty()).collect()
     }
 
-    /// The clients asked in a round that opens at `now`; `participants` took part earlier in the
-    /// stage, and those of a sample who are still `busy` stay in it.
+    /// Returns the cohort of a round that opens at `now`.
+    ///
+    /// `participants` took part earlier in the stage, and sampled clients that are still `busy` stay in it.
     pub fn cohort(
         &self,
         rule: CohortRule,
@@ -226,7 +229,7 @@ impl SimulationContext {
         self.passes_over(context, participant, self.seat_samples(context.phase_name, participant))
     }
 
-    /// Those over so many samples.
+    /// Returns the sample passes of a participant's local work over `samples` samples.
     pub fn passes_over(
         &self,
         context: &RoundContext,

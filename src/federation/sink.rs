@@ -1,4 +1,4 @@
-//! Where entries and wall times go: the two doors through which a run is observed.
+//! Receivers of entries and wall times: the two interfaces through which a run is observed.
 
 use super::error::SinkError;
 use super::event::Entry;
@@ -14,14 +14,17 @@ pub trait EventSink: Send {
     /// Takes one entry; an error ends the run.
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError>;
 
-    /// Puts what was taken where it survives the process. Called when the run waits for a worker
-    /// anyway; whoever keeps things in buffers overrides it.
+    /// Writes what was taken to where it survives the process.
+    ///
+    /// Called when the run waits for a worker anyway; implementors that buffer override it.
     fn settle(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
 
-    /// Takes what was taken for what in the test after a task, by true and predicted head row, where the rules ask for
-    /// it ([`Rules::confusion`](super::Rules::confusion)). It is no part of the journal: a past that is told has none.
+    /// Takes the confusion counts of the test after a task, by true and predicted head row.
+    ///
+    /// Called if the rules ask for it ([`Rules::confusion`](super::Rules::confusion)). They are no part of the journal:
+    /// a recorded past has none.
     fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
         let _ = (task, counts);
         Ok(())
@@ -34,7 +37,7 @@ pub trait EventSink: Send {
         Ok(())
     }
 
-    /// Whether it would keep a snapshot now.
+    /// Returns true if the sink would keep a snapshot now.
     fn wants_snapshot(&self) -> bool {
         false
     }
@@ -110,7 +113,7 @@ pub struct MemorySink {
 }
 
 impl MemorySink {
-    /// All entries so far.
+    /// Returns all entries so far.
     pub fn entries(&self) -> Vec<Entry> {
         self.kept.lock().0.clone()
     }

@@ -1,10 +1,9 @@
-//! What a run must remember to go on from a point between two rounds.
+//! State that a run needs to go on from a point between two rounds.
 //!
-//! A run is a function of its rules and of what was computed. What was computed is in the journal as
-//! far as events depend on it (sizes, failures, digests), so cohorts, clocks, queues, lines and
-//! accounts need no snapshot: they come about again when the journal is [told](super::RecordedRun) to the
-//! actors. What the journal does not hold is tensors: the server's state, those of clients, and the
-//! downloads of participants that are still to answer.
+//! A run is a function of its rules and of its computed results. The journal holds the results as far as events depend
+//! on them (sizes, failures, digests), so cohorts, clocks, queues, lines and accounts need no snapshot: they follow
+//! again when the journal is [replayed](super::RecordedRun) to the actors. The journal does not hold tensors: the
+//! server's state, those of clients, and the downloads of participants that are still to answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ pub use crate::scenario::Cadence;
 use crate::wire::Body;
 
 impl Cadence {
-    /// Whether there is one here.
+    /// Returns true if a snapshot is due at `place`.
     pub fn is_due(self, place: SnapshotPlace) -> bool {
         match (self, place) {
             (Cadence::Rounds(n), SnapshotPlace::Round(round)) => {
@@ -49,10 +48,10 @@ impl std::fmt::Display for SnapshotPlace {
     }
 }
 
-/// Everything that cannot be told again.
+/// State that cannot be replayed from the journal.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Where it was taken.
+    /// Point at which it was taken.
     pub place: SnapshotPlace,
     /// The last round that had been opened.
     pub round: Round,
@@ -65,7 +64,7 @@ pub struct Snapshot {
     /// States of clients that keep one: each as it was before the first of its participants in `out`, or as
     /// it is.
     pub clients: Vec<(ClientId, Body)>,
-    /// What participants in `out` were sent.
+    /// Downloads of the participants in `out`.
     pub downs: Vec<SavedDownload>,
     /// Uploads so far that could not be lifted.
     pub unlifted: Vec<(Round, SeatId)>,
@@ -88,7 +87,7 @@ pub struct PendingParticipant {
 pub struct SavedDownload {
     /// Without what it names.
     pub body: Body,
-    /// What it names.
+    /// Assets that it names.
     pub assets: Vec<Arc<Asset>>,
 }
 

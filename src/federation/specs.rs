@@ -9,10 +9,10 @@ use crate::policy::{ExchangeFacts, MessageKind, MessageSpec, Method, Role, Uploa
 use crate::quantity::TaskId;
 use crate::wire::{BodyShape, CodecPlan, FrameSize};
 
-/// What a message holds, and what follows from it once it is asked for.
+/// Layout of a message, and what follows from it on demand.
 #[derive(Debug)]
 pub struct CompiledSpec {
-    /// What it holds.
+    /// Layout of the message.
     pub layout: MessageSpec,
     body: OnceLock<BodyShape>,
     bytes: OnceLock<Arc<FrameBytes>>,
@@ -30,19 +30,19 @@ impl CompiledSpec {
         self.body.get_or_init(|| self.layout.body())
     }
 
-    /// What an upload of this shape is lifted to.
+    /// Returns the layout of the contribution of an upload of this shape.
     pub fn contribution(&self, method: &dyn Method, facts: &ExchangeFacts<'_>) -> &MessageSpec {
         self.folded.get_or_init(|| method.message_spec(MessageKind::Contribution, facts))
     }
 
-    /// What it weighs under a run's codecs, without assets; at most, where that depends on values.
+    /// Returns the message's size under a run's codecs, without assets; at most, if it depends on values.
     pub fn bytes(&self, plan: &CodecPlan) -> &Arc<FrameBytes> {
         let size = || FrameSize::of_sketch(self.body(), plan);
         self.bytes.get_or_init(|| Arc::new(FrameBytes::from(&size())))
     }
 }
 
-/// Where in a run participants have layouts in common.
+/// Part of a run in which participants have layouts in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecKey {
     /// The task that began last.
@@ -56,7 +56,7 @@ pub struct SpecKey {
 /// A task, or the slot of a client: its first and last row; and what its participant does.
 type View = (TaskId, usize, usize, Role);
 
-/// Of a view, the download, and the upload where that is the same whatever a client holds.
+/// Layouts of a view: the download, and the upload if it is equal for all clients.
 type Known = (Arc<CompiledSpec>, Option<Arc<CompiledSpec>>);
 
 /// The layouts of the round that was asked for last.
@@ -64,7 +64,7 @@ type Known = (Arc<CompiledSpec>, Option<Arc<CompiledSpec>>);
 pub struct SpecCache(Mutex<(Option<SpecKey>, BTreeMap<View, Known>)>);
 
 impl SpecCache {
-    /// What a participant is sent, and what it is to send.
+    /// Returns the layouts of a participant's download and upload.
     pub fn of(
         &self,
         method: &dyn Method,
@@ -90,7 +90,7 @@ impl SpecCache {
         (download, upload)
     }
 
-    /// What is known of a round; of another one nothing any more.
+    /// Returns the layouts known of a round and forgets those of another round.
     fn at(&self, place: SpecKey) -> MutexGuard<'_, (Option<SpecKey>, BTreeMap<View, Known>)> {
         let mut cache = self.0.lock();
         if cache.0 != Some(place) {

@@ -61,7 +61,7 @@ impl Method for Echo {
     }
 }
 
-/// The same with clients that keep a state, as it is.
+/// Echo method with clients that keep a state unchanged.
 pub(super) struct Remembering;
 
 impl Method for Remembering {

@@ -162,7 +162,7 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
 }
 
 proptest! {
-    /// Whatever arrives, and in which order: parts are merged in participant order.
+    /// In every order of arrival, parts are merged in participant order.
     #[test]
     fn a_fold_is_in_seat_order(
         arrivals in prop::collection::vec(any::<bool>(), 0..20)

@@ -1,8 +1,8 @@
-//! What one thread did with its time, on its way to the profile.
+//! Time use of one thread, on its way to the profile.
 //!
-//! Jobs are noted one by one. What is much shorter and comes much more often (waiting, telling the
-//! recorder) is added up to spans of at least a millisecond. Spans are handed over in batches of some number or of some
-//! time, so that threads hardly ever meet at the profile and a run that is interrupted loses next to nothing.
+//! Jobs are noted one by one. Spans that are much shorter and much more frequent (waiting, notifying the recorder) are
+//! added up to spans of at least a millisecond. Spans are handed over in batches of some number or of some time, so
+//! that threads hardly ever meet at the profile and a run that is interrupted loses next to nothing.
 
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -111,7 +111,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 thread_local! {
-    /// Parts of the job at hand that are counted under another kind.
+    /// Parts of the current job that are counted under another kind.
     static PARTS: RefCell<Vec<(JobKind, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -123,13 +123,13 @@ pub(super) fn count_as<T>(kind: JobKind, work: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// Counts the time since `begun`, in the job at hand, under another kind than the job's.
+/// Counts the time since `begun`, in the current job, under another kind than the job's.
 pub(super) fn note_part(kind: JobKind, begun: Instant) {
     let wall = nanos(begun.elapsed());
     PARTS.with_borrow_mut(|parts| parts.push((kind, wall)));
 }
 
-/// Takes the parts of the job at hand.
+/// Takes the parts of the current job.
 pub(super) fn take_parts() -> Vec<(JobKind, u64)> {
     PARTS.take()
 }

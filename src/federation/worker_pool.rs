@@ -1,12 +1,11 @@
 //! Device workers: a few OS threads that compute, fed by channels.
 //!
-//! Jobs are pure: what they answer depends on what they were given, never on which worker ran them or
-//! when. So the number of workers changes waiting and nothing else. Work that frees memory or that
-//! everybody waits for (aggregation, server steps, evaluation) goes before training. Tests and training may be done by
-//! [other ranks](super::fleet) as well.
+//! Jobs are pure: a result depends on the job's input, never on which worker ran it or when. So the number of workers
+//! changes waiting and nothing else. Work that frees memory or that all actors wait for (aggregation, server steps,
+//! evaluation) goes before training. Tests and training may be done by [other ranks](super::remote) as well.
 //!
-//! Jobs are handed to the workers in batches: waking a thread costs more than a small job. Whoever posts
-//! jobs hands them over before it waits for an answer.
+//! Jobs are handed to the workers in batches: waking a thread costs more than a small job. A caller that posts jobs
+//! hands them over before it waits for an answer.
 //!
 //! The *shaker* is a test mode: workers take jobs out of order and finish them late, at random. No
 //! digest may move.
@@ -29,7 +28,7 @@ use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::RunContext;
 
-/// What a job does.
+/// Work of a job.
 pub enum Work {
     /// Something that only a worker of this process can do.
     Local(Box<dyn FnOnce(&RunContext) + Send>),
@@ -60,7 +59,7 @@ pub struct WorkerPool {
     timesheet: Timesheet,
 }
 
-/// So many jobs are handed over together.
+/// Number of jobs that are handed over together.
 const BATCH: usize = 16;
 
 pub(super) struct Job {
@@ -70,7 +69,7 @@ pub(super) struct Job {
 }
 
 impl WorkerPool {
-    /// Starts a thread for each lab, and one that takes jobs to the ranks of a fleet.
+    /// Starts a thread for each context, and one that takes jobs to the ranks of a fleet.
     pub fn start(
         labs: Vec<RunContext>,
         shaker: Option<u64>,
@@ -179,7 +178,7 @@ impl Drop for WorkerPool {
 struct Worker {
     index: usize,
     lab: RunContext,
-    /// Of its GPU.
+    /// Memory semaphore of its GPU.
     door: Option<Arc<MemorySemaphore>>,
     urgent: Receiver<Job>,
     testing: Receiver<Job>,
@@ -196,7 +195,7 @@ impl Worker {
         }
     }
 
-    /// What a worker's thread begins with.
+    /// Binds the thread of a worker to its GPU and returns its timesheet.
     fn timesheet(&self) -> Timesheet {
         memory_semaphore::work_behind(self.door.clone());
         Timesheet::new(Some(self.index), &self.profile)

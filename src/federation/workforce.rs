@@ -1,4 +1,4 @@
-//! Who computes: threads of the CPU, or workers on GPUs.
+//! Workers of a run: threads of the CPU, or workers on GPUs.
 
 use super::error::FederationError;
 use crate::model::DeviceSpec;
@@ -7,15 +7,14 @@ use crate::policy::RunContext;
 /// The workers of a run.
 #[derive(Clone, Debug)]
 pub enum Workforce {
-    /// So many threads (at least one) that share one copy of everything. Their number changes no
-    /// result.
+    /// Number of threads (at least one) that share one copy of everything. It changes no result.
     Cpu(usize),
     /// One worker per place, each with its own device object and its own copy of the backbone.
     Gpus(Vec<DeviceSpec>),
 }
 
 impl Workforce {
-    /// How many workers.
+    /// Returns the number of workers.
     pub fn count(&self) -> usize {
         match self {
             Workforce::Cpu(threads) => (*threads).max(1),
@@ -23,7 +22,7 @@ impl Workforce {
         }
     }
 
-    /// A lab for every worker; on GPUs the backbone is copied to each.
+    /// Returns a context for every worker; on GPUs the backbone is copied to each.
     pub(super) fn labs(&self, ctx: &RunContext) -> Result<Vec<RunContext>, FederationError> {
         match self {
             Workforce::Cpu(_) => Ok(vec![ctx.clone(); self.count()]),

@@ -1,4 +1,4 @@
-//! On and off for exponential times, looked up at any moment.
+//! Markov availability: on and off for exponential times, computed for any moment.
 //!
 //! The chain is read off a Poisson process: at each of its points the state is drawn again, on with
 //! probability `on / (on + off)`. With points at rate `1 / on + 1 / off` the states last as

@@ -1,7 +1,7 @@
-//! When clients can be reached: patterns of being on and off, and joining and leaving for good.
+//! Availability of clients: patterns of being on and off, and joining and leaving permanently.
 //!
-//! Every answer is looked up for a client and a time, and depends on nothing that was asked before: there is
-//! no cursor that moves, and client 17 is on at the same times however many others there are.
+//! Every answer is computed for a client and a time, and depends on no earlier question: there is no cursor that moves,
+//! and client 17 is on at the same times however many other clients there are.
 //!
 //! ```
 //! use fedcast::federation::availability::{Availability, AvailabilityPattern, AvailabilityRules};
@@ -26,10 +26,10 @@ use trace::Trace;
 
 pub use crate::scenario::AvailabilityPattern;
 
-/// When clients can be reached.
+/// Rule for the availability of clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AvailabilityRules {
-    /// How they come and go for a while.
+    /// Pattern of temporary absence.
     pub pattern: AvailabilityPattern,
     /// Seconds until a client joins; drawn once per client.
     pub join: ScalarDistribution,
@@ -46,25 +46,25 @@ impl Default for AvailabilityRules {
 }
 
 impl AvailabilityRules {
-    /// Whether everybody can be reached at any time.
+    /// Returns true if every client can be reached at any time.
     pub fn is_always(&self) -> bool {
         self.pattern == AvailabilityPattern::Always && self.everybody_stays()
     }
 
-    /// Whether nobody joins later or leaves for good.
+    /// Returns true if no client joins later or leaves permanently.
     pub fn everybody_stays(&self) -> bool {
         self.join.is_always(0.0) && self.stay.is_always(f64::INFINITY)
     }
 }
 
-/// Whom the server can ask.
+/// Clients that the server can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cohort {
-    /// These, now.
+    /// These clients, now.
     Now(Vec<ClientId>),
-    /// Nobody before this time.
+    /// No client before this time.
     Later(VirtualTime),
-    /// Nobody ever again.
+    /// No client from now on.
     Never,
 }
 
@@ -93,12 +93,12 @@ impl Availability {
         Availability { rules, seed, shares, trace }
     }
 
-    /// Whether everybody can be reached at any time.
+    /// Returns true if every client can be reached at any time.
     pub fn is_always(&self) -> bool {
         self.rules.is_always()
     }
 
-    /// Whether a client can be reached.
+    /// Returns true if a client can be reached.
     pub fn is_on(&self, client: ClientId, at: VirtualTime) -> bool {
         let (join, leave) = self.membership(client);
         join <= at && at < leave && self.pattern_next(client, at, true) == Some(at)
@@ -120,7 +120,7 @@ impl Availability {
         leave.into_iter().chain(self.pattern_next(client, at, false)).min()
     }
 
-    /// When a client joins and when it leaves for good; `u64::MAX` is never.
+    /// Returns the times at which a client joins and at which it leaves permanently; `u64::MAX` is never.
     pub fn membership(&self, client: ClientId) -> (VirtualTime, VirtualTime) {
         if self.rules.everybody_stays() {
             return (VirtualTime::ZERO, VirtualTime(u64::MAX));
@@ -135,7 +135,7 @@ impl Availability {
         )
     }
 
-    /// Those of `candidates` that can be reached, at most `count`, in their order.
+    /// Returns the `candidates` that can be reached, at most `count`, in their order.
     pub fn present(
         &self,
         candidates: impl Iterator<Item = ClientId> + Clone,

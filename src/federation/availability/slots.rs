@@ -1,10 +1,10 @@
-//! On or off for a slot of time, by chance, each slot drawn from its own stream.
+//! Availability by independent slots of time, each drawn from its own stream.
 
 use crate::numerics::distributions::chance;
 use crate::numerics::streams::StreamKey;
 use crate::quantity::VirtualTime;
 
-/// How the chance to be on changes over a day. Times in seconds.
+/// Daily cycle of the probability to be on. Times in seconds.
 pub(super) struct Day {
     pub period: f64,
     pub mean: f64,
@@ -18,11 +18,12 @@ impl Day {
     }
 }
 
-/// After so many slots without it, what is waited for never comes: its chance is 0.
+/// Number of slots after which a state that has not occurred is taken as impossible.
 const PATIENCE: u64 = 1_000_000;
 
-/// The first time from `at` on when the client is `wanted`; `share` is the chance to be on in the
-/// slot around a moment in seconds.
+/// Returns the first time from `at` on when the client is `wanted`.
+///
+/// `share` is the probability to be on in the slot around a moment in seconds.
 pub(super) fn next(
     key: StreamKey,
     slot: f64,

@@ -1,4 +1,4 @@
-//! On and off as recorded: transitions per client.
+//! Availability as recorded: transitions per client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// A trace of transitions in any order, which starts again after `repeat_s` seconds, or never where that is 0.
-    /// Of several transitions at one time the last counts. Before its first one a client is in the other state, or,
-    /// where the recording starts again, in its last one.
+    /// Creates a trace of transitions in any order.
+    ///
+    /// It starts again after `repeat_s` seconds, or never if that is 0. Of several transitions at one time the last
+    /// counts. Before its first one a client is in the other state, or, if the recording starts again, in its last one.
     pub fn new(lines: &[Transition], repeat_s: f64) -> Trace {
         let repeat = (repeat_s > 0.0).then(|| VirtualTime::from_seconds(repeat_s));
         let mut clients: BTreeMap<ClientId, BTreeMap<VirtualTime, bool>> = BTreeMap::new();

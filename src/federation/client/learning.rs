@@ -1,4 +1,4 @@
-//! One attempt of a policy to learn with a pack, behind the door of its device.
+//! Attempt of a policy to train a pack, under the memory semaphore of its device.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,11 +16,12 @@ use crate::wire::Body;
 /// The states before, of members that have one.
 pub(crate) type SavedStates = BTreeMap<SeatId, Body>;
 
-/// What the policy answers for each member, or that the memory of the device was full.
+/// Results of the policy for each member, or the error that the memory of the device was full.
 pub(super) type ClientResults = Result<Vec<Result<ClientResult, Failure>>, Full>;
 
-/// Lets the policy learn once there is room on the device. A member that does not even fit by itself
-/// is tried once more when nobody else is there.
+/// Trains a pack once there is room on the device.
+///
+/// A member that does not even fit alone is tried once more when no other job is there.
 pub(super) fn client_update(
     method: &dyn Method,
     ctx: &RunContext,

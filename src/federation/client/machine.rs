@@ -1,9 +1,9 @@
-//! What a client does, as a function from events to effects.
+//! State machine of a client: a function from events to effects.
 //!
-//! A download arrives; the cost model says when the work will be over; a worker does it meanwhile; at the
-//! virtual end of the work the state is committed and the upload sent. A client works on one participant after the
-//! other. Participants of a stateless client are computed at once, those of a stateful one when the participant
-//! before them has ended, because they start from the state it left.
+//! A download arrives; the cost model gives the end of the work; a worker does it meanwhile; at the virtual end of the
+//! work the state is committed and the upload sent. A client works on one participant after the other. Participants of
+//! a stateless client are computed at once, those of a stateful one when the participant before them has ended, because
+//! they start from the state that it left.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct ClientMachine {
     simulation: Arc<SimulationContext>,
     supplier: Supplier,
     memory: ClientMemory,
-    /// With the length and the end of the work.
+    /// Downloads with the length and the end of their work.
     waiting: VecDeque<(Broadcast, (VirtualTime, VirtualTime))>,
     busy_until: VirtualTime,
     /// Participants whose work has begun, or waits to begin.
@@ -88,7 +88,7 @@ impl ClientMachine {
         effects.push(Effect::Record(charge, None));
     }
 
-    /// Ends a participant whose work comes to nothing.
+    /// Ends a participant whose work yields nothing.
     pub fn stop(&mut self, now: VirtualTime, stopped: WorkStopped, effects: &mut Vec<Effect>) {
         let WorkStopped { context, participant, failure } = stopped;
         self.close_seat();
@@ -111,7 +111,7 @@ impl ClientMachine {
             effects.push(Effect::Record(charge, None));
             effects.extend(again.map(|again| Effect::Record(again, None)));
         }
-        // Whoever is not computed keeps its pack waiting no longer.
+        // A participant that is not computed does not delay its pack any longer.
         let out =
             || Effect::LeavePack(Ticket { round: context.round, participant: participant.id });
         // Load clients are always there.
@@ -141,7 +141,7 @@ impl ClientMachine {
         });
         let left = off.filter(|off| *off < end).map(|off| (off, Failure::Left));
         if let Some((at, failure)) = crash.into_iter().chain(left).min_by_key(|(at, _)| *at) {
-            // What it has computed by then is lost, so nobody computes it.
+            // Results until then are lost, so they are not computed.
             self.busy_until = at;
             effects.push(out());
             let (context, participant) = (Arc::clone(context), participant.id);
@@ -316,12 +316,12 @@ impl ClientMachine {
         self.simulation = simulation;
     }
 
-    /// What a snapshot needs of a client that remembers.
+    /// Returns the state that a snapshot needs of a client that keeps state.
     pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<ClientSnapshot> {
         self.memory.keep(&self.supplier, self.id, out)
     }
 
-    /// Tells the client itself something later.
+    /// Returns the effect that delivers a message to the client itself later.
     fn remind(&self, at: VirtualTime, message: ToClient) -> Effect {
         Effect::Deliver(Envelope::for_client(at, EventClass::Timer, self.id, message))
     }
@@ -331,7 +331,7 @@ impl ClientMachine {
         self.open = self.open.checked_sub(1).expect("the work of a seat ends once");
     }
 
-    /// Whether the client of a participant crashes between learning and sending.
+    /// Returns true if the client of a participant crashes after training and before sending.
     fn crashes_after(&self, context: &RoundContext, participant: &Participant) -> bool {
         let victim = self.simulation.victim(context.round, participant);
         let crash = self.simulation.rules.faults.crash(self.simulation.rules.seed, victim);

@@ -1,4 +1,4 @@
-//! What a client remembers between rounds, and what it takes to compute its participants again.
+//! Memory of a client between rounds, with all that is needed to compute its participants again.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub(crate) struct ClientMemory {
 
 #[derive(Default)]
 enum Held {
-    /// As it was before the client's first participant: empty.
+    /// Before the client's first participant: empty.
     #[default]
     Fresh,
     Here(Body),
     /// A worker has it.
     Lent,
-    /// It is what the snapshot says, unless the next training is not computed either.
+    /// Equal to that of the snapshot, unless the next training is not computed either.
     Answered,
 }
 
@@ -40,7 +40,7 @@ struct Before {
     download: Arc<SentDownload>,
 }
 
-/// What a snapshot needs of a client.
+/// State of a client for a snapshot.
 pub(crate) struct ClientSnapshot {
     pub state: Body,
     /// Participants that are computed again, from this state on.
@@ -53,7 +53,7 @@ impl ClientMemory {
         matches!(self.state, Held::Fresh) && self.before.is_empty() && self.last_task.is_none()
     }
 
-    /// Whether a worker has the state.
+    /// Returns true if a worker has the state.
     pub fn is_lent(&self) -> bool {
         matches!(self.state, Held::Lent)
     }
@@ -87,8 +87,10 @@ impl ClientMemory {
         self.state = state.map_or(Held::Answered, Held::Here);
     }
 
-    /// What a snapshot needs, where these participants are still out; nothing of a client that was never
-    /// asked. Forgets what no snapshot will need.
+    /// Returns the state for a snapshot while the participants `out` are pending, and forgets all that no snapshot
+    /// needs.
+    ///
+    /// `None` if the client was never asked.
     pub fn keep(
         &mut self,
         supplier: &Supplier,

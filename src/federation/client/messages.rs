@@ -37,7 +37,7 @@ impl ToClient {
 
 /// Arrival of an asset.
 pub(crate) struct AssetArrived {
-    /// To be recorded.
+    /// Charge to be recorded.
     pub charge: Event,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct Broadcast {
     pub context: Arc<RoundContext>,
     pub participant: Participant,
     pub download: Arc<SentDownload>,
-    /// What the participant masks its upload with, where the server sees sums only.
+    /// Masking of the upload, if the server sees only sums.
     pub masking: Option<Arc<Masking>>,
-    /// When its round is certainly over, where stragglers are skipped.
+    /// Time at which its round is certainly over, if stragglers are skipped.
     pub closes: Option<VirtualTime>,
     /// Recorded on arrival, where frames are charged.
     pub charge: Option<Event>,
@@ -62,12 +62,12 @@ pub(crate) struct TrainingFinished {
     /// The state after a success; as it was after a failure; none where the training was not computed.
     pub state: Option<Body>,
     pub samples: usize,
-    /// How long it took on the simulated clock.
+    /// Duration of the work on the simulated clock.
     pub worked: VirtualTime,
     pub result: Result<ClientUpdate, Stop>,
 }
 
-/// Why a participant sends nothing.
+/// Reason why a participant sends nothing.
 pub(crate) enum Stop {
     /// The client failed; the run goes on without it.
     Failed(Failure),
@@ -101,7 +101,7 @@ pub(crate) struct WorkStopped {
     pub failure: Failure,
 }
 
-/// Change of what holds for everybody.
+/// Switch of the context for every actor.
 pub(super) struct NewTerms(pub Arc<SimulationContext>);
 
 /// Request for the client's part of a snapshot; participants that are still out are named.

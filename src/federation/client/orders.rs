@@ -1,4 +1,4 @@
-//! Effects that have a participant trained, or tell its client a result that is known.
+//! Effects that let a participant be trained, or deliver a known result to its client.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::policy::{Failure, MissedTask};
 use crate::quantity::VirtualTime;
 use crate::wire::Body;
 
-/// The effect that trains a participant with its pack and tells its client at `end`.
+/// Returns the effect that trains a participant with its pack and notifies its client at `end`.
 pub(super) fn ask(
     broadcast: Broadcast,
     state: Body,
@@ -39,8 +39,9 @@ pub(super) fn ask(
     Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
 }
 
-/// The effects of a participant whose training is known without computing: its pack waits for it no longer, and its
-/// client is told at `end`.
+/// Returns the effects of a participant whose training is known without computing.
+///
+/// Its pack does not wait for it any longer, and its client is notified at `end`.
 pub(super) fn supply(
     broadcast: Broadcast,
     training: Result<SuppliedTraining, FederationError>,

@@ -31,14 +31,14 @@ use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
 /// A participant that waits to be trained.
 pub(crate) struct TrainingJob {
     pub broadcast: Broadcast,
-    /// What its client kept.
+    /// State that its client kept.
     pub state: Body,
     pub missed: Vec<MissedTask>,
     worked: VirtualTime,
     answer: oneshot::Sender<Result<TrainingFinished, String>>,
 }
 
-/// Where the answer to a job comes.
+/// Receiver of the result of a job.
 type ReplyReceiver = oneshot::Receiver<Result<TrainingFinished, String>>;
 
 impl TrainingJob {
@@ -58,7 +58,7 @@ fn panicked(why: String) -> Stop {
     Stop::Failed(Failure::Panicked(why))
 }
 
-/// A member of a pack beside what its policy sees.
+/// Data of a pack's member that its policy does not see.
 pub(crate) struct MemberMeta {
     context: Arc<RoundContext>,
     masking: Option<Arc<Masking>>,
@@ -71,7 +71,7 @@ impl MemberMeta {
         let MemberMeta { context, worked, answer, .. } = self;
         let Member { participant, state, shard, .. } = member;
         let samples = shard.len();
-        // Nobody listens any more where the run was abandoned.
+        // No one listens after the run was abandoned.
         let state = Some(state);
         let _ = answer.send(Ok(TrainingFinished {
             context,
@@ -98,7 +98,7 @@ pub(crate) fn train_together(
     seal_all(simulation, places, members, learnt, &saved);
 }
 
-/// The members of a pack as their policy sees them, beside what it does not see.
+/// Splits the jobs of a pack into the members that their policy sees and the data that it does not see.
 pub(crate) fn members(
     simulation: &SimulationContext,
     jobs: Vec<TrainingJob>,
@@ -123,8 +123,9 @@ pub(crate) fn members(
     jobs.into_iter().map(split).unzip()
 }
 
-/// What members remember before they learn: a failed participant leaves the state as it was, also when it panicked
-/// half-way.
+/// Returns the state of each member before training.
+///
+/// A failed participant leaves the state as it was, also if it panicked half-way.
 pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -> SavedStates {
     match simulation.stateless {
         true => SavedStates::new(),
@@ -134,8 +135,9 @@ pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -
     }
 }
 
-/// What a member learned, as far as it may be computed anywhere: everything that faults, privacy, codecs and accounts
-/// make of it comes later.
+/// Training result of a member, as far as it may be computed anywhere.
+///
+/// Faults, privacy, codecs and accounts are applied later.
 #[derive(Clone, Debug)]
 pub(crate) struct Learning {
     pub upload: PolicyMessage,
@@ -150,9 +152,10 @@ impl From<ClientResult> for Learning {
     }
 }
 
-/// Lets the policy learn with a pack, in the run context of its round. A member fails alone, unless the policy panics:
-/// nobody knows then how far it came, and all members fail. A pack that finds the memory of the device full is tried
-/// again in halves.
+/// Trains the clients of a pack in the run context of its round.
+///
+/// A member fails alone, unless the policy panics: its progress is unknown then, and all members fail. A pack that
+/// finds the memory of the device full is tried again in halves.
 pub(crate) fn learn_together(
     simulation: &SimulationContext,
     ctx: &RunContext,
@@ -271,8 +274,9 @@ fn add_noise(
     noisy.map_err(|error| Failure::Policy(error.to_string()))
 }
 
-/// What leaves the client where the server sees sums only. The server cannot check what it cannot
-/// see, so a bad update is found here.
+/// Returns the masked upload, for a server that sees only sums.
+///
+/// The server cannot check masked content, so a bad update is found here.
 fn mask(
     masking: &Masking,
     participant: &Participant,
@@ -290,8 +294,10 @@ fn mask(
     masking.mask(participant.id, &summand).map_err(Failure::OutOfRange)
 }
 
-/// A codec that refuses a value is the client's failure; a frame that does not survive its own
-/// encoding is the engine's.
+/// Returns the reason to stop after a wire error.
+///
+/// A codec that refuses a value is the client's failure; a frame that does not survive its own encoding is the
+/// engine's.
 fn refused(participant: &Participant, context: &RoundContext, error: WireError) -> Stop {
     match error {
         WireError::Changed(_) | WireError::Malformed(_) | WireError::Truncated(_) => {

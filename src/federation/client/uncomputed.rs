@@ -1,5 +1,6 @@
-//! Participants that are not computed: those of load clients, and those of whom it is certain, as they begin, that
-//! their round will be over before their upload arrives, where nothing else remembers what they learn.
+//! Participants that are not computed: load clients, and participants that are certain to be late.
+//!
+//! The latter are skipped only if no state would remember their training.
 
 use std::sync::Arc;
 

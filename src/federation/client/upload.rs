@@ -1,4 +1,4 @@
-//! An upload on its way: its fate, and the message that tells the server of it.
+//! Upload in transit: its fate, and the message that notifies the server.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::VirtualTime;
 
-/// What becomes of a participant's upload of this size.
+/// Returns the fate of a participant's upload of this size.
 pub(super) fn fate(
     simulation: &SimulationContext,
     context: &RoundContext,
@@ -35,7 +35,7 @@ pub(super) fn fate(
     }
 }
 
-/// Whether a participant's upload arrives a second time.
+/// Returns true if a participant's upload arrives a second time.
 pub(super) fn arrives_twice(
     simulation: &SimulationContext,
     context: &RoundContext,
@@ -46,7 +46,7 @@ pub(super) fn arrives_twice(
         && simulation.rules.faults.duplicates(simulation.rules.seed, victim, Direction::Up)
 }
 
-/// What a client finds wrong with a download that was damaged on its way.
+/// Returns the error that a client finds in a download that was damaged in transit.
 pub(super) fn damaged_down(
     simulation: &SimulationContext,
     supplier: &Supplier,
@@ -58,7 +58,7 @@ pub(super) fn damaged_down(
     supplier.download_damage(&ParticipantRef { simulation, context, participant }, download, draws)
 }
 
-/// Sends a participant's upload; `arrived` makes the server's message of it, with its charge where frames are charged.
+/// Sends a participant's upload; `arrived` builds the server's message from the charge, if frames are charged.
 pub(super) fn send(
     simulation: &SimulationContext,
     now: VirtualTime,

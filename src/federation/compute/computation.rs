@@ -12,14 +12,14 @@ use crate::policy::RunContext;
 
 /// A result on its way.
 pub(in crate::federation) enum Computation<T> {
-    /// It is known.
+    /// A known result.
     Known(T),
-    /// These jobs make it, together with whatever was handed to workers before.
+    /// A result of these jobs, and of jobs that were handed to workers before.
     Posted { jobs: Vec<(JobKind, Work)>, result: Pin<Box<dyn Future<Output = T> + Send>> },
 }
 
 impl<T: Send + 'static> Computation<T> {
-    /// One job for a worker of this process; `lost` makes the result of one that panicked.
+    /// Creates one job for a worker of this process; `lost` builds the result of one that panicked.
     pub fn job(
         kind: JobKind,
         work: impl FnOnce(&RunContext) -> T + Send + 'static,
@@ -27,7 +27,7 @@ impl<T: Send + 'static> Computation<T> {
     ) -> Computation<T> {
         let (answer, slot) = oneshot::channel();
         let work = Work::Local(Box::new(move |ctx| {
-            // Nobody listens any more when the run was stopped.
+            // No one listens after the run was stopped.
             let _ = answer.send(guard(|| work(ctx)));
         }));
         let result =

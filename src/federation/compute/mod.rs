@@ -1,8 +1,8 @@
-//! Port to whatever supplies the results that a run needs.
+//! Interface to the source of the results that a run needs.
 //!
-//! A run is walked in one way only: cohorts, clocks, links, faults and closing rules are the same whoever the
-//! [`Supplier`] of results is. Workers compute them; a [recorded run](super::RecordedRun) and
-//! [layouts alone](super::dry_run()) know them without computing and are [sources](ResultSource) of results.
+//! A run is walked in one way only: cohorts, clocks, links, faults and closing rules are the same for every
+//! [`Supplier`] of results. Workers compute them; a [recorded run](super::RecordedRun) and [layouts
+//! alone](super::dry_run()) know them without computing and are [sources](ResultSource) of results.
 
 mod client_update;
 mod computation;

@@ -26,7 +26,7 @@ pub(in crate::federation) struct OpeningRequest {
 pub(crate) struct RoundOpening {
     pub cohort: Vec<ClientId>,
     pub seats: Vec<Participant>,
-    /// One per participant; equal ones are shared.
+    /// Downloads, one per participant; equal ones are shared.
     pub downs: Vec<Arc<SentDownload>>,
     /// The first participant's exchange, where uploads are to be added in secret.
     pub first: Option<Arc<Exchange>>,
@@ -88,7 +88,9 @@ impl StepRequest for OpeningRequest {
     }
 }
 
-/// A value that no codec of downloads can carry is that of training that went wrong; the rest is the method's.
+/// Returns the error of a broadcast that failed.
+///
+/// A value that no codec of downloads can carry comes from training that diverged; all other errors are the method's.
 fn unsendable(context: &RoundContext) -> impl FnOnce(PolicyError) -> FederationError {
     let round = context.round;
     move |error| match error {
@@ -113,7 +115,7 @@ fn first_exchange(
         .map(|participant| Arc::new(simulation.exchange(context, participant)))
 }
 
-/// Returns the participants that the method gives a cohort, parts of shards as participants of their own.
+/// Returns the participants that the method gives a cohort, with parts of shards as separate participants.
 fn participants(
     simulation: &SimulationContext,
     context: &RoundContext,

@@ -56,12 +56,12 @@ pub(in crate::federation) struct EndRequest {
 
 /// The server after a step that changed it.
 pub(crate) struct PolicyStepResult {
-    /// All of it; nothing where it is supplied without a policy.
+    /// Full state; empty if it is supplied without a policy.
     pub saved: Body,
     pub digest: u64,
     /// Metrics of the policy for the round.
     pub metrics: BTreeMap<String, MetricValue>,
-    /// Its model, where it is to be tested and nobody knows the result.
+    /// Model to be tested, if the result of the test is not known.
     pub predictor: Option<Arc<dyn Predictor>>,
 }
 
@@ -86,7 +86,7 @@ impl Restart {
     /// Name of the step, as errors give it.
     pub const STEP: &'static str = "restart";
 
-    /// Makes a policy as it was saved, and tells it of the stage that began since.
+    /// Makes a policy as it was saved, and begins the stage that has begun since.
     pub fn work(self, ctx: &RunContext) -> Result<Box<dyn Server>, FederationError> {
         let Restart { simulation, saved, begun } = self;
         let anew = || {

@@ -29,7 +29,7 @@ use crate::wire::{Body, encode};
 pub(in crate::federation) enum Supplier {
     /// Everything is computed, by the workers that jobs are posted to.
     Workers,
-    /// Nothing is computed but trainings that the source does not know.
+    /// Computes nothing except trainings that the source does not know.
     Source(Arc<dyn ResultSource>),
 }
 
@@ -73,12 +73,12 @@ impl Supplier {
         Computation::job(JobKind::Server, anew, panicked(Restart::STEP))
     }
 
-    /// Returns the work that adds an upload to its round's aggregation; nothing where aggregates are not computed.
+    /// Returns the work that adds an upload to its round's aggregation, or `None` if aggregates are not computed.
     pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Work> {
         self.computes().then(|| fold.work(upload))
     }
 
-    /// Returns what a round aggregated to; `folded` is where its aggregation will tell.
+    /// Returns the aggregate of a round; `aggregate` receives it from the aggregation.
     pub fn aggregate(
         &self,
         round: Round,

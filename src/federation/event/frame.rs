@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 pub use crate::scenario::Direction;
 use crate::wire::Kind;
 
-/// What became of a frame.
+/// Outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameOutcome {
-    /// It arrived in time.
+    /// Arrived in time.
     Delivered,
-    /// It arrived after its round had closed and was thrown away.
+    /// Arrived after its round had closed and was discarded.
     Late,
-    /// It, its sender or its receiver vanished.
+    /// Lost: the frame, its sender or its receiver vanished.
     Lost,
-    /// It arrived a second time, and was thrown away.
+    /// Arrived a second time and was discarded.
     Duplicate,
 }
 
@@ -44,7 +44,7 @@ impl FrameBytes {
         self.header + self.meta + self.table
     }
 
-    /// Whether it is a frame of secure aggregation, beside the uploads.
+    /// Returns true if it is a frame of secure aggregation, in addition to the uploads.
     pub fn is_protocol(&self) -> bool {
         self.kinds.contains_key(Kind::SecureAggregation.name())
     }

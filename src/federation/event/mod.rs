@@ -1,4 +1,4 @@
-//! What happens in a federation, as one enum: the only way out of the simulation.
+//! Events of a federation, as one enum: the only output of the simulation.
 //!
 //! Journal, ledger, metrics, progress and reports all read the same stream of [`Entry`]s. An
 //! entry has two halves, which carry the two levels of sameness:
@@ -38,21 +38,21 @@ use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
 /// Version of the journal's line format, written in [`Event::RunStarted`].
 pub const JOURNAL_FORMAT: u32 = 1;
 
-/// One line of the journal.
+/// Line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Number of the entry, from 0.
     pub seq: u64,
-    /// When it happened on the simulated clock.
+    /// Time on the simulated clock.
     pub at: VirtualTime,
-    /// What happened (level E).
+    /// Event (level E).
     pub event: Event,
-    /// What was measured (level N).
+    /// Measured numbers (level N).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
 }
 
-/// When an evaluation took place.
+/// Occasion of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationPoint {
@@ -74,7 +74,7 @@ pub enum EndReason {
     Aborted,
 }
 
-/// What happened. Integers and strings only.
+/// Event of a run. Integers and strings only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
@@ -94,14 +94,14 @@ pub enum Event {
     /// A task arrives.
     TaskStarted {
         task: TaskId,
-        /// Dataset class ids, in the order of their head rows; with slots one after the other those of every
-        /// client's slot, begun or not.
+        /// Dataset class ids, in the order of their head rows; with client tasks one after the other those of every
+        /// client's task, begun or not.
         classes: Vec<u32>,
         /// Clients that now begin a slot of their own, where they have any.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         movers: Vec<ClientId>,
     },
-    /// The next task has reached nobody yet.
+    /// The next task has reached no client yet.
     TaskWaits {
         task: TaskId,
         /// Nanoseconds on the simulated clock when it reaches its first client.
@@ -116,12 +116,12 @@ pub enum Event {
         /// Its rounds, at most.
         rounds: u32,
     },
-    /// Nobody whom a round could ask can be reached.
+    /// No client that a round could ask can be reached.
     RoundWaits {
         /// The round that is to open.
         round: Round,
         task: TaskId,
-        /// Nanoseconds on the simulated clock when somebody can be.
+        /// Nanoseconds on the simulated clock when a client can be.
         until: u64,
     },
     /// The server drew a cohort and broadcast.
@@ -133,15 +133,15 @@ pub enum Event {
         cohort: Vec<ClientId>,
         /// Number of participants.
         seats: u32,
-        /// Clients that still work on an earlier task, with that task; with slots it is that of their slot, and the
-        /// others work on theirs of this task.
+        /// Clients that still work on an earlier task, with that task; with client tasks it is that of their own task,
+        /// and the others work on theirs of this task.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<(ClientId, TaskId)>,
     },
     /// A client is asked for the first time, and it differs from others in what follows.
     ClientDrawn {
         client: ClientId,
-        /// How many times longer it computes than a client of slowness 1, in millionths.
+        /// Factor on its times, relative to a client of slowness 1, in millionths.
         slowness: u64,
         /// Nanoseconds before its first sample.
         setup: u64,
@@ -153,7 +153,7 @@ pub enum Event {
         up: Option<u64>,
         /// Nanoseconds of its round trip.
         round_trip: u64,
-        /// When it leaves for good, in nanoseconds on the simulated clock; absent where it stays.
+        /// Time at which it leaves permanently, in nanoseconds on the simulated clock; absent if it stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         leaves: Option<u64>,
     },
@@ -169,7 +169,7 @@ pub enum Event {
         /// The client at the other end of the server's link.
         client: ClientId,
         direction: Direction,
-        /// What became of it.
+        /// Outcome of the frame.
         outcome: FrameOutcome,
         /// Its size by part; frames of one broadcast share it.
         bytes: Arc<FrameBytes>,
@@ -177,7 +177,7 @@ pub enum Event {
         sent: u64,
         /// Nanoseconds from sending to this moment.
         latency: u64,
-        /// Whose frame it is: a client's, a unit's or a load client's.
+        /// Kind of the participant: a client, a unit or a load client.
         #[serde(default, skip_serializing_if = "ParticipantKind::is_client")]
         kind: ParticipantKind,
         /// An equal frame was sent to another participant of this round.
@@ -208,7 +208,7 @@ pub enum Event {
         task: TaskId,
         seat: SeatId,
         client: ClientId,
-        /// What it made of its update.
+        /// Forgery of the update.
         how: String,
     },
     /// A client would have finished its local work now, certainly too late for its round; it
@@ -231,7 +231,7 @@ pub enum Event {
         /// `crashed`, `lost`, `corrupt`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
         /// `excluded` (from secure aggregation, which had too few members) or `policy`.
         reason: String,
-        /// In words.
+        /// Description of the failure.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
@@ -241,7 +241,7 @@ pub enum Event {
         task: TaskId,
         seat: SeatId,
         client: ClientId,
-        /// What is wrong with it.
+        /// Description of the fault.
         why: String,
     },
     /// An upload is aggregated into a later round than the one that asked for it.
@@ -258,25 +258,25 @@ pub enum Event {
     SumMasked {
         round: Round,
         task: TaskId,
-        /// Participants among whom uploads were masked.
+        /// Participants whose uploads were masked.
         members: u32,
         /// Members whose upload arrived.
         arrived: u32,
         /// Members whose shares arrived afterwards.
         answered: u32,
-        /// How many of each are needed.
+        /// Number that is needed of each.
         needed: u32,
-        /// Whether the sum was opened; otherwise the round aggregates nothing.
+        /// True if the sum was opened; otherwise the round aggregates nothing.
         opened: bool,
     },
-    /// The server is lost while a round is open, and comes back with what it had saved before
-    /// that round, which then closes without an update.
+    /// The server is lost while a round is open, and comes back with the state that it had saved before that round,
+    /// which then closes without an update.
     ServerRestarted {
         round: Round,
         task: TaskId,
         /// Participants of the round whose updates had arrived, and are lost.
         lost: Vec<SeatId>,
-        /// How many updates are lost that earlier rounds had asked for.
+        /// Number of lost updates that earlier rounds had asked for.
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
         /// Nanoseconds on the simulated clock when it is back.
@@ -287,9 +287,9 @@ pub enum Event {
         round: Round,
         task: TaskId,
         phase: u32,
-        /// How many uploads were aggregated.
+        /// Number of uploads that were aggregated.
         folded: u32,
-        /// How many of them earlier rounds had asked for.
+        /// Number of them that earlier rounds had asked for.
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
         /// Participants of this round that were not.
@@ -301,22 +301,22 @@ pub enum Event {
         round: Round,
         /// The current task.
         task: TaskId,
-        /// Whether it counts.
+        /// Occasion of the evaluation.
         point: EvaluationPoint,
     },
-    /// How far client models were apart before synchronisation. Numbers: metrics `response_entropy`,
+    /// Distance between client models before aggregation. Numbers: metrics `response_entropy`,
     /// `response_entropy_relative` and `prototype_distance`, and the responses of every client.
     Bias {
         round: Round,
         task: TaskId,
-        /// How many client models were compared.
+        /// Number of compared client models.
         clients: u32,
     },
     /// All phases of a task are over.
     TaskEnded { task: TaskId },
     /// The last entry.
     RunEnded {
-        /// Why.
+        /// Reason of the end.
         reason: EndReason,
     },
 }
@@ -334,7 +334,7 @@ fn nothing(bytes: &u64) -> bool {
 }
 
 impl Event {
-    /// A charge whose frame came to another end; any other event as it is.
+    /// Returns a charge with another outcome; any other event unchanged.
     pub(super) fn with_outcome(mut self, became: FrameOutcome) -> Event {
         if let Event::FrameCharged { outcome, .. } = &mut self {
             *outcome = became;

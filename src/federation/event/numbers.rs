@@ -1,4 +1,4 @@
-//! What was measured: the half of an entry that floats have touched.
+//! Measured numbers: the half of an entry that floats have touched.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,12 @@ pub struct Numbers {
     /// Right answers per slot begun, in the order of stages and clients, where clients have slots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<SlotScore>,
-    /// What the models of clients answered before synchronisation, in the order of participants, where that is
-    /// measured.
+    /// Responses of the client models before aggregation, in the order of participants, if they are measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub responses: Vec<Responses>,
 }
 
-/// How one client's model answered the test samples of all classes seen, before synchronisation.
+/// Responses of one client's model to the test samples of all classes seen, before aggregation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responses {
     pub client: ClientId,
@@ -47,9 +46,9 @@ pub struct Responses {
 pub struct TaskScore {
     /// The task the samples belong to.
     pub task: TaskId,
-    /// How many were answered rightly.
+    /// Number of correct answers.
     pub correct: u64,
-    /// How many there are.
+    /// Number of test samples.
     pub total: u64,
 }
 
@@ -61,14 +60,14 @@ pub struct SlotScore {
     pub client: ClientId,
     /// Its first head row.
     pub row: u32,
-    /// How many were answered rightly among the rows of the slot (task-incremental).
+    /// Number of correct answers among the rows of the client task (task-incremental).
     pub within: u64,
-    /// How many among the rows of all slots begun (class-incremental); `None` where that was not asked.
+    /// Number of correct answers among the rows of all client tasks begun (class-incremental); `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct: Option<u64>,
-    /// How many there are.
+    /// Number of test samples.
     pub total: u64,
-    /// Whether its client leaves it now.
+    /// True if its client leaves it now.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub finished: bool,
 }

@@ -54,7 +54,7 @@ fn figures(trainings: f32) -> Metrics {
     vec![(TRAININGS, f64::from(trainings))]
 }
 
-/// Walks a run with so many idle actors at most; returns its entries and how many actors lived at once.
+/// Walks a run with at most `max_idle` idle actors; returns its entries and the maximum number of live actors.
 fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
     let setup = crate::federation::Setup { method, ..setup(rules) };
     let simulation = Arc::new(SimulationContext::new(&setup).expect("possible"));

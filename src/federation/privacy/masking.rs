@@ -11,25 +11,25 @@ use crate::wire::{Body, BodyShape, CodecPlan, Dtype, FrameSize, WireError};
 pub(crate) struct Masking {
     pub rules: SecureAggregation,
     pub masks: Masks,
-    /// Among whom uploads are masked, in participant order.
+    /// Participants whose uploads are masked, in participant order.
     pub members: Vec<SeatId>,
-    /// Participants of the round, members or not: so many numbers may be added.
+    /// Number of participants of the round, members or not: the maximum number of summands.
     pub participants: usize,
     /// The upload of the round's first participant; that of all others must look the same.
     pub up: BodyShape,
 }
 
 impl Masking {
-    /// What a masked upload weighs: no codec can make it smaller.
+    /// Returns the size of a masked upload: no codec can make it smaller.
     pub fn size(&self) -> Arc<FrameBytes> {
         let masked = summands(self.up.clone(), self.rules.numbers.modulus.dtype());
         Arc::new(FrameBytes::from(&FrameSize::of_sketch(&masked, &CodecPlan::default())))
     }
 
-    /// What the member of a participant sends instead of its summand.
+    /// Returns the masked summand that a member sends.
     ///
     /// # Errors
-    /// In words: a number the ring cannot carry, or a summand of another layout.
+    /// A description: a number that the ring cannot carry, or a summand of another layout.
     pub fn mask(&self, participant: SeatId, summand: &Body) -> Result<Body, String> {
         if summand.sketch() != summands(self.up.clone(), Dtype::F64) {
             return Err("its summands are not laid out like those of the round".into());
@@ -66,14 +66,14 @@ pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
 /// Masked uploads, added. Addition in a ring is associative: any tree gives the same bits.
 pub(crate) struct MaskedSum {
     words: Vec<u64>,
-    /// Whose uploads these are, in participant order.
+    /// Participants of these uploads, in participant order.
     seats: Vec<SeatId>,
     /// The layout, and the meta that all have in common.
     like: Arc<Body>,
 }
 
 impl MaskedSum {
-    /// One upload.
+    /// Creates the sum of one upload.
     pub fn one(
         modulus: Modulus,
         participant: SeatId,
@@ -124,8 +124,8 @@ mod tests {
     }
 
     proptest! {
-        /// From messages to messages: whoever drops out, the opened sum is the integer sum of what
-        /// the others encoded, in either ring and merged in any grouping.
+        /// From messages to messages: for every set of dropouts, the opened sum is the integer sum of the others'
+        /// encoded values, in either ring and merged in any grouping.
         #[test]
         fn an_opened_sum_is_exact(
             seed: u64,

@@ -1,7 +1,7 @@
 //! Masks that hide an upload and cancel in the sum.
 //!
-//! Participant i adds a mask of its own, and for every other member j a mask that both know: the earlier
-//! participant of a pair adds it, the later one subtracts it. Added over all members the pairs cancel.
+//! Participant i adds its own mask, and for every other member j a mask that both know: the earlier participant of a
+//! pair adds it, the later one subtracts it. Added over all members the pairs cancel.
 
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{Round, SeatId};
@@ -13,7 +13,7 @@ pub struct Masks {
     key: StreamKey,
 }
 
-/// Whether a mask is put on or taken off.
+/// Direction of masking: mask added or removed.
 #[derive(Clone, Copy, PartialEq)]
 enum Turn {
     On,
@@ -50,7 +50,7 @@ impl Masks {
         add(words, self.key.client(participant.0), turn);
     }
 
-    /// The mask of `seat` with `other`, as `seat` applies it.
+    /// Applies the mask of `participant` with `other`, as `participant` does it.
     fn pair(&self, words: &mut [u64], participant: SeatId, other: SeatId, turn: Turn) {
         let key = self.key.client(participant.min(other).0).unit(participant.max(other).0 + 1);
         let turn = match (participant < other, turn) {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever drops out, what is left is the ring sum of those who did not, to the bit.
+        /// For every set of dropouts, the result is the ring sum of those that did not drop out, to the bit.
         #[test]
         fn what_is_left_is_the_sum_of_those_who_arrived(
             seed: u64,
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The same seed gives the same masks, another round or another pair other ones.
+    /// Equal seeds give equal masks; another round or another pair gives other ones.
     #[test]
     fn masks_belong_to_a_round_and_a_pair() {
         let of = |seed, round, participant, members: &[u32]| {

@@ -19,16 +19,14 @@
 //! down  survivors  whose upload arrived
 //! up    answer     shares: of b(i) for those that did, of the pair key for those that did not
 //! ```
-//! Numbers x are fixed-point integers modulo 2^32 or 2^64 ([`FixedPoint`]), so pairwise masks cancel
-//! exactly and the order of adding changes nothing. From enough answers the server expands what is
-//! left of the masks ([`Masks::remove`]) and reads the exact sum of those whose upload arrived.
-//! Below the threshold, at any leg, the round aggregates nothing.
+//! Numbers x are fixed-point integers modulo 2^32 or 2^64 ([`FixedPoint`]), so pairwise masks cancel exactly and the
+//! order of adding changes nothing. From enough answers the server expands the remaining masks ([`Masks::remove`]) and
+//! reads the exact sum of those whose upload arrived. Below the threshold, at any leg, the round aggregates nothing.
 //!
-//! **Simulated**: every frame of every leg with its size ([`ProtocolStep::sketch`]), its journey (latency,
-//! loss, outcome, charge), the dependence of legs on each other, masks and ring arithmetic for
-//! real. **Not simulated**: key agreement, encryption and secret sharing. Seeds come from the run's
-//! named streams, so whoever knows the run's seed knows all masks; this measures costs and effects
-//! of the protocol and protects nobody's data.
+//! **Simulated**: every frame of every leg with its size ([`ProtocolStep::sketch`]), its journey (latency, loss,
+//! outcome, charge), the dependence of legs on each other, and real masks and ring arithmetic. **Not simulated**: key
+//! agreement, encryption and secret sharing. Seeds come from the run's named streams, so the run's seed reveals all
+//! masks; this measures costs and effects of the protocol and protects no data.
 
 mod masking;
 mod masks;
@@ -45,17 +43,19 @@ pub use protocol_steps::{
 };
 pub use ring::{FixedPoint, Modulus, Unrepresentable};
 
-/// How uploads are summed in secret.
+/// Rules of secure aggregation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SecureAggregation {
-    /// How numbers become integers.
+    /// Conversion of numbers to integers.
     pub numbers: FixedPoint,
     /// The part of a round's participants that must take every leg.
     pub threshold: f64,
 }
 
 impl SecureAggregation {
-    /// How many of `seats` must take every leg; at least two, for a sum of one upload is the upload.
+    /// Returns the number of participants that must take every leg.
+    ///
+    /// It is at least two, for a sum of one upload is the upload.
     pub fn needed(&self, participants: usize) -> usize {
         least_share_of(participants, self.threshold).max(2)
     }
@@ -64,8 +64,8 @@ impl SecureAggregation {
 /// The privacy services of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrivacyRules {
-    /// Whether and how the server sees sums only.
+    /// Secure aggregation, if the server sees only sums.
     pub secure: Option<SecureAggregation>,
-    /// What is added to uploads.
+    /// Noise that is added to uploads.
     pub noise: Option<Noise>,
 }

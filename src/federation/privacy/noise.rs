@@ -13,7 +13,7 @@ use crate::numerics::distributions::standard_normal;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::wire::{Body, Kind, NamedTensor, Section, Values, WireError};
 
-/// What noise is added to.
+/// Tensors that noise is added to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoiseTarget {
     /// Tensors of this name.
@@ -31,7 +31,7 @@ impl NoiseTarget {
         }
     }
 
-    /// Whether a tensor is meant.
+    /// Returns true if noise is added to this tensor.
     pub fn covers(&self, kind: Kind, name: &str) -> bool {
         match self {
             NoiseTarget::Tensor(tensor) => tensor == name,
@@ -47,7 +47,7 @@ pub struct Noise {
     pub scale: f64,
     /// Factor on eps.
     pub q: f64,
-    /// What it is added to.
+    /// Tensors that it is added to.
     pub targets: Vec<NoiseTarget>,
 }
 
@@ -100,7 +100,7 @@ impl Noise {
         };
         match (mirrored, square) {
             (false, _) => Ok((0..tensor.elements()).map(|_| next()).collect()),
-            // The triangle alone: whoever unfolds it mirrors its noise too.
+            // The triangle alone: unfolding it mirrors its noise too.
             (true, None) if tensor.shape().len() == 1 => {
                 Ok((0..tensor.elements()).map(|_| next()).collect())
             }

@@ -25,7 +25,7 @@ const SEALED: usize = 2 * KEY + 16;
 pub enum ProtocolStep {
     /// upload: own public keys.
     Keys,
-    /// download: everybody's public keys.
+    /// download: public keys of all participants.
     Roster,
     /// upload: shares of own secrets for every other participant.
     Shares,
@@ -38,7 +38,7 @@ pub enum ProtocolStep {
 }
 
 impl ProtocolStep {
-    /// Which way its frames travel.
+    /// Returns the direction of its frames.
     pub fn direction(self) -> Direction {
         match self {
             ProtocolStep::Keys | ProtocolStep::Shares | ProtocolStep::Answer => Direction::Up,
@@ -46,7 +46,7 @@ impl ProtocolStep {
         }
     }
 
-    /// What a frame holds, where `others` is the number of other participants still there.
+    /// Returns the content of a frame, where `others` is the number of other participants still there.
     pub fn sketch(self, others: usize) -> BodyShape {
         let all = others + 1;
         let (name, shape, dtype): (&str, Vec<usize>, Dtype) = match self {
@@ -75,22 +75,22 @@ impl ProtocolStep {
 /// A frame of the protocol whose fate is known.
 #[derive(Clone, Debug)]
 pub struct ProtocolFrame {
-    /// When it arrives, or is lost.
+    /// Time at which it arrives or is lost.
     pub at: VirtualTime,
-    /// How long it was under way.
+    /// Time in transit.
     pub latency: VirtualTime,
     /// Place of its participant in the round.
     pub participant: SeatId,
     pub leg: ProtocolStep,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
-    /// What becomes of it.
+    /// Fate of the frame.
     pub fate: Fate,
     /// An equal frame was sent to another participant before.
     pub copy: bool,
 }
 
-/// Who takes part in a round, over which links.
+/// Participants of a round and their links.
 #[derive(Clone, Copy)]
 pub struct ProtocolContext<'a> {
     pub links: &'a Links,
@@ -107,11 +107,11 @@ pub struct KeyExchange {
     pub frames: Vec<ProtocolFrame>,
     /// Participants whose shares arrived: uploads are masked among them.
     pub members: Vec<SeatId>,
-    /// Whether there are enough members to go on.
+    /// True if there are enough members to go on.
     pub enough: bool,
     /// Members whose inbox arrived: they are ready for the download.
     pub ready: Vec<SeatId>,
-    /// When all of this is known.
+    /// Time at which all of this is known.
     pub settled: VirtualTime,
 }
 
@@ -127,11 +127,11 @@ impl KeyExchange {
 pub struct Unmasking {
     /// All frames, in the order of their legs.
     pub frames: Vec<ProtocolFrame>,
-    /// How many participants answered.
+    /// Number of participants that answered.
     pub answered: usize,
-    /// Whether there were enough uploads and enough answers.
+    /// True if there were enough uploads and enough answers.
     pub opened: bool,
-    /// When the server knows.
+    /// Time at which the server knows the outcome.
     pub settled: VirtualTime,
 }
 
@@ -157,7 +157,7 @@ pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchang
     KeyExchange { frames: walk.frames, members, enough, ready, settled }
 }
 
-/// Survivors and answers, when the uploads of `arrived` are there, of so many members.
+/// Runs the legs of survivors and answers after the uploads of `arrived`, among `members` members.
 pub fn unmask(
     room: &ProtocolContext<'_>,
     members: usize,
@@ -177,7 +177,7 @@ pub fn unmask(
     Unmasking { frames: walk.frames, answered, opened: answered >= needed, settled }
 }
 
-/// The same participants, all at once.
+/// Returns the participants with one common time.
 fn together(at: VirtualTime, participants: &[(SeatId, VirtualTime)]) -> Vec<(SeatId, VirtualTime)> {
     participants.iter().map(|(participant, _)| (*participant, at)).collect()
 }
@@ -188,7 +188,7 @@ struct ProtocolRun<'a, 'r> {
 }
 
 impl ProtocolRun<'_, '_> {
-    /// One frame for every participant, sent at its time; answers whose arrived, and when.
+    /// Sends one frame for every participant at its time; returns the participants whose frame arrived, and when.
     fn leg(
         &mut self,
         leg: ProtocolStep,
@@ -226,7 +226,7 @@ impl ProtocolRun<'_, '_> {
         arrived
     }
 
-    /// When the fate of every frame so far is known.
+    /// Returns the time at which the fate of every frame so far is known.
     fn settled(&self, now: VirtualTime) -> VirtualTime {
         self.frames.iter().fold(now, |latest, frame| latest.max(frame.at))
     }

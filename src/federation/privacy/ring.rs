@@ -29,7 +29,7 @@ impl Modulus {
     }
 }
 
-/// How numbers become integers.
+/// Conversion of numbers to integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedPoint {
     /// The ring.
@@ -46,7 +46,7 @@ pub struct Unrepresentable {
     pub value: f64,
     /// The largest magnitude there is room for.
     pub limit: f64,
-    /// How many are added.
+    /// Number of summands.
     pub members: usize,
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     proptest! {
-        /// As many summands of the largest size as there may be never wrap.
+        /// The maximum number of summands of the largest size never wraps.
         #[test]
         fn a_sum_is_exact_or_refused(
             ring in ring(),

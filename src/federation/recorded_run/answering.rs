@@ -1,4 +1,4 @@
-//! What a recorded past answers in place of workers and of the server's policy.
+//! Results of a recorded past, in place of workers and of the server's policy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl RecordedRun {
         Ok(Arc::clone(self.downs[*place].get_or_init(|| Arc::new(message))))
     }
 
-    /// Whether a refused upload was found to be bad only when it should be aggregated.
+    /// Returns true if a refused upload was found to be bad only during aggregation.
     fn was_lifted(&self, round: Round, participant: SeatId) -> bool {
         if self.snapshot.is_some() {
             return self.unlifted.contains(&(round, participant));
@@ -66,11 +66,11 @@ impl ResultSource for RecordedRun {
         let known = || self.participants.get(&(round, participant));
         let recorded =
             || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
-        // A whole past tells of everything, or of nothing at all.
+        // A whole past knows every participant, or none.
         !self.out.contains_key(&(round, participant)) && (self.snapshot.is_none() || recorded())
     }
 
-    /// With their tensors those only that somebody will learn from.
+    /// Downloads have their tensors only if a participant will train on them.
     fn downs(
         &self,
         _: &SimulationContext,
@@ -199,7 +199,7 @@ impl ResultSource for RecordedRun {
     }
 }
 
-/// Tells assets of a round apart; clients are never taken to hold one already.
+/// Returns a number that separates the assets of a round; clients never hold one already.
 fn identity(round: Round, participant: SeatId, place: usize) -> u64 {
     let mut hash = blake3::Hasher::new();
     hash.update(&round.0.to_le_bytes()).update(&participant.0.to_le_bytes());

@@ -1,10 +1,9 @@
-//! What a run did before, told again instead of computed.
+//! Recorded past of a run, replayed instead of computed.
 //!
-//! A [`RecordedRun`] is read from a journal. Handed to a [`Setup`](super::Setup), it answers in place of
-//! workers and of the server's policy for as long as it reaches: how large a download was, what a participant's
-//! training came to, which uploads were refused, what a test found. Everything else (cohorts, clocks,
-//! links, faults, closing rules) happens as ever, so that the same journal comes about again, or, under
-//! other clocks and links, another one with the same learning.
+//! A [`RecordedRun`] is read from a journal. In a [`Setup`](super::Setup), it answers in place of workers and of the
+//! server's policy as far as it reaches: the size of a download, the result of a participant's training, the refused
+//! uploads, the results of a test. Everything else (cohorts, clocks, links, faults, closing rules) happens as usual, so
+//! that the result is the same journal, or, under other clocks and links, another one with the same training.
 //!
 //! With a [`Snapshot`] it reaches to the point where that was taken; from there on the run is computed.
 //! Participants that were out at that point are computed from their downloads, wherever they were begun.
@@ -38,21 +37,21 @@ pub struct RecordedRun {
     out: BTreeMap<(Round, SeatId), usize>,
     unlifted: BTreeSet<(Round, SeatId)>,
     states: BTreeMap<ClientId, usize>,
-    /// The snapshot's downloads as messages, once somebody needs them.
+    /// Downloads of the snapshot as messages, made on first use.
     downs: Vec<OnceLock<Arc<Message>>>,
     /// While it is read.
     reading: reading::Reading,
 }
 
-/// What is known of a participant.
+/// Recorded facts of a participant.
 #[derive(Default)]
 struct RecordedParticipant {
     trained: Option<RecordedTraining>,
-    /// What a malicious client made of its update.
+    /// Forgery of a malicious client.
     forged: Option<String>,
     /// Reason and detail, as in the journal.
     failed: Option<(String, String)>,
-    /// Why its upload was refused, and whether just after it had arrived.
+    /// Reason why its upload was refused, and true if that was on arrival.
     rejected: Option<(String, bool)>,
     download: Option<Frame>,
     assets: Vec<(String, Frame)>,

@@ -12,14 +12,14 @@ use crate::federation::metric_value::Digest;
 use crate::learning::Tally;
 use crate::quantity::{Round, SeatId};
 
-/// What is known of the entries just read.
+/// State of the reader.
 #[derive(Default)]
 pub(super) struct Reading {
     /// The upload that arrived with the last entry.
     arrived: Option<(Round, SeatId)>,
     /// Uploads refused since the last round closed.
     rejected: Vec<RejectedUpload>,
-    /// Whether frames are charged at all.
+    /// True if frames are charged at all.
     charged: bool,
 }
 

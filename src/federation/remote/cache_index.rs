@@ -1,8 +1,8 @@
-//! What a rank was sent and still has: rank 0's account of it.
+//! Index of what a rank was sent and still holds, kept by rank 0.
 //!
 //! A download, an asset or a model is sent to a rank with the first remote job that names it and by number afterwards.
-//! What was not named for longest is forgotten when a rank holds too much; the next remote job says so, and both forget
-//! it.
+//! When a rank holds too much, the least recently named items are forgotten; the next remote job lists them, and both
+//! forget them.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(crate) struct CachedRef {
     pub frame: Option<usize>,
 }
 
-/// What tells things apart that are sent once.
+/// Identity of an item that is sent once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// The address of something that is kept alive here, so that it is not used again.
@@ -35,18 +35,18 @@ pub(super) enum Key {
 #[derive(Default)]
 pub(crate) struct CacheIndex {
     things: BTreeMap<Key, CachedItem>,
-    /// Of all of them.
+    /// Size of all items.
     bytes: u64,
-    /// So many were named so far; also the next number.
+    /// Number of names so far; also the next number.
     named: u64,
-    /// What the rank is to forget with the next parcel.
+    /// Items that the rank is to forget with the next parcel.
     forgotten: Vec<u64>,
 }
 
 struct CachedItem {
     id: u64,
     bytes: u64,
-    /// When it was named last.
+    /// Number of its last naming.
     used: u64,
     _alive: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -86,7 +86,7 @@ impl<'a> Packing<'a> {
         Packing { sent, bodies: Vec::new(), fresh: Vec::new() }
     }
 
-    /// A frame that nobody will name again.
+    /// Adds a frame that will not be named again.
     pub fn frame(&mut self, body: Body) -> usize {
         self.bodies.push(body);
         self.bodies.len() - 1
@@ -127,10 +127,10 @@ impl<'a> Packing<'a> {
         CachedRef { id: used, frame: Some(self.frame(body)) }
     }
 
-    /// The bytes of the parcel, with an index made of its frames' numbers and what the rank is to forget first.
+    /// Returns the bytes of the parcel, with an index of its frames' numbers and the items to forget first.
     ///
     /// # Errors
-    /// A body that is too large for a frame; then the rank has been sent nothing.
+    /// A body that is too large for a frame; then nothing has been sent to the rank.
     pub fn seal<T: Serialize>(
         self,
         index: impl FnOnce(Vec<u64>) -> T,

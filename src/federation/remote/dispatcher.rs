@@ -1,8 +1,8 @@
-//! Takes jobs from the queues of the devices to ranks, and brings back what they answer.
+//! Dispatcher: takes jobs from the queues of the devices to ranks, and brings back their answers.
 //!
-//! A rank has as many places as workers, and one more while so many jobs wait that the local workers could not take
-//! them: it is sent while the rank computes. Who gets a job changes no result; a client goes to the rank that had it
-//! last if there is a place, because that one has its features. Answers are opened by workers.
+//! A rank has as many places as workers, and one more while more jobs wait than the local workers could take: that one
+//! is sent while the rank computes. The rank of a job changes no result; a client goes to the rank that had it last if
+//! there is a place, because that one has its features. Answers are opened by workers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::quantity::ClientId;
 pub struct RemoteRanks {
     pub line: RankChannel,
     pub mates: Vec<RemoteRank>,
-    /// Is told of every rank that is lost.
+    /// Called for every rank that is lost.
     pub on_loss: Box<dyn Fn(&Loss) + Send>,
 }
 
@@ -31,7 +31,7 @@ pub struct RemoteRanks {
 #[derive(Clone, Debug)]
 pub struct RemoteRank {
     pub rank: Rank,
-    /// So many jobs at the same time.
+    /// Number of concurrent jobs.
     pub workers: usize,
     /// Counts the jobs that it has done.
     pub done: Arc<AtomicU64>,
@@ -41,14 +41,14 @@ pub struct RemoteRank {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub rank: Rank,
-    /// So many jobs others had to do.
+    /// Number of jobs that others had to do.
     pub jobs: usize,
     pub why: String,
 }
 
 /// The queues of the devices, as the dispatcher uses them.
 pub(crate) struct Queues {
-    /// Where answers go, and jobs that must stay here.
+    /// Queue of answers, and of jobs that must stay here.
     pub urgent: Sender<Job>,
     /// Blocks of tests that may travel.
     pub testing: (Sender<Job>, Receiver<Job>),
@@ -87,7 +87,7 @@ impl Dispatcher {
         Ok(Dispatcher { leave: Some(leave), thread: Some(thread) })
     }
 
-    /// The same without waiting for it.
+    /// Ends the dispatcher without waiting for it.
     pub fn abandon(mut self) {
         self.thread = None;
     }
@@ -103,7 +103,7 @@ impl Drop for Dispatcher {
     }
 }
 
-/// So many bytes of remote jobs may be out at a time, or one remote job.
+/// Maximum size of remote jobs in flight, in bytes; a single remote job may exceed it.
 const IN_FLIGHT: usize = 1 << 30;
 
 struct RankState {
@@ -128,9 +128,9 @@ struct DispatchLoop {
     queues: Queues,
     out: BTreeMap<u64, InFlightJob>,
     tickets: u64,
-    /// Of remote jobs that are out.
+    /// Size of remote jobs in flight, in bytes.
     bytes: usize,
-    /// Who had a client last.
+    /// Last rank of each client.
     last: BTreeMap<ClientId, Rank>,
 }
 
@@ -156,7 +156,7 @@ impl DispatchLoop {
         let _ = leaving.recv();
     }
 
-    /// Whether any rank can take a job now.
+    /// Returns true if any rank can take a job now.
     fn has_place(&self) -> bool {
         (self.bytes < IN_FLIGHT || self.out.is_empty())
             && self.posts.values().any(|post| self.room(post) > 0)

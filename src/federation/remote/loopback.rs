@@ -1,7 +1,7 @@
 //! Ranks that are threads of this process: the whole path of a parcel without a network.
 //!
-//! A router stands where MPI would. It can lose a rank after so many parcels, or hold answers back and let later ones
-//! overtake; no digest may move.
+//! A router takes the place of MPI. It can lose a rank after a number of parcels, or hold answers back and let later
+//! ones overtake; no digest may move.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::rank_channel::{Rank, RankChannel, RankTransport, TransportEvent};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// What goes wrong on the way.
+/// Fault in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     Nothing,
-    /// This rank is lost when it has sent so many parcels; the last one is lost with it.
+    /// This rank is lost when it has sent `after` parcels; the last one is lost with it.
     Loses {
         rank: Rank,
         after: u32,
@@ -26,8 +26,9 @@ pub enum InjectedFault {
     Shuffles(u64),
 }
 
-/// A line to so many ranks beside this one, each of which does `work` with its own line on a thread of its own. All end
-/// when the line is dropped.
+/// Starts `ranks` other ranks and returns the line to them.
+///
+/// Each runs `work` with its own line on its own thread. All end when the line is dropped.
 ///
 /// # Errors
 /// Threads that cannot be started.
@@ -57,7 +58,7 @@ struct Other {
 }
 
 struct Router {
-    /// Of rank 0.
+    /// Transport of rank 0.
     carrier: RankTransport,
     others: BTreeMap<Rank, Other>,
     fault: InjectedFault,
@@ -65,7 +66,7 @@ struct Router {
     held: Vec<TransportEvent>,
 }
 
-/// So long an answer is held back at most.
+/// Maximum time that an answer is held back.
 const HOLD: Duration = Duration::from_millis(5);
 
 impl Router {
@@ -134,7 +135,7 @@ impl Router {
         put(&self.carrier.incoming, self.held.remove(place));
     }
 
-    /// Both sides are told, and neither hears of the other again.
+    /// Notifies both sides that the other is lost; no later parcel reaches either.
     fn lose(&mut self, rank: Rank, why: &str) {
         let Some(other) = self.others.remove(&rank) else { return };
         let lost = |rank| TransportEvent::Lost { rank, why: why.to_owned() };
@@ -144,7 +145,7 @@ impl Router {
     }
 }
 
-/// Whoever has left hears nothing.
+/// Delivers an event; one to a rank that has left is dropped.
 fn put(to: &Sender<TransportEvent>, arrival: TransportEvent) {
     let _ = to.send(arrival);
 }

@@ -1,4 +1,4 @@
-//! Ranks: other processes, on other machines perhaps, that compute for the one with the event loop.
+//! Ranks: other processes, perhaps on other machines, that compute for the one with the event loop.
 //!
 //! ```text
 //!  rank 0                                                       rank 1, 2, ...
@@ -6,18 +6,18 @@
 //!                       └─▶ porter ─▶ line ═══ parcels ═══ line ─▶ ┘        │
 //!               workers ◀─ answers ──┘  ◀══════════════════════════ answers ┘
 //! ```
-//! Two kinds of jobs can travel: the training of a pack and the test of a block. Both are pure, so neither who does
-//! them nor in what order answers come back changes anything but waiting. Faults, links, privacy, codecs and accounts
-//! are applied at rank 0 to what comes back, so nothing of this is in any journal, ledger or digest.
+//! Two kinds of jobs can travel: the training of a pack and the test of a block. Both are pure, so neither the rank
+//! that does them nor the order of answers changes anything but waiting. Faults, links, privacy, codecs and accounts
+//! are applied at rank 0 to the answers, so nothing of this is in any journal, ledger or digest.
 //!
-//! * A **line** carries parcels; whether through MPI or between threads of this process ([`loopback()`]) nobody else
-//!   knows.
+//! * A **line** carries parcels; only the line knows whether through MPI or between threads of this process
+//!   ([`loopback()`]).
 //! * A **parcel** is an index and frames in the format of [`wire`](crate::wire). A remote job names clients, tasks and
-//!   samples by number; every rank made the same data, shards and method from the same scenario. What several remote
-//!   jobs share (a download, an asset, a model) goes to a rank once.
+//!   samples by number; every rank made the same data, shards and method from the same scenario. Parts that several
+//!   remote jobs share (a download, an asset, a model) go to a rank once.
 //! * The **dispatcher** takes jobs from the queues when some rank has a free place, and puts them back when that rank
 //!   is lost.
-//! * [`serve()`] is what the other ranks do until rank 0 lets them go.
+//! * [`serve()`] is the loop of the other ranks until rank 0 ends it.
 
 mod cache_index;
 mod dispatcher;

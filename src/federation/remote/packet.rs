@@ -36,14 +36,14 @@ pub(super) struct Frames {
     lengths: Vec<u64>,
     /// All bytes of the parcel.
     bytes: Vec<u8>,
-    /// Where the frames begin.
+    /// Start of the frames.
     start: usize,
 }
 
-/// What [`seal`] was given: the index, and the frames to be [read](Frames::read).
+/// Returns the arguments of [`seal`]: the index, and the frames to be [read](Frames::read).
 ///
 /// # Errors
-/// In words, for bytes that are no parcel of this kind.
+/// A description, for bytes that are no parcel of this kind.
 pub(super) fn open<T: DeserializeOwned>(bytes: Vec<u8>) -> Result<(T, Frames), String> {
     let mut rest = &bytes[..];
     let (length, frames) = (number(&mut rest)?, number(&mut rest)?);

@@ -1,4 +1,4 @@
-//! What a rank was sent, by the numbers that rank 0 gave it.
+//! Cache of the items that a rank was sent, by the numbers that rank 0 gave them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

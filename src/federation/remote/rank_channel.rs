@@ -1,4 +1,4 @@
-//! What carries parcels between ranks.
+//! Channels that carry parcels between ranks.
 
 use std::fmt;
 
@@ -23,19 +23,19 @@ impl fmt::Display for Rank {
     }
 }
 
-/// What a line brings.
+/// Event on a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportEvent {
     /// A parcel. Those of one rank arrive in the order in which they were sent.
     Parcel {
-        /// Who sent it.
+        /// Sender of the parcel.
         from: Rank,
         bytes: Vec<u8>,
     },
-    /// Nothing will come from this rank any more, and nothing reaches it.
+    /// The rank is lost: no parcel comes from it or reaches it any more.
     Lost {
         rank: Rank,
-        /// As the carrier tells it.
+        /// Reason, as the carrier reports it.
         why: String,
     },
 }
@@ -46,12 +46,14 @@ pub struct RankChannel {
     incoming: Receiver<TransportEvent>,
 }
 
-/// The other end, which belongs to whoever carries parcels. Rank 0 hangs up by dropping its line: its carrier delivers
-/// what was sent before, and then those of the others drop their ends, which the others take for the end of their work.
+/// Other end of a line, for the carrier of parcels.
+///
+/// Rank 0 hangs up by dropping its line: its carrier delivers the parcels sent before, and then those of the others
+/// drop their ends, which the others take for the end of their work.
 pub struct RankTransport {
-    /// What is to be delivered.
+    /// Parcels to be delivered.
     pub outgoing: Receiver<(Rank, Vec<u8>)>,
-    /// Where deliveries go.
+    /// Queue of deliveries.
     pub incoming: Sender<TransportEvent>,
 }
 
@@ -64,7 +66,7 @@ impl RankChannel {
         (RankChannel { outgoing, incoming }, carrier)
     }
 
-    /// Sends a parcel. To a rank that is lost it goes nowhere; who cares is told by [`TransportEvent::Lost`].
+    /// Sends a parcel. One to a lost rank is dropped; [`TransportEvent::Lost`] reports the loss.
     pub fn send(&self, to: Rank, bytes: Vec<u8>) {
         let _ = self.outgoing.send((to, bytes));
     }
@@ -74,7 +76,7 @@ impl RankChannel {
         &self.incoming
     }
 
-    /// For threads that answer by themselves.
+    /// Returns the outgoing queue, for threads that answer by themselves.
     pub(super) fn outgoing(&self) -> Sender<(Rank, Vec<u8>)> {
         self.outgoing.clone()
     }

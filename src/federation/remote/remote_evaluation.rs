@@ -15,7 +15,7 @@ use crate::wire::Body;
 
 /// A block that waits to be tested.
 pub(crate) struct RemoteEvaluation {
-    /// What all blocks of the test have in common.
+    /// Test that all blocks have in common.
     pub test: Arc<Test>,
     /// The number of this one.
     pub number: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Test {
     pub tallies: Arc<Gather<Tally>>,
 }
 
-/// What a rank is asked.
+/// Order to a rank to test a block.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct TestOrder {
     /// The server's state.

@@ -1,4 +1,4 @@
-//! What ranks are asked and what they answer.
+//! Requests to ranks and their answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +14,17 @@ pub(crate) trait RemoteJob: Send {
     /// Does it here.
     fn run(self: Box<Self>, ctx: &RunContext);
 
-    /// What a rank is asked; nothing where only this process can do it.
+    /// Returns the order to a rank, or `None` if only this process can do the job.
     fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest>;
 
-    /// Takes what a rank answered, on a worker of this process; gives the remote job back where it is no answer to it.
+    /// Completes the job with a rank's answer, on a worker of this process; returns the job if the answer does not fit.
     fn complete(
         self: Box<Self>,
         answer: JobResponse,
         bodies: Vec<Body>,
     ) -> Result<(), Box<dyn RemoteJob>>;
 
-    /// Whose data it is about: a rank that knows them has their features already.
+    /// Returns the client whose data it needs: a rank that knows them has their features already.
     fn client(&self) -> Option<ClientId> {
         None
     }
@@ -33,14 +33,14 @@ pub(crate) trait RemoteJob: Send {
 /// The index of a parcel to a rank.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RequestHeader {
-    /// Told back with the answer.
+    /// Number that the answer repeats.
     pub ticket: u64,
-    /// What the rank need not keep any more.
+    /// Items that the rank need not keep any longer.
     pub forget: Vec<u64>,
     pub order: JobRequest,
 }
 
-/// What is to be done.
+/// Job of a rank.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum JobRequest {
     Train(TrainOrder),
@@ -54,12 +54,12 @@ pub(crate) struct ResponseHeader {
     pub answer: JobResponse,
 }
 
-/// What came of it.
+/// Result of a job of a rank.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum JobResponse {
-    /// One per member, in order.
+    /// Results, one per member, in order.
     Trained(Vec<RemoteTrainingResult>),
     Tested(Counted),
-    /// It could not be done here, with the reason; rank 0 does it.
+    /// Not done here, with the reason; rank 0 does it.
     Refused(String),
 }

@@ -29,7 +29,7 @@ pub(crate) struct RemoteTraining {
     jobs: Vec<TrainingJob>,
 }
 
-/// What a rank is asked: the participants of a pack, and where in the run they sit.
+/// Order to a rank: the participants of a pack, and their position in the run.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct TrainOrder {
     round: Round,
@@ -49,7 +49,7 @@ struct RemoteParticipant {
     unit: Option<u32>,
     kind: ParticipantKind,
     task: TaskId,
-    /// Where it is not the one that the curriculum gives this client.
+    /// View, if it is not the one that the curriculum gives this client.
     view: Option<View>,
     missed: Vec<TaskId>,
     down: RemoteDownload,
@@ -67,7 +67,7 @@ struct View {
 struct RemoteDownload {
     body: CachedRef,
     assets: Vec<AssetOf<CachedRef>>,
-    /// What the method needs beside it.
+    /// State that the method needs in addition to it.
     background: Option<CachedRef>,
 }
 
@@ -87,7 +87,7 @@ impl<B> AssetOf<B> {
     }
 }
 
-/// What a rank answers for one member.
+/// Answer of a rank for one member.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RemoteTrainingResult {
     learnt: Result<RemoteUpload, Failure>,
@@ -234,7 +234,7 @@ impl RemoteTrainingResult {
 /// A pack as a rank has it, ready to learn.
 pub(super) struct Pack {
     members: Vec<Member>,
-    /// What the method has to know beside the downloads.
+    /// State that the method needs in addition to the downloads.
     background: Vec<(u64, Body)>,
     round_in_phase: u32,
     rounds_in_phase: u32,
@@ -316,7 +316,7 @@ impl TrainOrder {
 }
 
 impl Pack {
-    /// What the method has to know beside the downloads, by its number on the cache.
+    /// Returns the state that the method needs in addition to the downloads, by its number in the cache.
     pub fn background(&self) -> &[(u64, Body)] {
         &self.background
     }

@@ -1,4 +1,4 @@
-//! What a rank does that has no event loop: the jobs it is sent, until it is let go.
+//! Loop of a rank that has no event loop: it does the jobs that it is sent, until it is ended.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -25,10 +25,10 @@ use crate::wire::Body;
 
 /// Works for rank 0 until it hangs up.
 ///
-/// `setup` must be made from the same scenario, data and weights as rank 0's; whoever calls this has compared them.
+/// `setup` must be made from the same scenario, data and weights as rank 0's; the caller has compared them.
 ///
 /// # Errors
-/// [`FederationError::Conductor`] when rank 0 is lost; workers that cannot be started.
+/// [`FederationError::Conductor`] if rank 0 is lost; workers that cannot be started.
 pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let labs = setup.workers.labs(&setup.lab)?;
@@ -74,15 +74,15 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
         }
         devices.flush();
     };
-    // What is still computed is wanted by nobody.
+    // Results that are still computed are not needed.
     devices.abandon();
     lost.map_or(Ok(()), |why| Err(FederationError::Conductor(why)))
 }
 
-/// What a worker is to do.
+/// Job of a worker.
 enum RankJob {
     Train(Pack),
-    /// With the server's state.
+    /// Test of a block, with the server's state.
     Test(TestOrder, Body),
 }
 
@@ -121,18 +121,18 @@ impl Reply {
             )
         });
         if let Ok(bytes) = sealed {
-            // Nobody listens any more where the line is gone.
+            // No one listens after the line is gone.
             let _ = self.outgoing.send((Rank::ZERO, bytes));
         }
     }
 }
 
-/// What the jobs of a rank share.
+/// Data that the jobs of a rank share.
 struct RankWorker {
     simulation: Arc<SimulationContext>,
-    /// Where the server's initial draws are.
+    /// Stream key of the server's initial draws.
     init: StreamKey,
-    /// What the method has taken in.
+    /// Numbers of the states that the method has loaded.
     acquired: Mutex<BTreeSet<u64>>,
     /// The model that is tested.
     model: Mutex<Option<(u64, Arc<dyn Predictor>)>>,
@@ -148,7 +148,7 @@ impl RankWorker {
 
     fn train(&self, pack: Pack, ctx: &RunContext) -> Done {
         for (id, background) in pack.background() {
-            // Whoever needs it as well waits until it is there.
+            // Other jobs that need it wait until it is there.
             let mut acquired = self.acquired.lock();
             if !acquired.contains(id) {
                 let method = &self.simulation.method;

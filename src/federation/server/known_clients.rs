@@ -10,7 +10,7 @@ use crate::quantity::{ClientId, VirtualTime};
 pub(super) struct KnownClients(BTreeSet<ClientId>);
 
 impl KnownClients {
-    /// What is drawn for those of `clients` that are new; nothing where all are alike.
+    /// Returns the events of clients that are new, with their draws; empty if all clients are alike.
     pub fn meet(
         &mut self,
         simulation: &SimulationContext,

@@ -24,9 +24,9 @@ pub(crate) enum ToServer {
     TaskDue,
     /// The policy knows the new task.
     Begun(PolicyStep<()>),
-    /// Somebody can be reached again.
+    /// A client can be reached again.
     Reopen,
-    /// The policy said what to send to whom.
+    /// The policy has prepared the downloads.
     Opened(PolicyStep<RoundOpening>),
     /// An upload arrives.
     Arrived(Box<Arrival>),
@@ -42,7 +42,7 @@ pub(crate) enum ToServer {
     Deadline(Round),
     /// The server is lost.
     Lose(Box<Loss>),
-    /// It is back, with a policy made of what was saved.
+    /// The server is back, with a policy made from the saved state.
     Restarted(PolicyStep<()>),
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
@@ -80,7 +80,7 @@ pub(crate) struct Arrival {
     pub participant: SeatId,
     pub up: SentUpload,
     pub charge: Option<Event>,
-    /// Whether the network delivers it a second time at once.
+    /// True if the network delivers it a second time at once.
     pub twice: bool,
 }
 

@@ -41,7 +41,7 @@ impl Handler<AtServer> for ServerActor {
     }
 }
 
-/// Who waits for what, asked when no event is left.
+/// Query for the waiting actors and what each waits for, sent when no event is left.
 pub(super) struct WhoWaits;
 
 impl actix::Message for WhoWaits {

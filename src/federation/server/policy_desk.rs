@@ -1,4 +1,4 @@
-//! Owner of the server's policy: hands it to whatever computes its steps, and knows its state of last time.
+//! Owner of the server's policy: hands it to the supplier of its steps, and keeps its last state.
 
 use std::sync::Arc;
 
@@ -64,8 +64,9 @@ impl PolicyDesk {
         self.supplier.step(&mut self.policy, request)
     }
 
-    /// Makes a policy in the place of one that is lost in this round: as it was last saved, and told of a stage
-    /// that has begun since.
+    /// Makes a policy in the place of one that is lost in this round.
+    ///
+    /// It is as it was last saved, and begins the stage that has begun since.
     pub fn restart(
         &mut self,
         simulation: &Arc<SimulationContext>,

@@ -42,7 +42,7 @@ pub(super) struct RoundBook {
     participants: BTreeSet<ClientId>,
     /// Participants of closed rounds that are still out, with their downloads.
     stragglers: BTreeMap<RoundSeat, Arc<SentDownload>>,
-    /// Those of them whose uploads still count.
+    /// Stragglers whose uploads still count.
     underway: BTreeMap<RoundSeat, SeatDown>,
     /// Uploads of closed rounds that came while no round was open.
     held: Vec<StaleUpload>,
@@ -51,7 +51,7 @@ pub(super) struct RoundBook {
 }
 
 impl RoundBook {
-    /// Begins a task: nobody has taken part yet.
+    /// Begins a task: no client has taken part yet.
     pub fn begin_task(&mut self) {
         self.participants.clear();
     }
@@ -118,8 +118,10 @@ impl RoundBook {
         Some(round)
     }
 
-    /// Closes the open round of a server that is lost: all its participants that are out are stragglers, and whatever
-    /// arrived is lost, with what earlier rounds still expected.
+    /// Closes the open round of a server that is lost.
+    ///
+    /// All its participants that are out are stragglers, and all uploads that arrived are lost, as are those that
+    /// earlier rounds still expected.
     pub fn lose(&mut self) -> Option<LostUploads> {
         let round = self.open.as_mut()?;
         let number = round.context.round;

@@ -1,4 +1,4 @@
-//! Uploads and losses of the participants of a round, until the round can close; those of closed rounds as well.
+//! Uploads and losses of the participants of a round, until the round can close, and of closed rounds.
 
 use super::{ServerMachine, ToServer, deliver_result};
 use crate::federation::aggregation::RejectedUpload;
@@ -76,7 +76,7 @@ impl ServerMachine {
         Ok(())
     }
 
-    /// Takes something for which nobody waits any more.
+    /// Takes a frame that the server does not wait for any more.
     pub(super) fn unheard(
         &mut self,
         participant: RoundSeat,
@@ -182,13 +182,13 @@ impl ServerMachine {
         self.book.take_held().into_iter().try_for_each(|upload| self.fold_stale(upload, effects))
     }
 
-    /// The phase is over: what is under way is late.
+    /// Ends a phase: uploads still in transit are late.
     pub(super) fn give_up_stale(&mut self, effects: &mut Vec<Effect>) {
         let charges = self.book.end_phase().into_iter();
         effects.extend(charges.map(|charge| Effect::Record(late(charge), None)));
     }
 
-    /// The charge of a frame that nobody waits for any more.
+    /// Returns the charge of a frame that the server does not wait for any more.
     fn missed(&self, charge: Event) -> Event {
         charge.with_outcome(if self.down { FrameOutcome::Lost } else { FrameOutcome::Late })
     }

@@ -6,10 +6,10 @@
 //!              |              +-------------------- next round or phase -----------+
 //!              +------ TaskEnded <- Tested <- PeriodEnded <- last phase over -------+
 //! ```
-//! Every arrow is an event of the event loop. When a round closes is for its
-//! [`RoundClosing`](crate::federation::RoundClosing) to say; participants that come back later are stragglers.
+//! Every arrow is an event of the event loop. The [`RoundClosing`](crate::federation::RoundClosing) decides when a
+//! round closes; participants that come back later are stragglers.
 //!
-//! The server owns three parts, each with its own state: the [`Schedule`] knows where the run stands, the
+//! The server owns three parts, each with its own state: the [`Schedule`] knows the position in the run, the
 //! [`RoundBook`] the open round and participants that are out, the [`PolicyDesk`] the policy. Transitions connect them.
 
 mod arrivals;
@@ -211,7 +211,7 @@ impl ServerMachine {
     }
 }
 
-/// The effects that tell the server a result at `at`, whenever it is ready.
+/// Returns the effects that deliver a result to the server at `at`, as soon as it is ready.
 pub(super) fn deliver_result<T: Send + 'static>(
     at: VirtualTime,
     computation: Computation<T>,

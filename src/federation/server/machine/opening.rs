@@ -1,4 +1,4 @@
-//! The opening of a round: its cohort, and what the policy sends to whom.
+//! Opening of a round: its cohort, and the policy's downloads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -91,7 +91,9 @@ impl ServerMachine {
         self.doing = "waits for seats";
     }
 
-    /// Members of secure aggregation know each other: the downloads leave. With too few of them nobody is asked.
+    /// Sends the downloads after the members of secure aggregation know each other.
+    ///
+    /// With too few of them no download leaves.
     pub(super) fn introduced(
         &mut self,
         round: Round,

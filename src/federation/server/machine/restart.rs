@@ -1,9 +1,9 @@
-//! A server that is lost while a round is open.
+//! Restart of a server that is lost while a round is open.
 //!
-//! What it knew of the round goes with it: uploads that had arrived, whom it had asked, the uploads it
-//! still expected of earlier rounds. A new policy is made in its place and loads what was saved when the
-//! round before had closed. After the downtime the round closes without an update, and the next one
-//! opens. What arrives while nobody is there is lost; what arrives afterwards is late.
+//! The server loses its state of the round: uploads that had arrived, the participants, the uploads still expected of
+//! earlier rounds. A new policy takes its place and loads the state that was saved when the round before had closed.
+//! After the downtime the round closes without an update, and the next one opens. Frames that arrive during the
+//! downtime are lost; those that arrive afterwards are late.
 
 use super::{ServerMachine, deliver_result};
 use crate::federation::aggregation::AggregationResult;

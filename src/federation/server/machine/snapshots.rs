@@ -10,7 +10,7 @@ use crate::federation::server::messages::ServerSnapshot;
 use crate::federation::snapshot::SnapshotPlace;
 
 impl ServerMachine {
-    /// No round is open: a snapshot is taken, or a record ends here.
+    /// Takes a snapshot, or ends a record, at a point where no round is open.
     pub(super) fn between_rounds(
         &mut self,
         place: SnapshotPlace,

@@ -75,7 +75,7 @@ impl ServerMachine {
         self.open_round(now, effects)
     }
 
-    /// Tells the policy that all phases of the task are over.
+    /// Notifies the policy that all phases of the task are over.
     fn end_phases(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let stage = self.simulation.period(self.schedule.task());
         let test = self.simulation.rules.curve != Curve::Never;

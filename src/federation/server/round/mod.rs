@@ -31,14 +31,14 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
 use crate::quantity::{ClientId, SeatId, VirtualTime};
 
-/// What is known of a participant.
+/// Status of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParticipantStatus {
-    /// Its download or upload is under way, or it works.
+    /// Out: its download or upload is in transit, or it works.
     Out,
     /// Its upload is being aggregated.
     Folded,
-    /// It sends nothing that counts.
+    /// Missing: it sends nothing that counts.
     Missing,
 }
 
@@ -53,9 +53,9 @@ pub(super) struct OpenRound {
     /// Participants that a worker trains together at most: as many as the phase and the rules allow.
     max_pack_size: usize,
     closing: RoundClosing,
-    /// When it is certainly over, where stragglers are skipped.
+    /// Time at which it is certainly over, if stragglers are skipped.
     certain: Option<VirtualTime>,
-    /// Whether what comes now is late.
+    /// True if uploads from now on are late.
     closed: bool,
     /// Uploads that earlier rounds had asked for.
     stale: u32,
@@ -65,18 +65,18 @@ pub(super) struct OpenRound {
     models: Vec<OwnModel>,
     /// The first participant's exchange, where uploads are added in secret.
     first: Option<Arc<Exchange>>,
-    /// What members of secure aggregation agreed on.
+    /// Agreement of the members of secure aggregation.
     masking: Option<Arc<Masking>>,
     /// The end of their sum, until it is recorded.
     outcome: Option<MaskedOutcome>,
 }
 
-/// What has left the server in a round: sent again, it is a copy.
+/// Items that have left the server in a round: sent again, an item is a copy.
 #[derive(Default)]
 struct Sent {
-    /// By the first participant they are for.
+    /// Downloads, by the first participant they are for.
     downs: BTreeSet<usize>,
-    /// By content, whichever download names them.
+    /// Assets, by content, across downloads.
     assets: BTreeSet<u64>,
 }
 
@@ -118,8 +118,9 @@ impl OpenRound {
         }
     }
 
-    /// Whether its closing rule says that it is over, where so many participants of earlier rounds may still
-    /// answer.
+    /// Returns true if its closing rule is met.
+    ///
+    /// `underway` participants of earlier rounds may still answer.
     pub fn is_complete(&self, underway: usize) -> bool {
         match self.closing.any {
             true => self.closing.is_over(self.here + self.stale as usize, self.out + underway),
@@ -127,7 +128,7 @@ impl OpenRound {
         }
     }
 
-    /// When it waits no longer.
+    /// Returns the deadline of a round that was opened at `opened`.
     pub fn deadline(&self, opened: VirtualTime) -> Option<VirtualTime> {
         self.closing.deadline.map(|deadline| opened + deadline)
     }
@@ -137,7 +138,7 @@ impl OpenRound {
         self.closing.expire();
     }
 
-    /// From now on everything is late. Answers which participants are still out.
+    /// Closes the round: later uploads are late. Returns the participants that are still out.
     pub fn close(&mut self) -> Vec<SeatId> {
         self.closed = true;
         let out: Vec<SeatId> = self.seats_out().map(|participant| participant.id).collect();
@@ -146,7 +147,9 @@ impl OpenRound {
         out
     }
 
-    /// Whatever arrived is lost: answers its participants, and how many uploads earlier rounds had asked for.
+    /// Drops all uploads that arrived.
+    ///
+    /// Returns their participants, and the number of uploads that earlier rounds had asked for.
     pub fn forget(&mut self) -> (Vec<SeatId>, u32) {
         let mut lost = Vec::new();
         for (participant, status) in self.seats.iter().zip(&mut self.status) {
@@ -190,7 +193,7 @@ impl OpenRound {
         effects.extend(self.plan_packs(simulation, &reached));
     }
 
-    /// Which of the participants that a download reaches are trained together; nothing where all train alone.
+    /// Returns the effect that groups the participants that a download reaches; `None` if all train alone.
     fn plan_packs(
         &self,
         simulation: &SimulationContext,
@@ -326,7 +329,7 @@ impl OpenRound {
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
     }
 
-    /// The same for an upload that an earlier round asked for.
+    /// Returns the work that aggregates an upload that an earlier round asked for.
     pub fn fold_stale(
         &mut self,
         download: &Arc<SentDownload>,
@@ -405,7 +408,7 @@ impl OpenRound {
         self.stale
     }
 
-    /// Takes the place where the aggregation tells its result.
+    /// Takes the receiver of the aggregation's result.
     pub fn take_folded(
         &mut self,
     ) -> Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>> {
@@ -417,7 +420,7 @@ impl OpenRound {
         std::mem::take(&mut self.models)
     }
 
-    /// Returns the agreement of the members of secure aggregation, and the exchange that all have in common.
+    /// Returns the agreement of the members of secure aggregation, and the exchange that all share.
     pub fn agreement(&self) -> Option<(Arc<Masking>, Arc<Exchange>)> {
         self.masking.clone().zip(self.first.clone())
     }

@@ -154,7 +154,7 @@ impl OpenRound {
     }
 }
 
-/// What the loss of a frame means.
+/// Consequence of the loss of a frame.
 #[derive(Clone, Copy, PartialEq)]
 enum Missed {
     /// The participant cannot go on.
