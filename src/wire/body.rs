@@ -24,7 +24,7 @@ use super::{BodyShape, Kind, NamedTensor, SectionShape, WireError};
 /// Tensors of one kind, in the order in which they travel.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// What they are for.
+    /// Kind of the tensors.
     pub kind: Kind,
     /// The tensors; names are unique within the section.
     pub tensors: Vec<NamedTensor>,
@@ -45,7 +45,7 @@ impl Section {
     }
 }
 
-/// Everything a message says, apart from who says it to whom. Cloning copies pointers, not values.
+/// Content of a message, without sender and receiver. Cloning copies pointers, not values.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     /// Fields that are not tensors, written by [`MetaWriter`](super::MetaWriter).
@@ -60,12 +60,12 @@ impl Body {
         Body { meta, sections }
     }
 
-    /// All tensors with their kinds, in the order in which they travel.
+    /// Returns all tensors with their kinds, in the order of the frame.
     pub fn tensors(&self) -> impl Iterator<Item = (Kind, &NamedTensor)> {
         self.sections.iter().flat_map(|s| s.tensors.iter().map(move |t| (s.kind, t)))
     }
 
-    /// All tensors of one kind, in order.
+    /// Returns all tensors of one kind, in order.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &NamedTensor> {
         self.tensors().filter(move |(k, _)| *k == kind).map(|(_, t)| t)
     }
@@ -96,7 +96,7 @@ impl Body {
         }
     }
 
-    /// Whether the sections hold tensors of exactly these kinds, names, shapes and types.
+    /// Returns true if the sections hold tensors of exactly these kinds, names, shapes and types.
     pub fn fills(&self, sketch: &BodyShape) -> bool {
         let same = |(section, wanted): (&Section, &SectionShape)| {
             section.kind == wanted.kind
@@ -107,8 +107,9 @@ impl Body {
             && self.sections.iter().zip(&sketch.sections).all(same)
     }
 
-    /// The same tensors in the sections of a sketch that declares them in this order; `None` of other tensors. Several
-    /// sections of one kind in a row become the one that a layout makes of them.
+    /// Returns the tensors in the sections of a sketch that declares them in this order.
+    ///
+    /// `None` if the tensors differ. Several sections of one kind in a row become the one that a layout makes of them.
     pub fn arranged_as(&self, sketch: &BodyShape) -> Option<Body> {
         let declared = sketch.sections.iter().map(|section| section.tensors.len()).sum::<usize>();
         if self.tensors().count() != declared {
@@ -126,7 +127,7 @@ impl Body {
         Some(Body::new(self.meta.clone(), sections))
     }
 
-    /// Whether every float of every tensor is finite.
+    /// Returns true if every float of every tensor is finite.
     pub fn is_finite(&self) -> bool {
         self.first_not_finite().is_none()
     }
@@ -207,7 +208,7 @@ impl Digester {
     }
 }
 
-/// What one pass over a body's values finds.
+/// Findings of one pass over a body's values.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection<'a> {
     /// See [`Body::digest`].

@@ -1,4 +1,4 @@
-//! A checksum over whole frames, as the transport below them carries it (it is not part of a frame's bytes).
+//! Checksum over whole frames, as the transport below them carries it (it is not part of a frame's bytes).
 
 /// The first eight bytes of the BLAKE3 hash of a frame.
 ///

@@ -1,5 +1,6 @@
-//! Reading frames. Any bytes whatever give a body or an error, never a panic, and never allocate more than a
-//! few times their own length.
+//! Decoder of frames.
+//!
+//! Arbitrary bytes give a body or an error, never a panic, and never allocate more than a few times their own length.
 
 use std::sync::Arc;
 

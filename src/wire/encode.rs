@@ -1,5 +1,6 @@
-//! The one encoder: it walks a body (or its sketch) and tells a sink what to write. A writing sink makes
-//! the frame, a counting sink its size, so the two cannot disagree about what is in a frame.
+//! Encoder of frames: walks a body (or its sketch) and passes each part to a sink.
+//!
+//! A writing sink makes the frame, a counting sink its size, so both agree on the content of a frame.
 //!
 //! After the header:
 //! ```text
@@ -13,7 +14,7 @@ use super::header::HEADER_LENGTH;
 use super::meta::put_varint;
 use super::{Body, BodyShape, Codec, CodecPlan, Dtype, FrameHeader, FrameSize, Kind, WireError};
 
-/// What the encoder needs to know about a message before its values.
+/// Facts about a message that the encoder needs before the values.
 pub(super) trait Outline {
     fn meta_length(&self) -> usize;
     fn sections(&self) -> usize;
@@ -57,7 +58,7 @@ impl Outline for BodyShape {
     }
 }
 
-/// One tensor's data on its way into a frame.
+/// Data of one tensor for a frame.
 pub(super) struct Data {
     pub section: usize,
     pub tensor: usize,
@@ -69,7 +70,7 @@ pub(super) struct Data {
     pub encoded: u64,
 }
 
-/// Where the encoder's output goes. Calls come in frame order.
+/// Receiver of the encoder's output. Calls come in frame order.
 pub(super) trait Sink {
     /// The length of the meta fields, encoded.
     fn meta_prefix(&mut self, bytes: &[u8]);

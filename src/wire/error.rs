@@ -1,4 +1,4 @@
-//! What can go wrong with a message.
+//! Errors of messages.
 
 use crate::exit::{CommandError, Exit};
 
@@ -28,7 +28,7 @@ pub enum WireError {
         kind: &'static str,
         /// Name that was asked for.
         name: String,
-        /// What the message holds instead.
+        /// Names that the message holds instead.
         present: String,
     },
     /// A tensor has another element type than the receiver expects.

@@ -13,12 +13,12 @@ const MAGIC: [u8; 4] = *b"FCF\x01";
 /// Flag: the body is longer than u32 can say, and the two reserved bytes hold bits 32 to 47 of its length.
 const LONG: u16 = 1;
 
-/// Who says what to whom, when. Layout (little endian):
-/// magic and version 4, kind 2, flags 2, run 8, sender 4, receiver 4, round 4, task 2, reserved 2, sequence 4,
-/// body length 4. Bodies below 4 GiB have no flags and zero reserved bytes.
+/// Header of a frame: sender, receiver, and position in the run. Layout (little endian): magic and version 4, kind 2,
+/// flags 2, run 8, sender 4, receiver 4, round 4, task 2, reserved 2, sequence 4, body length 4. Bodies below 4 GiB
+/// have no flags and zero reserved bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameHeader {
-    /// Which message of the method this is, e.g. the index of its phase.
+    /// Number of the message within the method, e.g. the index of its phase.
     pub kind: u16,
     pub run: u64,
     /// The sender; [`FrameHeader::SERVER`] for the server.

@@ -1,4 +1,4 @@
-//! What the bytes of a message are *for*, so that a report can say what grows.
+//! Kinds of a message's bytes, so that a report can show which part grows.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const COUNT: usize = 11;
 
     /// Every kind, in order.
@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// Whether a lossy codec may touch its f32 tensors: parameters bear rounding, statistics and data do not.
+    /// Returns true if a lossy codec may touch its f32 tensors: parameters bear rounding, statistics and data do not.
     pub fn is_learnable(self) -> bool {
         matches!(
             self,

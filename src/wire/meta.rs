@@ -33,7 +33,7 @@ impl MetaWriter {
         self
     }
 
-    /// One byte.
+    /// Writes one byte.
     pub fn bool(&mut self, value: bool) -> &mut Self {
         self.bytes.push(u8::from(value));
         self
@@ -148,8 +148,10 @@ pub(crate) fn put_varint(mut value: u64, mut put: impl FnMut(u8)) {
     put(value as u8);
 }
 
-/// `None` when the bytes end early, the number exceeds 64 bits, or is not in its shortest form (a second
-/// encoding of the same message would have another size).
+/// Takes a varint from the front of `rest`.
+///
+/// `None` if the bytes end early, the number exceeds 64 bits, or is not in its shortest form (a second encoding of the
+/// same message would have another size).
 pub(crate) fn take_varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..70).step_by(7) {

@@ -14,7 +14,7 @@ pub trait Saved: Sized {
     /// Returns a body from which the value can be read.
     fn save(&self) -> Body;
 
-    /// Reads what [`save`](Saved::save) wrote; sections of other values may stand beside it.
+    /// Reads the output of [`save`](Saved::save); the body may also hold sections of other values.
     ///
     /// # Errors
     /// The body was not written by `save`.
@@ -98,7 +98,7 @@ impl<T: SavedField> Saved for T {
     }
 }
 
-/// Nothing, whatever else a body holds.
+/// No state; all sections of a body are ignored.
 impl Saved for () {
     fn save(&self) -> Body {
         Body::default()

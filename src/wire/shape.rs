@@ -36,7 +36,7 @@ impl TensorShape {
 /// A section without values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionShape {
-    /// What the tensors are for.
+    /// Kind of the tensors.
     pub kind: Kind,
     /// Their shapes, in the order in which they travel.
     pub tensors: Vec<TensorShape>,

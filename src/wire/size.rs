@@ -117,7 +117,7 @@ impl FrameSize {
         self.header + self.meta + self.table
     }
 
-    /// All bytes of the frame.
+    /// Returns the bytes of the whole frame.
     pub fn frame(&self) -> Bytes {
         self.control() + self.payload
     }

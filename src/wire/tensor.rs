@@ -21,8 +21,10 @@ pub struct NamedTensor {
 }
 
 impl NamedTensor {
-    /// Fails with [`WireError::Shape`] when the values do not fill the shape exactly (or, for bits, when
-    /// unused bits of the last byte are set).
+    /// Creates a tensor.
+    ///
+    /// Fails with [`WireError::Shape`] if the values do not fill the shape exactly (or, for bits, if unused bits of the
+    /// last byte are set).
     pub fn new(
         name: impl Into<Arc<str>>,
         shape: impl Into<Vec<usize>>,
@@ -100,7 +102,7 @@ impl NamedTensor {
         shape_elements(&self.shape)
     }
 
-    /// All values as f64.
+    /// Returns all values as f64.
     pub fn numbers(&self) -> Vec<f64> {
         self.values.numbers()
     }
@@ -110,12 +112,12 @@ impl NamedTensor {
         TensorShape { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }
     }
 
-    /// Whether it has the sketch's name, shape and type.
+    /// Returns true if it has the sketch's name, shape and type.
     pub fn fills(&self, sketch: &TensorShape) -> bool {
         self.name == sketch.name && self.shape == sketch.shape && self.dtype() == sketch.dtype
     }
 
-    /// The same tensor if it has this shape, else [`WireError::OtherShape`].
+    /// Returns the tensor if it has this shape, else [`WireError::OtherShape`].
     pub fn shaped(&self, shape: &[usize]) -> Result<&NamedTensor, WireError> {
         if self.shape == shape {
             return Ok(self);

@@ -97,7 +97,7 @@ proptest! {
         let _ = decode(&frame);
     }
 
-    /// Whatever is accepted is the one encoding of its body: no two frames mean the same message.
+    /// An accepted frame is the one encoding of its body: no two frames mean the same message.
     #[test]
     fn damaged_frames_are_refused_or_mean_something_else(
         body in body(), damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), cut: u8,

@@ -1,4 +1,4 @@
-//! What the receiver gets.
+//! Transmission of a body: the body as its receiver gets it.
 
 use super::{Body, CodecPlan, FrameHeader, FrameSize, NamedTensor, Section, WireError};
 use super::{decode, encode};

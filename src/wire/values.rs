@@ -172,8 +172,9 @@ impl Values {
         }) as u64
     }
 
-    /// Hands the raw bits to `take`, little endian, in pieces that stay in the CPU's caches; answers whether
-    /// no float among them is NaN or infinite, which is found while a piece is at hand.
+    /// Passes the raw bits to `take`, little endian, in pieces that stay in the CPU's caches.
+    ///
+    /// Returns true if no float among them is NaN or infinite, which is checked in the same pass.
     pub fn visit_le(&self, mut take: impl FnMut(&[u8])) -> bool {
         let take = &mut take;
         match self {
@@ -205,7 +206,7 @@ impl Values {
         })
     }
 
-    /// The same element type and the same bits (NaN equals the same NaN; -0 differs from 0).
+    /// Returns true if both have the same element type and the same bits (NaN equals the same NaN; -0 differs from 0).
     pub fn same_bits(&self, other: &Values) -> bool {
         match (self, other) {
             (Values::F32(a), Values::F32(b)) => {
@@ -223,7 +224,7 @@ impl Values {
         }
     }
 
-    /// Whether no float is NaN or infinite; integers always are finite.
+    /// Returns true if no float is NaN or infinite; integers always are finite.
     pub fn is_finite(&self) -> bool {
         self.visit_le(|_| ())
     }
@@ -233,10 +234,12 @@ fn same<T>(a: &[T], b: &[T], eq: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| eq(x, y))
 }
 
-/// In pieces of 4 MiB. Shorter ones cost BLAKE3: it hashes each as trees of its own, whose small ends do not fill its
-/// wide registers (pieces of 1 MiB: 3 % of a round of 6.5 MB; of 32 kB: a third of its speed); longer ones leave the
-/// CPU's caches between the search for NaN and what is done with them.
-/// Where values lie little endian they are handed over where they are; elsewhere they go through a buffer.
+/// Passes the values on in pieces of 4 MiB.
+///
+/// Shorter ones cost BLAKE3: it hashes each as a separate tree, whose small ends do not fill its wide registers (pieces
+/// of 1 MiB: 3 % of a round of 6.5 MB; of 32 kB: a third of its speed); longer ones leave the CPU's caches between the
+/// search for NaN and the use of the values. Little-endian values are passed in place; elsewhere they go through a
+/// buffer.
 fn pieces<T: NoUninit, const W: usize>(
     values: &[T],
     le: impl Fn(T) -> [u8; W],
@@ -257,8 +260,10 @@ fn pieces<T: NoUninit, const W: usize>(
     all_finite
 }
 
-/// Whether the exponent of every float is another one than that of NaN and infinity, which is all ones and carries into
-/// the sign when its lowest bit is added. Integers, and no early end: so that wide registers serve.
+/// Check that no float has the exponent of NaN and infinity.
+///
+/// That exponent is all ones and carries into the sign when its lowest bit is added. Integers, and no early end: so
+/// that wide registers serve.
 struct Carries<'a, T, C> {
     all: &'a [T],
     carry: C,
@@ -308,7 +313,8 @@ fn elements<T, const W: usize>(bytes: &[u8], le: impl Fn([u8; W]) -> T) -> Optio
 mod tests {
     use super::*;
 
-    /// Of every type the largest and the smallest are finite, and NaN and either infinity are found wherever they stand.
+    /// The largest and the smallest value of every type are finite, and NaN and either infinity are found at every
+    /// place.
     #[test]
     fn one_value_that_is_not_finite_is_found() {
         fn check<T: Copy>(values: impl Fn(Vec<T>) -> Values, finite: &[T], others: [T; 3]) {

@@ -83,7 +83,7 @@ pub(super) fn decode<F: Format>(bytes: &[u8]) -> Option<Arc<[f32]>> {
     })
 }
 
-/// What [`decode`] makes of what [`encode`] wrote.
+/// Returns the values of [`encode`] followed by [`decode`].
 pub(super) fn round_trip<F: Format>(values: &[f32]) -> Result<Arc<[f32]>, usize> {
     check::<F>(values)?;
     let mut narrow = [F::ZERO; PIECE];

@@ -31,7 +31,7 @@ pub(super) fn round_trip(values: &[f32]) -> Result<Arc<[f32]>, usize> {
 }
 
 fn scale(values: &[f32]) -> Result<f32, usize> {
-    // Magnitudes order as their bits do, and whatever is not finite comes last.
+    // Magnitudes order as their bits do, and values that are not finite come last.
     let largest = values.iter().map(|v| v.abs().to_bits()).max().unwrap_or(0);
     let largest = f32::from_bits(largest);
     if !largest.is_finite() {

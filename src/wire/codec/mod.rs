@@ -1,4 +1,4 @@
-//! How the values of a tensor become bytes.
+//! Codecs: conversion of a tensor's values to bytes.
 //!
 //! `f32` leaves every tensor as it is. The others are lossy and apply only to f32 tensors of learnable
 //! kinds (weights, prompt, head, prototypes, generator); counts, statistics and pixels always travel as they are.
@@ -41,7 +41,7 @@ impl Codec {
         }
     }
 
-    /// Whether every value arrives bit for bit.
+    /// Returns true if every value arrives bit for bit.
     pub fn is_lossless(self) -> bool {
         self == Codec::F32
     }
@@ -56,11 +56,11 @@ impl Codec {
         }
     }
 
-    /// Hands the encoded bytes of a tensor to `take`, in pieces.
+    /// Passes the encoded bytes of a tensor to `take`, in pieces.
     ///
     /// # Errors
-    /// [`WireError::NotEncodable`]: `f16` and `bf16` refuse finite values that would become infinite (NaN and infinities
-    /// pass, for the receiver to judge); `int8` refuses whatever is not finite.
+    /// [`WireError::NotEncodable`]: `f16` and `bf16` refuse finite values that would become infinite (NaN and
+    /// infinities pass, for the receiver to judge); `int8` refuses all values that are not finite.
     pub fn encode(self, tensor: &NamedTensor, take: impl FnMut(&[u8])) -> Result<(), WireError> {
         match self {
             Codec::F32 => {
@@ -122,22 +122,22 @@ impl fmt::Display for Codec {
     }
 }
 
-/// Which codec each kind uses in one direction. The default leaves everything as it is.
+/// Codec of each kind in one direction. The default leaves all values unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodecPlan {
-    /// For kinds without one of their own.
+    /// Codec of all kinds not in `kinds`.
     pub default: Codec,
-    /// For single kinds.
+    /// Codecs of single kinds.
     pub kinds: BTreeMap<Kind, Codec>,
 }
 
 impl CodecPlan {
-    /// One codec for all learnable kinds.
+    /// Creates a plan with one codec for all learnable kinds.
     pub fn new(default: Codec) -> CodecPlan {
         CodecPlan { default, kinds: BTreeMap::new() }
     }
 
-    /// The same plan with another codec for one kind.
+    /// Returns the plan with another codec for one kind.
     pub fn with(mut self, kind: Kind, codec: Codec) -> CodecPlan {
         self.kinds.insert(kind, codec);
         self
@@ -164,7 +164,7 @@ impl CodecPlan {
         self.kinds.get(&kind).copied().unwrap_or(self.default)
     }
 
-    /// Whether no message changes under this plan, whatever it holds.
+    /// Returns true if no message changes under this plan.
     pub fn is_lossless(&self) -> bool {
         Kind::all().all(|k| self.codec(k, Dtype::F32).is_lossless())
     }
