@@ -44,7 +44,7 @@ pub struct UploadMeta {
 }
 
 impl UploadMeta {
-    /// An upload of the round that asked for it.
+    /// Returns the facts of an upload of the current round.
     pub fn timely(participant: Participant, base: Round) -> UploadMeta {
         UploadMeta { participant, base, staleness: 0, discount: 1.0 }
     }
@@ -113,17 +113,17 @@ impl Aggregate {
         self
     }
 
-    /// `base` moved by the means, group after group, and then number by number.
+    /// Returns `base` moved by the means, group after group, and then number by number.
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let mut means = self.means.values();
         let first = means.next().map_or_else(|| base.clone(), |average| average.apply(base));
         self.numbered.apply(means.fold(first, |set, average| average.apply(&set)))
     }
 
-    /// A sum.
+    /// Returns the sum of this name.
     ///
     /// # Errors
-    /// When no upload had it.
+    /// If no upload had it.
     pub fn sum(&self, name: &str) -> Result<&[f64], PolicyError> {
         let missing = || PolicyError::Unsupported(format!("no upload holds `{name}`"));
         Ok(self.sums.get(name).ok_or_else(missing)?)
@@ -209,11 +209,12 @@ pub fn masked_contribution(
     Ok(Body::new(body.meta, sections))
 }
 
-/// The upload with every number that is averaged replaced by `change(before, after)`: what the server sent, and what
-/// the client made of it.
+/// Returns the upload with `change(before, after)` in place of every number that is averaged.
+///
+/// `before` is what the server sent, `after` what the client made of it.
 ///
 /// # Errors
-/// When it does not fit what was sent.
+/// If it does not fit what was sent.
 pub fn map_averaged(
     (sent, download): (&Message, &MessageSpec),
     (update, upload): (&Message, &MessageSpec),
@@ -272,7 +273,7 @@ fn moved(
     Ok(groups)
 }
 
-/// The mean of a parameter in which an upload has one weight.
+/// Returns the mean of a parameter in which an upload has one weight.
 fn by_upload(place: &TensorSpec) -> Option<&Mean> {
     place.aggregation.mean.as_ref().filter(|mean| !mean.weight.is_elementwise())
 }
@@ -327,7 +328,7 @@ fn around(upload: &TensorSpec, download: Option<&TensorSpec>) -> (usize, usize) 
     (upload.first_row * width, sent.saturating_sub(end) * width)
 }
 
-/// Numbers of a row.
+/// Returns the numbers of a row.
 fn width(shape: &[usize]) -> usize {
     shape.get(1..).unwrap_or_default().iter().product()
 }
@@ -339,7 +340,7 @@ fn weight_of(update: &Message, weight: &Weight) -> Result<f64, PolicyError> {
     Ok(weight.of(tensor.numbers().iter().sum()))
 }
 
-/// The weight in a sum of summands.
+/// Returns the weight in a sum of summands.
 fn weight_in(sum: &Body, upload: &MessageSpec, weight: &Weight) -> Result<f64, PolicyError> {
     let name = weight.tensor();
     let missing = || WireError::Malformed(format!("a sum without its weight `{name}`"));
@@ -347,7 +348,7 @@ fn weight_in(sum: &Body, upload: &MessageSpec, weight: &Weight) -> Result<f64, P
     Ok(sum.tensor(place.kind, name)?.as_f64()?.iter().sum())
 }
 
-/// Numbers to be added: of symmetric matrices the lower triangle, the mean of both halves where both travel.
+/// Returns the numbers to be added: of symmetric matrices the lower triangle, the mean of both halves if both travel.
 fn summed(place: &TensorSpec, shape: &[usize], values: Vec<f64>) -> Result<Vec<f64>, PolicyError> {
     match (place.structure, shape) {
         (TensorStructure::Symmetric, [rows, columns]) if rows == columns => {

@@ -22,7 +22,7 @@ pub struct ParameterAverage {
 }
 
 impl ParameterAverage {
-    /// The part of one participant: what it received, what it sends, and how much it counts.
+    /// Creates the contribution of one participant: values received, values sent, and the weight.
     pub fn one(
         weight: f64,
         base: &ParameterSet,
@@ -67,8 +67,9 @@ impl ParameterAverage {
         self
     }
 
-    /// Another mean than the weighted one: number by number what `mean` makes of the differences of all
-    /// updates, each of which has a weight above zero. A number that an update lacks is unchanged.
+    /// Creates a mean by another rule: `mean` gives each number from the differences of all updates.
+    ///
+    /// Each update has a weight above zero. A number that an update lacks is unchanged.
     pub fn by_number(
         updates: &[ParameterAverage],
         mut mean: impl FnMut(&mut [Weighted]) -> f64,
@@ -95,7 +96,7 @@ impl ParameterAverage {
         ParameterAverage::from_sums(weight, sums.collect::<Vec<_>>())
     }
 
-    /// Squared Euclidean norm of the mean difference, over all parameters; zero without weight.
+    /// Returns the squared Euclidean norm of the mean difference, over all parameters; zero without weight.
     pub fn squared_norm(&self) -> f64 {
         if self.weight <= 0.0 {
             return 0.0;
@@ -104,17 +105,17 @@ impl ParameterAverage {
         sums.map(|sum| (sum / self.weight) * (sum / self.weight)).sum()
     }
 
-    /// Sum of the weights.
+    /// Returns the sum of the weights.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// An average of sums that were added elsewhere, by parameter.
+    /// Creates an average of sums that were added elsewhere, by parameter.
     pub fn from_sums(weight: f64, sums: impl IntoIterator<Item = (Arc<str>, Vec<f64>)>) -> Self {
         ParameterAverage { weight, deltas: sums.into_iter().collect() }
     }
 
-    /// The weighted differences of one parameter, flat.
+    /// Returns the weighted differences of one parameter, flat.
     pub fn sum(&self, name: &str) -> Option<&[f64]> {
         self.deltas.get(name).map(Vec::as_slice)
     }

@@ -38,7 +38,7 @@ impl Capability {
         Capability::MaliciousClients,
     ];
 
-    /// The word in tables.
+    /// Returns the word in tables.
     pub fn word(self) -> &'static str {
         match self {
             Capability::LateUpdates => "late updates",
@@ -59,7 +59,7 @@ pub struct Restriction {
 }
 
 impl Restriction {
-    /// A veto against several services for one reason.
+    /// Returns one veto per service, all for one reason.
     pub fn against(services: &[Capability], why: &'static str) -> Vec<Restriction> {
         services.iter().map(|service| Restriction { service: *service, why }).collect()
     }

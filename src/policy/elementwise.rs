@@ -63,7 +63,7 @@ impl ElementwiseAverage {
         self
     }
 
-    /// `base + (sum of w (value - base)) / (sum of w)`, rounded once to f32.
+    /// Returns `base + (sum of w (value - base)) / (sum of w)`, rounded once to f32.
     pub fn apply(&self, base: ParameterSet) -> ParameterSet {
         let mut result = base;
         for (name, Weighed { moved, weights }) in &self.by_name {

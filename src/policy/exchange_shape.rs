@@ -42,7 +42,7 @@ impl ModelFacts {
         multiplications / (3.0 * (self.backbone.multiplications() + head))
     }
 
-    /// A prefix prompt of `length` rows for the first `blocks` blocks, as many as there are.
+    /// Returns a prefix prompt of `length` rows for the first `blocks` blocks, as many as there are.
     pub fn prompt_shape(&self, blocks: u32, length: u32) -> PromptShape {
         let depth = self.backbone.vit().map_or(0, |vit| vit.depth);
         PromptShape {

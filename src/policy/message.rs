@@ -29,7 +29,7 @@ fn is_parameters(kind: Kind) -> bool {
 }
 
 impl Message {
-    /// Parameters alone.
+    /// Creates a message of parameters alone.
     pub fn of(parameters: ParameterSet) -> Message {
         Message { parameters, ..Message::default() }
     }
@@ -75,17 +75,17 @@ impl Message {
         }
     }
 
-    /// The frame body. Tensors are shared, never copied.
+    /// Returns the frame body. Tensors are shared, never copied.
     pub fn body(&self) -> Body {
         let mut sections = parameter_sections(&self.parameters);
         sections.extend(self.extra.iter().cloned());
         Body::new(self.control.clone(), sections)
     }
 
-    /// The message that a body carries, with the assets that it named.
+    /// Returns the message that a body carries, with the assets that it named.
     ///
     /// # Errors
-    /// When parameters are not f32.
+    /// If parameters are not f32.
     pub fn from_body(body: &Body, assets: &[Arc<Asset>]) -> Result<Message, WireError> {
         let extra = body.sections.iter().filter(|section| !is_parameters(section.kind));
         Ok(Message {
@@ -126,7 +126,7 @@ impl Message {
         tensors.into_iter().find(|tensor| &**tensor.name() == name)
     }
 
-    /// The asset of this name, if the message names one.
+    /// Returns the asset of this name, if the message names one.
     pub fn asset(&self, name: &str) -> Option<&Arc<Asset>> {
         self.assets.iter().find(|asset| &*asset.name == name)
     }
@@ -150,13 +150,13 @@ pub struct Asset {
 }
 
 impl Asset {
-    /// An asset whose identity is its content.
+    /// Creates an asset whose identity is its content.
     pub fn new(name: &str, version: u32, kind: Kind, body: Body) -> Asset {
         let digest = body.digest();
         Asset { name: name.into(), version, kind, body: Arc::new(body), digest }
     }
 
-    /// 64-bit digest of the content; the key of receivers' caches.
+    /// Returns the 64-bit digest of the content; the key of receivers' caches.
     pub fn digest(&self) -> u64 {
         self.digest
     }

@@ -105,7 +105,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// The tensor it is read from, or what the names of those tensors begin with.
+    /// Returns the name of the tensor that it is read from, or the prefix of such names.
     pub fn tensor(&self) -> &'static str {
         match self {
             Weight::Sum(name) | Weight::Presence(name) | Weight::Elementwise(name) => name,
@@ -222,12 +222,12 @@ impl TensorSpec {
 }
 
 impl MessageSpec {
-    /// A layout of parameters alone.
+    /// Creates a layout of parameters alone.
     pub fn of(parameters: Vec<TensorSpec>) -> MessageSpec {
         MessageSpec { parameters, ..MessageSpec::default() }
     }
 
-    /// The shape of the body: parameters by kind and name, then the other tensors in order.
+    /// Returns the shape of the body: parameters by kind and name, then the other tensors in order.
     pub fn body(&self) -> BodyShape {
         let mut sorted: Vec<&TensorSpec> = self.parameters.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
@@ -251,17 +251,17 @@ impl MessageSpec {
         self.parameters.iter().chain(&self.extra)
     }
 
-    /// The parameter of this name.
+    /// Returns the parameter of this name.
     pub fn parameter(&self, name: &str) -> Option<&TensorSpec> {
         self.parameters.iter().find(|place| &*place.name == name)
     }
 
-    /// The other tensor of this name.
+    /// Returns the other tensor of this name.
     pub fn other(&self, name: &str) -> Option<&TensorSpec> {
         self.extra.iter().find(|place| &*place.name == name)
     }
 
-    /// Names of symmetric matrices.
+    /// Returns the names of symmetric matrices.
     pub fn symmetric(&self) -> Vec<&str> {
         let matrices =
             self.tensor_specs().filter(|place| place.structure == TensorStructure::Symmetric);

@@ -20,7 +20,7 @@ pub trait Method: Send + Sync {
     /// Creates the server at the start of a run. `init` addresses its initial draws.
     ///
     /// # Errors
-    /// When the backbone is not what the method needs.
+    /// If the backbone is not what the method needs.
     fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError>;
 
     /// Returns what is known about the method before it runs. The same at every call.
@@ -77,7 +77,7 @@ pub trait Method: Send + Sync {
     /// with other settings asks before anything is written if the method can go on from states that clients have kept.
     ///
     /// # Errors
-    /// When the state is of another form.
+    /// If the state is of another form.
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
         Ok(state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum())
     }
@@ -93,7 +93,7 @@ pub trait Method: Send + Sync {
     /// [server](Method::server).
     ///
     /// # Errors
-    /// When it is not from there, or the backbone is another.
+    /// If it is not from there, or the backbone is another.
     fn load_remote_state(
         &self,
         background: &Body,
@@ -107,7 +107,7 @@ pub trait Method: Send + Sync {
     /// Builds the client's own model before synchronization, for the federated-bias measures.
     ///
     /// # Errors
-    /// When the messages do not fit each other.
+    /// If the messages do not fit each other.
     fn local_model(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -143,7 +143,7 @@ pub enum RoundWork<'a> {
 
 /// The server's half of a method.
 pub trait Server: Send {
-    /// A task arrives.
+    /// Begins a stage: a task arrives.
     ///
     /// # Errors
     /// What the method reports; it ends the run.
@@ -164,7 +164,7 @@ pub trait Server: Send {
         ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError>;
 
-    /// The round closes; `folded` is `None` where nothing arrived.
+    /// Closes a round; `aggregate` is `None` if nothing arrived.
     ///
     /// # Errors
     /// As [`begin_stage`](Server::begin_stage).
@@ -184,7 +184,7 @@ pub trait Server: Send {
         Ok(())
     }
 
-    /// The global model as it stands.
+    /// Returns the current global model.
     ///
     /// # Errors
     /// As [`begin_stage`](Server::begin_stage).
@@ -196,13 +196,13 @@ pub trait Server: Send {
         Vec::new()
     }
 
-    /// Everything a resumed run needs; its digest is journalled after every round.
+    /// Returns everything a resumed run needs; its digest is journaled after every round.
     fn save(&self) -> Body;
 
-    /// The inverse of [`save`](Server::save).
+    /// Loads the state that [`save`](Server::save) returned.
     ///
     /// # Errors
-    /// Where it was not written by it.
+    /// If it was not written by it.
     fn load(&mut self, saved: &Body) -> Result<(), WireError>;
 }
 

@@ -23,7 +23,7 @@ pub fn kind_of(name: &str) -> Kind {
     }
 }
 
-/// The sections that carry `parameters`; values are shared, not copied.
+/// Returns the sections that carry `parameters`; values are shared, not copied.
 pub fn parameter_sections(parameters: &ParameterSet) -> Vec<Section> {
     let of_kind = |kind| {
         let tensors = parameters.iter().filter(|(name, _)| kind_of(name) == kind);
@@ -59,7 +59,7 @@ impl SavedField for Option<ParameterSet> {
     }
 }
 
-/// The sections that parameters of these names and shapes fill.
+/// Returns the sections that parameters of these names and shapes fill.
 pub fn parameter_sketches(shapes: &[(String, Vec<usize>)]) -> Vec<SectionShape> {
     let mut sorted: Vec<&(String, Vec<usize>)> = shapes.iter().collect();
     sorted.sort();

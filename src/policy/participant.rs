@@ -33,7 +33,7 @@ pub enum ParticipantKind {
 }
 
 impl ParticipantKind {
-    /// The word in journals and tables.
+    /// Returns the word in journals and tables.
     pub fn word(self) -> &'static str {
         match self {
             ParticipantKind::Client => "client",
@@ -118,12 +118,12 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// A phase whose participants are not packed.
+    /// Creates a phase whose participants are not packed.
     pub fn new(name: &'static str, rounds: u32, cohort: CohortRule) -> Phase {
         Phase { name, rounds, cohort, max_pack_size: 1 }
     }
 
-    /// The usual phase: `rounds` rounds of training with the sampled cohort.
+    /// Returns the usual phase: `rounds` rounds of training with the sampled cohort.
     pub fn train(rounds: u32) -> Phase {
         Phase::new("train", rounds, CohortRule::Sampled)
     }
@@ -154,7 +154,7 @@ pub struct RoundContext {
 }
 
 impl RoundContext {
-    /// The first and only round of a phase without a name, for questions about costs.
+    /// Returns the first and only round of a phase without a name, for questions about costs.
     pub fn alone(stage: &Stage, phase: usize) -> RoundContext {
         RoundContext {
             round: Round(0),
@@ -167,7 +167,7 @@ impl RoundContext {
         }
     }
 
-    /// The address of what the server draws in this round for `domain`; no participant draws there.
+    /// Returns the stream key of the server's draws in this round for `domain`; no participant draws there.
     pub fn key(&self, domain: Domain) -> StreamKey {
         StreamKey::new(self.run_seed, domain)
             .task(u32::from(self.stage.task.0))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Message, Participant, Stage};
 use crate::quantity::{ClientId, SeatId};
 
-/// The default seating: one participant per client.
+/// Returns the default participants: one per client.
 pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Participant> {
     cohort
         .iter()

@@ -20,7 +20,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The rows as a range.
+    /// Returns the rows as a range.
     pub fn rows(&self) -> Range<usize> {
         match self {
             Scope::Seen(seen) => 0..*seen,
@@ -31,10 +31,10 @@ impl Scope {
 
 /// A frozen model that answers. Shared by all evaluation jobs of a round.
 pub trait Predictor: Send + Sync {
-    /// `(batch, channels, height, width)` to `(batch, dim)`.
+    /// Returns the features: `(batch, channels, height, width)` to `(batch, dim)`.
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError>;
 
-    /// `(batch, channels, height, width)` to `(batch, rows in scope)`.
+    /// Returns the scores: `(batch, channels, height, width)` to `(batch, rows in scope)`.
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError>;
 
     /// Returns a copy with its tensors on the device of `ctx`, or `None` if it can be used there as it is.
@@ -64,7 +64,7 @@ pub trait Predictor: Send + Sync {
         self.features(&batch.pixels(device)?)
     }
 
-    /// [`scores`](Predictor::scores), in the same way.
+    /// Returns the [`scores`](Predictor::scores) of a batch of images, or of frozen outputs for them.
     fn batch_scores(
         &self,
         batch: &Batch,

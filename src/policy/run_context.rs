@@ -97,7 +97,7 @@ impl RunContext {
         RunContext { training: self.training.in_round(now, of), ..self.clone() }
     }
 
-    /// Shuffled, augmented batches of a shard.
+    /// Returns shuffled, augmented batches of a shard.
     pub fn train_loader(&self, shard: &Shard) -> Loader {
         Loader::new(
             Arc::clone(&self.dataset.train),
@@ -203,7 +203,7 @@ impl RunContext {
         Ok(loader.with_queries(rows))
     }
 
-    /// The backbone's features of some samples where no cache keeps them.
+    /// Returns the backbone's features of some samples that no cache keeps.
     fn whole_rows(
         &self,
         split: &Split,
@@ -219,8 +219,10 @@ impl RunContext {
         Ok(HeldRows::new(samples, vec![self.backbone.dim()], values))
     }
 
-    /// [`frozen`](RunContext::with_frozen_features) for what `predictor` answers from: where an earlier method adapted the
-    /// backbone and froze it, its features are kept as well; where it asks queries, they come along.
+    /// Returns the loader with the [frozen outputs](RunContext::with_frozen_features) that `predictor` uses.
+    ///
+    /// If an earlier method adapted the backbone and froze it, its features are kept as well; if the predictor asks
+    /// queries, the loader has them.
     pub fn with_features_for(
         &self,
         loader: Loader,

@@ -32,12 +32,12 @@ impl Stage {
         Stage { own: Arc::new(own), ..self }
     }
 
-    /// The classes and head rows `client` works on in this stage.
+    /// Returns the classes and head rows `client` works on in this stage.
     pub fn view_of(&self, client: ClientId) -> Arc<TaskView> {
         Arc::clone(self.own.get(&client).unwrap_or(&self.view))
     }
 
-    /// The clients of a round's cohort that work on an earlier task, with that task.
+    /// Returns the clients of a round's cohort that work on an earlier task, with that task.
     pub fn behind(&self) -> impl Iterator<Item = (ClientId, TaskId)> {
         let views = self.own.iter().map(|(client, view)| (*client, view.task));
         views.filter(|(_, task)| *task < self.task)

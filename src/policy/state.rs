@@ -6,7 +6,7 @@ use crate::wire::{Body, Saved, WireError};
 pub trait ClientState: Saved + Default + Send + 'static {
     /// `true` for methods that keep nothing; `()` alone should say so.
     const STATELESS: bool = false;
-    /// The state in a body, which is empty before the client's first round.
+    /// Reads the state from a body, which is empty before the client's first round.
     ///
     /// # Errors
     /// As [`load`](Saved::load).

@@ -28,7 +28,7 @@ use crate::wire::{Dtype, Kind, Loading, NamedTensor, SavedField, Saving, Section
 /// Separator between the name of a set and that of a parameter.
 const BESIDE: char = '/';
 
-/// The tensors of a set, for a section that holds others, too. Values are shared, not copied.
+/// Returns the tensors of a set, for a section that holds others, too. Values are shared, not copied.
 pub fn vector_tensors<'s>(
     name: &'s str,
     vectors: &'s ParameterSet,
@@ -40,12 +40,12 @@ pub fn vector_tensors<'s>(
     })
 }
 
-/// The section that carries a set.
+/// Returns the section that carries a set.
 pub fn vector_section(name: &str, vectors: &ParameterSet) -> Section {
     Section::new(Kind::Statistics, vector_tensors(name, vectors).collect())
 }
 
-/// The set of that name among these sections; empty where there is none.
+/// Returns the set of that name among these sections; empty if there is none.
 ///
 /// # Errors
 /// Numbers that are not f32.
@@ -61,7 +61,7 @@ pub fn vectors_of(sections: &[Section], name: &str) -> Result<ParameterSet, Wire
     Ok(vectors)
 }
 
-/// Names of the sets among these sections, in the order in which they lie there.
+/// Returns the names of the sets among these sections, in their order there.
 pub fn vector_names(sections: &[Section]) -> Vec<&str> {
     let of_kind = sections.iter().filter(|section| section.kind == Kind::Statistics);
     let tensors = of_kind.flat_map(|section| &section.tensors);

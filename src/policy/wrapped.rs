@@ -16,7 +16,7 @@ use crate::wire::{Body, WireError};
 
 /// Methods of [`Method`] that a wrapper may override; by default they call the inner method.
 pub trait MethodWrapper: Send + Sync {
-    /// The method inside.
+    /// Returns the inner method.
     fn inner(&self) -> &dyn Method;
 
     /// See [`Method::server`].
@@ -122,7 +122,7 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
 
 /// Methods of [`Server`] that a wrapper may override; by default they call the inner server.
 pub trait ServerWrapper: Send {
-    /// The server inside.
+    /// Returns the inner server.
     fn inner(&self) -> &dyn Server;
 
     /// Returns the inner server, mutable.

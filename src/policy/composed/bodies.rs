@@ -16,7 +16,7 @@ pub(super) fn join(first: Body, then: Body) -> Body {
     Body { meta, sections }
 }
 
-/// The inverse of [`join`].
+/// Splits the output of [`join`] into its parts.
 pub(super) fn split(body: &Body) -> Result<(Body, Body), WireError> {
     let number = |at: usize| {
         let bytes = body.meta.get(at..at + 4)?.try_into().ok()?;

@@ -63,7 +63,7 @@ struct Frozen {
 }
 
 impl Composed {
-    /// `first` runs in the first task, `then` from its end on.
+    /// Creates the composition: `first` runs in the first task, `then` from its end on.
     pub fn new(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Composed {
         let profile = composed(first.profile(), then.profile());
         Composed { first, then, profile, rounds: None, frozen: Arc::default() }
@@ -105,7 +105,7 @@ impl Composed {
         if second { &*self.then } else { &*self.first }
     }
 
-    /// The features that a download names; none in the first stage.
+    /// Returns the features that a download names; none in the first stage.
     fn named(&self, download: &Message) -> Result<Option<Frozen>, WireError> {
         if !is_second(download)? {
             return Ok(None);
@@ -157,7 +157,8 @@ impl Composed {
     }
 }
 
-/// The profile of two methods, one after the other. Every fact is named, so that a new one cannot be forgotten.
+/// Returns the profile of two methods, one after the other. Every field is named, so that a new one cannot be
+/// forgotten.
 fn composed(first: MethodProfile, then: MethodProfile) -> MethodProfile {
     // A role that both have is called as the first calls it.
     let mut roles = first.roles;
@@ -206,13 +207,13 @@ fn is_second(message: &Message) -> Result<bool, WireError> {
     }
 }
 
-/// An upload without its tag.
+/// Returns an upload without its tag.
 fn up_within(message: &Message) -> Result<Message, WireError> {
     is_second(message)?;
     Ok(Message { control: message.control[TAG..].to_vec(), ..message.clone() })
 }
 
-/// A download without its tag and what it says of features.
+/// Returns a download without its tag and the digest of its features.
 fn down_within(message: &Message) -> Result<Message, WireError> {
     let mut inner = message.clone();
     let before = match is_second(message)? {
@@ -228,7 +229,7 @@ fn down_within(message: &Message) -> Result<Message, WireError> {
     Ok(inner)
 }
 
-/// Both methods' states of one client.
+/// Returns both methods' states of one client.
 fn both(state: &Body) -> Result<(Body, Body), WireError> {
     match state.meta.is_empty() {
         true => Ok(<(Body, Body)>::default()),

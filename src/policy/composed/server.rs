@@ -62,7 +62,7 @@ impl ComposedServer {
         Ok(Second { server, frozen, has_learnt: false })
     }
 
-    /// The first method is over.
+    /// Ends the first method: freezes its features and begins the stage of the second.
     fn start_second(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         self.first.end_stage(stage, ctx)?;
         let mut second = self.freeze()?;
@@ -78,7 +78,7 @@ impl ComposedServer {
         self.second.as_mut().ok_or_else(|| PolicyError::Unsupported("no second method".into()))
     }
 
-    /// The round as its own method counts phases.
+    /// Returns the round as its own method counts phases.
     fn inner(&self, round: &RoundContext) -> (bool, RoundContext) {
         let (second, phase) = self.method.stage(&round.stage.view, round.phase);
         (second, RoundContext { phase, ..round.clone() })
@@ -143,7 +143,7 @@ impl Server for ComposedServer {
         second.server.end_stage(stage, &with_features(ctx, &second.frozen)?)
     }
 
-    /// The first method's until the second has learned something.
+    /// Returns the first method's predictor until the second has trained, and then the second's.
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         match self.second.as_ref().filter(|second| second.has_learnt) {
             None => self.first.predictor(ctx),
@@ -201,7 +201,7 @@ fn within(aggregate: Aggregate) -> Result<Aggregate, WireError> {
     Ok(Aggregate { kept_uploads: kept, ..aggregate })
 }
 
-/// A download with the tag of its stage and the features it builds on.
+/// Returns a download with the tag of its stage and the features it builds on.
 fn outside(inner: &Message, features: Option<&Frozen>) -> Message {
     let mut download = inner.clone();
     let mut tag = vec![u8::from(features.is_some())];
