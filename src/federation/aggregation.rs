@@ -186,7 +186,7 @@ impl AggregationTree {
         (fold, result)
     }
 
-    /// The participant sends nothing that is aggregated.
+    /// Skips a participant that sends nothing to aggregate.
     pub fn skip(&self, participant: SeatId) {
         self.put(participant.index(), None);
     }

@@ -106,7 +106,7 @@ impl Arrivals {
         self.rules == ArrivalRules::Global
     }
 
-    /// The stage of a task does not begin before this.
+    /// Returns the time before which the stage of a task does not begin.
     pub fn due(&self, task: TaskId) -> VirtualTime {
         let ArrivalRules::Trace(lines) = &self.rules else { return VirtualTime::ZERO };
         let everybody = (task, ClientId(0))..=(task, ClientId(u32::MAX));
@@ -117,7 +117,7 @@ impl Arrivals {
         listed.map(|(_, at)| *at).min().unwrap_or_default()
     }
 
-    /// The newest task that a client has.
+    /// Returns the newest task that a client has.
     pub fn task_of(&self, client: ClientId, moment: &Moment<'_>) -> TaskId {
         let has = |task: &usize| self.has(client, *task, moment);
         TaskId((1..moment.began.len()).rev().find(has).unwrap_or(0) as u16)

@@ -40,7 +40,7 @@ impl AssetCaches {
         self.held = held.map(|(client, held)| (*client, held.iter().copied().collect())).collect();
     }
 
-    /// A client was sent the asset.
+    /// Records that a client was sent the asset.
     pub fn keep(&mut self, client: ClientId, digest: u64) {
         if self.rule != AssetCache::None {
             self.held.entry(client).or_default().insert(digest);

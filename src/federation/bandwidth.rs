@@ -80,7 +80,7 @@ impl Pipe {
         id
     }
 
-    /// The transfer that ends next if none starts before, and when; the first started among equals.
+    /// Returns the transfer that ends next if none starts before, and when; the first started among equals.
     pub fn next_end(&mut self) -> Option<(VirtualTime, TransferId)> {
         self.share();
         let at = self.at;
@@ -91,7 +91,7 @@ impl Pipe {
         self.flows.iter().map(|(id, flow)| (end(flow), *id)).min()
     }
 
-    /// A transfer is through, or given up.
+    /// Ends a transfer that is complete or given up.
     pub fn finish(&mut self, now: VirtualTime, id: TransferId) {
         self.serve(now);
         self.flows.remove(&id);

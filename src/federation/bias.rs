@@ -42,7 +42,7 @@ pub(super) struct ModelResponses {
     pub prototypes: BTreeMap<u32, Vec<f64>>,
 }
 
-/// A client's model before synchronisation, over its own samples.
+/// Measures a client's model before aggregation, over its own samples.
 pub(super) fn portrait(
     simulation: &SimulationContext,
     ctx: &RunContext,
@@ -85,7 +85,9 @@ fn prototypes(
     Ok(sums.into_iter().map(|(row, sum)| (row, mean(sum))).collect())
 }
 
-/// The measures over all portraits, in participant order. The relative entropy is over `classes` in all.
+/// Returns the measures over all portraits, in participant order.
+///
+/// The relative entropy is over `classes` in all.
 fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, MetricValue> {
     let mut metrics = BTreeMap::new();
     if portraits.is_empty() {

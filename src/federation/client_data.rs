@@ -83,7 +83,7 @@ impl ClientData {
         }
     }
 
-    /// The samples.
+    /// Returns the samples.
     ///
     /// # Panics
     /// In a run that is only sized: it computes nothing, and nothing else needs a sample.
@@ -131,7 +131,7 @@ pub fn by_row(view: &TaskView, counts: &[u32]) -> ClassCounts {
     rows.zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Samples in all.
+/// Returns the number of samples in all.
 pub(super) fn sum(counts: &ClassCounts) -> usize {
     counts.values().map(|count| *count as usize).sum()
 }

@@ -15,7 +15,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The model of these rules under a run's seed.
+    /// Creates the clock of these rules under a run's seed.
     pub fn new(rules: ComputeRules, seed: u64) -> Clock {
         Clock { rules, seed }
     }
@@ -25,7 +25,7 @@ impl Clock {
         self.rules.slowness.draw(&mut self.key(client).rng())
     }
 
-    /// Time a client needs before its first sample.
+    /// Returns the time a client needs before its first sample.
     pub fn setup(&self, client: ClientId) -> VirtualTime {
         VirtualTime::from_seconds(self.setup_ms(client) / 1e3)
     }
@@ -49,7 +49,7 @@ impl Clock {
         VirtualTime::from_seconds((self.setup_ms(client) + work) / 1e3)
     }
 
-    /// Time of `passes` sample passes by the server.
+    /// Returns the time of `passes` sample passes by the server.
     pub fn server(&self, passes: f64) -> VirtualTime {
         VirtualTime::from_seconds(passes * self.rules.sample_ms * self.rules.server_slowness / 1e3)
     }

@@ -152,7 +152,7 @@ impl ClosingRules {
 }
 
 impl RoundClosing {
-    /// The deadline is over.
+    /// Marks the deadline as over.
     pub fn expire(&mut self) {
         self.overdue = true;
     }

@@ -210,7 +210,7 @@ fn spoilt_size(
     Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &simulation.coding.up)))
 }
 
-/// A download of which only the layout is known.
+/// Returns a download of which only the layout is known.
 fn sketched(
     download: &CompiledSpec,
     simulation: &SimulationContext,

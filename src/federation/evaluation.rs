@@ -22,7 +22,7 @@ pub(super) struct Block {
     asked: PredictionTask,
 }
 
-/// The test samples of all classes seen, cut into blocks task by task, or of the slots begun.
+/// Returns the test samples of all classes seen, cut into blocks task by task, or of the client tasks begun.
 pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
     match (&simulation.task_sequence.client_tasks, simulation.rules.slots) {
         (None, _) => {
@@ -47,7 +47,7 @@ pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> 
     }
 }
 
-/// The test samples of some classes, in their order.
+/// Returns the test samples of some classes, in their order.
 fn samples_of(simulation: &SimulationContext, classes: &[u32]) -> Vec<u32> {
     simulation.holdings.data().dataset.test.of_classes(classes.iter().copied())
 }
@@ -61,7 +61,7 @@ fn cut(
     samples.chunks(simulation.evaluation_batch()).map(block).collect()
 }
 
-/// Every image that a slot begun has, once, in the order of the original data set.
+/// Returns every image that a begun client task has, once, in the order of the original data set.
 fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
     let begun = begun(simulation, seen);
     let open: Arc<[_]> = begun
@@ -133,7 +133,7 @@ pub(super) fn score(
     Ok(tally)
 }
 
-/// The tally as the journal writes it, at the end of a task or in its middle.
+/// Returns the tally as the journal writes it, at the end of a task or in its middle.
 pub(super) fn numbers(
     simulation: &SimulationContext,
     tally: &Tally,

@@ -46,7 +46,7 @@ impl Exchange {
         Exchange { model, view, role, place, counts, download, upload }
     }
 
-    /// Samples of its participant.
+    /// Returns the number of its participant's samples.
     pub fn samples(&self) -> usize {
         sum(&self.counts)
     }

@@ -185,7 +185,7 @@ impl FaultRules {
         self.entries.iter().any(|fault| matches!(fault.kind, FaultKind::ServerRestart { .. }))
     }
 
-    /// The first fault of some kind that strikes.
+    /// Returns the first fault of some kind that strikes.
     fn strike<T>(
         &self,
         seed: u64,
@@ -202,7 +202,7 @@ impl FaultRules {
     }
 }
 
-/// An upload with something wrong in it, where it has a tensor that can go wrong so.
+/// Returns an upload with the fault, if it has a tensor for that.
 pub fn spoil(mut body: Body, how: Spoilage, rng: &mut ChaCha8Rng) -> Body {
     let mut tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
     let spoilt = tensors.find_map(|tensor| {
@@ -219,7 +219,7 @@ pub fn spoil(mut body: Body, how: Spoilage, rng: &mut ChaCha8Rng) -> Body {
     body
 }
 
-/// The shapes of an upload with something wrong in it.
+/// Returns the shapes of an upload with the fault.
 pub fn spoilt_sketch(mut sketch: BodyShape, how: Spoilage) -> BodyShape {
     let mut tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
     let fewer = |tensor: &TensorShape| {

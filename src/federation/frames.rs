@@ -24,7 +24,7 @@ pub struct Coding {
     pub verify: bool,
 }
 
-/// The header of what the server sends to a participant.
+/// Returns the header of a download to a participant.
 pub(crate) fn down_header(context: &RoundContext, participant: &Participant) -> FrameHeader {
     FrameHeader {
         kind: context.phase as u16,
@@ -121,7 +121,7 @@ pub fn sketch_asset(asset: &AssetSpec) -> SentAsset {
     }
 }
 
-/// Codes, sizes and checks an upload and its body. The server refuses it on arrival when `fault` says so.
+/// Codes, sizes and checks an upload and its body. The server refuses it on arrival if `fault` is set.
 pub fn send_up(
     body: Body,
     upload: &CompiledSpec,
@@ -210,7 +210,7 @@ pub fn shape_fault(body: &Body, upload: &CompiledSpec) -> Option<String> {
     body.arranged_as(upload.body()).is_none().then(|| difference(body, upload.body()))
 }
 
-/// The first tensor that differs, or the first one that is missing or too many.
+/// Returns the first tensor that differs, or the first one that is missing or too many.
 fn difference(body: &Body, wanted: &wire::BodyShape) -> String {
     let got = body.sketch();
     let flat = |sections: &[wire::SectionShape]| -> Vec<String> {

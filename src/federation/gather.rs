@@ -24,7 +24,7 @@ struct GatherInner<T> {
 }
 
 impl<T> Gather<T> {
-    /// A place for `count` answers. The first failure, in order, is the answer of all.
+    /// Creates a place for `count` answers. The first failure, in order, is the answer of all.
     pub fn new(count: usize) -> (Arc<Gather<T>>, oneshot::Receiver<Gathered<T>>) {
         let (done, result) = oneshot::channel();
         let parts = (0..count).map(|_| None).collect();

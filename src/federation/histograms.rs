@@ -41,7 +41,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// The name of its file.
+    /// Returns the name of its file.
     pub fn file(self) -> String {
         let way = |d| match d {
             Direction::Down => "down",
@@ -96,12 +96,12 @@ impl Histograms {
         }
     }
 
-    /// The distribution of a quantity, if it occurred.
+    /// Returns the distribution of a quantity, if it occurred.
     pub fn get(&self, quantity: Quantity) -> Option<&Histogram<u64>> {
         self.of.get(&quantity)
     }
 
-    /// Name and content of every file, in order.
+    /// Returns the name and content of every file, in order.
     pub fn files(&self) -> impl Iterator<Item = (String, String)> {
         self.of.iter().map(|(quantity, values)| (quantity.file(), hgrm(values, quantity.unit())))
     }
@@ -133,7 +133,7 @@ impl ProfileSink for Histograms {
     }
 }
 
-/// The percentile table HdrHistogram's own tools write, five steps per halving of the distance to 100 %.
+/// Returns the percentile table of HdrHistogram's own tools, five steps per halving of the distance to 100 %.
 fn hgrm(values: &Histogram<u64>, unit: f64) -> String {
     let mut text = String::new();
     let mut line = |args: std::fmt::Arguments| {

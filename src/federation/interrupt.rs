@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Asks.
+    /// Requests an interrupt.
     pub fn request(&self) {
         self.0.store(true, Ordering::SeqCst);
     }

@@ -52,7 +52,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// An empty journal.
+    /// Creates an empty journal.
     pub fn new() -> Journal {
         Journal::default()
     }
@@ -72,7 +72,7 @@ impl Journal {
         self.entries
     }
 
-    /// The digests over all entries so far.
+    /// Returns the digests over all entries so far.
     pub fn digests(&self) -> Digests {
         Digests { events: self.events.digest(), numbers: self.numbers.digest() }
     }
@@ -126,7 +126,7 @@ fn write_line(out: &mut Vec<u8>, entry: &Entry) -> usize {
 }
 
 impl Entry {
-    /// The canonical line, without a line end.
+    /// Returns the canonical line, without a line end.
     pub fn to_line(&self) -> String {
         let mut line = Vec::new();
         write_line(&mut line, self);

@@ -66,7 +66,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// A delivered frame of task and phase 0 that is no copy; change what differs.
+    /// Returns a delivered frame of task and phase 0 that is no copy; change the fields that differ.
     pub fn new(round: Round, client: ClientId, direction: Direction, size: &FrameSize) -> Charge {
         Charge {
             round,
@@ -84,7 +84,7 @@ impl Charge {
         }
     }
 
-    /// The charge an event stands for; `None` for other events, an error for a kind of a newer version.
+    /// Returns the charge of an event; `None` for other events, an error for a kind of a newer version.
     pub fn from_event(event: &Event) -> Result<Option<Charge>, SinkError> {
         let Event::FrameCharged {
             round,
@@ -118,13 +118,13 @@ impl Charge {
         }))
     }
 
-    /// The whole frame.
+    /// Returns the bytes of the whole frame.
     pub fn frame(&self) -> Bytes {
         self.control + self.kinds.total()
     }
 }
 
-/// The kinds of an event's frame, typed.
+/// Returns the kinds of an event's frame, typed.
 pub(super) fn kinds_of(bytes: &FrameBytes) -> Result<KindBytes, SinkError> {
     let mut kinds = KindBytes::default();
     for (name, bytes) in &bytes.kinds {
@@ -189,7 +189,7 @@ impl Sums {
         };
     }
 
-    /// `raw / payload`: how much smaller the codec made the tensors; `None` where there are none.
+    /// Returns `raw / payload`, the codec's compression of the tensors; `None` if there are none.
     pub fn ratio(&self) -> Option<f64> {
         (self.payload.0 > 0).then(|| self.raw.0 as f64 / self.payload.0 as f64)
     }
@@ -269,12 +269,12 @@ impl Ledger {
         std::mem::replace(&mut self.rows, kept).into_iter().collect()
     }
 
-    /// The rows that were not drained yet.
+    /// Returns the rows that were not drained yet.
     pub fn rows(&self) -> impl Iterator<Item = (&RowKey, &Sums)> {
         self.rows.iter()
     }
 
-    /// The run's sums of one direction and outcome.
+    /// Returns the run's sums of one direction and outcome.
     pub fn total(&self, direction: Direction, outcome: FrameOutcome) -> Sums {
         self.totals.get(&(direction, outcome)).copied().unwrap_or_default()
     }
@@ -290,12 +290,12 @@ impl Ledger {
         all
     }
 
-    /// The run's sums of one client; zeros for one that was never contacted.
+    /// Returns the run's sums of one client; zeros for one that was never contacted.
     pub fn client(&self, client: ClientId) -> ClientTotals {
         self.clients.get(&client).copied().unwrap_or_default()
     }
 
-    /// Every client that was contacted, ascending.
+    /// Returns every client that was contacted, ascending.
     pub fn clients(&self) -> impl Iterator<Item = (ClientId, &ClientTotals)> {
         self.clients.iter().map(|(id, totals)| (*id, totals))
     }
@@ -310,7 +310,7 @@ impl Ledger {
 }
 
 impl From<Totals> for Ledger {
-    /// A ledger that goes on from a checkpoint, without open rows.
+    /// Creates a ledger that goes on from a checkpoint, without open rows.
     fn from(totals: Totals) -> Ledger {
         Ledger {
             rows: BTreeMap::new(),

@@ -79,12 +79,12 @@ impl Fate {
 }
 
 impl Links {
-    /// The links of these rules under a run's seed.
+    /// Creates the links of these rules under a run's seed.
     pub fn new(rules: LinkRules, faults: FaultRules, seed: u64) -> Links {
         Links { rules, faults, seed }
     }
 
-    /// A client's link.
+    /// Returns a client's link.
     pub fn link(&self, client: ClientId) -> Link {
         let rules = &self.rules;
         let mut rng = StreamKey::new(self.seed, Domain::Link).client(client.0).rng();

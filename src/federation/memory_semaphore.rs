@@ -21,9 +21,9 @@ use crate::policy::RunContext;
 
 /// Source of measurements of a device's memory.
 trait Gauge: Send + Sync {
-    /// Bytes that can still be had; from here on the peak counts.
+    /// Returns the bytes that are free; the peak counts from here on.
     fn begin(&self) -> Option<u64>;
-    /// The most bytes above those at the beginning.
+    /// Returns the peak of the bytes taken since [`begin`](Gauge::begin).
     fn grown(&self) -> Option<u64>;
 }
 

@@ -101,7 +101,7 @@ impl<J> Packs<J> {
         }
     }
 
-    /// A participant is ready to be computed. Gives the jobs that start now, in participant order.
+    /// Marks a participant as ready to be computed. Returns the jobs that start now, in participant order.
     pub fn ask(&mut self, ticket: Ticket, job: J) -> Vec<J> {
         let Some(pack) = self.pack_of.get(&ticket).copied() else { return vec![job] };
         let Some(waiting) = self.waiting.get_mut(&pack) else { return vec![job] };
@@ -110,7 +110,7 @@ impl<J> Packs<J> {
         self.start_if(pack, |waiting| waiting.missing == 0)
     }
 
-    /// A participant will never ask. Gives the jobs that start now.
+    /// Removes a participant that will never ask. Returns the jobs that start now.
     pub fn drop_out(&mut self, ticket: Ticket) -> Vec<J> {
         let Some(pack) = self.pack_of.remove(&ticket) else { return Vec::new() };
         if let Some(waiting) = self.waiting.get_mut(&pack) {
@@ -119,7 +119,7 @@ impl<J> Packs<J> {
         self.start_if(pack, |waiting| waiting.missing == 0)
     }
 
-    /// The answer of a participant that has asked is needed now. Gives the jobs that start now.
+    /// Starts the pack of a participant whose answer is needed now. Returns the jobs that start now.
     pub fn need(&mut self, ticket: Ticket) -> Vec<J> {
         let Some(pack) = self.pack_of.get(&ticket).copied() else { return Vec::new() };
         self.start_if(pack, |_| true)

@@ -38,7 +38,7 @@ impl Rules {
 }
 
 impl SimulationContext {
-    /// The samples behind a participant.
+    /// Returns the samples of a participant.
     pub fn seat_shard(&self, phase: &str, participant: &Participant) -> Shard {
         let holder = self.rules.holder(participant.client);
         let shard = self.shard(&participant.view, holder);
@@ -84,7 +84,7 @@ impl SimulationContext {
         counts
     }
 
-    /// The unit of a participant, where shards have units.
+    /// Returns the unit of a participant, if shards have units.
     fn unit_of(
         &self,
         phase: &str,
@@ -95,7 +95,7 @@ impl SimulationContext {
         self.rules.units.of(phase, samples).map(|_| unit)
     }
 
-    /// A unit's places among the samples of its client, sorted by head row.
+    /// Returns a unit's places among the samples of its client, sorted by head row.
     fn places(&self, participant: &Participant, samples: usize, unit: u32) -> Vec<u32> {
         let key = units::key(
             self.rules.seed,
@@ -106,7 +106,7 @@ impl SimulationContext {
         std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
     }
 
-    /// Every participant of a phase with units becomes a participant per unit, in place.
+    /// Replaces every participant of a phase with units by a participant per unit, in place.
     pub fn split(
         &self,
         phase: &str,

@@ -13,7 +13,7 @@ use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
-/// The sampled cohort of a round, sorted by client.
+/// Returns the sampled cohort of a round, sorted by client.
 pub fn cohort(
     rules: &ParticipationSection,
     clients: u32,
@@ -52,7 +52,7 @@ pub fn endless() -> FederationError {
     )
 }
 
-/// The sampled cohort among those that can be reached at this time.
+/// Returns the sampled cohort among those that can be reached at this time.
 ///
 /// Clients are asked in an order drawn for the round until there are enough. A cohort drawn once per
 /// task, or of fresh clients, is fixed: those of it that can be reached are asked. Clients that are

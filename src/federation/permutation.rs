@@ -19,7 +19,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..size` at this address.
+    /// Creates the permutation of `0..size` at this address.
     pub fn new(size: u64, key: StreamKey) -> Permutation {
         let bits = u64::BITS - size.saturating_sub(1).leading_zeros();
         let mut rng = key.rng();
@@ -52,7 +52,7 @@ impl Permutation {
     }
 }
 
-/// SplitMix64's finaliser.
+/// Applies SplitMix64's finalizer.
 fn scramble(x: u64) -> u64 {
     let z = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

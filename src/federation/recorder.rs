@@ -27,7 +27,7 @@ pub(super) struct EntryLog {
 }
 
 impl EntryLog {
-    /// An empty log, and the recorder of the same sink.
+    /// Creates an empty log, and the recorder of the same sink.
     pub fn new(sink: Box<dyn EventSink>) -> (EntryLog, Recorder) {
         let sink = Rc::new(RefCell::new(sink));
         let log = EntryLog { sink: Rc::clone(&sink), batch: Vec::with_capacity(BATCH), written: 0 };

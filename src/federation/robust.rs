@@ -104,7 +104,7 @@ impl Updates {
     }
 }
 
-/// Every group's mean in another way, over the updates that say something in it.
+/// Computes every group's mean by another rule, over the updates that have a part in it.
 fn by_number(
     parts: Vec<Aggregate>,
     mut mean: impl FnMut(&[ParameterAverage]) -> ParameterAverage,

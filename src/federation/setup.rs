@@ -108,7 +108,7 @@ impl SimulationContext {
         Ok(simulation)
     }
 
-    /// The world of a run in which the same holds all along.
+    /// Returns the context of a run whose settings never change.
     pub fn new(setup: &Setup) -> Result<SimulationContext, FederationError> {
         let terms = RunSpec {
             rules: setup.rules.clone(),

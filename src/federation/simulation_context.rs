@@ -67,7 +67,7 @@ pub(super) struct SimulationContext {
 }
 
 impl SimulationContext {
-    /// A world in which these terms hold.
+    /// Creates a context with these settings.
     pub fn of(terms: RunSpec, holdings: ClientData) -> Result<SimulationContext, FederationError> {
         let RunSpec { rules, name, method, task_sequence, training, facts, coding, charged } =
             terms;
@@ -164,7 +164,7 @@ impl SimulationContext {
         self.holdings.shard(view, client)
     }
 
-    /// A participant's exchange.
+    /// Returns a participant's exchange.
     pub fn exchange(&self, context: &RoundContext, participant: &Participant) -> Exchange {
         self.exchange_over(context, participant, self.seat_counts(context.phase_name, participant))
     }
@@ -224,7 +224,7 @@ impl SimulationContext {
         }
     }
 
-    /// Sample passes of a participant's local work.
+    /// Returns the sample passes of a participant's local work.
     pub fn passes(&self, context: &RoundContext, participant: &Participant) -> f64 {
         self.passes_over(context, participant, self.seat_samples(context.phase_name, participant))
     }
@@ -240,12 +240,12 @@ impl SimulationContext {
         self.method.cost(context, &work)
     }
 
-    /// A participant as faults see it.
+    /// Returns a participant as faults see it.
     pub fn victim(&self, round: Round, participant: &Participant) -> Victim {
         Victim { client: participant.client, round, unit: participant.unit_in_keys() }
     }
 
-    /// Samples per block of an evaluation.
+    /// Returns the number of samples per block of an evaluation.
     pub fn evaluation_batch(&self) -> usize {
         self.rules.evaluation_batch.max(1)
     }

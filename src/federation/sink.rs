@@ -118,7 +118,7 @@ impl MemorySink {
         self.kept.lock().0.clone()
     }
 
-    /// The digests so far.
+    /// Returns the digests so far.
     pub fn digests(&self) -> Digests {
         self.kept.lock().1.digests()
     }

@@ -91,7 +91,7 @@ pub struct SavedDownload {
     pub assets: Vec<Arc<Asset>>,
 }
 
-/// The downloads of these participants, shared ones once.
+/// Returns the downloads of these participants, shared ones once.
 pub(super) fn keep_downs(
     out: &BTreeMap<(Round, SeatId), Arc<SentDownload>>,
 ) -> (Vec<SavedDownload>, Vec<PendingParticipant>) {

@@ -25,7 +25,7 @@ impl CompiledSpec {
         Arc::new(CompiledSpec { layout, body, bytes, folded: aggregate })
     }
 
-    /// Its shape.
+    /// Returns the shape of the message.
     pub fn body(&self) -> &BodyShape {
         self.body.get_or_init(|| self.layout.body())
     }

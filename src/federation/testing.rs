@@ -16,7 +16,7 @@ use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, WireError};
 /// Every client sends its own id; the server keeps the list.
 pub(super) struct Echo;
 
-/// A message of one number.
+/// Returns a message of one number.
 pub(super) fn number(value: f32) -> Message {
     let tensor = NamedTensor::f32(NUMBER, [1], vec![value]).expect("fills its shape");
     let extra = vec![Section::new(Kind::Statistics, vec![tensor])];
@@ -117,7 +117,7 @@ impl Server for AggregatedIds {
     }
 }
 
-/// An echo among the clients of these rules, in two tasks.
+/// Returns a setup of the echo method among the clients of these rules, in two tasks.
 pub(super) fn setup(rules: Rules) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(2);
@@ -131,7 +131,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
     Setup { workers: 1.into(), ..Setup::new("echo", Arc::new(Echo), ctx, shards, rules) }
 }
 
-/// A participant of the first task.
+/// Returns a participant of the first task.
 pub(super) fn seat(setup: &Setup, place: u32) -> Participant {
     Participant {
         id: SeatId(place),

@@ -41,7 +41,7 @@ const LONG: u64 = 10_000_000;
 const SHORT: u64 = 1_000_000;
 
 impl Timesheet {
-    /// An empty account of a worker, or of the event loop.
+    /// Creates an empty account of a worker, or of the event loop.
     pub fn new(worker: Option<usize>, profile: &SharedProfile) -> Timesheet {
         Timesheet {
             worker,

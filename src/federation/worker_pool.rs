@@ -201,7 +201,7 @@ impl Worker {
         Timesheet::new(Some(self.index), &self.profile)
     }
 
-    /// The next job, urgent ones first; `None` when there will be none.
+    /// Returns the next job, urgent ones first; `None` after the last one.
     fn next(&self) -> Option<Job> {
         loop {
             if self.stop.load(Ordering::SeqCst) {

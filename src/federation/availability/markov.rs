@@ -12,7 +12,7 @@ use crate::quantity::VirtualTime;
 /// Points in a cell, on average.
 const POINTS: f64 = 4.0;
 
-/// The first time from `at` on when the client is `wanted`. Mean times in seconds.
+/// Returns the first time from `at` on when the client is `wanted`. Mean times in seconds.
 pub(super) fn next(
     key: StreamKey,
     on: f64,
@@ -41,12 +41,12 @@ struct Chain {
 }
 
 impl Chain {
-    /// Mean time between points, in nanoseconds.
+    /// Returns the mean time between points, in nanoseconds.
     fn gap(&self) -> f64 {
         1e9 * self.on * self.off / (self.on + self.off)
     }
 
-    /// Length of a cell, in nanoseconds.
+    /// Returns the length of a cell, in nanoseconds.
     fn width(&self) -> u64 {
         ((POINTS * self.gap()) as u64).max(1)
     }

@@ -80,6 +80,8 @@ pub struct Availability {
 }
 
 impl Availability {
+    /// Creates the availability of a run's clients.
+    ///
     /// `samples` of each client over all tasks are needed for [`AvailabilityPattern::ByData`] only.
     pub fn new(rules: AvailabilityRules, seed: u64, samples: Vec<u64>) -> Availability {
         let most = samples.iter().copied().max().unwrap_or(0).max(1) as f64;
@@ -104,13 +106,13 @@ impl Availability {
         join <= at && at < leave && self.pattern_next(client, at, true) == Some(at)
     }
 
-    /// The first time from `at` on when a client can be reached.
+    /// Returns the first time from `at` on when a client can be reached.
     pub fn next_on(&self, client: ClientId, at: VirtualTime) -> Option<VirtualTime> {
         let (join, leave) = self.membership(client);
         self.pattern_next(client, at.max(join), true).filter(|on| *on < leave)
     }
 
-    /// The first time from `at` on when a client cannot be reached; none if it stays for ever.
+    /// Returns the first time from `at` on when a client cannot be reached; `None` if it stays forever.
     pub fn next_off(&self, client: ClientId, at: VirtualTime) -> Option<VirtualTime> {
         let (join, leave) = self.membership(client);
         if at < join {
@@ -152,7 +154,7 @@ impl Availability {
         soonest.map_or(Cohort::Never, Cohort::Later)
     }
 
-    /// The first time from `at` on when the pattern says `on`.
+    /// Returns the first time from `at` on when the pattern says `on`.
     fn pattern_next(&self, client: ClientId, at: VirtualTime, on: bool) -> Option<VirtualTime> {
         let key = self.key(client);
         match &self.rules.pattern {

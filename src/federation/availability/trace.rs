@@ -33,7 +33,7 @@ impl Trace {
         Trace { transitions, repeat: repeat.filter(|repeat| repeat.0 > 0) }
     }
 
-    /// The first time from `at` on when the client is `wanted`.
+    /// Returns the first time from `at` on when the client is `wanted`.
     pub(super) fn next(
         &self,
         client: ClientId,

@@ -140,7 +140,7 @@ impl Directory {
         Ok(address)
     }
 
-    /// The client idles from now on; who idles longest retires where that is one too many.
+    /// Marks the client as idle; the client that idles longest retires if there is one too many.
     async fn rest(&mut self, id: ClientId) -> Result<(), FederationError> {
         self.rests += 1;
         self.idle.insert(self.rests, id);

@@ -44,7 +44,7 @@ pub(crate) struct ClientMachine {
 }
 
 impl ClientMachine {
-    /// A client with nothing to do, and this to remember.
+    /// Creates a client with nothing to do, and with this memory.
     pub fn new(
         id: ClientId,
         (simulation, supplier): (Arc<SimulationContext>, Supplier),
@@ -311,7 +311,7 @@ impl ClientMachine {
         ));
     }
 
-    /// Something else holds from here on.
+    /// Switches the context from now on.
     pub fn turn(&mut self, simulation: Arc<SimulationContext>) {
         self.simulation = simulation;
     }
@@ -326,7 +326,7 @@ impl ClientMachine {
         Effect::Deliver(Envelope::for_client(at, EventClass::Timer, self.id, message))
     }
 
-    /// The work of a participant is over.
+    /// Ends the work of a participant.
     fn close_seat(&mut self) {
         self.open = self.open.checked_sub(1).expect("the work of a seat ends once");
     }
@@ -352,7 +352,7 @@ impl ClientMachine {
     }
 }
 
-/// The entry of a failure.
+/// Returns the entry of a failure.
 pub(crate) fn failed(
     context: &RoundContext,
     participant: SeatId,

@@ -58,12 +58,12 @@ impl ClientMemory {
         matches!(self.state, Held::Lent)
     }
 
-    /// The state leaves for a participant that is not computed.
+    /// Marks the state as lent for a participant that is not computed.
     pub fn lend_to_nobody(&mut self) {
         self.state = Held::Lent;
     }
 
-    /// The state leaves to be trained; the client must not have lent it.
+    /// Lends the state to be trained; the client must not have lent it.
     pub fn lend(
         &mut self,
         (simulation, supplier): (&SimulationContext, &Supplier),
@@ -82,7 +82,7 @@ impl ClientMemory {
         Ok(state)
     }
 
-    /// The state is back; `None` where its training was not computed.
+    /// Takes the state back; `None` if its training was not computed.
     pub fn take_back(&mut self, state: Option<Body>) {
         self.state = state.map_or(Held::Answered, Held::Here);
     }

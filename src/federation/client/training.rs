@@ -42,7 +42,7 @@ pub(crate) struct TrainingJob {
 type ReplyReceiver = oneshot::Receiver<Result<TrainingFinished, String>>;
 
 impl TrainingJob {
-    /// A job, and where its answer will be.
+    /// Creates a job, and the receiver of its answer.
     pub fn new(
         broadcast: Broadcast,
         state: Body,
@@ -262,7 +262,7 @@ fn seal(
     Ok(ClientUpdate { up: sent, forged, metrics, kept })
 }
 
-/// The upload as the server may see it.
+/// Returns the upload as the server may see it.
 fn add_noise(
     noise: &Noise,
     upload: &PolicyMessage,

@@ -15,7 +15,7 @@ use crate::quantity::VirtualTime;
 /// Shared lines round to whole nanoseconds at every change.
 const SLACK: VirtualTime = VirtualTime(1_000);
 
-/// A participant whose work takes so long and ends then, where it need not be computed.
+/// Returns a participant with this work if it need not be computed, else `None`.
 pub(super) fn who_need_not_compute(
     simulation: &SimulationContext,
     broadcast: &Broadcast,

@@ -48,7 +48,7 @@ impl<T: Send + 'static, E: Send + 'static> Computation<Result<T, E>> {
 }
 
 impl<T: 'static> Computation<T> {
-    /// The result, changed.
+    /// Returns the computation with its result changed.
     pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Computation<U> {
         match self {
             Computation::Known(known) => Computation::Known(change(known)),
@@ -59,7 +59,7 @@ impl<T: 'static> Computation<T> {
     }
 }
 
-/// The answer that comes into a slot; `lost` makes the error of a worker that never answers.
+/// Waits for the answer in a slot; `lost` makes the error of a worker that never answers.
 pub(in crate::federation) async fn answered<T, E>(
     slot: oneshot::Receiver<Result<T, E>>,
     lost: fn(String) -> E,

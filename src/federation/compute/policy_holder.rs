@@ -16,14 +16,14 @@ pub(crate) struct PolicyStep<T> {
 }
 
 impl<T> PolicyStep<T> {
-    /// A step whose result is known.
+    /// Creates a step whose result is known.
     pub fn supplied(result: Result<T, FederationError>) -> PolicyStep<T> {
         PolicyStep { policy: None, result }
     }
 }
 
 impl PolicyHolder {
-    /// A holder of this policy.
+    /// Creates a holder of this policy.
     pub fn new(policy: Option<Box<dyn Server>>) -> PolicyHolder {
         PolicyHolder(policy)
     }

@@ -105,7 +105,7 @@ impl Restart {
 }
 
 impl PolicyStepResult {
-    /// The state that a step left; with the model where it is to be tested.
+    /// Returns the state that a step left, with the model if it is to be tested.
     fn of(
         server: &dyn Server,
         ctx: &RunContext,
@@ -124,7 +124,7 @@ impl PolicyStepResult {
         Ok(PolicyStepResult { saved, digest, metrics, predictor })
     }
 
-    /// The state as far as it is known without the policy.
+    /// Returns the state as far as it is known without the policy.
     fn known(digest: u64, metrics: BTreeMap<String, MetricValue>) -> PolicyStepResult {
         PolicyStepResult { saved: Body::default(), digest, metrics, predictor: None }
     }

@@ -38,7 +38,7 @@ pub(in crate::federation) struct ParticipantRef<'a> {
 }
 
 impl ParticipantRef<'_> {
-    /// The round's number and the participant's.
+    /// Returns the round's number and the participant's.
     pub fn place(&self) -> (Round, SeatId) {
         (self.context.round, self.participant.id)
     }

@@ -39,7 +39,7 @@ pub struct FrameBytes {
 }
 
 impl FrameBytes {
-    /// `header + meta + table`.
+    /// Returns `header + meta + table`.
     pub fn control(&self) -> u64 {
         self.header + self.meta + self.table
     }
@@ -49,7 +49,7 @@ impl FrameBytes {
         self.kinds.contains_key(Kind::SecureAggregation.name())
     }
 
-    /// Everything that crosses the link.
+    /// Returns the bytes of everything that crosses the link.
     pub fn frame(&self) -> u64 {
         self.control() + self.payload
     }

@@ -342,7 +342,7 @@ impl Event {
         self
     }
 
-    /// The event's name, as in its `type` field.
+    /// Returns the event's name, as in its `type` field.
     pub fn name(&self) -> &'static str {
         match self {
             Event::RunStarted { .. } => "run_started",

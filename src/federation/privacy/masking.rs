@@ -40,7 +40,7 @@ impl Masking {
         numbers.pack(&words, summand).map_err(|error| error.to_string())
     }
 
-    /// The numbers of a sum of uploads, without the masks that did not cancel.
+    /// Returns the numbers of a sum of uploads, without the masks that did not cancel.
     pub fn open(&self, sum: MaskedSum) -> Result<Body, WireError> {
         let numbers = &self.rules.numbers;
         let mut words = sum.words;
@@ -55,7 +55,7 @@ impl Masking {
     }
 }
 
-/// The shape of the summands of an upload, or of their masked forms: the same tensors of another type.
+/// Returns the shape of the summands of an upload, or of their masked forms: the same tensors of another type.
 pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
     let mut sketch = upload;
     let tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
@@ -84,10 +84,10 @@ impl MaskedSum {
         Ok(MaskedSum { words, seats: vec![participant], like: Arc::new(upload.clone()) })
     }
 
-    /// Both together.
+    /// Merges both sums.
     ///
     /// # Panics
-    /// Where they are not laid out alike, or their metas differ; members see to the layout, and
+    /// If they are not laid out alike, or their metas differ; members see to the layout, and
     /// control fields of a round are equal where its participants learn the same task.
     pub fn merge(mut self, later: MaskedSum) -> MaskedSum {
         assert!(self.like.meta == later.like.meta, "the meta of summands differs between seats");

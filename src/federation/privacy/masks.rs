@@ -21,7 +21,7 @@ enum Turn {
 }
 
 impl Masks {
-    /// The masks of a round of a run.
+    /// Returns the masks of a round of a run.
     pub fn new(run_seed: u64, round: Round) -> Masks {
         Masks { key: StreamKey::new(run_seed, Domain::Mask).round(round.0) }
     }

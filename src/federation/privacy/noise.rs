@@ -23,7 +23,7 @@ pub enum NoiseTarget {
 }
 
 impl NoiseTarget {
-    /// A kind where the word is one, a tensor's name otherwise.
+    /// Returns a kind if the word is one, else a tensor's name.
     pub fn new(word: &str) -> NoiseTarget {
         match Kind::from_name(word) {
             Some(kind) => NoiseTarget::Kind(kind),
@@ -52,10 +52,10 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The body with noise. `key` is the participant's address in its round.
+    /// Returns the body with noise. `key` is the participant's address in its round.
     ///
     /// # Errors
-    /// Where a tensor that must be symmetric is no square matrix.
+    /// If a tensor that must be symmetric is no square matrix.
     pub fn apply(
         &self,
         body: &Body,
@@ -85,7 +85,7 @@ impl Noise {
         Ok(Body::new(body.meta.clone(), sections))
     }
 
-    /// `q * eps` for every element.
+    /// Draws `q * eps` for every element.
     fn draw(
         &self,
         tensor: &NamedTensor,
@@ -124,7 +124,7 @@ impl Noise {
     }
 }
 
-/// The sum, of the type of the values. Bits and bytes have no room for noise and stay as they are.
+/// Returns the sum, of the type of the values. Bits and bytes have no room for noise and stay as they are.
 fn plus(values: &Values, eps: &[f64]) -> Values {
     fn each<T: Copy>(values: &[T], eps: &[f64], add: impl Fn(T, f64) -> T) -> std::sync::Arc<[T]> {
         values.iter().zip(eps).map(|(value, eps)| add(*value, *eps)).collect()

@@ -66,7 +66,7 @@ impl ProtocolStep {
         FrameBytes::from(&FrameSize::of_sketch(&self.sketch(others), &CodecPlan::default()))
     }
 
-    /// Numbers of its frames, beyond those of messages and assets, whose draws stay as they were.
+    /// Returns the number of its frames, beyond those of messages and assets, whose draws stay as they were.
     fn frame(self) -> u32 {
         PROTOCOL_FRAMES + self as u32
     }
@@ -135,7 +135,7 @@ pub struct Unmasking {
     pub settled: VirtualTime,
 }
 
-/// Keys, roster, shares, inbox. The server waits in every leg until each frame arrived or is lost.
+/// Runs keys, roster, shares and inbox. The server waits in every leg until each frame arrived or is lost.
 pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchange {
     let mut walk = ProtocolRun { room, frames: Vec::new() };
     let everybody = room.participants.iter().map(|participant| (participant.id, now)).collect();

@@ -20,7 +20,7 @@ pub use crate::scenario::Modulus;
 use crate::wire::{Body, Dtype, NamedTensor, Section, Values, WireError};
 
 impl Modulus {
-    /// The type of masked tensors.
+    /// Returns the type of masked tensors.
     pub fn dtype(self) -> Dtype {
         match self {
             Modulus::Bits32 => Dtype::U32,
@@ -51,10 +51,10 @@ pub struct Unrepresentable {
 }
 
 impl FixedPoint {
-    /// The ring element of a summand, one of at most `members`.
+    /// Returns the ring element of a summand, one of at most `members`.
     ///
     /// # Errors
-    /// Where `members` numbers of that size could pass half of the ring, which would change the sign
+    /// If `members` numbers of that size could pass half of the ring, which would change the sign
     /// of their sum; also for numbers that are not finite.
     pub fn encode(&self, value: f64, members: usize) -> Result<u64, Unrepresentable> {
         let half = match self.modulus {
@@ -70,7 +70,7 @@ impl FixedPoint {
         Err(Unrepresentable { value, limit: room as f64 / self.scale(), members })
     }
 
-    /// The number that a ring element stands for.
+    /// Returns the number that a ring element stands for.
     pub fn decode(&self, word: u64) -> f64 {
         let integer = match self.modulus {
             Modulus::Bits32 => i64::from(word as u32 as i32),
@@ -83,7 +83,7 @@ impl FixedPoint {
         (1u64 << self.bits.min(63)) as f64
     }
 
-    /// The ring elements of a body of f64, in order; the error names the tensor.
+    /// Returns the ring elements of a body of f64, in order; the error names the tensor.
     pub(super) fn words(&self, body: &Body, members: usize) -> Result<Vec<u64>, String> {
         let mut words = Vec::new();
         for (_, tensor) in body.tensors() {
@@ -98,7 +98,7 @@ impl FixedPoint {
         Ok(words)
     }
 
-    /// Ring elements as they travel, in the layout of `like`.
+    /// Returns ring elements as they travel, in the layout of `like`.
     pub(super) fn pack(&self, words: &[u64], like: &Body) -> Result<Body, WireError> {
         fill(words, like, |words| match self.modulus {
             Modulus::Bits32 => Values::U32(words.iter().map(|word| *word as u32).collect()),
@@ -106,7 +106,7 @@ impl FixedPoint {
         })
     }
 
-    /// The inverse of [`pack`](Self::pack).
+    /// Reads the output of [`pack`](Self::pack).
     pub(super) fn unpack(&self, body: &Body) -> Result<Vec<u64>, WireError> {
         let mut words = Vec::new();
         for (_, tensor) in body.tensors() {
@@ -120,7 +120,7 @@ impl FixedPoint {
         Ok(words)
     }
 
-    /// The numbers of a sum, as f64 in the layout of `like`.
+    /// Returns the numbers of a sum, as f64 in the layout of `like`.
     pub(super) fn numbers(&self, words: &[u64], like: &Body) -> Result<Body, WireError> {
         fill(words, like, |words| {
             Values::F64(words.iter().map(|word| self.decode(*word)).collect())
@@ -128,7 +128,7 @@ impl FixedPoint {
     }
 }
 
-/// A body like another one, its values made of consecutive words.
+/// Returns a body like another one, its values made of consecutive words.
 fn fill(
     mut words: &[u64],
     like: &Body,

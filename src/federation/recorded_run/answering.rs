@@ -30,7 +30,7 @@ fn unreadable(what: &str, error: &WireError) -> FederationError {
 }
 
 impl RecordedRun {
-    /// A download's tensors, of participants that were out when the snapshot was taken.
+    /// Returns the tensors of a download, for participants that were out when the snapshot was taken.
     fn message(&self, round: Round, participant: SeatId) -> Result<Arc<Message>, FederationError> {
         let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, participant)))
         else {
@@ -209,7 +209,7 @@ fn identity(round: Round, participant: SeatId, place: usize) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// A failure of training as the journal names it; none for failures that come about by themselves.
+/// Returns the failure of training that the journal names; `None` for failures that follow by themselves.
 fn failure(reason: &str, detail: String) -> Option<Failure> {
     Some(match reason {
         "no_data" => Failure::NoData,

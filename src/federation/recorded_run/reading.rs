@@ -124,7 +124,7 @@ fn digest(numbers: &Numbers) -> u64 {
     numbers.digest.map_or(0, |digest| digest.0)
 }
 
-/// The counts behind the numbers of an evaluation.
+/// Returns the counts behind the numbers of an evaluation.
 fn tally(numbers: &Numbers) -> Result<Tally, String> {
     let mut tally = Tally::new(numbers.classes.len());
     for (row, ClassScore(class, correct, total)) in numbers.classes.iter().enumerate() {

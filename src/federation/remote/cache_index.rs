@@ -92,7 +92,7 @@ impl<'a> Packing<'a> {
         self.bodies.len() - 1
     }
 
-    /// Something that is `alive` here, known by its address.
+    /// Adds an item that is `alive` here, known by its address.
     pub fn shared<T: Any + Send + Sync>(
         &mut self,
         alive: &Arc<T>,
@@ -102,7 +102,7 @@ impl<'a> Packing<'a> {
         self.name(key, Some(Arc::clone(alive) as _), body)
     }
 
-    /// Something known by a digest of its content.
+    /// Adds an item known by a digest of its content.
     pub fn content(&mut self, digest: u64, body: impl FnOnce() -> Body) -> CachedRef {
         self.name(Key::Content(digest), None, body)
     }

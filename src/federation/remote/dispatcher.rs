@@ -162,7 +162,7 @@ impl DispatchLoop {
             && self.posts.values().any(|post| self.room(post) > 0)
     }
 
-    /// Free places of a rank.
+    /// Returns the free places of a rank.
     fn room(&self, post: &RankState) -> usize {
         let ahead = usize::from(self.queues.training.1.len() > self.queues.workers);
         (post.workers + ahead).saturating_sub(post.out)
@@ -209,7 +209,7 @@ impl DispatchLoop {
         Some(length)
     }
 
-    /// An answer: a worker opens it and does what follows from it.
+    /// Takes an answer: a worker opens it and completes its job.
     fn landed(&mut self, from: Rank, bytes: Vec<u8>) {
         let (ResponseHeader { ticket, answer }, frames) = match packet::open(bytes) {
             Ok(read) => read,
@@ -242,7 +242,7 @@ impl DispatchLoop {
         let _ = self.queues.urgent.send(Job { kind: JobKind::Codec, asked, work });
     }
 
-    /// A rank is gone: its jobs go back into their queues.
+    /// Removes a lost rank: its jobs go back into their queues.
     fn lose(&mut self, rank: Rank, why: String) {
         if self.posts.remove(&rank).is_none() {
             return;

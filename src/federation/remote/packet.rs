@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::wire::{self, Body, CodecPlan, FrameHeader, WireError};
 
-/// The bytes of a parcel.
+/// Returns the bytes of a parcel.
 ///
 /// # Errors
 /// A body that is too large for a frame.
@@ -56,7 +56,7 @@ pub(super) fn open<T: DeserializeOwned>(bytes: Vec<u8>) -> Result<(T, Frames), S
 }
 
 impl Frames {
-    /// Their bodies, in order.
+    /// Reads their bodies, in order.
     ///
     /// # Errors
     /// In words, for bytes that are no frames, or not these alone.

@@ -26,7 +26,7 @@ impl RankCache {
         }
     }
 
-    /// A body, out of the parcel that brings it or as an earlier one brought it.
+    /// Returns a body, from the parcel that brings it or from the cache.
     ///
     /// # Errors
     /// In words, where it is in neither.
@@ -39,7 +39,7 @@ impl RankCache {
         self.bodies.get(&named.id).cloned().ok_or_else(nothing)
     }
 
-    /// An asset around a body.
+    /// Returns an asset around a body.
     ///
     /// # Errors
     /// As [`body`](RankCache::body).
@@ -57,7 +57,7 @@ impl RankCache {
         Ok(asset)
     }
 
-    /// A download with the assets it names.
+    /// Returns a download with the assets it names.
     ///
     /// # Errors
     /// As [`body`](RankCache::body), and where the body is of no message.

@@ -58,7 +58,7 @@ pub struct RankTransport {
 }
 
 impl RankChannel {
-    /// Both ends.
+    /// Creates both ends of a line.
     pub fn new() -> (RankChannel, RankTransport) {
         let (outgoing, to_carry) = unbounded();
         let (delivered, incoming) = unbounded();
@@ -71,7 +71,7 @@ impl RankChannel {
         let _ = self.outgoing.send((to, bytes));
     }
 
-    /// Deliveries, as they come; disconnected when the other side has hung up.
+    /// Returns the queue of deliveries; disconnected after the other side has hung up.
     pub fn incoming(&self) -> &Receiver<TransportEvent> {
         &self.incoming
     }

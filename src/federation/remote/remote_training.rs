@@ -189,7 +189,7 @@ fn seated(
 }
 
 impl RemoteTrainingResult {
-    /// A member after it learned, with the frames of what it sends and keeps.
+    /// Creates the answer for a member after training, with the frames of its upload and state.
     fn new(
         learnt: Result<Learning, Failure>,
         state: Option<&Body>,
@@ -212,7 +212,7 @@ impl RemoteTrainingResult {
         RemoteTrainingResult { learnt, state }
     }
 
-    /// The inverse; nothing where a frame is missing.
+    /// Reads a member's result and state; `None` if a frame is missing.
     fn read(self, bodies: &[Body]) -> Option<(Result<Learning, Failure>, Option<Body>)> {
         let state = match self.state {
             Some(frame) => Some(bodies.get(frame)?.clone()),
@@ -241,7 +241,7 @@ pub(super) struct Pack {
 }
 
 impl TrainOrder {
-    /// The members, from what is in the parcel, on the cache, and known to every rank.
+    /// Builds the members from the parcel, the cache, and data that every rank has.
     ///
     /// # Errors
     /// In words, for what is not there.
@@ -321,7 +321,7 @@ impl Pack {
         &self.background
     }
 
-    /// Learns; the answer and its frames.
+    /// Trains the pack; returns the answer and its frames.
     pub fn client_update(
         mut self,
         simulation: &SimulationContext,

@@ -104,7 +104,7 @@ struct Reply {
 type Done = Result<(JobResponse, Vec<Body>), String>;
 
 impl Reply {
-    /// A job whose result is sent; one that fails is refused.
+    /// Creates a job whose result is sent; one that fails is refused.
     fn after(self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) -> Work {
         Work::Local(Box::new(move |ctx| match guard(|| job(ctx)).and_then(|done| done) {
             Ok((answer, bodies)) => self.send(answer, &bodies),
@@ -168,7 +168,7 @@ impl RankWorker {
         Ok((JobResponse::Tested(tally.into()), Vec::new()))
     }
 
-    /// The model of a server's state, made once.
+    /// Returns the model of a server's state, made once.
     fn predictor(
         &self,
         id: u64,

@@ -38,7 +38,7 @@ struct TestedModel {
 }
 
 impl PolicyDesk {
-    /// A desk with a policy; without one where results are supplied all along.
+    /// Creates a desk with a policy; without one if all results are supplied.
     pub fn new(supplier: Supplier, policy: Option<Box<dyn Server>>) -> PolicyDesk {
         let policy = PolicyHolder::new(policy);
         PolicyDesk { supplier, policy, saved: Body::default(), digest: 0, tested: None }

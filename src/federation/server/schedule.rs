@@ -20,7 +20,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The position before the first task.
+    /// Returns the position before the first task.
     pub fn new() -> Schedule {
         Schedule {
             task: 0,

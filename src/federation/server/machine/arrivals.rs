@@ -107,7 +107,7 @@ impl ServerMachine {
         }
     }
 
-    /// A frame from or to a participant was lost.
+    /// Takes the loss of a frame from or to a participant.
     pub(super) fn lost(
         &mut self,
         round: Round,
@@ -125,7 +125,7 @@ impl ServerMachine {
         }
     }
 
-    /// A participant of a closed round is out no more.
+    /// Takes a participant of a closed round back.
     pub(super) fn straggler_is_back(&mut self, participant: RoundSeat, effects: &mut Vec<Effect>) {
         self.book.straggler_is_back(participant);
         self.end_when_all_are_back(effects);
@@ -177,7 +177,7 @@ impl ServerMachine {
         Ok(())
     }
 
-    /// A round is open again for what came in between.
+    /// Aggregates the uploads that were held while no round was open.
     pub(super) fn fold_held(&mut self, effects: &mut Vec<Effect>) -> Result<(), FederationError> {
         self.book.take_held().into_iter().try_for_each(|upload| self.fold_stale(upload, effects))
     }

@@ -90,7 +90,7 @@ impl ServerMachine {
         effects.extend(deliver_result(done, state, ToServer::Closed));
     }
 
-    /// The policy has closed the round: its model is tested where the rules ask for it.
+    /// Tests the model after the policy has closed the round, if the rules ask for it.
     pub(super) fn closed(
         &mut self,
         now: VirtualTime,

@@ -55,7 +55,7 @@ pub(crate) struct ServerMachine {
 }
 
 impl ServerMachine {
-    /// The server of a run; without a policy where results are supplied all along.
+    /// Creates the server of a run; without a policy if all results are supplied.
     pub fn new(
         simulation: Arc<SimulationContext>,
         supplier: Supplier,

@@ -45,7 +45,7 @@ impl ServerMachine {
         effects.extend(deliver_result(back, restart, ToServer::Restarted));
     }
 
-    /// The server is back: the round closes without an update.
+    /// Closes the round without an update after the server is back.
     pub(super) fn restarted(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         self.down = false;
         self.book.keep_aggregate(AggregationResult::default());

@@ -84,7 +84,7 @@ impl ServerMachine {
         effects.extend(deliver_result(now, ended, ToServer::PeriodEnded));
     }
 
-    /// The policy has ended the task: its model is tested, unless that of the last test is the same.
+    /// Tests the model after the policy has ended the task, unless the last test was of an equal model.
     pub(super) fn phases_ended(
         &mut self,
         now: VirtualTime,

@@ -133,7 +133,7 @@ impl OpenRound {
         self.closing.deadline.map(|deadline| opened + deadline)
     }
 
-    /// The deadline is over.
+    /// Marks the deadline as over.
     pub fn expire(&mut self) {
         self.closing.expire();
     }
@@ -162,7 +162,7 @@ impl OpenRound {
         (lost, std::mem::take(&mut self.stale))
     }
 
-    /// A participant and what it was sent.
+    /// Returns a participant and its download.
     pub fn sent_to(&self, participant: SeatId) -> (Participant, Arc<SentDownload>) {
         (self.seats[participant.index()].clone(), Arc::clone(&self.downloads[participant.index()]))
     }
@@ -309,7 +309,7 @@ impl OpenRound {
         }
     }
 
-    /// The participant's upload is lifted and merged by a worker.
+    /// Returns the work that adds the participant's upload to the aggregation.
     pub fn fold(
         &mut self,
         participant: SeatId,
@@ -342,7 +342,7 @@ impl OpenRound {
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
     }
 
-    /// An upload could not be lifted.
+    /// Marks an upload as rejected by the aggregation.
     pub fn refuse(&mut self, refusal: &RejectedUpload) {
         if refusal.round != self.context.round {
             self.stale -= 1;
@@ -352,7 +352,7 @@ impl OpenRound {
         self.models.retain(|model| model.participant.id != refusal.participant);
     }
 
-    /// The participant sends nothing that counts.
+    /// Marks a participant as one that sends nothing that counts.
     pub fn skip(&mut self, participant: SeatId) {
         self.account(participant, ParticipantStatus::Missing);
         self.fold.skip(participant);
@@ -425,12 +425,12 @@ impl OpenRound {
         self.masking.clone().zip(self.first.clone())
     }
 
-    /// The client of a participant.
+    /// Returns the client of a participant.
     pub fn client(&self, participant: SeatId) -> ClientId {
         self.seats[participant.index()].client
     }
 
-    /// The clients of participants that were aggregated.
+    /// Returns the clients of participants that were aggregated.
     pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
         self.seats_at(ParticipantStatus::Folded).map(|participant| participant.client)
     }

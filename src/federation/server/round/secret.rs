@@ -124,7 +124,7 @@ impl OpenRound {
         ProtocolContext { links: &simulation.links, round, participants: &self.seats, rules }
     }
 
-    /// The end of a frame's journey, as the server learns of it.
+    /// Returns the effect at the end of a frame's journey, as the server sees it.
     fn arrives(&self, frame: &ProtocolFrame, missed: Missed) -> Effect {
         let ProtocolFrame { at, latency, participant, leg, bytes, fate, copy } = frame;
         let charge = Event::FrameCharged {
