@@ -31,12 +31,12 @@ pub struct Section {
 }
 
 impl Section {
-    /// A section of these tensors.
+    /// Creates a section of these tensors.
     pub fn new(kind: Kind, tensors: Vec<NamedTensor>) -> Section {
         Section { kind, tensors }
     }
 
-    /// Kind, shapes and types without the values.
+    /// Returns the kind, shapes and types without the values.
     pub fn sketch(&self) -> SectionShape {
         SectionShape {
             kind: self.kind,
@@ -55,7 +55,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// A body of these parts.
+    /// Creates a body of these parts.
     pub fn new(meta: Vec<u8>, sections: Vec<Section>) -> Body {
         Body { meta, sections }
     }
@@ -70,7 +70,7 @@ impl Body {
         self.tensors().filter(move |(k, _)| *k == kind).map(|(_, t)| t)
     }
 
-    /// The first tensor of this kind and name, else [`WireError::Missing`] with what there is.
+    /// Returns the first tensor of this kind and name, else [`WireError::Missing`] with the names that exist.
     pub fn tensor(&self, kind: Kind, name: &str) -> Result<&NamedTensor, WireError> {
         self.of_kind(kind).find(|t| &**t.name() == name).ok_or_else(|| {
             let mut present: Vec<String> =
@@ -88,7 +88,7 @@ impl Body {
         })
     }
 
-    /// Shapes and types without the values: what `plan`, load clients and skipped stragglers need.
+    /// Returns shapes and types without the values, as `plan`, load clients and skipped stragglers need them.
     pub fn sketch(&self) -> BodyShape {
         BodyShape {
             meta: self.meta.len(),
@@ -132,18 +132,20 @@ impl Body {
         self.first_not_finite().is_none()
     }
 
-    /// The first tensor that holds a NaN or an infinity.
+    /// Returns the first tensor that holds a NaN or an infinity.
     pub fn first_not_finite(&self) -> Option<&NamedTensor> {
         self.tensors().find(|(_, t)| !t.values().is_finite()).map(|(_, t)| t)
     }
 
-    /// 64 bits over meta, kinds, names, types, shapes and raw value bits (first 8 bytes of BLAKE3). This is what
-    /// the journal's N digest records; equal bodies of any machine have equal digests.
+    /// Returns the 64-bit digest of meta, kinds, names, types, shapes and raw value bits.
+    ///
+    /// It is the first 8 bytes of BLAKE3. The journal's N digest records it; equal bodies of any machine have equal
+    /// digests.
     pub fn digest(&self) -> u64 {
         self.inspect().digest
     }
 
-    /// Digest and finiteness, found in one pass over the values.
+    /// Computes digest and finiteness in one pass over the values.
     pub fn inspect(&self) -> Inspection<'_> {
         let mut hash = Digester::default();
         let mut not_finite = None;
@@ -197,7 +199,7 @@ impl Digester {
         self.bytes(&(number as u64).to_le_bytes());
     }
 
-    /// The first 8 bytes of the hash.
+    /// Returns the first 8 bytes of the hash.
     fn finish(mut self) -> u64 {
         let hash = match self.hash.count() {
             0 => blake3::hash(&self.collected),

@@ -1,6 +1,6 @@
 //! Checksum over whole frames, as the transport below them carries it (it is not part of a frame's bytes).
 
-/// The first eight bytes of the BLAKE3 hash of a frame.
+/// Returns the first eight bytes of the BLAKE3 hash of a frame.
 ///
 /// ```
 /// use fedcast::wire::checksum;

@@ -18,7 +18,7 @@ struct Row {
     length: usize,
 }
 
-/// The header and the body of a frame, with the values that lossy codecs left.
+/// Decodes header and body of a frame, with the values that lossy codecs left.
 pub fn decode(frame: &[u8]) -> Result<(FrameHeader, Body), WireError> {
     let (header, length) = FrameHeader::decode(frame)?;
     let mut rest = &frame[HEADER_LENGTH..];

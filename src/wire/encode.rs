@@ -18,9 +18,9 @@ use super::{Body, BodyShape, Codec, CodecPlan, Dtype, FrameHeader, FrameSize, Ki
 pub(super) trait Outline {
     fn meta_length(&self) -> usize;
     fn sections(&self) -> usize;
-    /// Kind and number of tensors of a section.
+    /// Returns the kind and number of tensors of a section.
     fn section(&self, section: usize) -> (Kind, usize);
-    /// Name, shape and type of a tensor.
+    /// Returns the name, shape and type of a tensor.
     fn tensor(&self, section: usize, tensor: usize) -> (&str, &[usize], Dtype);
 }
 
@@ -72,13 +72,13 @@ pub(super) struct Data {
 
 /// Receiver of the encoder's output. Calls come in frame order.
 pub(super) trait Sink {
-    /// The length of the meta fields, encoded.
+    /// Takes the length of the meta fields, encoded.
     fn meta_prefix(&mut self, bytes: &[u8]);
-    /// The meta fields themselves.
+    /// Takes the meta fields themselves.
     fn meta_fields(&mut self, length: usize);
-    /// A piece of the tensor table.
+    /// Takes a piece of the tensor table.
     fn table(&mut self, bytes: &[u8]);
-    /// The data of one tensor.
+    /// Takes the data of one tensor.
     fn data(&mut self, data: Data) -> Result<(), WireError>;
 }
 
@@ -128,7 +128,7 @@ pub(super) fn parts(
     Ok(())
 }
 
-/// The bytes of a frame.
+/// Returns the bytes of a frame.
 ///
 /// # Errors
 /// [`WireError::NotEncodable`] when a lossy codec meets a value it cannot carry, [`WireError::TooLarge`] beyond 2^48 bytes.

@@ -35,7 +35,7 @@ impl FrameHeader {
     /// The address of the server.
     pub const SERVER: u32 = u32::MAX;
 
-    /// The header in front of a body of this many bytes.
+    /// Returns the header in front of a body of this many bytes.
     pub fn encode(&self, body: u64) -> Result<[u8; HEADER_LENGTH], WireError> {
         if body >> 48 != 0 {
             return Err(WireError::TooLarge(body));
@@ -57,7 +57,7 @@ impl FrameHeader {
         Ok(bytes)
     }
 
-    /// The header and the length of the body behind it.
+    /// Returns the header and the length of the body behind it.
     pub fn decode(bytes: &[u8]) -> Result<(FrameHeader, u64), WireError> {
         let bytes: &[u8; HEADER_LENGTH] =
             bytes.first_chunk().ok_or(WireError::Truncated("header"))?;

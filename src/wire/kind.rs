@@ -55,12 +55,12 @@ impl Kind {
         Kind::Similarity,
     ];
 
-    /// Every kind, in order.
+    /// Returns every kind, in order.
     pub fn all() -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter()
     }
 
-    /// The name in scenarios, tables and journals.
+    /// Returns the name in scenarios, tables and journals.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Weights => "weights",
@@ -85,13 +85,13 @@ impl Kind {
         )
     }
 
-    /// The kind of this name; `-` may stand for `_`, as in scenario keys.
+    /// Returns the kind of this name; `-` may stand for `_`, as in scenario keys.
     pub fn from_name(name: &str) -> Option<Kind> {
         let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
         Kind::all().find(|kind| kind.name().bytes().eq(name.bytes().map(plain)))
     }
 
-    /// Its place in [`Kind::ALL`].
+    /// Returns its place in [`Kind::ALL`].
     pub fn index(self) -> usize {
         self as usize - 1
     }

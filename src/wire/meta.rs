@@ -11,23 +11,23 @@ pub struct MetaWriter {
 }
 
 impl MetaWriter {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     pub fn new() -> Self {
         MetaWriter::default()
     }
 
-    /// An unsigned number in 1 to 10 bytes of 7 bits each, lowest first.
+    /// Writes an unsigned number in 1 to 10 bytes of 7 bits each, lowest first.
     pub fn u64(&mut self, value: u64) -> &mut Self {
         put_varint(value, |b| self.bytes.push(b));
         self
     }
 
-    /// A signed number, small ones of either sign in few bytes (zigzag).
+    /// Writes a signed number, small ones of either sign in few bytes (zigzag).
     pub fn i64(&mut self, value: i64) -> &mut Self {
         self.u64(((value << 1) ^ (value >> 63)) as u64)
     }
 
-    /// The eight bytes of a float, NaN included.
+    /// Writes the eight bytes of a float, NaN included.
     pub fn f64(&mut self, value: f64) -> &mut Self {
         self.bytes.extend_from_slice(&value.to_le_bytes());
         self
@@ -39,14 +39,14 @@ impl MetaWriter {
         self
     }
 
-    /// Length and UTF-8 bytes.
+    /// Writes length and UTF-8 bytes.
     pub fn str(&mut self, value: &str) -> &mut Self {
         self.u64(value.len() as u64);
         self.bytes.extend_from_slice(value.as_bytes());
         self
     }
 
-    /// Length and numbers.
+    /// Writes length and numbers.
     pub fn u32s(&mut self, values: &[u32]) -> &mut Self {
         self.u64(values.len() as u64);
         for v in values {
@@ -55,7 +55,7 @@ impl MetaWriter {
         self
     }
 
-    /// The bytes for [`Body::meta`](super::Body::meta).
+    /// Returns the bytes for [`Body::meta`](super::Body::meta).
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
@@ -73,18 +73,18 @@ impl<'a> MetaReader<'a> {
         MetaReader { rest: bytes }
     }
 
-    /// See [`MetaWriter::u64`].
+    /// Reads a number written by [`MetaWriter::u64`].
     pub fn u64(&mut self) -> Result<u64, WireError> {
         take_varint(&mut self.rest).ok_or(WireError::Truncated("meta"))
     }
 
-    /// See [`MetaWriter::i64`].
+    /// Reads a number written by [`MetaWriter::i64`].
     pub fn i64(&mut self) -> Result<i64, WireError> {
         let z = self.u64()?;
         Ok((z >> 1) as i64 ^ -((z & 1) as i64))
     }
 
-    /// See [`MetaWriter::f64`].
+    /// Reads a number written by [`MetaWriter::f64`].
     pub fn f64(&mut self) -> Result<f64, WireError> {
         let (first, rest) =
             self.rest.split_first_chunk::<8>().ok_or(WireError::Truncated("meta"))?;
@@ -92,7 +92,7 @@ impl<'a> MetaReader<'a> {
         Ok(f64::from_le_bytes(*first))
     }
 
-    /// See [`MetaWriter::bool`].
+    /// Reads a flag written by [`MetaWriter::bool`].
     pub fn bool(&mut self) -> Result<bool, WireError> {
         match self.take(1)? {
             [0] => Ok(false),
@@ -101,7 +101,7 @@ impl<'a> MetaReader<'a> {
         }
     }
 
-    /// See [`MetaWriter::str`].
+    /// Reads a string written by [`MetaWriter::str`].
     pub fn str(&mut self) -> Result<&'a str, WireError> {
         let length = self.u64()?;
         let bytes = self.take(length)?;
@@ -109,7 +109,7 @@ impl<'a> MetaReader<'a> {
             .map_err(|_| WireError::Malformed("a text in the meta is not UTF-8".into()))
     }
 
-    /// See [`MetaWriter::u32s`].
+    /// Reads numbers written by [`MetaWriter::u32s`].
     pub fn u32s(&mut self) -> Result<Vec<u32>, WireError> {
         let length = self.u64()?;
         if length > self.rest.len() as u64 {
@@ -139,7 +139,7 @@ impl<'a> MetaReader<'a> {
     }
 }
 
-/// Seven bits per byte, lowest first; the top bit says that more follow.
+/// Writes seven bits per byte, lowest first; the top bit says that more follow.
 pub(crate) fn put_varint(mut value: u64, mut put: impl FnMut(u8)) {
     while value >= 0x80 {
         put(value as u8 | 0x80);

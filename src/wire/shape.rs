@@ -17,17 +17,17 @@ pub struct TensorShape {
 }
 
 impl TensorShape {
-    /// A tensor of this shape and type.
+    /// Creates a tensor of this shape and type.
     pub fn new(name: impl Into<Arc<str>>, shape: impl Into<Vec<usize>>, dtype: Dtype) -> Self {
         TensorShape { name: name.into(), shape: shape.into(), dtype }
     }
 
-    /// A tensor of f32.
+    /// Returns a tensor of f32.
     pub fn f32(name: impl Into<Arc<str>>, shape: impl Into<Vec<usize>>) -> Self {
         TensorShape::new(name, shape, Dtype::F32)
     }
 
-    /// The number of elements; 1 for a scalar.
+    /// Returns the number of elements; 1 for a scalar.
     pub fn elements(&self) -> u64 {
         shape_elements(&self.shape)
     }
@@ -43,7 +43,7 @@ pub struct SectionShape {
 }
 
 impl SectionShape {
-    /// A section of these tensors.
+    /// Creates a section of these tensors.
     pub fn new(kind: Kind, tensors: Vec<TensorShape>) -> Self {
         SectionShape { kind, tensors }
     }
@@ -59,7 +59,7 @@ pub struct BodyShape {
 }
 
 impl BodyShape {
-    /// A body of these parts.
+    /// Creates a body of these parts.
     pub fn new(meta: usize, sections: Vec<SectionShape>) -> Self {
         BodyShape { meta, sections }
     }

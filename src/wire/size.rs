@@ -35,7 +35,7 @@ impl Document for KindBytes {
 }
 
 impl KindBytes {
-    /// The bytes of one kind.
+    /// Returns the bytes of one kind.
     pub fn get(&self, kind: Kind) -> Bytes {
         Bytes(self.0[kind.index()])
     }
@@ -45,12 +45,12 @@ impl KindBytes {
         self.0[kind.index()] += bytes.0;
     }
 
-    /// The kinds that have any, in order.
+    /// Returns the kinds that have any, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, Bytes)> {
         Kind::all().map(|k| (k, self.get(k))).filter(|(_, b)| b.0 > 0)
     }
 
-    /// Their sum.
+    /// Returns the sum over all kinds.
     pub fn total(&self) -> Bytes {
         Bytes(self.0.iter().sum())
     }
@@ -94,12 +94,12 @@ pub struct FrameSize {
 }
 
 impl FrameSize {
-    /// The size of the frame of this body: runs the encoder into a counter, without touching the values.
+    /// Returns the size of the frame of this body: runs the encoder into a counter, without touching the values.
     pub fn of(body: &Body, plan: &CodecPlan) -> FrameSize {
         FrameSize::count(body, plan)
     }
 
-    /// The size of the frame of any body with these shapes.
+    /// Returns the size of the frame of any body with these shapes.
     pub fn of_sketch(sketch: &BodyShape, plan: &CodecPlan) -> FrameSize {
         FrameSize::count(sketch, plan)
     }
@@ -112,7 +112,7 @@ impl FrameSize {
         FrameSize { header, ..counter.size }
     }
 
-    /// Header, meta and table: what the message costs apart from its tensors.
+    /// Returns the bytes of header, meta and table: the message's cost apart from its tensors.
     pub fn control(&self) -> Bytes {
         self.header + self.meta + self.table
     }

@@ -51,7 +51,7 @@ impl NamedTensor {
         Ok(tensor)
     }
 
-    /// [`NamedTensor::new`] with f32 values, from a `Vec` or an `Arc` (which is shared, not copied).
+    /// Creates a tensor of f32 values, from a `Vec` or an `Arc` (which is shared, not copied).
     pub fn f32(
         name: impl Into<Arc<str>>,
         shape: impl Into<Vec<usize>>,
@@ -60,7 +60,7 @@ impl NamedTensor {
         NamedTensor::new(name, shape, Values::F32(values.into()))
     }
 
-    /// [`NamedTensor::new`] with f64 values.
+    /// Creates a tensor of f64 values.
     pub fn f64(
         name: impl Into<Arc<str>>,
         shape: impl Into<Vec<usize>>,
@@ -69,7 +69,7 @@ impl NamedTensor {
         NamedTensor::new(name, shape, Values::F64(values.into()))
     }
 
-    /// [`NamedTensor::new`] with u32 values.
+    /// Creates a tensor of u32 values.
     pub fn u32(
         name: impl Into<Arc<str>>,
         shape: impl Into<Vec<usize>>,
@@ -82,22 +82,22 @@ impl NamedTensor {
         &self.name
     }
 
-    /// The dimensions; empty for a scalar.
+    /// Returns the dimensions; empty for a scalar.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The values, row-major.
+    /// Returns the values, row-major.
     pub fn values(&self) -> &Values {
         &self.values
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         self.values.dtype()
     }
 
-    /// The number of elements; 1 for a scalar.
+    /// Returns the number of elements; 1 for a scalar.
     pub fn elements(&self) -> u64 {
         shape_elements(&self.shape)
     }
@@ -107,7 +107,7 @@ impl NamedTensor {
         self.values.numbers()
     }
 
-    /// Shape and type without the values.
+    /// Returns the shape and type without the values.
     pub fn sketch(&self) -> TensorShape {
         TensorShape { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }
     }
@@ -129,7 +129,7 @@ impl NamedTensor {
         })
     }
 
-    /// The values as f32, shared; [`WireError::Type`] when they are of another type.
+    /// Returns the values as f32, shared; [`WireError::Type`] if they are of another type.
     pub fn as_f32(&self) -> Result<&Arc<[f32]>, WireError> {
         match &self.values {
             Values::F32(v) => Ok(v),
@@ -137,7 +137,7 @@ impl NamedTensor {
         }
     }
 
-    /// The values as f64.
+    /// Returns the values as f64.
     pub fn as_f64(&self) -> Result<&Arc<[f64]>, WireError> {
         match &self.values {
             Values::F64(v) => Ok(v),
@@ -145,7 +145,7 @@ impl NamedTensor {
         }
     }
 
-    /// The values as u32.
+    /// Returns the values as u32.
     pub fn as_u32(&self) -> Result<&Arc<[u32]>, WireError> {
         match &self.values {
             Values::U32(v) => Ok(v),
@@ -153,7 +153,7 @@ impl NamedTensor {
         }
     }
 
-    /// The values as u64.
+    /// Returns the values as u64.
     pub fn as_u64(&self) -> Result<&Arc<[u64]>, WireError> {
         match &self.values {
             Values::U64(v) => Ok(v),
@@ -170,7 +170,7 @@ impl NamedTensor {
     }
 }
 
-/// Product of the dimensions, saturating (a product that large matches no values).
+/// Returns the product of the dimensions, saturating (a product that large matches no values).
 pub(crate) fn shape_elements(shape: &[usize]) -> u64 {
     shape.iter().fold(1, |n: u64, d| n.saturating_mul(*d as u64))
 }

@@ -3,8 +3,9 @@
 use super::{Body, CodecPlan, FrameHeader, FrameSize, NamedTensor, Section, WireError};
 use super::{decode, encode};
 
-/// The body as the receiver sees it: the same shared values where the codec is lossless (nothing is copied), the
-/// decoded ones where it is not.
+/// Returns the body as the receiver sees it.
+///
+/// Values are shared if the codec is lossless (nothing is copied), and decoded if it is not.
 ///
 /// # Errors
 /// [`WireError::NotEncodable`] when a lossy codec meets a value it cannot carry.
@@ -25,7 +26,9 @@ pub fn transmit(body: &Body, plan: &CodecPlan) -> Result<Body, WireError> {
     Ok(received)
 }
 
-/// [`transmit`] through real bytes (`wire = "verify"`): encodes, decodes, and compares everything.
+/// Transmits a body as [`transmit`] does, but through real bytes (`wire = "verify"`).
+///
+/// It encodes, decodes, and compares everything.
 ///
 /// # Errors
 /// Besides those of [`encode`]: [`WireError::Changed`] when the frame has another length than was counted, or something arrives

@@ -62,12 +62,12 @@ impl Dtype {
         }
     }
 
-    /// Bytes per element; 0 for [`Dtype::Bits`], see [`Dtype::bytes`].
+    /// Returns the bytes per element; 0 for [`Dtype::Bits`], see [`Dtype::bytes`].
     pub fn width(self) -> usize {
         (self.bits() / 8) as usize
     }
 
-    /// Bytes that `elements` elements take (saturating: no real tensor comes near).
+    /// Returns the bytes that `elements` elements take (saturating: no real tensor comes near).
     pub fn bytes(self, elements: u64) -> u64 {
         match self {
             Dtype::Bits => elements.div_ceil(8),
@@ -75,7 +75,7 @@ impl Dtype {
         }
     }
 
-    /// The name in messages and tables.
+    /// Returns the name in messages and tables.
     pub fn name(self) -> &'static str {
         match self {
             Dtype::F32 => "f32",
@@ -122,7 +122,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         match self {
             Values::F32(_) => Dtype::F32,
@@ -138,7 +138,7 @@ impl Values {
         }
     }
 
-    /// Every value as f64; bits as zeros and ones.
+    /// Returns every value as f64; bits as zeros and ones.
     pub fn numbers(&self) -> Vec<f64> {
         match self {
             Values::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
@@ -157,7 +157,7 @@ impl Values {
         }
     }
 
-    /// Bytes held, before any codec.
+    /// Returns the bytes held, before any codec.
     pub fn bytes(&self) -> u64 {
         (match self {
             Values::F32(v) => std::mem::size_of_val(&v[..]),
@@ -190,7 +190,7 @@ impl Values {
         }
     }
 
-    /// The inverse of [`Values::visit_le`]; `None` when the bytes are no whole number of elements.
+    /// Reads the output of [`Values::visit_le`]; `None` if the bytes are no whole number of elements.
     pub fn from_le(dtype: Dtype, bytes: &[u8]) -> Option<Values> {
         Some(match dtype {
             Dtype::F32 => Values::F32(elements(bytes, f32::from_le_bytes)?),

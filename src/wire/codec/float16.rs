@@ -67,7 +67,7 @@ pub(super) fn encode<F: Format>(values: &[f32], mut take: impl FnMut(&[u8])) -> 
     Ok(())
 }
 
-/// `None` for an odd number of bytes.
+/// Decodes the values; `None` for an odd number of bytes.
 pub(super) fn decode<F: Format>(bytes: &[u8]) -> Option<Arc<[f32]>> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     rest.is_empty().then(|| {
@@ -104,7 +104,7 @@ fn check<F: Format>(values: &[f32]) -> Result<(), usize> {
     values.iter().position(overflows).map_or(Ok(()), Err)
 }
 
-/// Shared values of this length, written piece by piece: `write(first index, piece)`.
+/// Creates shared values of this length, written piece by piece: `write(first index, piece)`.
 fn fill(length: usize, mut write: impl FnMut(usize, &mut [f32])) -> Arc<[f32]> {
     let mut values: Arc<[f32]> = std::iter::repeat_n(0.0, length).collect();
     let unshared = Arc::get_mut(&mut values).expect("nobody else has it yet");

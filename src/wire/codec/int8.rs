@@ -17,7 +17,7 @@ pub(super) fn encode(values: &[f32], mut take: impl FnMut(&[u8])) -> Result<(), 
     Ok(())
 }
 
-/// `None` when there is no scale, or one that no encoder writes.
+/// Decodes the values; `None` if there is no scale, or one that no encoder writes.
 pub(super) fn decode(bytes: &[u8]) -> Option<Arc<[f32]>> {
     let (scale, bytes) = bytes.split_first_chunk::<4>()?;
     let scale = f32::from_le_bytes(*scale);
@@ -44,13 +44,15 @@ fn scale(values: &[f32]) -> Result<f32, usize> {
 /// lowest byte of the sum then holds. Unlike `round_ties_even` this needs no special instruction.
 const ROUND: f32 = 12_582_912.0;
 
-/// A scale of zero (all values zero, or too small for a scale of their own) makes every value zero.
+/// Quantizes a value.
+///
+/// A scale of zero (all values zero, or too small for a separate scale) makes every value zero.
 fn quantise(value: f32, scale: f32) -> i8 {
     let steps = if scale == 0.0 { 0.0 } else { value / scale };
     (steps.clamp(-127.0, 127.0) + ROUND).to_bits() as i8
 }
 
-/// Clamped, because 127 times a scale that was rounded up may exceed the largest f32.
+/// Restores a value, clamped, because 127 times a scale that was rounded up may exceed the largest f32.
 fn dequantise(q: i8, scale: f32) -> f32 {
     (f32::from(q) * scale).clamp(-f32::MAX, f32::MAX)
 }

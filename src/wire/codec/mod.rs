@@ -31,7 +31,7 @@ impl Codec {
     /// Every codec, in order of its code.
     pub const ALL: [Codec; 4] = [Codec::F32, Codec::F16, Codec::Bf16, Codec::Int8];
 
-    /// The name in scenarios and reports.
+    /// Returns the name in scenarios and reports.
     pub fn name(self) -> &'static str {
         match self {
             Codec::F32 => "f32",
@@ -46,8 +46,9 @@ impl Codec {
         self == Codec::F32
     }
 
-    /// Bytes of payload for a tensor; the size of every codec here depends on the shape only. Lossy codecs
-    /// encode f32 only.
+    /// Returns the bytes of payload for a tensor.
+    ///
+    /// The size of every codec here depends only on the shape. Lossy codecs encode f32 only.
     pub fn encoded_length(self, dtype: Dtype, elements: u64) -> u64 {
         match self {
             Codec::F32 => dtype.bytes(elements),
@@ -74,7 +75,7 @@ impl Codec {
         .map_err(|index| self.refusal(tensor, index))
     }
 
-    /// The values the receiver gets, without making bytes; equal to encoding and decoding.
+    /// Returns the values that the receiver gets, without making bytes; equal to encoding and decoding.
     pub fn round_trip(self, tensor: &NamedTensor) -> Result<Values, WireError> {
         match self {
             Codec::F32 => Ok(tensor.values().clone()),
@@ -85,7 +86,7 @@ impl Codec {
         .map_err(|index| self.refusal(tensor, index))
     }
 
-    /// The inverse of [`Codec::encode`]; `None` when these bytes are no encoding of that type.
+    /// Decodes the output of [`Codec::encode`]; `None` if these bytes are no encoding of that type.
     pub(crate) fn decode(self, dtype: Dtype, bytes: &[u8]) -> Option<Values> {
         if self == Codec::F32 {
             return Values::from_le(dtype, bytes);
@@ -143,7 +144,7 @@ impl CodecPlan {
         self
     }
 
-    /// The plan of a direction's section in the scenario; fails on a kind that does not exist.
+    /// Returns the plan of a direction's section in the scenario; fails on a kind that does not exist.
     pub fn from_section(section: &DirectionSection) -> Result<CodecPlan, WireError> {
         let mut plan = CodecPlan::new(section.codec);
         for (name, codec) in &section.kinds {
@@ -156,7 +157,7 @@ impl CodecPlan {
         Ok(plan)
     }
 
-    /// The codec of a tensor: always lossless unless it is f32 and its kind learnable.
+    /// Returns the codec of a tensor: always lossless unless it is f32 and its kind learnable.
     pub fn codec(&self, kind: Kind, dtype: Dtype) -> Codec {
         if dtype != Dtype::F32 || !kind.is_learnable() {
             return Codec::F32;
