@@ -26,7 +26,7 @@ pub struct Aggregate {
     pub numbered: ElementwiseAverage,
     /// Sums by name of tensor; of symmetric matrices the lower triangle.
     pub sums: BTreeMap<Arc<str>, Vec<f64>>,
-    /// Uploads that are handed over whole: in participant order, then those that earlier rounds had asked for.
+    /// Uploads kept whole: in participant order, then those of earlier rounds.
     pub kept_uploads: Vec<KeptUpload>,
 }
 

@@ -16,7 +16,7 @@ use crate::quantity::TaskId;
 /// Something the engine does with uploads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
-    /// An upload may be aggregated into a later round than the one that asked for it.
+    /// An upload may be aggregated into a later round than its own.
     LateUpdates,
     /// Participants of one round may learn different tasks.
     MixedTasks,
@@ -78,7 +78,7 @@ pub enum CapabilityError {
     Numbered(Arc<str>),
     /// The size of an upload depends on the data that a client holds or learned.
     Ragged,
-    /// The method says so.
+    /// The method does not allow it, for this reason.
     Vetoed(&'static str),
 }
 

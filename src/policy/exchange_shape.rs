@@ -26,7 +26,7 @@ pub struct ModelFacts {
     pub classes: usize,
     /// Tasks of the run.
     pub tasks: usize,
-    /// Clients that may take part in a task: all that own data, or of a fresh population as many as are asked in it.
+    /// Clients that may take part in a task: all that own data, or of a fresh population as many as are sampled in it.
     pub clients: usize,
     /// Encoding of messages.
     pub form: WireForm,

@@ -10,7 +10,7 @@ use super::{ClientResult, PolicyError};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 pub enum Failure {
-    /// Training met a value that is not finite; says where.
+    /// Training produced a value that is not finite; the text names the place.
     NonFinite(String),
     /// The shard has no sample to train on.
     NoData,
@@ -27,7 +27,7 @@ pub enum Failure {
     OutOfRange(String),
     /// The client vanished (a fault of the scenario).
     Crashed,
-    /// The download was damaged on its way; says how that was found.
+    /// The download was damaged in transit; the text describes the error that was found.
     Corrupt(String),
     /// The download found the client away.
     Away,

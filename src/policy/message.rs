@@ -107,7 +107,7 @@ impl Message {
     /// [`WireError::Missing`] with the names that exist.
     pub fn tensor(&self, kind: Kind, name: &str) -> Result<&NamedTensor, WireError> {
         let found = self.find(kind, name);
-        // The body knows how to say what is there instead.
+        // The body reports the names that exist.
         found.ok_or_else(|| match self.body().tensor(kind, name) {
             Err(error) => error,
             Ok(_) => WireError::Malformed(format!("`{name}` is a parameter")),
@@ -134,8 +134,8 @@ impl Message {
 
 /// Versioned, content-addressed blob that a download names instead of carrying it.
 ///
-/// Examples are a previous model, a Fisher matrix, a generator, or finished prompts. The engine ships it when the receiver
-/// lacks it, charged under its own kind; `wire.cache` in the scenario defines what receivers keep.
+/// Examples are a previous model, a Fisher matrix, a generator, or finished prompts. The engine ships it when the
+/// receiver lacks it, charged under its own kind; `wire.cache` in the scenario defines what receivers keep.
 #[derive(Clone, Debug)]
 pub struct Asset {
     /// Name within the method.

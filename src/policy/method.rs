@@ -32,8 +32,10 @@ pub trait Method: Send + Sync {
         vec![Phase::train(rounds)]
     }
 
-    /// Lists the participants of a round, from its cohort (sorted by client): one per client, unless clients have
-    /// several or roles of their own. A pure function, which a plan may call as well.
+    /// Returns the participants of a round, from its cohort (sorted by client).
+    ///
+    /// There is one per client, unless clients have several or separate roles. A pure function, which a plan may call
+    /// as well.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         one_participant_per_client(&round.stage, cohort)
     }
@@ -68,8 +70,9 @@ pub trait Method: Send + Sync {
         }
     }
 
-    /// Trains the clients of a pack: one outcome per member, in order; each member fails alone. A member whose training
-    /// fails may leave any state behind, the engine puts the earlier one back.
+    /// Trains the clients of a pack. Returns one result per member, in order; each member fails alone.
+    ///
+    /// A member whose training fails may leave any state behind, the engine restores the earlier one.
     fn train(&self, members: &mut [Member], ctx: &RunContext)
     -> Vec<Result<ClientResult, Failure>>;
 
@@ -127,7 +130,7 @@ pub enum MessageKind {
     Download,
     /// Upload: client to server.
     Upload,
-    /// An upload as it is aggregated, once it is [lifted](Method::transform_upload).
+    /// An upload as it is aggregated, after [`transform_upload`](Method::transform_upload).
     Contribution,
 }
 
@@ -220,11 +223,11 @@ pub struct Member {
     pub shard: Shard,
     /// The address of everything drawn here; choose the purpose with `domain`.
     pub key: StreamKey,
-    /// Tasks whose shards the client held since the server last spoke to it.
+    /// Tasks whose shards the client held since its last download.
     pub missed: Vec<MissedTask>,
 }
 
-/// A task that went by without the client being asked.
+/// Task that passed while the client was not sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissedTask {
     /// The task.
@@ -233,7 +236,7 @@ pub struct MissedTask {
     pub shard: Shard,
 }
 
-/// Named figures (loss, steps ...) for the journal, in a fixed order.
+/// Named metrics (loss, steps ...) for the journal, in a fixed order.
 pub type Metrics = Vec<(&'static str, f64)>;
 
 /// Result of a participant: its upload, and its metrics for the journal.

@@ -57,7 +57,7 @@ pub struct Participant {
     pub client: ClientId,
     /// The participant's role.
     pub role: Role,
-    /// Index of the sub-shard, if a part of the client's shard is a participant of its own.
+    /// Index of the sub-shard, if a part of the client's shard is a separate participant.
     pub unit: Option<u32>,
     /// Kind of the participant. Methods leave the default; the engine cuts units and adds load clients.
     pub kind: ParticipantKind,
@@ -81,7 +81,7 @@ impl Participant {
             .unit(self.unit_in_keys())
     }
 
-    /// Returns the number that tells the participants of one client apart in stream keys.
+    /// Returns the number that separates the participants of one client in stream keys.
     ///
     /// It is the sub-shard plus one, or zero, below the role.
     pub(crate) fn unit_in_keys(&self) -> u32 {

@@ -4,7 +4,7 @@ use crate::wire::{Body, Saved, WireError};
 
 /// State that a client keeps between rounds.
 pub trait ClientState: Saved + Default + Send + 'static {
-    /// `true` for methods that keep nothing; `()` alone should say so.
+    /// True for methods whose clients keep nothing; only `()` should set it.
     const STATELESS: bool = false;
     /// Reads the state from a body, which is empty before the client's first round.
     ///

@@ -9,8 +9,8 @@ use crate::model::{FrozenPart, in_frozen_batches};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 use crate::wire::Body;
 
-/// A network that never changes any more, so that its features are worth keeping: they are known by
-/// the digest of what the first method added to the backbone.
+/// Frozen network whose features are worth keeping: they are identified by the digest of the first method's additions
+/// to the backbone.
 pub(super) struct FrozenFeatures {
     network: Arc<dyn Predictor>,
     digest: u64,

@@ -1,9 +1,9 @@
-//! Composition: one method learns the features, another learns on them.
+//! Composition: one method trains the features, another trains on them.
 //!
-//! [`Staged`] runs the phases of its first method in the first task, freezes that method's
-//! [`Predictor::features`], and from then on runs the second method, whose server and clients find
-//! the frozen features as [`RunContext::staged`]. So "STSA over LoRA" or "over prompts" is a line in a
-//! scenario (`[method.first]`), not a method of its own.
+//! [`Composed`] runs the phases of its first method in the first task, freezes that method's [`Predictor::features`],
+//! and from then on runs the second method, whose server and clients find the frozen features as
+//! [`RunContext::first_method`]. So "STSA over LoRA" or "over prompts" is a line in a scenario (`[method.first]`), not
+//! a separate method.
 //!
 //! The state that a client needs to compute the features itself ([`Predictor::feature_state`]) is an [`Asset`] named by
 //! every download of the second method and shipped to each client that lacks it. As these features never change again,

@@ -26,7 +26,7 @@ const FIRST: u8 = 0;
 const FROZEN: u8 = 1;
 const SECOND: u8 = 2;
 
-/// The bits of a digest that a figure holds exactly.
+/// Bits of a digest that a metric holds exactly.
 const HASH: u64 = (1 << 48) - 1;
 
 struct Second {
