@@ -1,12 +1,11 @@
 //! Aggregation as uploads arrive: a fixed binary tree over the participants of a round.
 //!
-//! Each upload is lifted to a part by a worker; a node of the tree merges as soon as both children
-//! are known. Which merges happen is fixed by the participants, only *when* they happen is not, so the
-//! bits of the result depend on neither the number of workers nor on who finishes first. Memory is
-//! what has arrived and not yet met its neighbor.
+//! A worker makes each upload a part; a node of the tree merges as soon as both children are known. The participants
+//! fix the set of merges, only their *times* vary, so the bits of the result depend neither on the number of workers
+//! nor on their speed. The memory holds the parts that have arrived and not yet met their neighbor.
 //!
 //! Uploads of earlier rounds merge after those of all participants, in the order in which they were
-//! [expected](Aggregate::expect), which is that of virtual time.
+//! [expected](AggregationTree::expect), which is that of virtual time.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -27,16 +26,16 @@ use crate::wire::Body;
 pub struct AggregationResult {
     /// The merged part; `None` where nothing arrived.
     pub part: Option<PartialAggregate>,
-    /// Uploads that could not be lifted, by round and participant.
+    /// Uploads that could not be aggregated, by round and participant.
     pub refused: Vec<RejectedUpload>,
     /// A merge that panicked: the engine or the method is broken.
     pub broken: Option<String>,
 }
 
-/// An upload that could not be lifted.
+/// Upload that could not be aggregated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RejectedUpload {
-    /// The round that asked for it.
+    /// Round of the download.
     pub round: Round,
     /// Its participant there.
     pub participant: SeatId,

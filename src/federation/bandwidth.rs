@@ -1,4 +1,4 @@
-//! A line that several transfers share fairly.
+//! Line that several transfers share fairly.
 //!
 //! At every moment each transfer gets the same rate, except those whose own link is slower: they get
 //! what their link can take, and the others share the rest (max-min fairness, also called processor

@@ -14,7 +14,7 @@ use crate::quantity::ClientId;
 pub enum ShardSource {
     /// Drawn beforehand: one list per task, one shard per client.
     Drawn(Vec<Vec<Shard>>),
-    /// Made when a client of a fresh population is asked.
+    /// Made when a client of a fresh population is sampled.
     Fresh(FreshClients),
 }
 
@@ -23,7 +23,7 @@ pub enum ShardSource {
 pub enum LabelCountSource {
     /// Drawn beforehand: one list per task, the counts of one client each.
     Drawn(Vec<Vec<ClassCounts>>),
-    /// Drawn when a client of a fresh population is asked.
+    /// Drawn when a client of a fresh population is sampled.
     Fresh {
         /// The population.
         clients: FreshClients,

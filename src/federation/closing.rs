@@ -3,9 +3,9 @@
 //! A round closes when enough updates have arrived, or at its deadline if at least the least number have, and in any
 //! case when no more can arrive.
 //!
-//! Waiting for all, deadlines, quorums and k of n are settings of it. What arrives after a round has
-//! closed is late: charged, and thrown away, or [aggregated](Late::Aggregate) into a later round with the weight that
-//! its staleness leaves.
+//! Waiting for all, deadlines, quorums and k of n are settings of it. An upload that arrives after its round has closed
+//! is late: charged, and discarded, or [aggregated](LatePolicy::Fold) into a later round with the weight that its
+//! staleness leaves.
 //!
 //! With [`ClosingGoal::Buffer`] rounds do not wait for a cohort: they close when a given number of updates have
 //! arrived, of any round, and new clients replace those that came back (FedBuff: Nguyen et al., "Federated Learning

@@ -69,7 +69,7 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
         .map(|(client_task, client_tasks)| client_tasks.view(*client_task).rows.clone())
         .collect();
     let test = &simulation.holdings.data().dataset.test;
-    // Samples come slot by slot, so the rows of an image rise.
+    // Samples are in the order of client tasks, so the rows of an image rise.
     let mut samples_of_image: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (client_task, client_tasks) in &begun {
         for sample in samples_of(simulation, &client_tasks.view(*client_task).classes) {

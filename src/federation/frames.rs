@@ -64,7 +64,7 @@ pub struct SentAsset {
 pub struct SentUpload {
     /// Body that arrives.
     pub body: Body,
-    /// The client's own copy, for the measures before synchronisation.
+    /// The client's own copy, for the measures before aggregation.
     pub own: Option<Message>,
     /// Exchange that defines its expected content; `None` if it comes from a record.
     pub exchange: Option<Arc<Exchange>>,

@@ -1,9 +1,8 @@
-//! The canonical form of the journal and its two rolling digests.
+//! Canonical form of the journal and its two rolling digests.
 //!
-//! A line is `{"seq":..,"at":..,"event":{..}}`, with `"numbers":{..}` last where there are any. Digest
-//! **E** hashes every line without its numbers, digest **N** every line whole, so E is the same on
-//! every machine and N on machines whose arithmetic is the same. Both roll: the digest after
-//! line `n` tells whether two runs agree so far.
+//! A line is `{"seq":..,"at":..,"event":{..}}`, with `"numbers":{..}` last where there are any. Digest **E** hashes
+//! every line without its numbers, digest **N** every line whole, so E is the same on every machine and N on machines
+//! whose arithmetic is the same. Both roll: the digest after line `n` shows if two runs agree so far.
 //!
 //! ```
 //! use fedcast::federation::{EndReason, Entry, Event, Journal};

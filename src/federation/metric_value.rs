@@ -1,5 +1,4 @@
-//! Numbers as the journal writes them: figures as shortest round-trip decimals, digests as
-//! sixteen hexadecimal digits.
+//! Encoding of numbers in the journal: metrics as shortest round-trip decimals, digests as sixteen hexadecimal digits.
 
 use std::fmt;
 

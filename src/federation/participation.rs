@@ -54,9 +54,9 @@ pub fn endless() -> FederationError {
 
 /// Returns the sampled cohort among those that can be reached at this time.
 ///
-/// Clients are asked in an order drawn for the round until there are enough. A cohort drawn once per
-/// task, or of fresh clients, is fixed: those of it that can be reached are asked. Clients that are
-/// `busy` for an asynchronous server take part already and are not asked again.
+/// Clients are sampled in an order drawn for the round until there are enough. A cohort drawn once per task, or of
+/// fresh clients, is fixed: its reachable clients take part. Clients that are `busy` for an asynchronous server take
+/// part already and are not sampled again.
 pub fn present(
     rules: &ParticipationSection,
     clients: u32,

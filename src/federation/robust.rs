@@ -10,11 +10,10 @@
 //! | [`TrimmedMean`](FoldRule::TrimmedMean) | number by number, without a fraction of the smallest and of the largest, the weighted mean of the others | as the median |
 //! | [`NormClipped`](FoldRule::NormClipped) | every update longer than the norm is shortened to it; their weighted mean | as the mean |
 //!
-//! Median and trimmed mean: Yin et al., "Byzantine-Robust Distributed Learning", ICML 2018; clipping: Sun
-//! et al., "Can You Really Backdoor Federated Learning?", 2019. Weights are what clients say of
-//! themselves, so a median that counted them could be bought with a lie; in the other two rules they
-//! count, because without trimming and clipping those are the mean. A number that a client did not send (a
-//! head row of another task) counts as unchanged, as in the mean.
+//! Median and trimmed mean: Yin et al., "Byzantine-Robust Distributed Learning", ICML 2018; clipping: Sun et al., "Can
+//! You Really Backdoor Federated Learning?", 2019. Clients report their own weights, so a median that counted them
+//! could be bought with a lie; in the other two rules they count, because without trimming and clipping those are the
+//! mean. A number that a client did not send (a head row of another task) counts as unchanged, as in the mean.
 //!
 //! The rule's metrics are among those of a round: `fold_updates`, and `fold_trimmed` (updates left out of every
 //! number), `fold_clipped` and `fold_largest_norm`.
@@ -26,7 +25,7 @@ use crate::numerics::share::share_of;
 use crate::policy::{Aggregate, AveragingGroup, ParameterAverage};
 pub use crate::scenario::FoldRule;
 
-/// The figures of an aggregation, in a fixed order.
+/// Metrics of an aggregation, in a fixed order.
 pub(super) type RobustMetrics = Vec<(&'static str, f64)>;
 
 impl FoldRule {
@@ -115,7 +114,7 @@ fn by_number(
     let mut parts = parts;
     for group in groups {
         let own = parts.iter_mut().filter_map(|part| part.means.remove(&group));
-        // An update without weight says nothing.
+        // An update without weight has no part in it.
         let own: Vec<ParameterAverage> = own.filter(|average| average.weight() > 0.0).collect();
         aggregate.means.insert(group, mean(&own));
     }

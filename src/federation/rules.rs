@@ -1,5 +1,6 @@
-//! The rules of a federation, as the simulation needs them: who is asked, how long things take,
-//! what fails. Made from a scenario, or by hand in tests and small programs.
+//! Rules of a federation, as the simulation needs them: sampling, timing and faults.
+//!
+//! Made from a scenario, or by hand in tests and small programs.
 //!
 //! ```
 //! use fedcast::federation::{CohortSize, ParticipationSection, Rules};
@@ -129,7 +130,7 @@ pub struct Rules {
     pub seed: u64,
     /// Clients that own data, or the size of a fresh population.
     pub clients: u32,
-    /// Clients that are registered and never asked; they change neither digest.
+    /// Clients that are registered and never sampled; they change neither digest.
     pub idle: u32,
     /// Clients that take part in every round with frames of real size, and nothing else.
     pub load: u32,
@@ -203,8 +204,10 @@ impl Rules {
         }
     }
 
-    /// Clients that may take part in a task: all, or of a fresh population at most as many as are asked in it, in
-    /// rounds of training and before them.
+    /// Returns the number of clients that may take part in a task.
+    ///
+    /// These are all clients, or of a fresh population at most as many as are sampled in it, in rounds of training and
+    /// before them.
     pub fn clients_of_a_task(&self) -> u32 {
         match self.participation.population {
             Population::Fixed => self.clients,

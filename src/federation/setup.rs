@@ -1,4 +1,4 @@
-//! A run before it begins, and the world that it begins in.
+//! Run before it begins, and the context that it begins in.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub struct Setup {
     pub before: Vec<RunSegment>,
 }
 
-/// The terms that held until a task was over.
+/// Settings that were used until a task was over.
 pub struct RunSegment {
     pub until: TaskId,
     pub terms: RunSpec,

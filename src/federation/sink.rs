@@ -30,8 +30,7 @@ pub trait EventSink: Send {
         Ok(())
     }
 
-    /// Takes the server's state after a task, where the rules hand it out
-    /// ([`Rules::models`](super::Rules::models)).
+    /// Takes the server's state after a task, if the rules ask for it ([`Rules::models`](super::Rules::models)).
     fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
         let _ = (task, state);
         Ok(())
@@ -42,8 +41,9 @@ pub trait EventSink: Send {
         false
     }
 
-    /// Keeps a snapshot, taken after the entries so far. Called where the rules' cadence and
-    /// [`wants_snapshot`](EventSink::wants_snapshot) say so.
+    /// Keeps a snapshot, taken after the entries so far.
+    ///
+    /// Called if the rules' cadence and [`wants_snapshot`](EventSink::wants_snapshot) ask for it.
     fn keep(&mut self, snapshot: &Snapshot) -> Result<(), SinkError> {
         let _ = snapshot;
         Ok(())

@@ -66,13 +66,13 @@ pub struct Snapshot {
     pub clients: Vec<(ClientId, Body)>,
     /// Downloads of the participants in `out`.
     pub downs: Vec<SavedDownload>,
-    /// Uploads so far that could not be lifted.
+    /// Uploads so far that could not be aggregated.
     pub unlifted: Vec<(Round, SeatId)>,
     /// Participants that are computed again.
     pub out: Vec<PendingParticipant>,
 }
 
-/// A participant whose answer is still to come, or was not yet used.
+/// Participant whose answer is still to come, or was not yet used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingParticipant {
     pub round: Round,

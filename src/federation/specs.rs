@@ -53,13 +53,13 @@ pub struct SpecKey {
     pub round_in_phase: u32,
 }
 
-/// A task, or the slot of a client: its first and last row; and what its participant does.
+/// Task, or a client's own task: its first and last row; and the role of its participant.
 type View = (TaskId, usize, usize, Role);
 
 /// Layouts of a view: the download, and the upload if it is equal for all clients.
 type Known = (Arc<CompiledSpec>, Option<Arc<CompiledSpec>>);
 
-/// The layouts of the round that was asked for last.
+/// Layouts of the last requested round.
 #[derive(Debug, Default)]
 pub struct SpecCache(Mutex<(Option<SpecKey>, BTreeMap<View, Known>)>);
 

@@ -1,4 +1,4 @@
-//! A method that echoes one number, and its world, for unit tests of the state machines.
+//! Method that echoes one number, and its context, for unit tests of the state machines.
 
 use std::sync::Arc;
 

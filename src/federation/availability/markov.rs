@@ -1,9 +1,9 @@
 //! Markov availability: on and off for exponential times, computed for any moment.
 //!
-//! The chain is read off a Poisson process: at each of its points the state is drawn again, on with
-//! probability `on / (on + off)`. With points at rate `1 / on + 1 / off` the states last as
-//! long as they should (uniformisation, Jensen 1953). The points of a cell of time are drawn from the cell's
-//! own stream, so the state at a moment needs the last point before it and nothing else.
+//! The chain follows a Poisson process: at each of its points the state is drawn again, on with probability `on / (on +
+//! off)`. With points at rate `1 / on + 1 / off` the states have the right mean lengths (uniformization, Jensen 1953).
+//! The points of a cell of time are drawn from the cell's own stream, so the state at a moment needs the last point
+//! before it and nothing else.
 
 use crate::numerics::distributions::{chance, exponential};
 use crate::numerics::streams::StreamKey;

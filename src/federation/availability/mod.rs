@@ -60,7 +60,7 @@ impl AvailabilityRules {
 /// Clients that the server can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cohort {
-    /// These clients, now.
+    /// Reachable now: these clients.
     Now(Vec<ClientId>),
     /// No client before this time.
     Later(VirtualTime),
@@ -154,7 +154,7 @@ impl Availability {
         soonest.map_or(Cohort::Never, Cohort::Later)
     }
 
-    /// Returns the first time from `at` on when the pattern says `on`.
+    /// Returns the first time from `at` on when the pattern is `on`, or off.
     fn pattern_next(&self, client: ClientId, at: VirtualTime, on: bool) -> Option<VirtualTime> {
         let key = self.key(client);
         match &self.rules.pattern {

@@ -40,7 +40,7 @@ struct LiveClient {
 }
 
 impl Directory {
-    /// Idle actors of a run at most: a cohort that is asked again finds its clients living.
+    /// Maximum number of idle actors of a run: a cohort that is sampled again finds its clients alive.
     pub const LIVE: usize = 4_096;
 
     pub fn new(
@@ -150,7 +150,7 @@ impl Directory {
         if self.idle.len() > self.max_idle
             && let Some((_, longest)) = self.idle.pop_first()
             && let Some(client) = self.live.remove(&longest)
-            // An actor ends with its address; who has nothing to remember need not be asked.
+            // An actor ends with its address; a client without state need not be asked for it.
             && !self.simulation.stateless
         {
             let memory = client.address.send(Retire).await.map_err(|_| gone(longest))?;

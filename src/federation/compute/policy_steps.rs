@@ -153,7 +153,7 @@ impl RoundAggregate {
     }
 }
 
-/// Says in which step the policy failed.
+/// Returns the error of a policy that failed in `step`.
 pub(super) fn policy(step: &'static str) -> impl FnOnce(PolicyError) -> FederationError {
     move |source| match source {
         PolicyError::Data(error) => FederationError::Data(error.to_string()),

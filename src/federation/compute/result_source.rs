@@ -76,7 +76,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
     /// Returns what a client finds wrong with a download that was damaged on its way.
     fn damage(&self, at: &ParticipantRef<'_>) -> Option<String>;
 
-    /// Returns the uploads of a round that cannot be lifted.
+    /// Returns the uploads of a round that cannot be aggregated.
     fn refused(&self, round: Round) -> Vec<RejectedUpload> {
         let _ = round;
         Vec::new()

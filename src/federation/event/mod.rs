@@ -1,7 +1,7 @@
 //! Events of a federation, as one enum: the only output of the simulation.
 //!
-//! Journal, ledger, metrics, progress and reports all read the same stream of [`Entry`]s. An
-//! entry has two halves, which carry the two levels of sameness:
+//! Journal, ledger, metrics, progress and reports all read the same stream of [`Entry`]s. An entry has two halves, for
+//! the two levels of reproducibility:
 //!
 //! * [`Entry::event`] holds integers and strings only: cohorts, order, virtual times, outcomes,
 //!   bytes. It is the same on every machine (level E).
@@ -97,7 +97,7 @@ pub enum Event {
         /// Dataset class ids, in the order of their head rows; with client tasks one after the other those of every
         /// client's task, begun or not.
         classes: Vec<u32>,
-        /// Clients that now begin a slot of their own, where they have any.
+        /// Clients that now begin a separate task, where client tasks exist.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         movers: Vec<ClientId>,
     },
@@ -129,7 +129,7 @@ pub enum Event {
         round: Round,
         task: TaskId,
         phase: u32,
-        /// The clients asked, sorted.
+        /// Sampled clients, sorted.
         cohort: Vec<ClientId>,
         /// Number of participants.
         seats: u32,
@@ -138,7 +138,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<(ClientId, TaskId)>,
     },
-    /// A client is asked for the first time, and it differs from others in what follows.
+    /// A client is sampled for the first time, and it differs from others in these values.
     ClientDrawn {
         client: ClientId,
         /// Factor on its times, relative to a client of slowness 1, in millionths.
@@ -244,9 +244,9 @@ pub enum Event {
         /// Description of the fault.
         why: String,
     },
-    /// An upload is aggregated into a later round than the one that asked for it.
+    /// An upload is aggregated into a later round than its own.
     UpdateStale {
-        /// The round that asked for it.
+        /// Round of its download.
         round: Round,
         task: TaskId,
         seat: SeatId,
@@ -276,7 +276,7 @@ pub enum Event {
         task: TaskId,
         /// Participants of the round whose updates had arrived, and are lost.
         lost: Vec<SeatId>,
-        /// Number of lost updates that earlier rounds had asked for.
+        /// Number of lost updates of earlier rounds.
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
         /// Nanoseconds on the simulated clock when it is back.
@@ -289,7 +289,7 @@ pub enum Event {
         phase: u32,
         /// Number of uploads that were aggregated.
         folded: u32,
-        /// Number of them that earlier rounds had asked for.
+        /// Number of them from earlier rounds.
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
         /// Participants of this round that were not.

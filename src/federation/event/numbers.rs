@@ -14,7 +14,7 @@ pub struct Numbers {
     /// Digest of the tensors the event is about (an upload, the server's state).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Named figures (loss, steps, entropy ...).
+    /// Named metrics (loss, steps, entropy ...).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, MetricValue>,
     /// Right answers per task, in the order of tasks.
@@ -23,7 +23,7 @@ pub struct Numbers {
     /// Right answers per class, in the order of head rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassScore>,
-    /// Right answers per slot begun, in the order of stages and clients, where clients have slots.
+    /// Correct answers per client task begun, in the order of stages and clients, where client tasks exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<SlotScore>,
     /// Responses of the client models before aggregation, in the order of participants, if they are measured.
@@ -55,7 +55,7 @@ pub struct TaskScore {
 /// Answers on the test samples of one client's own task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotScore {
-    /// The stage of the slot.
+    /// The stage of the client task.
     pub task: TaskId,
     pub client: ClientId,
     /// Its first head row.

@@ -14,7 +14,7 @@ use crate::policy::{
 };
 use crate::wire::{Body, Kind, NamedTensor, Section};
 
-/// An echo whose clients count how often they trained.
+/// Echo whose clients count their trainings.
 struct Counting;
 
 const TRAININGS: &str = "trainings";

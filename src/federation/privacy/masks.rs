@@ -123,8 +123,8 @@ mod tests {
             prop_assert_eq!(total, sum(&plain));
         }
 
-        /// An upload is its content plus a mask that does not depend on the content. So under a
-        /// uniform mask a given upload is as likely for any content: it says nothing about it.
+        /// An upload is its content plus a mask that does not depend on the content. So under a uniform mask a given
+        /// upload is equally likely for any content: it reveals nothing about it.
         #[test]
         fn the_mask_does_not_depend_on_the_content(seed: u64, a: [u64; 3], b: [u64; 3]) {
             let masks = Masks::new(seed, Round(1));

@@ -27,7 +27,7 @@ impl RecordedRun {
     /// Takes the next entry.
     ///
     /// # Errors
-    /// Numbers that no run can have written, in words.
+    /// A description of numbers that no run can have written.
     pub fn read(&mut self, entry: &Entry) -> Result<(), String> {
         let arrived = self.reading.arrived.take();
         let numbers = entry.numbers.clone().unwrap_or_default();

@@ -59,7 +59,7 @@ impl Frames {
     /// Reads their bodies, in order.
     ///
     /// # Errors
-    /// In words, for bytes that are no frames, or not these alone.
+    /// A description, for bytes that are no frames, or not these alone.
     pub fn read(&self) -> Result<Vec<Body>, String> {
         let mut rest = &self.bytes[self.start..];
         let body = |length: &u64| {

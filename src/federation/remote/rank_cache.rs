@@ -29,7 +29,7 @@ impl RankCache {
     /// Returns a body, from the parcel that brings it or from the cache.
     ///
     /// # Errors
-    /// In words, where it is in neither.
+    /// A description, if it is in neither.
     pub fn body(&mut self, named: CachedRef, bodies: &[Body]) -> Result<Body, String> {
         if let Some(frame) = named.frame {
             let body = bodies.get(frame).ok_or("a frame is missing")?;

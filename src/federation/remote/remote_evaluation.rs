@@ -28,7 +28,7 @@ pub(crate) struct Test {
     pub blocks: Vec<Block>,
     /// Head rows that are tested.
     pub seen: usize,
-    /// The state of the server whose model it is, from which a rank makes the same.
+    /// State of the server whose model is tested, from which a rank makes an equal model.
     pub server: Body,
     pub digest: u64,
     pub tallies: Arc<Gather<Tally>>,

@@ -114,7 +114,7 @@ impl RemoteJob for RemoteTraining {
     }
 
     fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest> {
-        // Ranks know the last world of a run only, not those that held before a fork.
+        // Ranks know only the last context of a run, not those before a fork.
         if self.simulation.next.is_some() {
             return None;
         }
@@ -244,7 +244,7 @@ impl TrainOrder {
     /// Builds the members from the parcel, the cache, and data that every rank has.
     ///
     /// # Errors
-    /// In words, for what is not there.
+    /// A description of what is missing.
     pub(super) fn unpack(
         self,
         simulation: &SimulationContext,

@@ -1,4 +1,4 @@
-//! Clients the server has met: what chance gave each is recorded when it is first asked.
+//! Clients that the server knows: the draws of each are recorded when it is first sampled.
 
 use std::collections::BTreeSet;
 

@@ -46,7 +46,7 @@ pub(super) struct RoundBook {
     underway: BTreeMap<RoundSeat, SeatDown>,
     /// Uploads of closed rounds that came while no round was open.
     held: Vec<StaleUpload>,
-    /// Uploads that could not be lifted, of all rounds.
+    /// Uploads that could not be aggregated, of all rounds.
     unlifted: Vec<RoundSeat>,
 }
 
@@ -133,7 +133,7 @@ impl RoundBook {
         Some(LostUploads { seats: participants, stale })
     }
 
-    /// Notes an upload that could not be lifted.
+    /// Notes an upload that could not be aggregated.
     pub fn refuse(&mut self, refusal: &RejectedUpload) {
         self.open.iter_mut().for_each(|round| round.refuse(refusal));
         self.unlifted.push((refusal.round, refusal.participant));
@@ -157,7 +157,7 @@ impl RoundBook {
         self.open.take()
     }
 
-    /// Notes that a participant of a closed round is out no more.
+    /// Notes that a participant of a closed round is not out any longer.
     pub fn straggler_is_back(&mut self, participant: RoundSeat) {
         self.stragglers.remove(&participant);
     }
@@ -206,7 +206,7 @@ impl RoundBook {
         out.chain(held).collect()
     }
 
-    /// Returns the uploads that could not be lifted.
+    /// Returns the uploads that could not be aggregated.
     pub fn untransformed(&self) -> &[RoundSeat] {
         &self.unlifted
     }

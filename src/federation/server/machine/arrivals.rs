@@ -131,7 +131,7 @@ impl ServerMachine {
         self.end_when_all_are_back(effects);
     }
 
-    /// Closes the open round if its rule says that it is over.
+    /// Closes the open round if its rule is met.
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let late_counts = matches!(self.simulation.rules.closing.late, LatePolicy::Fold(_));
         let Some(round) = self.book.close_complete(late_counts) else { return };

@@ -50,7 +50,7 @@ pub(crate) struct ServerMachine {
     met: KnownClients,
     /// True while it is lost and not back yet.
     down: bool,
-    /// Its state in words, for the report of a deadlock.
+    /// Description of its state, for the report of a deadlock.
     doing: &'static str,
 }
 

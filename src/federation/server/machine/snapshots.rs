@@ -1,4 +1,4 @@
-//! Between two rounds: snapshots, the end of a record, and the point from which other terms hold.
+//! Transitions between two rounds: snapshots, the end of a record, and the switch of context at a fork.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl ServerMachine {
         Ok(())
     }
 
-    /// Lets other terms hold from here on, if this is where a run was forked.
+    /// Switches the context from here on, if the run was forked at this point.
     fn turn(
         &mut self,
         place: SnapshotPlace,

@@ -57,11 +57,11 @@ pub(super) struct OpenRound {
     certain: Option<VirtualTime>,
     /// True if uploads from now on are late.
     closed: bool,
-    /// Uploads that earlier rounds had asked for.
+    /// Uploads of earlier rounds.
     stale: u32,
     fold: AggregationTree,
     aggregate: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
-    /// Client models before synchronisation, where they are measured.
+    /// Client models before aggregation, if they are measured.
     models: Vec<OwnModel>,
     /// The first participant's exchange, where uploads are added in secret.
     first: Option<Arc<Exchange>>,
@@ -149,7 +149,7 @@ impl OpenRound {
 
     /// Drops all uploads that arrived.
     ///
-    /// Returns their participants, and the number of uploads that earlier rounds had asked for.
+    /// Returns their participants, and the number of uploads of earlier rounds.
     pub fn forget(&mut self) -> (Vec<SeatId>, u32) {
         let mut lost = Vec::new();
         for (participant, status) in self.seats.iter().zip(&mut self.status) {
@@ -213,7 +213,7 @@ impl OpenRound {
         Some(Effect::GroupPacks(self.context.round, packs::plan(candidates, self.max_pack_size)))
     }
 
-    /// Says whether the download arrives.
+    /// Sends a download. Returns true if it arrives.
     fn send(
         &self,
         simulation: &SimulationContext,
@@ -329,7 +329,7 @@ impl OpenRound {
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
     }
 
-    /// Returns the work that aggregates an upload that an earlier round asked for.
+    /// Returns the work that aggregates an upload of an earlier round.
     pub fn fold_stale(
         &mut self,
         download: &Arc<SentDownload>,
@@ -403,7 +403,7 @@ impl OpenRound {
         self.folded_clients().count() as u32 + self.stale
     }
 
-    /// Returns the number of uploads that earlier rounds had asked for.
+    /// Returns the number of uploads of earlier rounds.
     pub fn stale(&self) -> u32 {
         self.stale
     }

@@ -1,5 +1,5 @@
-//! A round whose uploads are added in secret: the legs of [`privacy`](crate::federation::privacy)
-//! around the participants' own journeys.
+//! Secure aggregation of a round: the legs of [`privacy`](crate::federation::privacy) around the participants' own
+//! frames.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl OpenRound {
         effects.extend(self.plan_packs(simulation, &reached));
     }
 
-    /// Asks whose uploads arrived for their shares; answers when the sum can be read, or not.
+    /// Requests the shares of members whose upload arrived; returns the time of the result.
     pub fn unmask(
         &mut self,
         simulation: &SimulationContext,
