@@ -26,7 +26,7 @@ pub enum WireError {
     Missing {
         /// Kind of the section that was searched.
         kind: &'static str,
-        /// Name that was asked for.
+        /// Requested name.
         name: String,
         /// Names that the message holds instead.
         present: String,
@@ -36,7 +36,7 @@ pub enum WireError {
     Type {
         /// Name of the tensor.
         name: String,
-        /// The type asked for.
+        /// Requested type.
         wanted: &'static str,
         /// The type it has.
         got: &'static str,
@@ -46,7 +46,7 @@ pub enum WireError {
     OtherShape {
         /// Name of the tensor.
         name: String,
-        /// The shape asked for.
+        /// Requested shape.
         wanted: Vec<usize>,
         /// The shape it has.
         got: Vec<usize>,
@@ -72,7 +72,7 @@ pub enum WireError {
         /// Its place in row-major order.
         index: usize,
     },
-    /// A message larger than the 48-bit length field of a frame can say.
+    /// A message is larger than the 48-bit length field of a frame allows.
     #[error("a frame body of {0} bytes exceeds what a frame can hold (2^48 bytes)")]
     TooLarge(u64),
     /// The scenario names a kind that does not exist.

@@ -10,7 +10,7 @@ pub const HEADER_LENGTH: usize = 40;
 /// Magic and version: `FCF` and 1. Another version is another number here.
 const MAGIC: [u8; 4] = *b"FCF\x01";
 
-/// Flag: the body is longer than u32 can say, and the two reserved bytes hold bits 32 to 47 of its length.
+/// Flag: the body's length exceeds u32, and the two reserved bytes hold bits 32 to 47 of it.
 const LONG: u16 = 1;
 
 /// Header of a frame: sender, receiver, and position in the run. Layout (little endian): magic and version 4, kind 2,

@@ -31,8 +31,8 @@ pub enum Kind {
     Settings = 9,
     /// Keys, shares and member lists of secure aggregation.
     SecureAggregation = 10,
-    /// What travels only to find out which slots are similar, where clients do that themselves: bytes of fedcast's own
-    /// way of doing it, which the release of Powder does not have.
+    /// Data for finding similar client tasks, if clients do that themselves: bytes of fedcast's own way of doing it,
+    /// which the release of Powder does not have.
     Similarity = 11,
 }
 

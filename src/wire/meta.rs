@@ -139,7 +139,7 @@ impl<'a> MetaReader<'a> {
     }
 }
 
-/// Writes seven bits per byte, lowest first; the top bit says that more follow.
+/// Writes seven bits per byte, lowest first; the top bit is set if more follow.
 pub(crate) fn put_varint(mut value: u64, mut put: impl FnMut(u8)) {
     while value >= 0x80 {
         put(value as u8 | 0x80);

@@ -1,8 +1,8 @@
-//! Messages as bytes: what crosses the network, in our own versioned format, counted exactly.
+//! Encoding of messages as bytes, in a versioned format, counted exactly.
 //!
-//! A method packs a [`Body`]: meta bytes and sections of named tensors, each section of one [`Kind`]. A
-//! [`BodyShape`] is the same without values. Either has a [`FrameSize`]; [`encode`] and [`decode`] turn a body into the
-//! bytes of a frame and back; [`transmit`] says what the receiver gets without making bytes.
+//! A method packs a [`Body`]: meta bytes and sections of named tensors, each section of one [`Kind`]. A [`BodyShape`]
+//! is a body without values. Either has a [`FrameSize`]; [`encode`] and [`decode`] turn a body into the bytes of a
+//! frame and back; [`transmit`] gives the receiver's body without making bytes.
 //!
 //! ```text
 //! frame   = header | meta | table | payload      header: 40 bytes
