@@ -134,7 +134,9 @@ impl ParameterAverage {
         result
     }
 
-    /// Moves as many leading values as there are sums, each rounded once to f32; none if the total weight is zero.
+    /// Moves as many leading values as there are sums, each rounded once to f32.
+    ///
+    /// Moves none if the total weight is zero.
     fn move_values(&self, values: &mut [f32], sums: &[f64]) {
         if self.weight <= 0.0 {
             return;

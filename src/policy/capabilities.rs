@@ -13,7 +13,7 @@ use super::{
 use crate::data::TaskView;
 use crate::quantity::TaskId;
 
-/// Something the engine does with uploads.
+/// Service of the engine for uploads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// An upload may be aggregated into a later round than its own.
@@ -153,7 +153,9 @@ pub fn check_capability(
     }
 }
 
-/// Returns the layouts of uploads in every phase of the first two tasks, enough to see how each tensor is aggregated.
+/// Returns the layouts of uploads in every phase of the first two tasks.
+///
+/// These suffice to see how each tensor is aggregated.
 pub fn upload_layouts(method: &dyn Method, facts: &ModelFacts) -> Vec<MessageSpec> {
     let rows = (facts.classes / facts.tasks.max(1)).max(1);
     let tasks = facts.tasks.clamp(1, 2);

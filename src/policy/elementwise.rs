@@ -9,7 +9,9 @@ use crate::numerics::wide::{Work, each, wide};
 /// Weight added to every number, so that numbers with weight at no client get the plain mean.
 const FLOOR: f64 = 1e-12;
 
-/// Sums over participants of `w (value - base)` and of `w`, number by number, with `w = max(weight, 0) + 1e-12`.
+/// Sums over participants of `w (value - base)` and of `w`, number by number.
+///
+/// Here `w = max(weight, 0) + 1e-12`.
 ///
 /// Kept as differences and in f64, as [`ParameterAverage`](super::ParameterAverage) is: a number that is equal at all
 /// participants keeps its bits. A participant that does not send some rows does not count in them.

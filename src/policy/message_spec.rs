@@ -195,7 +195,9 @@ impl TensorSpec {
         TensorSpec { first_row, ..self }
     }
 
-    /// Returns a tensor of `numbers` for the place; of a symmetric matrix they are the lower triangle row by row.
+    /// Returns a tensor of `numbers` for the place.
+    ///
+    /// For a symmetric matrix they are the lower triangle row by row.
     ///
     /// # Errors
     /// If they are too many or too few, or the place is not for real numbers.

@@ -85,8 +85,10 @@ pub trait Method: Send + Sync {
         Ok(state.tensors().map(|(_, tensor)| tensor.values().bytes()).sum())
     }
 
-    /// Returns the state that a process without the server must [load](Method::load_remote_state) before it can train.
-    /// It comes in addition to the download and its assets; `None` if there is no such state.
+    /// Returns the state that a process without the server must load before it can train.
+    ///
+    /// The state comes in addition to the download and its assets, see
+    /// [`load_remote_state`](Method::load_remote_state); `None` if there is no such state.
     fn remote_state(&self, download: &Message) -> Option<Arc<Body>> {
         let _ = download;
         None
@@ -155,8 +157,9 @@ pub trait Server: Send {
         Ok(())
     }
 
-    /// Returns one download per participant, in participant order; share one `Arc` where all are equal (see
-    /// [`shared`](super::shared)).
+    /// Returns one download per participant, in participant order.
+    ///
+    /// Share one `Arc` where all are equal (see [`shared`](super::shared)).
     ///
     /// # Errors
     /// As [`begin_stage`](Server::begin_stage).
@@ -193,8 +196,9 @@ pub trait Server: Send {
     /// As [`begin_stage`](Server::begin_stage).
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError>;
 
-    /// Returns the named metrics of the last round for the journal (solved, estimated, chosen values), in a fixed
-    /// order.
+    /// Returns the named metrics of the last round for the journal, in a fixed order.
+    ///
+    /// Examples are solved, estimated and chosen values.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }

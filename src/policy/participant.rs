@@ -71,8 +71,9 @@ impl Participant {
         self.kind != ParticipantKind::Load
     }
 
-    /// Returns the stream key of everything this participant draws in `round`; choose the purpose with
-    /// [`StreamKey::domain`].
+    /// Returns the stream key of everything this participant draws in `round`.
+    ///
+    /// Choose the purpose with [`StreamKey::domain`].
     pub fn key(&self, run_seed: u64, round: Round) -> StreamKey {
         StreamKey::new(run_seed, Domain::Method)
             .task(u32::from(self.view.task.0))

@@ -33,8 +33,9 @@ pub struct RunContext {
     pub train_transform: Arc<Transform>,
     /// Transform of statistics passes (prototypes, Gaussians).
     pub statistics_transform: Arc<Transform>,
-    /// Epochs, batch size, optimizer and clipping of local training, from `[client]`; the context of a client holds the
-    /// learning rate of its round.
+    /// Epochs, batch size, optimizer and clipping of local training, from `[client]`.
+    ///
+    /// The context of a client holds the learning rate of its round.
     pub training: TrainingPlan,
     /// Samples per block in passes without gradient.
     pub evaluation_batch: usize,
@@ -50,7 +51,7 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    /// Creates a context on the CPU, with untransformed images and the defaults of local training and feature cache.
+    /// Creates a context on the CPU with untransformed images and default training and feature cache.
     ///
     /// A program that builds a federation by hand begins with it; a scenario sets everything itself.
     pub fn new(
@@ -148,7 +149,9 @@ impl RunContext {
         counts
     }
 
-    /// Returns this context on another device, with a copy of the backbone there; each worker of a GPU starts with one.
+    /// Returns this context on another device, with a copy of the backbone there.
+    ///
+    /// Each worker of a GPU starts with one.
     ///
     /// Features frozen by an earlier method are placed when they are used.
     pub fn to_device(&self, place: &DeviceSpec) -> Result<RunContext, PolicyError> {

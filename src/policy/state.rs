@@ -16,7 +16,9 @@ pub trait ClientState: Saved + Default + Send + 'static {
             false => Self::load(body),
         }
     }
-    /// Returns the bytes that a client must keep in memory or on disk; by default the tensors of [`save`](Saved::save).
+    /// Returns the bytes that a client must keep in memory or on disk.
+    ///
+    /// By default these are the tensors of [`save`](Saved::save).
     fn kept_bytes(&self) -> u64 {
         self.save().tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
     }

@@ -71,8 +71,9 @@ pub fn vector_names(sections: &[Section]) -> Vec<&str> {
     names
 }
 
-/// Returns the places of a set with a vector for each of these parameters, in their order by name; they are not
-/// aggregated.
+/// Returns the places of a set with a vector for each of these parameters, in their order by name.
+///
+/// The places are not aggregated.
 pub fn vector_places(name: &str, parameters: &[TensorSpec]) -> Vec<TensorSpec> {
     let mut places: Vec<TensorSpec> = parameters
         .iter()

@@ -86,7 +86,9 @@ impl Composed {
         Ok(frozen)
     }
 
-    /// Returns the number of phases of the first method in the first task, which may not depend on their rounds.
+    /// Returns the number of phases of the first method in the first task.
+    ///
+    /// It may not depend on their rounds.
     fn first_phases(&self, view: &TaskView) -> usize {
         let stage = Stage::of(Arc::new(view.clone()), 1);
         self.first.phases(&stage, 1).len()

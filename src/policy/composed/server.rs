@@ -151,7 +151,9 @@ impl Server for ComposedServer {
         }
     }
 
-    /// Returns the server's metrics and a current hash of all that the features are made of, which must never change.
+    /// Returns the server's metrics and a hash of the state that the features are made of.
+    ///
+    /// The hash is computed now and must never change.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let Some(second) = &self.second else { return self.first.metrics() };
         let digest = second.frozen.features.feature_state().digest();
