@@ -34,7 +34,7 @@ use crate::quantity::{ClientId, TaskId, VirtualTime};
 /// Rule for the arrival of tasks at clients.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ArrivalRules {
-    /// At all clients at once.
+    /// All clients at once.
     #[default]
     Global,
     /// The drawn seconds after the first client, per client and task.

@@ -38,7 +38,9 @@ impl Clock {
         StreamKey::new(self.seed, Domain::Compute).client(client.0)
     }
 
-    /// Returns the time of `passes` sample passes by a client in a round; `unit` separates its participants.
+    /// Returns the time of `passes` sample passes by a client in a round.
+    ///
+    /// `unit` separates the client's participants.
     pub fn work(&self, client: ClientId, round: Round, unit: u32, passes: f64) -> VirtualTime {
         if self.rules.is_ideal() {
             return VirtualTime::ZERO;

@@ -162,7 +162,9 @@ impl RoundClosing {
         out == 0 || here >= self.enough || self.overdue && here >= self.least
     }
 
-    /// Returns the time after opening at which the round closes in any case; later participants are not trained.
+    /// Returns the time after opening at which the round closes in any case.
+    ///
+    /// Later participants are not trained.
     pub fn certain(&self) -> Option<VirtualTime> {
         self.deadline.filter(|_| self.skip && self.least == 0)
     }

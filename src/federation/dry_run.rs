@@ -1,8 +1,8 @@
-//! A run that is only sized: what a run would send, take and ask for, without data, weights or training.
+//! Dry run: sizes, times and needs of a run, without data, weights or training.
 //!
-//! It is walked like any other run. In place of workers its layouts answer: how large the messages of a participant are
-//! follows from what its client holds, and from nothing that is learned. So its frames are those of the run, to the
-//! byte, where nothing depends on learned values; where the size of an upload does, it is counted at its bound.
+//! A dry run is walked like any other run. Layouts take the place of workers: the size of a participant's messages
+//! follows from its client's data, and not from trained values. So its frames are those of the run, to the byte, where
+//! nothing depends on learned values; where the size of an upload does, it is counted at its bound.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;

@@ -357,7 +357,7 @@ impl EventLoop {
     }
 }
 
-/// Lets an envelope wait for its time.
+/// Queues an envelope until its time.
 fn put(queue: &mut EventQueue<Upcoming>, Envelope { at, class, to, message }: Envelope) {
     queue.push(at, class, to, Upcoming::Known(message));
 }

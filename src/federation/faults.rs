@@ -39,7 +39,7 @@ pub struct FaultRules {
     pub entries: Vec<Fault>,
 }
 
-/// One kind of fault, with the clients and rounds that it strikes.
+/// Kind of fault, with the clients and rounds that it strikes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// Kind of the fault.

@@ -185,7 +185,7 @@ fn carry(
     }
 }
 
-/// Arranges the tensors of an upload into the sections of its layout, and returns the difference, if any.
+/// Arranges the tensors of an upload into the sections of its layout; returns the difference, if any.
 ///
 /// A method that describes them in several steps may have made several sections of one kind. The difference is in
 /// shape, to what the method promised.

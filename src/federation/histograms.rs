@@ -1,5 +1,6 @@
-//! Distributions of frame sizes, virtual latencies, virtual work and wall times, in the `.hgrm` text format
-//! of HdrHistogram (plotters for it exist everywhere).
+//! Distributions of frame sizes, virtual latencies, virtual work and wall times.
+//!
+//! The files have the `.hgrm` text format of HdrHistogram (plotters for it exist everywhere).
 //!
 //! Values keep three significant digits. A histogram is made when its first value comes, so only kinds and
 //! jobs that occur cost memory (at most a few hundred kB each).

@@ -259,7 +259,7 @@ impl Ledger {
         self.totals.entry((direction, outcome)).or_default().add(charge);
     }
 
-    /// Returns the rows of all rounds up to `last`, in order of their keys, and forgets them; the totals stay.
+    /// Takes the rows of all rounds up to `last`, in order of their keys; the totals stay.
     ///
     /// A frame charged to a drained round later (a late upload) opens a second row of its key, to be added to the
     /// first.

@@ -87,7 +87,7 @@ pub(super) fn acquire_exclusive() -> Option<MemoryPermit> {
 }
 
 impl MemorySemaphore {
-    /// Returns the semaphore of each context's GPU, shared by the contexts on it; none for those on the CPU.
+    /// Returns the semaphore of each context's GPU, shared by the contexts on it; `None` on the CPU.
     pub fn of(labs: &[RunContext]) -> Vec<Option<Arc<MemorySemaphore>>> {
         let mut doors: Vec<(DeviceLocation, Arc<MemorySemaphore>)> = Vec::new();
         let door = |ctx: &RunContext| {

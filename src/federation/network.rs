@@ -80,7 +80,7 @@ impl Network {
         start.into_iter().chain(ends.into_iter().flatten().map(|(at, _)| at)).min()
     }
 
-    /// Lets the next change happen.
+    /// Makes the next change happen.
     pub fn advance(&mut self, deliver: &mut impl FnMut(Envelope)) {
         let Some(now) = self.next() else { return };
         // What is through makes room for what starts.

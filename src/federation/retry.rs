@@ -4,9 +4,10 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Full(pub String);
 
-/// Gives `members` to `attempt`, and where the memory is full each half of them, and so on.
-/// `attempt` answers for each of the members it was given, and leaves them as they were where it
-/// answers `Full`. The answers are in order; `Full` is that of a member that does not fit alone.
+/// Gives `members` to `attempt`, and if the memory is full each half of them, and so on.
+///
+/// `attempt` returns a result for each of its members, and leaves them unchanged if it returns `Full`. The results are
+/// in order; `Full` is that of a member that does not fit alone.
 pub(super) fn in_halves<T, R>(
     members: &mut [T],
     attempt: &mut impl FnMut(&mut [T]) -> Result<Vec<R>, Full>,

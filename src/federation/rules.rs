@@ -26,7 +26,7 @@ pub use crate::scenario::{
 /// Duration of local work on the simulated clock. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputeRules {
-    /// Before the first sample; drawn once per client.
+    /// Time before the first sample; drawn once per client.
     pub setup_ms: ScalarDistribution,
     /// Per sample pass (a forward and a backward) at slowness 1.
     pub sample_ms: f64,
@@ -164,7 +164,7 @@ pub struct Rules {
     pub slots: TaskIdentity,
     /// Samples per block of an evaluation; part of what makes level N.
     pub evaluation_batch: usize,
-    /// Before which synchronisations it is measured how far client models are apart.
+    /// Rounds before whose aggregation the distance between client models is measured.
     pub bias: Option<Compared>,
     /// Limits and noise on what the server sees of uploads.
     pub privacy: PrivacyRules,

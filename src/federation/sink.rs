@@ -30,7 +30,9 @@ pub trait EventSink: Send {
         Ok(())
     }
 
-    /// Takes the server's state after a task, if the rules ask for it ([`Rules::models`](super::Rules::models)).
+    /// Takes the server's state after a task.
+    ///
+    /// Called if the rules ask for it ([`Rules::models`](super::Rules::models)).
     fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
         let _ = (task, state);
         Ok(())

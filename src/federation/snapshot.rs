@@ -85,7 +85,7 @@ pub struct PendingParticipant {
 /// A download as its receivers got it.
 #[derive(Clone, Debug)]
 pub struct SavedDownload {
-    /// Without what it names.
+    /// Body without the assets that it names.
     pub body: Body,
     /// Assets that it names.
     pub assets: Vec<Arc<Asset>>,

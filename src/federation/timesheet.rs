@@ -67,7 +67,7 @@ impl Timesheet {
         }
     }
 
-    /// Notes something short.
+    /// Notes a short span, which is added to others.
     pub fn spent(&mut self, kind: JobKind, time: Duration) {
         let sum = self.short.entry(kind).or_default();
         *sum += nanos(time);
@@ -115,7 +115,7 @@ thread_local! {
     static PARTS: RefCell<Vec<(JobKind, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Does a part of a job whose time is to be counted under another kind than the job's.
+/// Runs a part of a job and counts its time under another kind than the job's.
 pub(super) fn count_as<T>(kind: JobKind, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let answer = work();

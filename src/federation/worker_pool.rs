@@ -30,14 +30,14 @@ use crate::policy::RunContext;
 
 /// Work of a job.
 pub enum Work {
-    /// Something that only a worker of this process can do.
+    /// Work that only a worker of this process can do.
     Local(Box<dyn FnOnce(&RunContext) + Send>),
-    /// Something that another rank may do as well.
+    /// Work that another rank may do as well.
     Remote(Box<dyn RemoteJob>),
 }
 
 impl Work {
-    /// Does it on the calling thread.
+    /// Runs the work on the calling thread.
     pub fn run(self, ctx: &RunContext) {
         match self {
             Work::Local(work) => work(ctx),
@@ -131,7 +131,7 @@ impl WorkerPool {
         }
     }
 
-    /// Lets the workers have what was posted.
+    /// Hands the posted jobs to the workers.
     pub fn flush(&mut self) {
         for job in self.posted.drain(..) {
             let queue = match (job.kind, &job.work) {
@@ -146,12 +146,12 @@ impl WorkerPool {
         }
     }
 
-    /// Notes what the thread that posts jobs did with its time.
+    /// Notes the time use of the thread that posts jobs.
     pub fn spent(&mut self, kind: JobKind, time: Duration) {
         self.timesheet.spent(kind, time);
     }
 
-    /// Lets waiting jobs go and running ones end by themselves.
+    /// Drops waiting jobs and lets running ones end by themselves.
     pub fn abandon(mut self) {
         self.stop.store(true, Ordering::SeqCst);
         self.threads.clear();

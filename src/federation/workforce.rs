@@ -9,7 +9,7 @@ use crate::policy::RunContext;
 pub enum Workforce {
     /// Number of threads (at least one) that share one copy of everything. It changes no result.
     Cpu(usize),
-    /// One worker per place, each with its own device object and its own copy of the backbone.
+    /// One worker per device, each with its own device object and its own copy of the backbone.
     Gpus(Vec<DeviceSpec>),
 }
 

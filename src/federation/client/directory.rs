@@ -84,7 +84,7 @@ impl Directory {
         Ok(effects)
     }
 
-    /// Lets something else hold for every client.
+    /// Switches the context of every client.
     pub async fn turn(
         &mut self,
         simulation: Arc<SimulationContext>,

@@ -58,7 +58,9 @@ pub(super) fn damaged_down(
     supplier.download_damage(&ParticipantRef { simulation, context, participant }, download, draws)
 }
 
-/// Sends a participant's upload; `arrived` builds the server's message from the charge, if frames are charged.
+/// Sends a participant's upload.
+///
+/// `arrived` builds the server's message from the charge, if frames are charged.
 pub(super) fn send(
     simulation: &SimulationContext,
     now: VirtualTime,

@@ -37,7 +37,9 @@ impl<T: Send + 'static> Computation<T> {
 }
 
 impl<T: Send + 'static, E: Send + 'static> Computation<Result<T, E>> {
-    /// Creates jobs that put their common result into a slot; `lost` makes the error of a slot that stays empty.
+    /// Creates jobs that put their common result into a slot.
+    ///
+    /// `lost` makes the error of a slot that stays empty.
     pub fn jobs(
         jobs: Vec<(JobKind, Work)>,
         slot: oneshot::Receiver<Result<T, E>>,

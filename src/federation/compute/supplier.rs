@@ -39,7 +39,7 @@ impl Supplier {
         self.source().is_none()
     }
 
-    /// Answers a step of the policy: the policy goes into a job and comes back with the result.
+    /// Runs a step of the policy: the policy goes into a job and comes back with the result.
     pub fn step<R: StepRequest>(
         &self,
         policy: &mut PolicyHolder,
@@ -73,7 +73,9 @@ impl Supplier {
         Computation::job(JobKind::Server, anew, panicked(Restart::STEP))
     }
 
-    /// Returns the work that adds an upload to its round's aggregation, or `None` if aggregates are not computed.
+    /// Returns the work that adds an upload to its round's aggregation.
+    ///
+    /// `None` if aggregates are not computed.
     pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Work> {
         self.computes().then(|| fold.work(upload))
     }

@@ -116,7 +116,7 @@ pub enum Event {
         /// Its rounds, at most.
         rounds: u32,
     },
-    /// No client that a round could ask can be reached.
+    /// No client that a round could sample can be reached.
     RoundWaits {
         /// The round that is to open.
         round: Round,
@@ -316,7 +316,7 @@ pub enum Event {
     TaskEnded { task: TaskId },
     /// The last entry.
     RunEnded {
-        /// Reason of the end.
+        /// Reason of the run's end.
         reason: EndReason,
     },
 }

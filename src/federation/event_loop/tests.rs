@@ -54,7 +54,9 @@ fn figures(trainings: f32) -> Metrics {
     vec![(TRAININGS, f64::from(trainings))]
 }
 
-/// Walks a run with at most `max_idle` idle actors; returns its entries and the maximum number of live actors.
+/// Walks a run with at most `max_idle` idle actors.
+///
+/// Returns its entries and the maximum number of live actors.
 fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
     let setup = crate::federation::Setup { method, ..setup(rules) };
     let simulation = Arc::new(SimulationContext::new(&setup).expect("possible"));

@@ -31,7 +31,7 @@ pub enum ProtocolStep {
     Shares,
     /// download: the shares that others made for this participant.
     Inbox,
-    /// download: whose upload arrived.
+    /// download: the participants whose upload arrived.
     Survivors,
     /// upload: one share for every member.
     Answer,
@@ -188,7 +188,9 @@ struct ProtocolRun<'a, 'r> {
 }
 
 impl ProtocolRun<'_, '_> {
-    /// Sends one frame for every participant at its time; returns the participants whose frame arrived, and when.
+    /// Sends one frame for every participant at its time.
+    ///
+    /// Returns the participants whose frame arrived, and when.
     fn leg(
         &mut self,
         leg: ProtocolStep,

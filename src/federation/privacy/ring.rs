@@ -1,4 +1,4 @@
-//! Fixed-point numbers in a ring: what secure aggregation adds up.
+//! Fixed-point numbers in a ring, as secure aggregation adds them.
 //!
 //! A number x becomes the integer nearest to `x * 2^bits`, modulo 2^32 or 2^64. Integers add
 //! without rounding and in any order, so the sum is exact however it was masked, and who takes part

@@ -81,7 +81,7 @@ struct RecordedRound {
 }
 
 impl RecordedRun {
-    /// Lets it reach to where the snapshot was taken; from there on the run is computed.
+    /// Extends it to the point of the snapshot; from there on the run is computed.
     pub fn until(mut self, snapshot: Snapshot) -> RecordedRun {
         self.out = snapshot.out.iter().map(|out| ((out.round, out.seat), out.down)).collect();
         self.unlifted = snapshot.unlifted.iter().copied().collect();

@@ -177,7 +177,7 @@ impl DispatchLoop {
         known.or_else(|| most().map(|(rank, _)| *rank))
     }
 
-    /// Gives a job to a rank, or to the workers here where it cannot travel.
+    /// Gives a job to a rank, or to the local workers if it cannot travel.
     fn take(&mut self, job: Job) {
         let rank = match &job.work {
             Work::Remote(remote_job) => self.rank_for(remote_job.client()),

@@ -11,13 +11,15 @@ use crate::wire::Body;
 
 /// A job that another rank may do as well.
 pub(crate) trait RemoteJob: Send {
-    /// Does it here.
+    /// Runs the job on the calling worker.
     fn run(self: Box<Self>, ctx: &RunContext);
 
     /// Returns the order to a rank, or `None` if only this process can do the job.
     fn order(&self, packing: &mut Packing<'_>) -> Option<JobRequest>;
 
-    /// Completes the job with a rank's answer, on a worker of this process; returns the job if the answer does not fit.
+    /// Completes the job with a rank's answer, on a worker of this process.
+    ///
+    /// Returns the job if the answer does not fit.
     fn complete(
         self: Box<Self>,
         answer: JobResponse,

@@ -1,6 +1,6 @@
 //! The training of a pack as a remote job.
 //!
-//! What a rank can derive does not travel: shards, keys, learning rates, the samples of missed tasks.
+//! Data that a rank can derive does not travel: shards, keys, learning rates, the samples of missed tasks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

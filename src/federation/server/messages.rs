@@ -48,7 +48,7 @@ pub(crate) enum ToServer {
     Charged(Event),
     /// The members of secure aggregation know each other, or there are too few.
     Introduced(Round, KeyExchange),
-    /// Everything that came back is merged.
+    /// All uploads of the round are merged.
     Folded(Result<AggregationResult, String>),
     /// Client models were compared.
     Compared(Result<BiasMeasurement, FederationError>),

@@ -23,7 +23,7 @@ impl Actor for ServerActor {
     type Context = Context<Self>;
 }
 
-/// Something happens to the server.
+/// Message to the server at a virtual time.
 pub(super) struct AtServer {
     pub now: VirtualTime,
     pub what: ToServer,

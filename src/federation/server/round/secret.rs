@@ -94,7 +94,7 @@ impl OpenRound {
         unmasking.settled
     }
 
-    /// Records what became of the masked sum; whether it was opened. A sum that was not counts as
+    /// Records the end of the masked sum; returns true if it was opened. A sum that was not counts as
     /// if none of its uploads had arrived.
     pub fn report_sum(&mut self, effects: &mut Vec<Effect>) -> Option<bool> {
         let MaskedOutcome { members, arrived, answered, needed, opened } = self.outcome.take()?;
