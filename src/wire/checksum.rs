@@ -1,4 +1,6 @@
-//! Checksum over whole frames, as the transport below them carries it (it is not part of a frame's bytes).
+//! Checksum over whole frames.
+//!
+//! The transport below carries it; it is not part of a frame's bytes.
 
 /// Returns the first eight bytes of the BLAKE3 hash of a frame.
 ///

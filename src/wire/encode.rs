@@ -131,7 +131,8 @@ pub(super) fn parts(
 /// Returns the bytes of a frame.
 ///
 /// # Errors
-/// [`WireError::NotEncodable`] when a lossy codec meets a value it cannot carry, [`WireError::TooLarge`] beyond 2^48 bytes.
+/// [`WireError::NotEncodable`] when a lossy codec meets a value it cannot carry, [`WireError::TooLarge`] beyond 2^48
+/// bytes.
 ///
 /// ```
 /// use fedcast::wire::{Body, CodecPlan, FrameHeader, FrameSize, Kind, NamedTensor, Section, decode, encode};

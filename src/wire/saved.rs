@@ -1,7 +1,7 @@
 //! Values that lie in a body between two rounds: states of clients, memories of servers.
 //!
-//! `#[derive(Saved)]` saves a struct field by field: numbers go to the meta, tensors to sections, both in the order of the
-//! fields, which is thus part of the format.
+//! `#[derive(Saved)]` saves a struct field by field: numbers go to the meta, tensors to sections, both in the order of
+//! the fields, which is thus part of the format.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -31,8 +31,8 @@ pub fn transmit(body: &Body, plan: &CodecPlan) -> Result<Body, WireError> {
 /// It encodes, decodes, and compares everything.
 ///
 /// # Errors
-/// Besides those of [`encode`]: [`WireError::Changed`] when the frame has another length than was counted, or something arrives
-/// that is not what was sent (where the codec is lossless) or what the codec promised (where it is not).
+/// Besides those of [`encode`]: [`WireError::Changed`] when the frame has another length than was counted, or something
+/// arrives that is not what was sent (where the codec is lossless) or what the codec promised (where it is not).
 pub fn verify(header: &FrameHeader, body: &Body, plan: &CodecPlan) -> Result<Body, WireError> {
     let bytes = encode(header, body, plan)?;
     let (received_header, received) = decode(&bytes)?;

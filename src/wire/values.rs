@@ -206,7 +206,9 @@ impl Values {
         })
     }
 
-    /// Returns true if both have the same element type and the same bits (NaN equals the same NaN; -0 differs from 0).
+    /// Returns true if both have the same element type and the same bits.
+    ///
+    /// NaN equals the same NaN; -0 differs from 0.
     pub fn same_bits(&self, other: &Values) -> bool {
         match (self, other) {
             (Values::F32(a), Values::F32(b)) => {

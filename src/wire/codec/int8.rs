@@ -1,4 +1,4 @@
-//! One signed byte per value and one f32 scale per tensor: `x ~ q * scale`, `scale = max |x| / 127`, `q` in
+//! Int8 codec: one signed byte per value and one f32 scale per tensor, `x ~ q * scale`, `scale = max |x| / 127`, `q` in
 //! `-127..=127` rounded to nearest even. Layout: scale (4 bytes, little endian), then the bytes `q`.
 
 use std::sync::Arc;
