@@ -29,7 +29,7 @@ pub struct Averager<C> {
     pub method: C,
     /// The model's dimensions.
     pub model: Arc<ModelFacts>,
-    /// What it learns of such a model.
+    /// Parameters that the method trains for a model of these dimensions.
     pub(super) parameters: Arc<Parameters>,
 }
 
@@ -45,7 +45,7 @@ impl<C: AveragingMethod> Averager<C> {
         self.method.parts()
     }
 
-    /// What travels between the server and a client with this view.
+    /// Returns the rows that travel between the server and a client with this view.
     pub(super) fn cut(&self, view: &TaskView, direction: RowPurpose) -> RowSelection {
         self.parts().shared().cut(&self.model, view, direction)
     }
@@ -56,7 +56,7 @@ impl<C: AveragingMethod> Averager<C> {
         TaskView { task: TaskId(task as u16), rows: 0..self.model.classes, classes }
     }
 
-    /// What answers after a task.
+    /// Returns the rows that predictors use after a task.
     pub(super) fn inference_cut(&self, task: usize) -> RowSelection {
         self.cut(&self.whole_view(task), RowPurpose::Inference)
     }
@@ -254,7 +254,7 @@ impl<C: AveragingMethod> Averager<C> {
     }
 }
 
-/// Whether a phase is the exchange after training.
+/// Returns true if a phase is the exchange after training.
 pub(in crate::methods) fn is_closing(phase: usize) -> bool {
     phase > 0
 }

@@ -1,4 +1,4 @@
-//! What a server knows as a round closes.
+//! State of the server as a round closes.
 
 use super::{ParameterVectors, RowPurpose};
 use crate::methods::parts::SharedModel;
@@ -13,9 +13,9 @@ pub struct ClosedRound<'a> {
     pub shared: SharedModel<'a>,
     /// The parameters before the mean.
     pub before: &'a ParameterSet,
-    /// What uploads aggregated to: the mean that was just applied, sums, and what was kept.
+    /// Aggregate of the uploads: the mean that was just applied, sums, and kept uploads.
     pub folded: Aggregate,
-    /// Which round it is.
+    /// The round that closes.
     pub round: &'a RoundContext,
     /// The server's lab.
     pub ctx: &'a RunContext,

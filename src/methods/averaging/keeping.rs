@@ -54,8 +54,8 @@ pub struct VectorKeeping {
 }
 
 impl Keeper {
-    /// What an upload holds beside parameters: the change of this vector, to be added up, or, for a server that finds
-    /// it by itself, the sum of the client's learning rates.
+    /// Returns the tensors of an upload besides its parameters: the sample count, and the change of this vector, to be
+    /// summed, or, if the server keeps the vectors, the sum of the client's learning rates.
     pub(in crate::methods) fn places(
         self,
         shared: &SharedModel<'_>,
@@ -93,7 +93,7 @@ impl Keeper {
         Ok(said)
     }
 
-    /// What is held where the server has so many vectors beside the parameters, and so many are known of every client.
+    /// Returns the memory footprint with `own` vectors of the server and `of_client` of each client.
     pub(in crate::methods) fn memory_footprint(
         self,
         shared: &SharedModel<'_>,

@@ -13,9 +13,9 @@ pub struct TrainingStep<'a> {
     pub model: &'a Classifier,
     /// The samples of the members.
     pub step: &'a PackBatch,
-    /// Where it is computed.
+    /// Device that computes the step.
     pub device: &'a Device,
-    /// What is dropped inside adapters, or in a module.
+    /// Dropout inside adapters or in a module.
     pub dropout: Option<Dropout>,
 }
 
@@ -36,8 +36,8 @@ impl TrainingStep<'_> {
         self.model.pack_logits(self.step, self.device, self.dropout.clone())
     }
 
-    /// What a loss gives for the samples of each member alone, `(members)`: `loss` gets the place of its samples in
-    /// the batch and answers a scalar; a member without a sample has none.
+    /// Returns the loss of each member's samples, `(members)`. `loss` gets the range of the member's samples in the
+    /// batch and returns a scalar; the loss of a member without samples is zero.
     ///
     /// # Errors
     /// Those of `loss`.

@@ -42,7 +42,7 @@ impl ParameterVectors {
         vector_places(name, &self.places)
     }
 
-    /// What travels of whole vectors.
+    /// Returns the rows of whole vectors that travel.
     ///
     /// # Errors
     /// When a vector is missing or has too few rows.
@@ -67,7 +67,7 @@ impl ParameterVectors {
         self.cut.put(&self.all, whole, part)
     }
 
-    /// What the summed vectors of a name aggregated to.
+    /// Returns the sums of the vectors of a name in an aggregate.
     ///
     /// # Errors
     /// When no upload had them.
@@ -81,7 +81,7 @@ impl ParameterVectors {
         places.into_iter().zip(&vectors).map(sum).collect::<Result<_, PolicyError>>().map(Sums)
     }
 
-    /// How far uploads that all weigh one have moved the parameters, together.
+    /// Returns the sum of the changes of the parameters over uploads of weight one.
     pub fn moved(&self, aggregate: &Aggregate) -> Sums {
         let mut sums = Sums::default();
         for place in &self.places {

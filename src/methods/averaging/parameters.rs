@@ -1,8 +1,8 @@
-//! What a method learns: named parameters, and whose their rows are.
+//! Parameters that a method trains: names, shapes, and owners of their rows.
 
 use crate::model::{HeadKind, HeadShape};
 
-/// Whose the rows of a parameter are.
+/// Owner of the rows of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// Everybody's.
@@ -19,7 +19,7 @@ pub struct Parameter {
     pub name: String,
     /// Its extents, with all rows.
     pub shape: Vec<usize>,
-    /// Whose they are.
+    /// Owner of its rows.
     pub rows: Rows,
 }
 
@@ -52,13 +52,14 @@ impl Parameters {
         all
     }
 
-    /// Those whose names are to be kept.
+    /// Returns the parameters whose names satisfy `keep`.
     pub fn filter(mut self, keep: impl Fn(&str) -> bool) -> Parameters {
         self.all.retain(|parameter| keep(&parameter.name));
         self
     }
 
-    /// The same, where rows of tasks and classes are averaged over those who learned them instead of over everybody.
+    /// Returns the parameters with task and class rows averaged over the clients that trained them. By default rows are
+    /// averaged over all clients.
     pub fn averaged_by_owner(self) -> Parameters {
         Parameters { by_owner: true, ..self }
     }
@@ -83,7 +84,7 @@ impl Parameters {
         self.iter().map(|one| one.shape.iter().product::<usize>()).sum()
     }
 
-    /// Whether means of rows are over their owners.
+    /// Returns true if rows of tasks and classes are averaged over the clients that trained them.
     pub fn is_by_owner(&self) -> bool {
         self.by_owner
     }

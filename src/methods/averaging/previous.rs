@@ -17,7 +17,7 @@ use crate::wire::{Body, BodyShape, Kind, MetaReader, MetaWriter, WireError};
 /// Name of the asset.
 const PREVIOUS: &str = "previous";
 
-/// What is kept where it alone teaches, as the registry says it.
+/// State of a method that keeps nothing but the previous model, as the registry prints it.
 pub(in crate::methods) const STATE: &str =
     "server: the parameters, and those at the end of the task before; client: nothing";
 
@@ -67,8 +67,8 @@ pub(in crate::methods) fn previous_sketch(
     AssetSpec { name: PREVIOUS, version: u32::from(task.0), body }
 }
 
-/// What a server saves: its parameters and the previous ones. The meta says how many sections are the current
-/// model's and which task left the others.
+/// Returns the saved server: its parameters and the previous ones. The meta holds the number of sections of the current
+/// model and the task of the previous one.
 pub(in crate::methods) fn save(parameters: &ParameterSet, previous: Option<&Arc<Asset>>) -> Body {
     let mut sections = parameter_sections(parameters);
     let mut meta = MetaWriter::new();
@@ -80,7 +80,7 @@ pub(in crate::methods) fn save(parameters: &ParameterSet, previous: Option<&Arc<
     Body::new(meta.finish(), sections)
 }
 
-/// What [`save`] saved.
+/// Reads the parameters and the previous model that [`save`] wrote.
 pub(in crate::methods) fn load(
     saved: &Body,
 ) -> Result<(ParameterSet, Option<Arc<Asset>>), WireError> {

@@ -30,7 +30,7 @@ use crate::wire::{Body, Saved};
 /// Unknowns.
 pub const SIZE: usize = 6;
 
-/// What a client minimizes.
+/// Quadratic loss of a client.
 pub struct Quadratic {
     /// `H`, row-major.
     pub curvature: Vec<f64>,
@@ -56,7 +56,7 @@ pub struct Step {
     pub noise: Vec<f64>,
 }
 
-/// Where a client came in a round.
+/// End of a client's training in a round.
 pub struct Walked {
     pub client: usize,
     pub end: Vec<f64>,

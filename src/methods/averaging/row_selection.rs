@@ -1,4 +1,4 @@
-//! Which rows of which parameters a message carries.
+//! Rows of the parameters that a message carries.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::data::TaskView;
 use crate::model::{ModelError, ParameterSet};
 use crate::policy::{AveragingGroup, TensorSpec};
 
-/// What rows are wanted for.
+/// Purpose of a selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowPurpose {
     /// To a client.
@@ -27,7 +27,7 @@ pub struct RowSelection {
     pub head: Range<usize>,
     /// Of parameters by task.
     pub pool: Range<usize>,
-    /// Whether there is nothing but what the receiver trains, so that it cannot answer by itself.
+    /// True if only the rows that the receiver trains are sent. The receiver then cannot predict by itself.
     pub only_trained: bool,
 }
 
@@ -73,7 +73,7 @@ impl RowSelection {
             .collect()
     }
 
-    /// Those rows of whole parameters.
+    /// Returns the selected rows of whole parameters.
     ///
     /// # Errors
     /// When there are fewer.

@@ -22,7 +22,7 @@ pub(super) struct AveragingServer<C: AveragingMethod> {
     /// Theta, with all rows.
     theta: ParameterSet,
     memory: C::Memory,
-    /// What the previous task left, where clients are sent it.
+    /// Parameters at the end of the previous task, if clients are sent them.
     previous: Option<Arc<Asset>>,
     figures: Vec<(&'static str, f64)>,
 }
@@ -38,7 +38,8 @@ impl<C: AveragingMethod> AveragingServer<C> {
         Ok(AveragingServer { base, init, theta, memory, previous: None, figures: metrics })
     }
 
-    /// Whether nothing has moved since the previous task: a server that was loaded within a task has begun it before.
+    /// Returns true if nothing has moved since the previous task. A server that was loaded within a task began it
+    /// before.
     fn is_as_left(&self) -> bool {
         let Some(left) = &self.previous else { return false };
         parameters_of(&left.body).is_ok_and(|left| {

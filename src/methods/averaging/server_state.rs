@@ -1,4 +1,4 @@
-//! What a server of an averaging method keeps beside the parameters.
+//! State of the server of an averaging method besides the parameters.
 
 use crate::model::ParameterSet;
 use crate::policy::parameters_of;

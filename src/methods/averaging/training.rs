@@ -11,11 +11,11 @@ use super::SAMPLES;
 /// One participant of a pack.
 pub struct PackClient<'a, S> {
     pub participant: &'a Participant,
-    /// What the server sent.
+    /// Download from the server.
     pub download: &'a Message,
     /// Its parameters, rows in the places they have on the server; zeros before the first that was sent.
     pub received: ParameterSet,
-    /// What the client kept.
+    /// State that the client kept.
     pub state: S,
     /// The participant's samples.
     pub shard: &'a Shard,
@@ -26,7 +26,7 @@ pub struct PackClient<'a, S> {
 }
 
 impl<'a, S> PackClient<'a, S> {
-    /// The same over other samples, with no state of its own.
+    /// Returns the member with other samples and an empty state.
     pub fn with_shard<'b>(&'b self, shard: &'b Shard) -> PackClient<'b, S>
     where
         S: Default,
@@ -37,12 +37,12 @@ impl<'a, S> PackClient<'a, S> {
     }
 }
 
-/// What a member has after its training.
+/// Result of a member's local training.
 #[derive(Clone, Debug, Default)]
 pub struct LocalTrainingResult {
     /// Everything it received, with what trained as it is now.
     pub parameters: ParameterSet,
-    /// How many samples it counts for.
+    /// Number of samples by which it is weighted.
     pub samples: usize,
     /// Sum of the learning rates of its steps, before factors of parameters.
     pub rates: f64,
@@ -54,7 +54,7 @@ pub struct LocalTrainingResult {
 }
 
 impl LocalTrainingResult {
-    /// How many samples it counts for, as an upload says it.
+    /// Returns the section of an upload with the number of samples.
     ///
     /// # Errors
     /// None that a caller could cause.

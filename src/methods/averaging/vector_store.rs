@@ -1,4 +1,4 @@
-//! What clients and servers keep beside parameters where methods remember gradients or drifts: sets of vectors by name.
+//! Named sets of vectors that clients and servers keep besides parameters, such as gradients or drifts.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl VectorStore {
         format!("{name}.{}", client.0)
     }
 
-    /// Those of one client among sets of all, by these names.
+    /// Returns the sets of one client by these names, among the sets of all clients.
     pub fn all_of_client(&self, names: &[&str], client: ClientId) -> VectorStore {
         let set = |name: &&str| {
             Some((name.to_string(), self.get(&VectorStore::of_client(name, client))?.clone()))

@@ -1,4 +1,4 @@
-//! What a client finds out about the features of its classes.
+//! Descriptions of the features of a client's classes.
 
 use std::sync::Arc;
 
@@ -67,23 +67,23 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
     }
 }
 
-/// What clients say in their uploads of the features of their classes, by the model as they just trained it.
+/// Descriptions of class features in uploads, computed by the model as the client just trained it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Descriptions {
-    /// Whether the server uses them; else no class is described, which control fields say nevertheless.
+    /// True if the server uses them; otherwise no class is described and the control fields list none.
     pub used: bool,
     /// Samples that a client must have of a class to describe it.
     pub least: u32,
-    /// What is said of the features around their mean; nothing where the mean alone is used.
+    /// Description of the features around their mean; `None` if only the mean is used.
     pub spread: Option<Spread>,
 }
 
 /// Features around the mean of their class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// What Gaussians remember.
+    /// Form of the covariance of the Gaussians.
     pub form: CovarianceForm,
-    /// What the server multiplies covariances by before it draws.
+    /// Factor by which the server multiplies covariances before it draws.
     pub scale: f64,
 }
 
@@ -115,7 +115,7 @@ impl Descriptions {
         }
     }
 
-    /// How many classes a client describes depends on what it holds.
+    /// Returns when the size of an upload is known: it depends on the classes that a client has.
     fn size(self) -> UploadSize {
         if self.used { UploadSize::FromShard } else { UploadSize::Static }
     }

@@ -1,5 +1,5 @@
-//! Which classes of a view a table is about, a bit for each: a download holds a row for every class, and zeros where
-//! nothing is known.
+//! Flags of the classes of a view that a table describes, one bit per class. A download holds a row for every class,
+//! with zeros for unknown ones.
 
 use crate::data::TaskView;
 use crate::wire::WireError;

@@ -1,4 +1,4 @@
-//! How a server keeps means of classes: one per class, of all clients together (FedProto).
+//! Means of classes at the server: one per class, over all clients (FedProto).
 
 use std::collections::BTreeMap;
 
@@ -81,8 +81,8 @@ impl MeanPrototypes {
         view.rows.clone().flat_map(|row| of(row).unwrap_or_else(|| vec![0.0; self.dim])).collect()
     }
 
-    /// What [`flags`](MeanPrototypes::flags) and [`section`](MeanPrototypes::section) made of it, in a download;
-    /// nothing where there is no such tensor.
+    /// Returns the prototypes in a download; empty if it has no such tensor. [`flags`](MeanPrototypes::flags) and
+    /// [`section`](MeanPrototypes::section) write them.
     ///
     /// # Errors
     /// Where the download says something else.

@@ -4,7 +4,7 @@ use super::messages::{COUNTS, MEANS, described_in};
 use crate::policy::{Message, TensorSpec};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 
-/// How many samples of a class there are, and the mean of their features.
+/// Number of samples of a class and the mean of their features.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassMean {
     /// Head row of the class.
@@ -38,7 +38,7 @@ impl ClassMean {
         if n == 0 { Vec::new() } else { vec![counts, means] }
     }
 
-    /// What an upload says about classes; its control fields name them.
+    /// Returns the class means of an upload; its control fields name the classes.
     ///
     /// # Errors
     /// When it says something else.

@@ -1,4 +1,4 @@
-//! How Gaussians travel: counts, means and spreads of the classes that control fields name.
+//! Messages with Gaussians: counts, means and spreads of the classes that control fields name.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub fn described(counts: &ClassCounts, least: u32) -> Vec<u32> {
     counts.iter().filter(|(_, count)| **count >= least).map(|(row, _)| *row).collect()
 }
 
-/// What an upload says about classes; its control fields name them.
+/// Returns the class statistics of an upload; its control fields name the classes.
 ///
 /// # Errors
 /// When it says something else.

@@ -60,7 +60,7 @@ impl Mixture {
         Ok(Some(Mixture { classes, pick, dim }))
     }
 
-    /// How many classes can be drawn.
+    /// Returns the number of classes that can be drawn.
     pub fn classes(&self) -> usize {
         self.classes.len()
     }

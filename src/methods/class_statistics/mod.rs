@@ -1,5 +1,5 @@
-//! What clients say of the features of their classes, and what servers make of it: HGP's prototypes, CCVR's class
-//! models, FedProto's means.
+//! Statistics of class features that clients send, and their use by servers: HGP's prototypes, CCVR's class models,
+//! FedProto's means.
 //!
 //! ```text
 //! client   features of the trained model -> (n, mean, spread) per class     (description)
@@ -34,7 +34,7 @@ use clap::ValueEnum;
 use crate::numerics::gaussian::{DiagonalGaussian, FullGaussian, GaussianError, Sampler};
 use crate::scenario::reader::Choice;
 
-/// What the Gaussian of a class remembers of its features.
+/// Form of the covariance of a class's Gaussian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum CovarianceForm {
     /// One variance per dimension.
@@ -43,7 +43,7 @@ pub enum CovarianceForm {
     Full,
 }
 
-/// What one client says about one class.
+/// Statistics of one class at one client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassStatistics {
     /// Head row of the class.

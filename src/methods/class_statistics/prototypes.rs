@@ -1,4 +1,4 @@
-//! How a server keeps the Gaussians: by class and client.
+//! Gaussians at the server, by class and client.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::quantity::ClientId;
 use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, Saved, WireError};
 
-/// How long the server keeps a client's Gaussian of the current task.
+/// Lifetime of a client's Gaussian of the current task at the server.
 ///
 /// A class that nobody describes in a round keeps what was said of it before, but for `cohort`, as in the public code,
 /// which throws away all Gaussians of the task in every round and draws no such class. With full participation there is
@@ -102,12 +102,12 @@ impl Prototypes {
         self.cells.values().flatten().map(|(client, cell)| (*client, cell))
     }
 
-    /// How many Gaussians there are.
+    /// Returns the number of Gaussians.
     pub fn len(&self) -> usize {
         self.cells.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether nothing has arrived yet.
+    /// Returns true if no Gaussian has arrived yet.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }

@@ -130,13 +130,13 @@ impl Rebalancing {
         Ok(loss)
     }
 
-    /// What a rebalancing costs at most, in sample passes of the model.
+    /// Returns the maximum cost of a rebalancing, in sample passes of the model.
     pub fn work(&self, model: &ModelFacts, view: &TaskView) -> f64 {
         model.passes(self.multiplications(view, model.backbone.dim()))
     }
 
-    /// What a rebalancing multiplies at most, of features of this width: forward and twice as much backward through the
-    /// rows of every feature that is drawn.
+    /// Returns the maximum number of multiplications of a rebalancing, with features of width `dim`: forward and twice
+    /// as much backward through the rows of every feature that is drawn.
     fn multiplications(&self, view: &TaskView, dim: usize) -> f64 {
         let rows = self.over.rows(view).len() as f64;
         let features = f64::from(self.samples_per_class) * f64::from(self.epochs) * rows;

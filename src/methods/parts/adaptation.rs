@@ -123,7 +123,7 @@ pub struct TrainingSettings {
     pub dropout: f64,
     /// Moments by which a network that trains normalizes.
     pub norms: BatchNormMode,
-    /// Whether batch norms may be among what trains.
+    /// True if batch norms may be among the trained parameters.
     pub has_batch_norms: bool,
     /// Image that a query is of, if prompts depend on queries.
     pub query: Option<QueryView>,

@@ -85,11 +85,11 @@ pub struct Parts<'m, S, M> {
     pub roles: Option<&'m dyn Roles>,
     /// Predictors that need more than the parameters.
     pub answer: Option<&'m dyn Answer<M>>,
-    /// Whether the server keeps the parameters of every client whole, beside their mean.
+    /// True if the server keeps the parameters of every client whole, besides their mean.
     pub keeps_uploads: bool,
-    /// Whether clients keep nothing between rounds, although the state has a place for it.
+    /// True if clients keep nothing between rounds, although the state has a place for it.
     pub stateless: bool,
-    /// Whether messages cross a network; a method of a single site pays for none.
+    /// True if messages cross a network; a method of a single site pays for none.
     pub uses_network: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::policy::Role;
 pub struct PreviousModel {
     /// Role of the clients that are sent it; all if none.
     pub role: Option<Role>,
-    /// Whether every task but the first starts from parameters drawn again, not from those of the task before.
+    /// True if every task but the first starts from newly drawn parameters instead of the previous ones.
     pub reinitializes: bool,
 }
 

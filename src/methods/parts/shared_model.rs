@@ -10,7 +10,7 @@ use crate::policy::{ModelFacts, WireForm};
 /// Head rows that a client trains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrainedRows {
-    /// Those of the adaptation.
+    /// Rows that the adaptation trains.
     #[default]
     Usual,
     /// All classes seen.

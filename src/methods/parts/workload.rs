@@ -10,7 +10,7 @@ pub struct Workload<'a> {
     pub model: &'a ModelFacts,
     /// The participant.
     pub participant: &'a Participant,
-    /// Which round it is.
+    /// The current round.
     pub round: &'a RoundContext,
     /// Number of its samples.
     pub samples: usize,

@@ -47,10 +47,11 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
     /// Returns requirements on a scenario.
     fn requirements(&self) -> Vec<Requirement>;
 
-    /// Those [vectors](ControlVariates::SENT), in their order, from the server's variate and the client's own.
+    /// Returns the [vectors](ControlVariates::SENT) for a client, in their order. They are computed from the server's
+    /// variate and the client's own.
     fn sent(&self, control: &ParameterSet, own: &VectorStore) -> Vec<ParameterSet>;
 
-    /// Which of its own vectors a client finds among them.
+    /// Returns the client's own vectors among those that the server sent.
     fn own_among(&self, sent: &VectorStore) -> VectorStore {
         let _ = sent;
         VectorStore::default()
@@ -66,7 +67,7 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError>;
 
-    /// Whether clients renew their variates by the gradient of their whole loss where they began.
+    /// Returns true if clients renew their variates by the gradient of their whole loss where they began.
     fn reads_gradient(&self) -> bool {
         false
     }
@@ -95,7 +96,7 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
     }
 }
 
-/// What is known of a client's variates where they are used: by itself, or by a server that keeps them.
+/// Variates of a client where they are used: at the client, or at a server that keeps them.
 pub struct Variates<'a> {
     /// The model's dimensions.
     pub model: &'a ModelFacts,
@@ -103,9 +104,9 @@ pub struct Variates<'a> {
     pub shared: SharedModel<'a>,
     /// The client's view of the task.
     pub view: &'a TaskView,
-    /// Where they are used.
+    /// Context of the run where the variates are used.
     pub ctx: &'a RunContext,
-    /// How many samples the client has.
+    /// Number of the client's samples.
     pub samples: usize,
     /// The model that it received.
     pub from: ParameterSet,
@@ -119,7 +120,7 @@ pub struct Variates<'a> {
 
 /// A client's way through a round.
 pub struct LocalTrajectory<'a> {
-    /// Where it ended.
+    /// Parameters at its end.
     pub to: &'a ParameterSet,
     /// The sum of its learning rates, before factors of parameters.
     pub rates: f64,

@@ -1,4 +1,4 @@
-//! How vectors of clients are renewed, by themselves or by a server that keeps them.
+//! Renewal of the vectors of clients, by the clients or by a server that keeps them.
 
 use super::{CONTROL, ControlVariates, LocalTrajectory, Variates};
 use crate::data::TaskView;
@@ -83,7 +83,7 @@ pub(super) fn renew_clients<M: ControlVariates>(
     Ok(changes)
 }
 
-/// Where a client began and ended, of an upload that was kept whole.
+/// Returns the parameters at the start and at the end of a client's training, from a kept upload.
 ///
 /// # Errors
 /// When it does not fit what was sent.

@@ -91,7 +91,7 @@ fn a_class_that_nobody_reports_keeps_its_prototype() {
     assert!(MeanPrototypes::load(&body).is_err());
 }
 
-/// What is told is what is heard, of more classes than a byte has bits.
+/// Flags survive a round trip, for more classes than a byte has bits.
 #[test]
 fn flags_say_which_classes_have_a_prototype() {
     let wide = TaskView { task: TaskId(0), rows: 20..31, classes: (20..31).collect() };
