@@ -1,4 +1,4 @@
-//! What of a scenario asks for a service that its method does not allow, found before anything runs.
+//! Requests of a scenario for services that its method does not allow, found before anything runs.
 
 use std::collections::BTreeSet;
 
@@ -18,16 +18,16 @@ pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
     }
 }
 
-/// What a scenario asks for, and how to say it where a method refuses.
+/// Request of a scenario, with the messages for a method that refuses it.
 struct CapabilityRequest {
     service: Capability,
     key: &'static str,
-    /// What cannot be done; `{}` is the method's name.
+    /// Text of the refusal; `{}` is the method's name.
     refused: &'static str,
     label: &'static str,
-    /// How to do without.
+    /// Advice for doing without the service.
     help: &'static str,
-    /// Which methods could do it.
+    /// Description of the methods that allow it.
     instead: &'static str,
 }
 
@@ -98,7 +98,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     wishes
 }
 
-/// Whether a scenario asks for anything that a method may refuse.
+/// Returns true if a scenario asks for anything that a method may refuse.
 pub(super) fn wanted(scenario: &Scenario) -> bool {
     scenario.privacy.noise.is_some() || !requested_capabilities(scenario).is_empty()
 }

@@ -305,7 +305,7 @@ impl CodaPrompt {
         self.prompted.base(self)
     }
 
-    /// The same with components that slots own: Powder's slots, side by side.
+    /// Returns Powder's method with components that client tasks own, side by side.
     pub fn side_by_side(&self, facts: &ModelFacts) -> Powder {
         let ComponentSizes { prompt_len, first_block, n_blocks, .. } = self.sizes;
         let config = PowderConfig {

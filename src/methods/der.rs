@@ -6,14 +6,14 @@
 //!          B1, B2: independent draws from the reservoir of `buffer` samples, each without replacement
 //! server   as FedAvg
 //! ```
-//! What is compared is `columns`: all outputs (the original; future rows of the head are then held near their start), those
-//! of the classes seen by now (fed-mammoth), or of those that were seen when a sample was stored. With `old_logits = "keep"`
-//! all of these outputs compete for new samples as well, masked those of the task.
+//! What is compared is `columns`: all outputs (the original; future rows of the head are then held near their start),
+//! those of the classes seen by now (fed-mammoth), or of those that were seen when a sample was stored. With
+//! `old_logits = "keep"` all of these outputs compete for new samples as well, masked those of the task.
 //!
-//! Logits are those of the augmented view in training mode at the step of storing (`logits = "stream"`), of a local model
-//! that no average ever was, or those of the client's model after its last round of the task, in evaluation mode
-//! (`"end"`); until then a sample has none, and only its label counts. Samples of tasks that a client held without being
-//! asked have none either. A remembered sample takes three passes where FedAvg has one.
+//! Logits are those of the augmented view in training mode at the step of storing (`logits = "stream"`), of a local
+//! model that no average ever was, or those of the client's model after its last round of the task, in evaluation mode
+//! (`"end"`); until then a sample has none, and only its label counts. Samples of tasks that a client held without
+//! being asked have none either. A remembered sample takes three passes where FedAvg has one.
 
 use std::ops::Range;
 

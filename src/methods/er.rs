@@ -5,10 +5,10 @@
 //!          samples, without replacement; the first time a client learns a task each of its samples is offered to it
 //! server   as FedAvg
 //! ```
-//! With `old_logits = "keep"` all classes seen compete in all of it (the original); masked, those of the task compete for
-//! new samples and all seen for remembered ones (fed-mammoth's style). Samples never travel; a report on privacy or a
-//! comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay takes
-//! part in the moments of batch norms.
+//! With `old_logits = "keep"` all classes seen compete in all of it (the original); masked, those of the task compete
+//! for new samples and all seen for remembered ones (fed-mammoth's style). Samples never travel; a report on privacy or
+//! a comparison with methods that keep none has to name the memory. In one batch with the new samples (`joint`) replay
+//! takes part in the moments of batch norms.
 
 use super::averaging::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;

@@ -1,6 +1,6 @@
 //! Families of methods: what they remember old classes by.
 
-/// What a method does about forgetting.
+/// Approach of a method to forgetting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// Parameters are averaged; nothing is done about forgetting.
@@ -15,7 +15,7 @@ pub enum Family {
     Distillation,
     /// Samples of old classes are kept.
     Rehearsal,
-    /// What no federation without memory can beat.
+    /// Upper bounds that no federation without memory can exceed.
     Bounds,
 }
 

@@ -111,7 +111,7 @@ impl FedLwf2t {
     }
 }
 
-/// What a client keeps: its last model, and the last one of an earlier task.
+/// State of a client: its last model, and the last one of an earlier task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnModels {
     last: Option<(TaskId, ParameterSet)>,
@@ -320,7 +320,7 @@ impl FedLwf2t {
         self.beta > 0.0 && self.first_teacher == FirstTeacher::Server
     }
 
-    /// Whether `c` is more than what rounding leaves of 1.
+    /// Returns true if `c` is greater than the rounding error of 1.
     fn received_teaches(&self) -> bool {
         self.weight_of_received() > 1e-9
     }

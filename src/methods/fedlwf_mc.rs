@@ -1,5 +1,6 @@
-//! **FedLwF.MC**, [LwF](super::lwf) with one sigmoid per class (LwF.MC of Rebuffi et al., CVPR 2017; federated in HePCo):
-//! clients learn the labels of new classes and, of old ones, what the previous task's model answers to the new images.
+//! **FedLwF.MC**, [LwF](super::lwf) with one sigmoid per class (LwF.MC of Rebuffi et al., CVPR 2017; federated in
+//! HePCo): clients learn the labels of new classes and, of old ones, what the previous task's model answers to the new
+//! images.
 //!
 //! ```text
 //! client   theta <- down, theta_old <- the server's model at the end of the task before (sent once per task)
@@ -72,7 +73,7 @@ impl LocalUpdate<()> for FedLwfMc {
     }
 }
 
-/// What labels and teacher ask for.
+/// Loss of the labels and of the teacher.
 struct FedLwfMcObjective {
     classes: ClassReduction,
     /// Nobody in the first task.

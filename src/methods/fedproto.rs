@@ -51,12 +51,12 @@ pub struct FedProto {
 }
 
 impl FedProto {
-    /// Whether prototypes travel: nobody uses them where nothing pulls.
+    /// Returns true if prototypes travel: they do not if the loss has no weight for them.
     fn pulls(&self) -> bool {
         self.weight > 0.0
     }
 
-    /// Whether a download holds prototypes: not in the first round of a task.
+    /// Returns true if a download holds prototypes: not in the first round of a task.
     fn is_told(&self, round_in_phase: u32) -> bool {
         self.pulls() && round_in_phase > 0
     }

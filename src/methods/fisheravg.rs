@@ -6,10 +6,11 @@
 //!          F_m = sum over (x, y) of its samples  p(y|x) (grad log p(y|x))^2    at theta_m, one sample at a time
 //! server   theta = sum_m (F_m + e) theta_m / sum_m (F_m + e),  e = 1e-12,     number by number
 //! ```
-//! `p` is the softmax over the rows that train. Sample counts enter through the sums; with `weights = "uniform"` each `F_m`
-//! is divided by its samples, and every client has the same say. Where nobody's answers depend on a number, `e` makes it
-//! the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for which uploads
-//! then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it the Fisher.
+//! `p` is the softmax over the rows that train. Sample counts enter through the sums; with `weights = "uniform"` each
+//! `F_m` is divided by its samples, and every client has the same say. Where nobody's answers depend on a number, `e`
+//! makes it the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for which
+//! uploads then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it
+//! the Fisher.
 
 use super::averaging::{ClientWeighting, LocalTrainingResult, PackClient, sample_count};
 use super::entry::MethodEntry;
@@ -22,7 +23,7 @@ use crate::policy::{ExchangeFacts, ModelFacts, PolicyError, TensorSpec};
 use crate::scenario::reader::Keys;
 use crate::wire::Section;
 
-/// What the names of Fisher tensors begin with.
+/// Prefix of the names of Fisher tensors.
 pub const FISHER: &str = "fisher/";
 
 /// The `[method]` table of FisherAVG.
@@ -37,7 +38,7 @@ pub struct FisherAvg {
 }
 
 impl FisherAvg {
-    /// Whether anything is averaged by samples.
+    /// Returns true if any parameter is averaged by numbers of samples.
     fn counts(&self, model: &ModelFacts) -> bool {
         self.fedavg.parameters(model).iter().any(|parameter| is_buffer(&parameter.name))
     }

@@ -1,4 +1,4 @@
-//! Which rows of the classifier a message carries.
+//! Head rows that a message carries.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::data::TaskView;
 use crate::scenario::reader::Choice;
 
-/// Whether messages carry the whole head or only the rows of classes seen so far.
+/// Form of the head in messages: all rows, or only the rows of classes seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadForm {
     /// All rows from the first round on.

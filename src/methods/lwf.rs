@@ -95,7 +95,7 @@ impl AveragingMethod for Lwf {
     type State = ();
     type Memory = ();
 
-    /// What competes and what is distilled trains.
+    /// Returns FedAvg's parts with the previous model; rows that compete or are distilled train.
     fn parts(&self) -> Parts<'_, (), ()> {
         let trains = match self.columns {
             Columns::Old if self.distils() => TrainedRows::Seen,
@@ -138,7 +138,7 @@ impl LocalUpdate<()> for Lwf {
     }
 }
 
-/// What labels and teacher ask for. Columns are head rows; logits begin at the first that trains.
+/// Loss of the labels and of the teacher. Columns are head rows; logits begin at the first that trains.
 struct LwfObjective {
     /// `alpha`, `T`, and how answers are compared.
     distils: (f64, f64, Distillation),

@@ -1,6 +1,5 @@
-//! What methods with prompts that depend on a query share: federated averaging of prompts and a linear head on a
-//! frozen transformer, cut into tasks. Which prompts there are, which rows of them belong to a task, and how they are
-//! used, each method says itself.
+//! Common parts of methods with query-dependent prompts. They average prompts and a linear head on a frozen
+//! transformer, cut into tasks. Each method defines its prompts, their rows of a task, and their use.
 //!
 //! ```text
 //! client   prompts, head <- down;  E epochs: minimise CE over the rows of the current task + the method's loss

@@ -1,15 +1,15 @@
-//! **RegMean** (Jin et al., ICLR 2023): FedAvg whose server merges every linear layer so that it answers on each client's
-//! inputs as that client's own layer does, in the sense of least squares. Nothing is done against forgetting.
+//! **RegMean** (Jin et al., ICLR 2023): FedAvg whose server merges every linear layer so that it answers on each
+//! client's inputs as that client's own layer does, in the sense of least squares. Nothing is done against forgetting.
 //!
 //! ```text
 //! client   theta_m <- FedAvg's training;  one more pass over its samples, without gradients:
 //!          G_m = sum X^T X of the inputs of every linear layer;  off-diagonals times gamma
 //! server   W <- (sum_m W_m G_m) (sum_m G_m)^+  of every linear layer;  everything else as FedAvg
 //! ```
-//! Linear layers are those of a transformer's blocks, where `train = "all"`, and the head; patch embeddings, norms, biases
-//! and convolutions are averaged. How much a client counts is in `G`, which grows with its samples. Samples of the pass are
-//! augmented as in training. Where nobody has inputs the pseudo-inverse gives weight zero, as the public code has it;
-//! `unseen = "keep"` leaves what was there.
+//! Linear layers are those of a transformer's blocks, where `train = "all"`, and the head; patch embeddings, norms,
+//! biases and convolutions are averaged. How much a client counts is in `G`, which grows with its samples. Samples of
+//! the pass are augmented as in training. Where nobody has inputs the pseudo-inverse gives weight zero, as the public
+//! code has it; `unseen = "keep"` leaves what was there.
 //!
 //! On ViT-B/16 the matrices are 540 MB of an upload (270 MB with `symmetric = true`); the server adds up
 //! products and matrices as uploads arrive and keeps no upload.

@@ -170,7 +170,7 @@ impl InputStatistics {
         }
     }
 
-    /// What the moments of a round aggregated to.
+    /// Returns the sum of a layer's moments over the uploads of a round.
     ///
     /// # Errors
     /// When no upload had them.
@@ -273,7 +273,7 @@ pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut Me
     upload.extra.push(answers_place(layer, outputs));
 }
 
-/// What a server adds of a layer: the weights of a client after its moments.
+/// Returns a client's weights times its moments for a layer, which the server sums.
 pub(super) fn answers(
     layer: &Layer,
     (weights, outputs): (&[f64], usize),
@@ -289,7 +289,7 @@ fn answers_place(layer: &Layer, outputs: usize) -> TensorSpec {
         .summed(StalenessRule::Refuse)
 }
 
-/// What statistics cost, in multiplications.
+/// Cost of statistics, in multiplications.
 impl InputStatistics {
     /// Of the moments of a layer's inputs, of one sample.
     pub(super) fn measuring(&self, layer: &Layer) -> f64 {

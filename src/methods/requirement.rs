@@ -68,8 +68,8 @@ impl Requirement {
 
     /// Requires plain gradient steps of clients: a client's way is then the sum of its gradients times their rates.
     ///
-    /// The subject is a sentence such as "FedDC reads gradients"; `decay` is what to set in place of a weight decay of the
-    /// optimizer, where that is wrong.
+    /// The subject is a sentence such as "FedDC reads gradients"; `decay` is what to set in place of a weight decay of
+    /// the optimizer, where that is wrong.
     pub fn plain_sgd(
         subject: &'static str,
         instead: Option<&'static str>,

@@ -1,12 +1,12 @@
-//! Optimizers of a server (FedOpt, Reddi et al., ICLR 2021): the mean difference of a round is a direction, and moments of it
-//! are remembered, number by number.
+//! Optimizers of a server (FedOpt, Reddi et al., ICLR 2021): the mean difference of a round is a direction, and moments
+//! of it are remembered, number by number.
 //!
 //! ```text
 //! d = sum_m n_m (theta_m - theta) / sum_m n_m                    FedAvg's step: the negative gradient of an optimizer
 //! moments <- rule(d, moments);  theta <- theta + step            (FedAvgM, FedOpt)
 //! ```
-//! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a momentum
-//! that outlives its task would go on moving rows of classes that nobody trains any more.
+//! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a
+//! momentum that outlives its task would go on moving rows of classes that nobody trains any more.
 
 use super::averaging::{ClosedRound, Keeper, Parameter, Rows, ServerState};
 use super::parts::SharedModel;
@@ -59,8 +59,8 @@ impl<const N: usize> ServerMoments<N> {
         *self = ServerMoments { task: self.task, ..ServerMoments::default() };
     }
 
-    /// Replaces the mean by a step from the parameters before it. `rule` makes the step of a number from its mean difference
-    /// and its moments, which are `initial` before the first round. Without any weight nothing happens.
+    /// Replaces the mean by a step from the parameters before it. `rule` makes the step of a number from its mean
+    /// difference and its moments, which are `initial` before the first round. Without any weight nothing happens.
     pub(super) fn step(
         &mut self,
         closing: &ClosedRound<'_>,

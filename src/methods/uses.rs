@@ -1,5 +1,4 @@
-//! Which keys of a scenario a method uses, read off what it declares: its phases and what a participant costs in each
-//! of them.
+//! Keys of a scenario that a method uses. They are derived from its phases and the cost of a participant in each.
 //!
 //! Participation means something where a phase samples its clients, `federation.rounds` where phases grow with it, and
 //! `[client]` where the passes of a participant depend on the plan of training. What a method never looks at is said by
@@ -34,9 +33,9 @@ struct PhaseUse {
     name: &'static str,
     rounds: u32,
     cohort: CohortRule,
-    /// Whether its passes depend on the plan of training at all.
+    /// True if its passes depend on the training plan.
     trains: bool,
-    /// Whether they depend on the number of epochs.
+    /// True if its passes depend on the number of epochs.
     epochs: bool,
 }
 
@@ -48,7 +47,7 @@ enum Reach {
     Later,
 }
 
-/// Why a key has no meaning.
+/// Reason that a key has no meaning.
 struct Lack {
     /// Or it has one here and there.
     whole: bool,
@@ -111,7 +110,7 @@ impl Uses {
         uses
     }
 
-    /// What of a scenario its method never looks at.
+    /// Returns the keys of a scenario that its method ignores.
     pub fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
         let mut ignored = Vec::new();
         let mut say = |key: &'static str, what: String, Lack { whole, why }: Lack| {
@@ -147,7 +146,7 @@ impl Uses {
         ignored
     }
 
-    /// The same of any scenario, for `fedcast methods show`.
+    /// Returns the ignored keys of any scenario, for `fedcast methods show`.
     pub fn sentences(&self) -> Vec<String> {
         let epochs = self.counting().filter(|_| self.training().is_none());
         let all = [
@@ -159,7 +158,7 @@ impl Uses {
         all.into_iter().filter_map(|(key, lack)| Some(format!("{key}: {}", lack?.why))).collect()
     }
 
-    /// Why participation has no meaning, or not everywhere.
+    /// Returns the reason that participation has no meaning, or not in all tasks.
     fn sampling(&self) -> Option<Lack> {
         let holders = self.named(|phase| phase.cohort == CohortRule::Holders)?;
         let all = format!("every holder of a task's data takes part in {holders}");
@@ -173,7 +172,7 @@ impl Uses {
         })
     }
 
-    /// Why `federation.rounds` has no meaning, or not everywhere.
+    /// Returns the reason that `federation.rounds` has no meaning, or not in all tasks.
     fn growing(&self) -> Option<Lack> {
         let last = || {
             let of_task = self.phases.iter().filter(|phase| phase.task + 1 == self.tasks);
@@ -193,7 +192,7 @@ impl Uses {
         }
     }
 
-    /// Why `[client]` has no meaning, or not everywhere.
+    /// Returns the reason that `[client]` has no meaning, or not in all tasks.
     fn training(&self) -> Option<Lack> {
         let nothing = "clients train nothing, they make one pass over their data";
         match self.reach(|phase| phase.trains) {
@@ -205,7 +204,7 @@ impl Uses {
         }
     }
 
-    /// Why `client.epochs` has no meaning.
+    /// Returns the reason that `client.epochs` has no meaning.
     fn counting(&self) -> Option<Lack> {
         let nowhere = self.reach(|phase| phase.epochs) == Reach::Nowhere;
         nowhere.then(|| Lack::whole("the method says itself how long a client trains"))

@@ -5,8 +5,8 @@ use crate::policy::parameters_of;
 use crate::quantity::TaskId;
 use crate::wire::{Body, Saved, WireError};
 
-/// Something that is saved with the parameters. The format is the method's own: its digest is in the journal. Of a method
-/// whose clients are sent the previous model it may not be in the meta, nor among weights, prompts and heads.
+/// Something that is saved with the parameters. The format is the method's own: its digest is in the journal. Of a
+/// method whose clients are sent the previous model it may not be in the meta, nor among weights, prompts and heads.
 pub trait ServerState: Saved + Default + Send + 'static {
     /// Returns the parameters of the server in a body that holds them and the memory.
     ///
@@ -30,8 +30,8 @@ pub trait ServerState: Saved + Default + Send + 'static {
 
 impl ServerState for () {}
 
-/// The last task that was begun, for methods whose server prepares rows as a task starts: a server that was loaded within
-/// a task has begun it before.
+/// The last task that was begun, for methods whose server prepares rows as a task starts: a server that was loaded
+/// within a task has begun it before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Saved)]
 pub struct LatestTask(Option<TaskId>);
 

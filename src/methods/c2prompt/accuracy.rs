@@ -1,5 +1,4 @@
-//! What mixing does to answers: client tasks are tested on the spot, by a server that could not do so outside a
-//! simulation.
+//! Effect of mixing on predictions: the server tests client tasks directly, which it could not do outside a simulation.
 
 use std::collections::BTreeSet;
 

@@ -22,7 +22,7 @@ pub enum Scores {
 }
 
 impl Scores {
-    /// What clients report.
+    /// Returns the form of the counts that clients report.
     pub fn counting(self) -> Counting {
         match self {
             Scores::Means => Counting::default(),
@@ -40,7 +40,7 @@ impl Scores {
     }
 }
 
-/// How well the components of a client task match its classes.
+/// Match of a client task's components with its classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// The client task's classes, as ids of the data set.

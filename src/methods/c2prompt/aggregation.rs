@@ -19,8 +19,8 @@ struct Stack {
 }
 
 impl C2PromptServer {
-    /// Whether components are mixed behind a round of training. After the last one of a stage nobody tunes a head to
-    /// what mixing makes of its prompts.
+    /// Returns true if components are mixed after a round of training. After the last round of a stage no client adapts
+    /// its head to the mixed prompts.
     pub(super) fn mixes_after(&self, round: &RoundContext) -> bool {
         let config = &self.method.config;
         config.cpa && (config.cpa_last || round.round_in_phase + 1 < round.rounds_in_phase)

@@ -14,7 +14,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ClientResult, ClientState, Failure, Member, Message, PolicyError, RunContext};
 use crate::wire::{NamedTensor, Section, WireError};
 
-/// What a member kept of the client task that it works on now.
+/// Returns the state that a member kept of its current client task.
 pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
     let mut state = Compensation::of(&member.state)?;
     state.enter(member.participant.view.task);
@@ -105,10 +105,10 @@ impl C2Prompt {
     }
 }
 
-/// What goes along with training: compensation prompts in some steps, and histograms.
+/// Extension of training: compensation prompts in some steps, and histograms.
 struct CompensationTraining<'a> {
     config: &'a C2PromptConfig,
-    /// Where the coins of each member are tossed.
+    /// Schedule of each member's random decisions.
     coins: Vec<CompensationSchedule>,
     /// Of each member; empty where there are none.
     prompts: Vec<Tensor>,
@@ -117,7 +117,7 @@ struct CompensationTraining<'a> {
     compensated: Vec<LossMean>,
     /// Steps as they are, of each member.
     plain: Vec<LossMean>,
-    /// Whether the step under way has such prompts.
+    /// True if the current step has compensation prompts.
     compensates: bool,
 }
 
@@ -179,7 +179,7 @@ impl<'a> CompensationTraining<'a> {
         named.into_iter().filter_map(|(name, mean)| Some((name, mean?)))
     }
 
-    /// What travels beside a member's client task: its histogram, if there is one.
+    /// Returns the histogram that travels with a member's client task, if there is one.
     fn matched(&self, member: usize) -> Result<Option<Section>, WireError> {
         let Some(found) = self.histograms.get(member) else { return Ok(None) };
         let scores = found.entries().into_iter().map(|entry| entry as f32).collect::<Vec<f32>>();
@@ -203,7 +203,7 @@ impl CompensationSchedule {
         CompensationSchedule { probability, key: key.domain(Domain::Method) }
     }
 
-    /// Whether a step of the client, from 0, has them.
+    /// Returns true if a step of the client, counted from 0, has compensation prompts.
     fn compensated(&self, step: u64) -> bool {
         uniform(&mut self.key.step(step).rng(), 0.0, 1.0) < self.probability
     }

@@ -1,5 +1,5 @@
-//! What C2Prompt sends: what Powder sends, moments of classes up and Gaussians down in round 0, and how well
-//! components match classes beside every trained client task.
+//! Messages of C2Prompt: those of Powder, moments of classes up and Gaussians down in round 0, and a histogram of
+//! components and classes with every trained client task.
 //!
 //! The first control byte says which of these it is; what follows is Powder's message as it is.
 
@@ -47,7 +47,7 @@ pub fn opened(phase: usize, message: Message) -> Result<Message, WireError> {
     }
 }
 
-/// How well the components of a client task match its classes, as it travels beside the client task.
+/// Returns the tensor of a client task's histogram, `(components, classes)`.
 pub fn histogram(components: usize, classes: usize) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
 }

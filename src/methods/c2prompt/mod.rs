@@ -94,7 +94,7 @@ use crate::wire::{Body, Saved, WireError};
 pub struct C2Prompt {
     /// The settings.
     pub config: C2PromptConfig,
-    /// What is learned and how.
+    /// The Powder method below it.
     pub powder: Powder,
     dim: usize,
 }
@@ -146,18 +146,18 @@ impl C2Prompt {
         }
     }
 
-    /// Whether moments are asked for in a phase.
+    /// Returns true if clients report moments in a phase.
     fn asks(phase: usize) -> bool {
         phase == STATISTICS
     }
 
-    /// Whether client tasks are trained in a phase.
+    /// Returns true if client tasks are trained in a phase.
     fn trains(phase: usize) -> bool {
         C2Prompt::inner(phase).is_some_and(Powder::trains)
     }
 }
 
-/// The same exchange as Powder sees it.
+/// Returns the facts of an exchange with Powder's number of the phase.
 fn inner_of<'a>(facts: &ExchangeFacts<'a>, phase: usize) -> ExchangeFacts<'a> {
     ExchangeFacts { phase, ..facts.clone() }
 }

@@ -74,7 +74,7 @@ pub fn pooled(
 /// Global mean and variance of classes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gaussians {
-    /// How many.
+    /// Number of classes.
     pub classes: usize,
     /// `(classes, d)`, row-major.
     pub means: Vec<f32>,
@@ -83,7 +83,7 @@ pub struct Gaussians {
 }
 
 impl Gaussians {
-    /// Those of these classes.
+    /// Returns the Gaussians of some classes.
     pub fn of(classes: &[u32], pooled: &BTreeMap<u32, ClassMoments>, dim: usize) -> Gaussians {
         let mut gaussians = Gaussians { classes: classes.len(), ..Gaussians::default() };
         for class in classes {
@@ -96,7 +96,7 @@ impl Gaussians {
         gaussians
     }
 
-    /// What squared distances are multiplied by, `(classes, d)`; zeros for classes that nobody reported.
+    /// Returns the factors of squared distances, `(classes, d)`; zeros for classes that no client reported.
     pub fn precisions(&self, dim: usize, whitening: Whitening) -> Vec<f32> {
         let of_class = |variances: &[f32]| -> Vec<f32> {
             if variances.iter().any(|v| *v < 0.0) {

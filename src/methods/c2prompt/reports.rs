@@ -1,4 +1,4 @@
-//! What clients reported of their classes, and which of it Gaussians are pooled from.
+//! Reports of clients about their classes, and the selection that Gaussians are pooled from.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use crate::policy::{
 };
 use crate::wire::{Body, WireError};
 
-/// What the server knows.
+/// Server of C2Prompt.
 pub struct C2PromptServer {
     pub(super) method: Arc<C2Prompt>,
     pub(super) powder: PowderServer,

@@ -1,4 +1,4 @@
-//! What a client keeps while it works on a client task: a compensation prompt for each of its classes.
+//! State of a client while it works on a client task: a compensation prompt for each of its classes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the server makes of Gaussians: the merge of a class, and the settings that cannot be.
+//! Tests of the server's use of Gaussians: merged classes and invalid settings.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::scenario::MethodSection;
 
 type Said = Vec<(ClientId, Vec<Arc<ClassStatistics>>)>;
 
-/// What each client says of the features of one class, in one form.
+/// Returns the Gaussian of one class from each client, in one form.
 fn said(form: CovarianceForm, row: u32, clients: &[Vec<Vec<f32>>], least: usize) -> Said {
     let of = |(client, features): (usize, &Vec<Vec<f32>>)| {
         let gaussian = ClassGaussian::fit(form, features[0].len(), features);
@@ -104,8 +104,8 @@ fn any_split_merges_to_all_samples() {
     assert_eq!(full(of(CovarianceForm::Full, &[1], 2)).count, 8);
 }
 
-/// CCVR card, invariant 2: the merge of one client is itself; of two that say the same the mean stays and the covariance
-/// is `2 (n - 1) / (2 n - 1)` of theirs.
+/// CCVR card, invariant 2: the merge of one client is itself; of two that say the same the mean stays and the
+/// covariance is `2 (n - 1) / (2 n - 1)` of theirs.
 #[test]
 fn one_client_merges_to_itself_and_two_alike_to_nearly_the_same() {
     let rows = features();

@@ -19,7 +19,7 @@ use crate::policy::{PolicyError, RunContext};
 /// Logits of teachers, by sample.
 pub(super) type Targets = BTreeMap<u32, Vec<f32>>;
 
-/// What a model says of some auxiliary samples on these head rows, in evaluation mode.
+/// Returns the logits of a model for some auxiliary samples on these head rows, in evaluation mode.
 ///
 /// # Errors
 /// When a sample cannot be read, or the parameters do not fit.
@@ -100,8 +100,8 @@ impl Student<'_> {
 }
 
 impl Cfed {
-    /// `-weight mean_i sum_c q log softmax(z / T)`, `q` the softmax at the temperature of what teachers said on the first
-    /// columns.
+    /// `-weight mean_i sum_c q log softmax(z / T)`, `q` the softmax at the temperature of what teachers said on the
+    /// first columns.
     pub(super) fn distilled(&self, logits: &Tensor, told: &[f32]) -> Result<Tensor, LearningError> {
         let width = told.len() / logits.dim(0)?.max(1);
         let own = logits.narrow(1, 0, width)?.contiguous()?;
@@ -111,8 +111,8 @@ impl Cfed {
     }
 }
 
-/// The same of several models, each of which is asked about the samples that are its turn, when so many were asked about
-/// before.
+/// Returns logits of several models, each for its turn of the samples. Turns continue after `asked_before` earlier
+/// samples.
 ///
 /// # Errors
 /// As for [`ask`].
@@ -131,7 +131,8 @@ pub(super) fn ask_in_turn(
     Ok(targets)
 }
 
-/// Which of so many models says what a sample's target is: one after the other, and on from where the last round ended.
+/// Returns the index of the model that makes a sample's target. Models take turns, and the turns continue from the last
+/// round.
 fn source(asked_before: u64, sample: usize, models: usize) -> usize {
     ((asked_before + sample as u64) % models.max(1) as u64) as usize
 }
@@ -180,8 +181,8 @@ mod tests {
         assert!(slope.iter().all(|slope| slope.abs() < 1e-9));
     }
 
-    /// Models that answer with their own number, whatever they see: the sixth sample from the beginning of the cycle is the
-    /// second one's turn.
+    /// Models that answer with their own number, whatever they see: the sixth sample from the beginning of the cycle is
+    /// the second one's turn.
     #[test]
     fn models_are_asked_one_after_the_other() {
         use std::sync::Arc;

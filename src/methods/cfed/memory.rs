@@ -1,4 +1,4 @@
-//! What the server of CFed keeps beside parameters: how many of its samples have been asked about.
+//! State of CFed's server besides parameters: the number of samples whose targets were made.
 
 use crate::methods::averaging::ServerState;
 use crate::wire::{Body, Kind, Saved, Saving, WireError};

@@ -1,6 +1,6 @@
-//! **CFed** (Ma et al., "Continual Federated Learning Based on Knowledge Distillation", IJCAI 2022; CFeD) over FedAvg: from
-//! the second task on some clients learn and others review, by distilling the model of the previous task's end on samples
-//! that nobody has labelled.
+//! **CFed** (Ma et al., "Continual Federated Learning Based on Knowledge Distillation", IJCAI 2022; CFeD) over FedAvg:
+//! from the second task on some clients learn and others review, by distilling the model of the previous task's end on
+//! samples that nobody has labelled.
 //!
 //! ```text
 //! server   of the m clients drawn floor(0.6 m) learn, floor(0.4 m) review                            (roles)
@@ -10,12 +10,13 @@
 //! server   the plain mean of all models; with `server_distils` then the same loss on a shard of its own, towards the
 //!          models that came back and the one before them, one model per sample in turn
 //! ```
-//! The release differs from the paper, and from itself. There is no shuffling, so that its stored targets fit; here they are
-//! stored by sample, and batches are shuffled. Its old model answers in training mode, by what looks like a slip; here in
-//! evaluation mode. It takes the first four fifths of every shard; here a shard is taken whole. Roles are drawn from all
-//! clients there, and here from those that are drawn for the round, of whom there are as many as with one list
-//! (`drawn = "independently"`; a client that has both roles sends two models). Server distillation is off in the release.
-//! Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this method.
+//! The release differs from the paper, and from itself. There is no shuffling, so that its stored targets fit; here
+//! they are stored by sample, and batches are shuffled. Its old model answers in training mode, by what looks like a
+//! slip; here in evaluation mode. It takes the first four fifths of every shard; here a shard is taken whole. Roles are
+//! drawn from all clients there, and here from those that are drawn for the round, of whom there are as many as with
+//! one list (`drawn = "independently"`; a client that has both roles sends two models). Server distillation is off in
+//! the release. Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this
+//! method.
 //!
 //! The auxiliary samples are somebody's data, too: a comparison has to name them. A client holds its shard from the
 //! start, or is sent it (`surrogate = "sent"`): once, if `wire.cache = "run"` lets clients keep what they were sent.

@@ -150,7 +150,7 @@ impl Importance {
         self.asset = Some(self.made(u32::from(stage.task.0), &rows));
     }
 
-    /// What clients are sent.
+    /// Returns the asset that clients are sent.
     pub(super) fn asset(&self) -> Option<Arc<Asset>> {
         self.asset.clone()
     }

@@ -6,17 +6,17 @@
 //!          F_m = sum over (x, y)  p(y|x) (grad log p(y|x))^2   and its number of samples n_m
 //!          F <- decay F + sum_m F_m / sum_m n_m,   theta* <- theta
 //! ```
-//! `theta*`, the model of the task before, and `F` are assets, sent once per task and client. One anchor and one decayed
-//! sum: online EWC. The public code skips the training of the last round, so that clients hold the global model and can
-//! compute its Fisher there; with `skip_last_round` the exchange at the end takes the place of that round, else it is one
-//! more. In that code's mixed precision the penalty is divided by the scale of the loss, which nearly switches it off; here
-//! it is not. Adam divides it by the same moments as the rest of the gradient.
+//! `theta*`, the model of the task before, and `F` are assets, sent once per task and client. One anchor and one
+//! decayed sum: online EWC. The public code skips the training of the last round, so that clients hold the global model
+//! and can compute its Fisher there; with `skip_last_round` the exchange at the end takes the place of that round, else
+//! it is one more. In that code's mixed precision the penalty is divided by the scale of the loss, which nearly
+//! switches it off; here it is not. Adam divides it by the same moments as the rest of the gradient.
 //!
-//! With `site = "client"` nothing of it travels: every client keeps an anchor and a Fisher of its own, overwritten after
-//! each of its rounds, `F <- a F + (1 - a) F_m` with a the share of classes known before the task. That is what the code of
-//! TARGET, LANDER and STSA sets out to do, with `fisher = "batches"` over all classes seen, `fisher_clip = 1e-4`,
-//! `lambda = 1000` and `half`; by reading, its penalty never reaches the network that trains, so that its row is plain
-//! FedAvg with uniform weights.
+//! With `site = "client"` nothing of it travels: every client keeps an anchor and a Fisher of its own, overwritten
+//! after each of its rounds, `F <- a F + (1 - a) F_m` with a the share of classes known before the task. That is what
+//! the code of TARGET, LANDER and STSA sets out to do, with `fisher = "batches"` over all classes seen, `fisher_clip =
+//! 1e-4`, `lambda = 1000` and `half`; by reading, its penalty never reaches the network that trains, so that its row is
+//! plain FedAvg with uniform weights.
 
 mod importance;
 mod own;
@@ -102,7 +102,7 @@ impl Ewc {
         if self.half { 0.5 * self.lambda } else { self.lambda }
     }
 
-    /// What holds a member in this task: an earlier model and its Fisher.
+    /// Returns the anchor of a member in this task: an earlier model and its Fisher.
     fn anchor_of(
         &self,
         member: &PackClient<'_, OwnImportance>,

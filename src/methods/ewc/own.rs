@@ -1,4 +1,4 @@
-//! What a client keeps that is held by models of its own.
+//! State of a client that is anchored to its own models.
 
 use crate::data::TaskView;
 use crate::model::{Parameter, ParameterSet};

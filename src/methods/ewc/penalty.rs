@@ -13,7 +13,7 @@ pub(super) struct EwcObjective {
     strength: f64,
 }
 
-/// What holds a variable: numbers to go back to, and how much each matters.
+/// Anchor of a variable: numbers to go back to, and the importance of each.
 struct Held {
     anchor: Vec<f32>,
     importance: Vec<f32>,

@@ -41,8 +41,8 @@ pub fn softmax(
     ops::mean_all(&ops::log(&(ops::exp(&gap)? + 1.0)?)?)
 }
 
-/// `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task, those received and those of
-/// earlier tasks; in the first task `|P - P_g|`. The paper's form as it is remembered, not verified. The components of two
+/// `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task, those received and those of earlier
+/// tasks; in the first task `|P - P_g|`. The paper's form as it is remembered, not verified. The components of two
 /// tasks start as orthonormal rows, `sqrt(2 n)` apart where a task has `n` in all blocks: under a smaller margin
 /// nothing acts until they come near.
 pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> Result<Tensor> {

@@ -13,9 +13,9 @@ use crate::policy::{ModelFacts, PolicyError, RunContext};
 
 /// Compares features.
 pub(super) struct FeatureContrast {
-    /// What the members received.
+    /// Model that the members received.
     global: Classifier,
-    /// The same without the components of the task; none in the first task.
+    /// The received model without the components of the task; none in the first task.
     previous: Option<Classifier>,
     c2l: C2l,
 }

@@ -62,7 +62,7 @@ impl PoolShape {
     }
 }
 
-/// What the samples of a query get: the weighted prompt of every block that has a pool.
+/// Prompts by weighted pools: the weighted prompt of every block that has a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightedPool {
     /// Blocks that have one, from block 0 on.

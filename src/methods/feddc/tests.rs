@@ -27,7 +27,7 @@ fn after(
     }
 }
 
-/// What is known of a client.
+/// Returns a client's vector of this name.
 fn known(simulation: &World<FedDc>, name: &str, client: usize) -> Vec<f64> {
     let set = match simulation.base.method.keeping.keeper {
         Keeper::Client => simulation.state(client).get(name).map(flat),
@@ -94,8 +94,8 @@ fn golden_control_variates_of_feddc() {
     }
 }
 
-/// Card, invariant 5: uneven quadratics end at the optimum of all, where nobody drifts any more; invariants 2 and 3: the
-/// server's drift is the mean of the clients', each the sum of its own ways, whoever takes part.
+/// Card, invariant 5: uneven quadratics end at the optimum of all, where nobody drifts any more; invariants 2 and 3:
+/// the server's drift is the mean of the clients', each the sum of its own ways, whoever takes part.
 #[test]
 fn uneven_quadratics_end_where_nobody_drifts() {
     for (variates, rates, cohorts) in [
@@ -147,8 +147,8 @@ fn uneven_quadratics_end_where_nobody_drifts() {
     }
 }
 
-/// Card, invariant 6: without a pull and with a constant gradient, the variate is that gradient; a schedule makes that of
-/// the public code smaller, by what it has lowered the rate.
+/// Card, invariant 6: without a pull and with a constant gradient, the variate is that gradient; a schedule makes that
+/// of the public code smaller, by what it has lowered the rate.
 #[test]
 fn the_variate_of_a_constant_gradient_is_that_gradient() {
     for (rates, lowered) in [(Rates::Used, 1.0), (Rates::First, 0.25)] {
@@ -177,8 +177,8 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
     }
 }
 
-/// Card, invariant 4: the pull is zero, and so is its gradient, at `w - h_m`; elsewhere it is `alpha_m (theta - w + h_m)`:
-/// half as strong for a client of twice the mean size.
+/// Card, invariant 4: the pull is zero, and so is its gradient, at `w - h_m`; elsewhere it is `alpha_m (theta - w +
+/// h_m)`: half as strong for a client of twice the mean size.
 #[test]
 fn a_drifted_model_is_pulled_back() {
     for (client, size) in [(0, 2.0), (1, 0.5)] {

@@ -1,4 +1,4 @@
-//! What a client keeps: samples of the tasks it has held, chosen from their frozen features.
+//! State of a client: samples of the tasks that it has held, chosen by their frozen features.
 
 use std::sync::Arc;
 

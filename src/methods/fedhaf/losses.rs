@@ -100,8 +100,8 @@ pub(super) fn of_head(
     Ok(loss)
 }
 
-/// What the previous model says of the exemplars; where it goes by the moments of a batch, by those of the whole one,
-/// as the model that trains.
+/// Returns the previous model's outputs for the exemplars. If it normalizes by batch moments, these are of the whole
+/// batch, as for the model that trains.
 fn before(
     previous: &Network,
     seen: &Seen<'_>,
@@ -169,8 +169,8 @@ pub(super) fn of_module(
 /// Keeps the slope of a root finite at a feature of zeros.
 const SMALLEST: f64 = 1e-12;
 
-/// What each sample's norm adds to the gap between new and old classes: `1 / (samples of its class x classes of
-/// its side)`, negative for old ones; `None` where a side has no sample.
+/// Returns the weight of each sample's norm in the gap between new and old classes. It is `1 / (samples of its class x
+/// classes of its side)`, negative for old classes; `None` if a side has no sample.
 fn balance(seen: &Seen<'_>) -> Option<Vec<f32>> {
     let mut samples: BTreeMap<u32, usize> = BTreeMap::new();
     seen.labels.iter().for_each(|label| *samples.entry(*label).or_default() += 1);
@@ -188,7 +188,7 @@ pub(super) struct Objective<'a> {
     pub config: &'a FedHaf,
     pub network: &'a Network,
     pub previous: Option<&'a Network>,
-    /// Whether the losses of the head count, and those of the module.
+    /// True if the losses of the head count, and if those of the module count.
     pub parts: (bool, bool),
 }
 

@@ -53,12 +53,12 @@ impl Network {
         Ok(Network { below, classifier, rows, by_batch, variables, received })
     }
 
-    /// What trains, sorted by name.
+    /// Returns the trained variables, sorted by name.
     pub fn variables(&self) -> &Variables {
         &self.variables
     }
 
-    /// The same without their names.
+    /// Returns the trained variables without their names.
     pub fn vars(&self) -> Vec<Var> {
         self.variables.iter().map(|(_, var)| var.clone()).collect()
     }
@@ -68,7 +68,7 @@ impl Network {
         self.rows.clone()
     }
 
-    /// Whether what it says of a sample depends on the batch.
+    /// Returns true if the output for a sample depends on its batch.
     pub fn goes_by_batch(&self) -> bool {
         self.by_batch.any()
     }

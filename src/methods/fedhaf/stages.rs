@@ -1,4 +1,4 @@
-//! How FedHAF's clients train: first the head, then the module.
+//! Stages of the training of FedHAF's clients: first the head, then the module.
 
 use clap::ValueEnum;
 
@@ -27,7 +27,7 @@ pub enum Stages {
 /// One stage of a client's training.
 pub(super) struct TrainingPart {
     trains: Trains,
-    /// Whether the losses of the head count, and those of the module.
+    /// True if the losses of the head count, and if those of the module count.
     pub parts: (bool, bool),
     epochs: u32,
 }

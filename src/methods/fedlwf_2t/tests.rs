@@ -1,4 +1,4 @@
-//! What teachers ask for, and what reaches them.
+//! Tests of the teachers that the settings request and the clients receive.
 
 use super::*;
 use crate::model::{Backbone, BatchNormMode, LinearHead, Parameter, PixelShape};

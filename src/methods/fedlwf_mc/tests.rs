@@ -1,4 +1,4 @@
-//! What FedLwF.MC asks of logits.
+//! Tests of FedLwF.MC's loss on logits.
 
 use super::*;
 use crate::golden::Golden;

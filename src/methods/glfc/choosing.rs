@@ -1,4 +1,4 @@
-//! How exemplars are chosen among the samples of a class.
+//! Selection of exemplars among the samples of a class.
 
 use clap::ValueEnum;
 
@@ -23,12 +23,12 @@ pub enum Exemplars {
     Random,
 }
 
-/// How exemplars are chosen.
+/// Rule for the selection of exemplars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choosing {
     /// Samples of a client at most, of all learned classes together.
     pub budget: usize,
-    /// Whether a sample may be chosen again.
+    /// True if a sample may be chosen again.
     pub repeats: bool,
     /// By what.
     pub by: Exemplars,

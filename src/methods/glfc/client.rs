@@ -1,4 +1,4 @@
-//! What a client of GLFC does in a round.
+//! Work of a GLFC client in a round.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Glfc {
         self.old_model == OldModel::Proxy
     }
 
-    /// Whether clients say how far their features spread: in the first task of LGA.
+    /// Returns true if clients report the spread of their features: in the first task of LGA.
     pub(super) fn traces(&self, view: &TaskView) -> bool {
         let augment = self.proxy.augment.filter(|_| self.has_proxy() && view.task.0 == 0);
         augment.is_some_and(|augment| augment.from_clients)
@@ -41,7 +41,7 @@ impl Glfc {
         }
     }
 
-    /// What a client does in a round.
+    /// Trains a client in a round.
     ///
     /// # Errors
     /// What the network or the samples report.

@@ -6,8 +6,8 @@
 //! GLFC    groups: new samples, samples of learned classes;  e = 1
 //! LGA     groups: new samples, learned classes of every earlier task;  e = t / (t + 1), w clamped to 0.5..5
 //! ```
-//! Nothing is weighed while a client has learned no class. What is learned is the client's own affair: an exemplar is of a
-//! learned class, whatever task is at hand.
+//! Nothing is weighed while a client has learned no class. What is learned is the client's own affair: an exemplar is
+//! of a learned class, whatever task is at hand.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub enum Balance {
 /// Weights are in this range with LGA.
 const CLAMP: (f64, f64) = (0.5, 5.0);
 
-/// What a client has learned: head rows, and the task of each.
+/// Head rows that a client has learned, and the task of each.
 pub(super) type LearnedRows = BTreeMap<u32, usize>;
 
 impl Balance {

@@ -1,4 +1,4 @@
-//! Whose rows of the head the server takes.
+//! Head rows that the server takes from clients.
 //!
 //! Where every slot has head rows of its own, a mean over all clients would leave a client a fifth of what it learned.
 //! Powder's port takes no mean of the head: the clients of a round are in an order that is drawn again for every round,

@@ -220,7 +220,7 @@ impl UploadExtras<GlfcClientState> for Glfc {
         places
     }
 
-    /// Who is signalled sends more than others.
+    /// Returns when the size of an upload is known: clients that receive the signal send more than others.
     fn size(&self) -> UploadSize {
         if self.has_proxy() { UploadSize::FromValues } else { UploadSize::Static }
     }

@@ -6,9 +6,9 @@
 //! ```
 //! Without an old model it is the mean of `w BCE(z, y)`. Means are over samples and all outputs seen.
 //!
-//! Over a client's own outputs (`outputs = "own"`) the sums are over what it has learned and the classes of its task, `tau`
-//! is the old model's answer on what it has learned alone, and means count all outputs of the head: others cost nothing, as
-//! where their logits are minus infinity. Powder's port is that with `w = 1` and both terms whole.
+//! Over a client's own outputs (`outputs = "own"`) the sums are over what it has learned and the classes of its task,
+//! `tau` is the old model's answer on what it has learned alone, and means count all outputs of the head: others cost
+//! nothing, as where their logits are minus infinity. Powder's port is that with `w = 1` and both terms whole.
 
 use candle_core::Tensor;
 
@@ -54,8 +54,8 @@ impl Compensated {
         self.over(&own.of(logits)?, (&places, &weights), old, held)? * own.share()
     }
 
-    /// The loss over these columns, of samples with these places and weights; a column has the old model's answer of the head
-    /// row that `held` says, if it is one that the old model knows.
+    /// The loss over these columns, of samples with these places and weights; a column has the old model's answer of
+    /// the head row that `held` says, if it is one that the old model knows.
     fn over(
         &self,
         logits: &Tensor,

@@ -18,8 +18,8 @@ pub enum Outputs {
     Seen,
     /// Those of the client's task and of what it has learned.
     ///
-    /// Of the old model what the client has learned is held. Other outputs cost nothing and learn nothing; means count all
-    /// outputs of the head, as in Powder's port.
+    /// Of the old model what the client has learned is held. Other outputs cost nothing and learn nothing; means count
+    /// all outputs of the head, as in Powder's port.
     Own,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// What a client has learned and the classes of its task, in a head of so many outputs.
+    /// Returns the rows of the learned classes and of the task's classes, in a head of `all` outputs.
     pub fn new(learned: &LearnedRows, task: Range<usize>, all: usize) -> Own {
         let mut rows: Vec<u32> = learned.keys().copied().collect();
         rows.extend(task.map(|row| row as u32));
@@ -111,8 +111,9 @@ mod tests {
 
     /// Powder's port by value: a client that has learned row 0 and is at rows 3 and 4, of a head of ten.
     ///
-    /// With `s = sigmoid`, per sample over the rows 0, 3, 4 and divided by ten: `BCE(z, y) + BCE(z, tau)`, where `tau` has the
-    /// old model's answer at row 0 alone, also for an exemplar of row 0, and row 3 is not held though the old model knows it.
+    /// With `s = sigmoid`, per sample over the rows 0, 3, 4 and divided by ten: `BCE(z, y) + BCE(z, tau)`, where `tau`
+    /// has the old model's answer at row 0 alone, also for an exemplar of row 0, and row 3 is not held though the old
+    /// model knows it.
     #[test]
     fn own_outputs_by_value() {
         let port =

@@ -11,7 +11,8 @@ use crate::scenario::reader::Choice;
 /// Epochs of a task in which the learning rate falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RateSchedule {
-    /// To a 5th, 25th and 125th in the epoch after a half, three quarters and nine tenths of a task, until the round ends.
+    /// To a 5th, 25th and 125th in the epoch after a half, three quarters and nine tenths of a task, until the round
+    /// ends.
     ///
     /// As the release does it: every round begins at the whole rate again.
     Code,
@@ -21,7 +22,7 @@ pub enum RateSchedule {
     Client,
 }
 
-/// What is left of the rate at every milestone.
+/// Factor of the learning rate at every milestone.
 const FACTOR: f64 = 0.2;
 
 impl RateSchedule {
@@ -57,8 +58,8 @@ mod tests {
     use super::*;
     use crate::learning::OptimizerConfig;
 
-    /// Of a task of 10 rounds of 20 epochs at rate 2: every epoch of round 5 a fifth, the second half of round 7 a 25th,
-    /// round 9 a 125th; in the release rounds 6 and 8 are at the whole rate again (GLFC card, 9.10).
+    /// Of a task of 10 rounds of 20 epochs at rate 2: every epoch of round 5 a fifth, the second half of round 7 a
+    /// 25th, round 9 a 125th; in the release rounds 6 and 8 are at the whole rate again (GLFC card, 9.10).
     #[test]
     fn rates_fall_in_the_epochs_of_the_card() {
         let plan = TrainingPlan {

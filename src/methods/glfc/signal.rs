@@ -1,4 +1,4 @@
-//! What tells a client that a new task has begun.
+//! Signal to a client that a new task has begun.
 
 use clap::ValueEnum;
 
@@ -22,7 +22,7 @@ pub enum Signal {
 }
 
 impl Glfc {
-    /// Whether the received model, or the task, says that a new one has begun.
+    /// Returns true if the received model, or the task, signals that a new task has begun.
     pub(super) fn is_signalled(
         &self,
         state: &mut GlfcClientState,

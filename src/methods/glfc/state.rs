@@ -1,5 +1,5 @@
-//! What a client of GLFC keeps: exemplars, what it has learned, samples of tasks that it has still to choose from and, where
-//! it has an old model of its own, that model.
+//! State of a GLFC client. It holds exemplars, learned rows, samples of tasks to choose from and, if the client has its
+//! own old model, that model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::quantity::TaskId;
 use crate::wire::Saved;
 
 /// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
-/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model. Those
-/// it has still to choose from are its own data.
+/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model.
+/// Those it has still to choose from are its own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct GlfcClientState {
     /// Of one sample.
@@ -45,8 +45,8 @@ impl GlfcClientState {
         }
     }
 
-    /// What was met before `task` becomes learned: exemplars are chosen by this model's unit features, or drawn at this key,
-    /// and what there is is cut to its part of the budget.
+    /// Moves the tasks before `task` to the learned ones. Exemplars are chosen by this model's unit features, or drawn
+    /// with this key, and all exemplars are cut to their part of the budget.
     pub(super) fn learn(
         &mut self,
         task: TaskId,

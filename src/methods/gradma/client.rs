@@ -25,7 +25,7 @@ pub(super) fn turned<T: Copy + Into<f64>>(g: &[T], rows: &[&[T]], rho: f64) -> V
 pub(super) struct GradMaObjective {
     rho: f64,
     decay: f64,
-    /// Where clients turn their steps.
+    /// Reference models, if clients turn their steps.
     elsewhere: Option<ReferenceModels>,
     step: u64,
 }

@@ -1,4 +1,4 @@
-//! What the server remembers of clients, and its step.
+//! Memory of clients at the server, and the server's step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const UPDATE: &str = "update";
 const CLIENTS: &str = "clients";
 const ANSWERS: &str = "answers";
 
-/// What a client has answered: `d_m`, against what it was sent.
+/// Update of a client: `d_m`, relative to the model that it was sent.
 pub(super) struct ClientDelta {
     pub client: ClientId,
     pub update: ParameterSet,
@@ -44,7 +44,7 @@ impl ClientDelta {
 
 /// The server's step.
 pub(super) struct ServerStep {
-    /// What it moves.
+    /// Parameters that it moves.
     pub theta: ParameterSet,
     /// Tensors whose step was turned.
     pub turned: u32,
@@ -53,7 +53,7 @@ pub(super) struct ServerStep {
 }
 
 impl UpdateMemory {
-    /// How many clients are remembered.
+    /// Returns the number of clients in memory.
     pub(super) fn len(&self) -> usize {
         self.answers.len()
     }
@@ -64,7 +64,7 @@ impl UpdateMemory {
         self.vectors.get(name)
     }
 
-    /// How often a client answered, where it is remembered.
+    /// Returns the number of uploads of a client, if it is in memory.
     #[cfg(test)]
     pub(super) fn answers_of(&self, client: ClientId) -> Option<u32> {
         self.answers.get(&client).copied()

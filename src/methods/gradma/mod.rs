@@ -1,7 +1,7 @@
 //! **GradMA** (Luo et al., CVPR 2023): steps are turned, tensor by tensor, so that they do not go against what is
-//! remembered: on clients the gradients of the step before and at the model received, and the way back to it; on the server
-//! the updates of clients, also of those that are away. What it keeps from being forgotten are absent clients, not earlier
-//! tasks.
+//! remembered: on clients the gradients of the step before and at the model received, and the way back to it; on the
+//! server the updates of clients, also of those that are away. What it keeps from being forgotten are absent clients,
+//! not earlier tasks.
 //!
 //! ```text
 //! client   g, g_prev, g_0: gradients on one batch at theta, at the model before the last step, and at w
@@ -11,12 +11,13 @@
 //! P(g; R, rho) = argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|
 //! ```
 //! Where no vector does what all rows ask, the step stays as it is. `project` says who turns steps: GradMA-W has the
-//! clients alone, GradMA-S the server alone; without the server's part its mean is FedAvg's, and without that of clients
-//! they train as FedAvg's do. A weight decay is a part of every gradient before it is turned, and is not on biases.
+//! clients alone, GradMA-S the server alone; without the server's part its mean is FedAvg's, and without that of
+//! clients they train as FedAvg's do. A weight decay is a part of every gradient before it is turned, and is not on
+//! biases.
 //!
-//! A full memory makes room for a client by dropping the one among those that did not answer that has answered least; where
-//! everybody in it answered, the newcomer is not remembered. Clients keep nothing: with `steps` a round is so many batches,
-//! from the start of a fresh order in every round.
+//! A full memory makes room for a client by dropping the one among those that did not answer that has answered least;
+//! where everybody in it answered, the newcomer is not remembered. Clients keep nothing: with `steps` a round is so
+//! many batches, from the start of a fresh order in every round.
 
 mod client;
 mod memory;

@@ -172,7 +172,8 @@ fn ids(all: &[u32]) -> BTreeSet<ClientId> {
     all.iter().map(|id| ClientId(*id)).collect()
 }
 
-/// Card, invariant 4: never more than `M`; who answered least makes room, unless it answers now, and is forgotten whole.
+/// Card, invariant 4: never more than `M`; who answered least makes room, unless it answers now, and is forgotten
+/// whole.
 #[test]
 fn a_full_memory_forgets_who_answered_least() {
     let mut memory = UpdateMemory::default();
@@ -212,8 +213,8 @@ fn updates_fade_with_their_age() {
     assert_eq!(flat(memory.vector("update.7")), [0.125 + 1.5; SIZE]);
 }
 
-/// Card, invariant 5: who is remembered alone and answers alone asks for nothing else than what it sent; and a step that
-/// goes against somebody who is away is turned.
+/// Card, invariant 5: who is remembered alone and answers alone asks for nothing else than what it sent; and a step
+/// that goes against somebody who is away is turned.
 #[test]
 fn a_step_goes_against_nobody_remembered() {
     let method = GradMa { momentum: 0.0, memory_decay: 1.0, ..GradMa::default() };

@@ -1,5 +1,5 @@
-//! Memory of HePCo's server beside pools and head: label counts, and itself at the end of the last task. Generators live
-//! for a round.
+//! Memory of HePCo's server beside pools and head: label counts, and itself at the end of the last task. Generators
+//! live for a round.
 
 use std::sync::Arc;
 

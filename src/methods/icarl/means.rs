@@ -39,7 +39,8 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|v| v * v).sum::<f64>().sqrt().max(1e-12)
 }
 
-/// Sums of unit features `(rows, dim)` of samples, and counts `(rows)`; with their mirror images where there are `flips`.
+/// Sums of unit features `(rows, dim)` of samples, and counts `(rows)`; with their mirror images where there are
+/// `flips`.
 pub(super) fn sums_of(
     samples: &Shard,
     model: &Classifier,

@@ -1,4 +1,4 @@
-//! What a client keeps: exemplars by class in herding order, and the samples of a task that it has still to choose from.
+//! State of a client: exemplars by class in herding order, and the samples of a task to choose from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::quantity::TaskId;
 use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
 
 /// Exemplars by head row. The state names samples by their index in the data set; what a client would keep are the
-/// samples themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose from
-/// are its own data.
+/// samples themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose
+/// from are its own data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exemplars {
     /// The best of every class first.

@@ -1,4 +1,4 @@
-//! What the server knows of finished tasks: their pairs, and what their clients' inputs make of them.
+//! Finished tasks at the server: their pairs, and the products of these with the clients' input moments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,12 +68,12 @@ pub(super) fn by_task(stack: &ParameterSet) -> Result<Vec<ParameterSet>, ModelEr
 }
 
 impl Tasks {
-    /// Whether the task at hand is over.
+    /// Returns true if the current task is over.
     pub fn is_over(&self) -> bool {
         self.pairs.len() > self.begun.unwrap_or(0)
     }
 
-    /// How many tasks are over.
+    /// Returns the number of finished tasks.
     pub fn finished(&self) -> usize {
         self.pairs.len()
     }
@@ -111,8 +111,8 @@ impl Tasks {
         }
     }
 
-    /// The merged network after the last task: `B_s` and `A_s G_s V^+` of every task, which add up to `U V^+`. None where
-    /// a task had no reports.
+    /// The merged network after the last task: `B_s` and `A_s G_s V^+` of every task, which add up to `U V^+`. None
+    /// where a task had no reports.
     ///
     /// # Errors
     /// When a sum is not finite.

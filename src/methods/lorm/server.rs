@@ -107,8 +107,8 @@ impl ServerUpdate<Tasks> for Lorm {
         Ok(())
     }
 
-    /// The factors of every update after its moments, and their merge, with the head's; as a task ends the products of its
-    /// own `A`, and the merge of all tasks' where there are several.
+    /// The factors of every update after its moments, and their merge, with the head's; as a task ends the products of
+    /// its own `A`, and the merge of all tasks' where there are several.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let (rank, tasks) = (self.rank as usize, round.stage.task.index() + 1);
         let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);

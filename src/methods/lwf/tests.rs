@@ -1,4 +1,4 @@
-//! What LwF asks of logits. Features are unit vectors, so that a head's weights are logits.
+//! Tests of LwF's loss on logits. Features are unit vectors, so that a head's weights are logits.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Case {
         (f64::from(losses.to_vec1::<f32>().unwrap()[0]), all)
     }
 
-    /// What `rows` learn by LwF while `compete` compete.
+    /// Returns loss and gradient of `rows` by LwF while `compete` compete.
     fn learn(&self, lwf: &Lwf, rows: Range<usize>, compete: Range<usize>) -> (f64, Vec<f32>) {
         let view =
             TaskView { task: crate::quantity::TaskId(1), rows: 4..8, classes: (4..8).collect() };
@@ -95,7 +95,7 @@ pub(in crate::methods) fn stored(golden: &Golden) -> Case {
     Case { z, t, samples: labels.len(), labels }
 }
 
-/// Which rows train, which compete and which are distilled, with which weight: classes 4..8 are the task's.
+/// Rows that train, compete and are distilled, and their weights: classes 4..8 are the task's.
 #[test]
 fn golden_objectives_of_lwf() {
     let Some(golden) = Golden::open("losses") else { return };

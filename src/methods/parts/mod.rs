@@ -9,8 +9,8 @@
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                (averaging, transform)
 //!          its own step after the mean                                             (server update)
 //! ```
-//! Requirements, restrictions and costs stand at the part that causes them. Which rows of a parameter travel, who may be
-//! late, and what may be added in secret follow from the declaration of the parameters.
+//! Requirements, restrictions and costs stand at the part that causes them. Which rows of a parameter travel, who may
+//! be late, and what may be added in secret follow from the declaration of the parameters.
 
 mod adaptation;
 mod answer;

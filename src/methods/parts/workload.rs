@@ -29,8 +29,8 @@ impl Workload<'_> {
         samples as f64 * f64::from(self.plan.epochs)
     }
 
-    /// Returns sample passes of training with so many teachers from the second task on: of each a further forward pass, a
-    /// third of a training pass.
+    /// Returns sample passes of training with so many teachers from the second task on: of each a further forward pass,
+    /// a third of a training pass.
     pub fn with_teachers(&self, teachers: u8, passes: f64) -> f64 {
         let teachers =
             if self.participant.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };

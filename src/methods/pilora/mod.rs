@@ -147,7 +147,7 @@ impl PiLora {
         self.lora.shape(model, Some(model.tasks.max(1)))
     }
 
-    /// The same parameters, in which nothing passes through pairs that are not to be passed.
+    /// Returns the parameters without earlier pairs, unless the forward pass sums all pairs. Their `B` is zero.
     fn passing(&self, set: &ParameterSet, task: usize) -> ParameterSet {
         let mut set = set.clone();
         if self.forward == Forward::Sum {

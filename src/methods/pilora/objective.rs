@@ -39,7 +39,7 @@ impl ClassFeatureSums {
         [(COUNTS, counts), (MEANS, means)].into_iter().collect()
     }
 
-    /// What [`beside`](Met::beside) says of these classes.
+    /// Returns the class means that [`beside`](Met::beside) wrote, for these classes.
     pub fn told(rows: &[u32], beside: &ParameterSet) -> Vec<ClassMean> {
         let (Some(counts), Some(means)) = (beside.get(COUNTS), beside.get(MEANS)) else {
             return Vec::new();
@@ -65,7 +65,7 @@ pub(super) struct PiLoraObjective<'o> {
     view: TaskView,
     /// Prototypes of other classes that compete: of those before the task's, and of those behind them.
     others: [Option<PrototypeHead>; 2],
-    /// Those before the task's.
+    /// Number of head rows before the task's.
     before: u32,
     /// Of every name of an `A`, those of earlier tasks.
     earlier: BTreeMap<String, Vec<Tensor>>,
@@ -125,7 +125,7 @@ impl<'o> PiLoraObjective<'o> {
         Ok((Tensor::cat(&all, 1)? / self.method.temperature)?)
     }
 
-    /// What is added for the `A` and the other numbers of each member, whatever its samples.
+    /// Returns the loss terms of each member's `A` and other parameters, which do not depend on samples.
     fn of_parameters(&self, network: &Classifier) -> Result<Option<Tensor>, LearningError> {
         let PiLora { orthogonality, sparsity, decay, .. } = self.method;
         let members = network.members();

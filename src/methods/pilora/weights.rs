@@ -1,4 +1,4 @@
-//! Whose prototype of a class counts how much: the closer to the mean features that clients report, the more.
+//! Weights of clients in the mean of a class's prototype: larger the closer it is to the reported mean features.
 
 /// Added to a distance before it divides.
 const LEAST: f64 = 1e-10;

@@ -36,7 +36,8 @@ pub(super) struct Injected {
 }
 
 impl Injection {
-    /// What these prototypes give; `draw` gives uniform numbers below one, of copy `copy` of the class at a place.
+    /// Returns the features injected for these prototypes. `draw` returns uniform numbers below one for copy `copy` of
+    /// the class at a place.
     pub(super) fn of(
         self,
         prototypes: &[(u32, Gaussian)],
@@ -105,7 +106,7 @@ pub(super) fn losses(
     Ok(grouped_cross_entropy(&logits, &all, 0..logits.dim(1)?, &groups)?)
 }
 
-/// What a member injects, and where its numbers are drawn.
+/// Prototypes that a member injects, and the stream of its draws.
 pub(super) struct Source {
     pub prototypes: Vec<(u32, Gaussian)>,
     pub key: StreamKey,
@@ -119,7 +120,7 @@ impl Source {
         Source { prototypes, key, steps: (steps as u64).max(1), injected: None }
     }
 
-    /// What is injected in a step; the same in a round, or in an epoch.
+    /// Returns the features to inject in a step. They stay the same within a round, or within an epoch.
     fn at(&mut self, injection: Injection, copies: usize, step: u64) -> &Injected {
         let epoch = match injection {
             Injection::Variance => 0,

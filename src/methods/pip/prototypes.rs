@@ -49,7 +49,7 @@ pub struct Gaussian {
     pub variance: Vec<f64>,
 }
 
-/// What clients with these weights say of a class, taken together; nothing where nobody weighs anything.
+/// Returns the weighted merge of the clients' reports of a class; `None` if the weights sum to zero.
 pub(super) fn merged(
     reports: &[(f64, Gaussian)],
     merge: Merge,
@@ -91,7 +91,7 @@ impl Prototypes {
         *visits
     }
 
-    /// Which classes of a view have one.
+    /// Returns flags of the classes of a view that have a prototype.
     pub(super) fn flags(&self, view: &TaskView) -> Vec<u8> {
         flags(view, |row| self.known.contains_key(&row))
     }
@@ -133,7 +133,7 @@ pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian
     Ok(rows.iter().enumerate().map(one).collect())
 }
 
-/// What a download says of the classes of a view, those that it flags; nothing in a round without prototypes.
+/// Returns the prototypes of a download for the flagged classes of a view; empty if it has none.
 ///
 /// # Errors
 /// Where it says something else.

@@ -85,7 +85,7 @@ impl UploadExtras<()> for Pip {
         Ok(said)
     }
 
-    /// Those of DualPrompt, and the head rows of the classes.
+    /// Returns the control fields of DualPrompt, followed by the head rows of the described classes.
     fn fields(&self, facts: &ExchangeFacts<'_>, _first_row: usize, usual: Vec<u8>) -> Vec<u8> {
         let mut rows = MetaWriter::new();
         rows.u32s(&described(facts.counts, LEAST));

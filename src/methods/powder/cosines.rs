@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::similarity::Attention;
 
-/// What is compared: what samples of one class of a client task attend to, or those of all its classes.
+/// Attention to be compared: that of samples of one class of a client task, or of all its classes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seen<'a> {
     /// Of one class.
@@ -66,7 +66,7 @@ pub(super) fn mean_cosines(
     found
 }
 
-/// Who was scored against the same client tasks, by place.
+/// Groups indices by the client tasks that were scored.
 fn by_over<'a>(all: &[Seen<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for (at, seen) in all.iter().enumerate() {

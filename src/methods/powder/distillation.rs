@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 
 use crate::learning::losses::closed_form;
 
-/// What a teacher says of a batch, and how much each sample of it counts.
+/// Teacher's logits of a batch, and the weight of each sample.
 #[derive(Clone, Copy, Debug)]
 pub struct NotTrue<'a> {
     /// Logits `(b, C)`, row-major.

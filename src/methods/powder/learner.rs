@@ -1,4 +1,4 @@
-//! What a client of Powder does with a client task, alone or in a pack.
+//! Work of a Powder client on a client task, alone or in a pack.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::policy::{ClientResult, Failure, Member, Message, Participant, PolicyE
 #[derive(Clone, Copy, Debug)]
 pub struct Learner<'a> {
     pub participant: &'a Participant,
-    /// What it was sent.
+    /// Download of its client task.
     pub slot_down: &'a ClientTaskDownload,
     /// Its samples.
     pub shard: &'a Shard,
@@ -43,7 +43,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Whether two slot_downs can be learned in one pack: equal shapes, and both or neither with a teacher.
+    /// Returns true if two client tasks can train in one pack: equal shapes, and both or neither with a teacher.
     pub fn alike(&self, other: &Learner<'_>) -> bool {
         let of = |learner: &Learner<'_>| {
             let slot_down = learner.slot_down;
@@ -82,7 +82,7 @@ pub trait TrainingExtension {
         Ok(())
     }
 
-    /// Whether it wants [`scores`](TrainingExtension::scores).
+    /// Returns true if it needs [`scores`](TrainingExtension::scores).
     fn watches(&self) -> bool {
         false
     }
@@ -155,7 +155,7 @@ impl Powder {
         Ok(student.pack_parameters()?.into_iter().zip(reports).map(outcome).collect())
     }
 
-    /// How client tasks are prompted; without tokens nothing of them trains.
+    /// Returns the prompts of client tasks; without tokens none of their parameters train.
     pub(super) fn prompting(&self, trains: bool) -> ClientTaskPrompts {
         let blocks = self.shape.blocks.clone();
         ClientTaskPrompts { blocks, trains: trains && self.shape.length > 0, form: self.shape.form }
@@ -176,7 +176,7 @@ impl Powder {
         Ok(ClientResult { upload: found.write(&self.shape)?, metrics: Vec::new() })
     }
 
-    /// What the samples of a shard, all of these head rows, attend to.
+    /// Returns the attention of the samples of a shard, all of these head rows.
     pub(super) fn attention(
         &self,
         rows: &Range<usize>,

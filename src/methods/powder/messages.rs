@@ -1,4 +1,4 @@
-//! What Powder sends: a client task and what is mixed with it, keys to be looked at, and what samples attend to.
+//! Messages of Powder: a client task and its mixture, keys to be scored, and the attention of samples.
 //!
 //! Messages begin with whether they are about looking or about training.
 
@@ -26,7 +26,7 @@ pub struct ClientTaskDownload {
     pub parameters: ParameterSet,
     /// All client tasks, from which the receiver takes the same.
     pub table: Option<SharedTable>,
-    /// Whether what arrives teaches: in every round but the run's first.
+    /// True if the received client task teaches: in every round but the run's first.
     pub teaches: bool,
     /// The share of each class in its row of classes, smaller for those that have relatives in other client tasks.
     pub class_shares: Vec<f32>,
@@ -41,7 +41,7 @@ pub struct SharedTable {
     pub slot: u32,
     /// Rows of `W` of its most similar client tasks, `(top, slots)`; a row of zeros for none.
     pub weights: Vec<f64>,
-    /// Whether they are to be mixed.
+    /// True if client tasks are mixed.
     pub mixes: bool,
 }
 
@@ -116,7 +116,7 @@ impl ClientTaskDownload {
         Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, teaches, class_shares })
     }
 
-    /// Whether the client task uses others.
+    /// Returns true if the client task uses others.
     pub fn is_mixed(&self) -> bool {
         let shared = self.table.as_ref().map(|table| table.mixes);
         shared.unwrap_or_else(|| self.parameters.get(OWN_SHARE).is_some())
@@ -201,8 +201,8 @@ impl SimilarityKeys {
 }
 
 impl Attention {
-    /// What samples of so many classes attend to in these client tasks. Client tasks that were trained since count,
-    /// too, so nobody knows beforehand how many there are.
+    /// Returns the layout of an attention message for this number of classes and these client tasks. Client tasks that
+    /// were trained since also count, so the size is not known beforehand.
     pub fn layout(shape: &ClientTaskShape, classes: usize, client_tasks: &[u32]) -> MessageSpec {
         let extra = vec![
             similarity(MEANS, &[classes, shape.scores(client_tasks.len())], Dtype::F32).kept(),
@@ -240,8 +240,8 @@ fn statistic(name: &str, shape: &[usize], dtype: Dtype) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, name, shape, dtype)
 }
 
-/// What travels for similarities alone, of a kind of its own: the release computes them where the images are and sends
-/// nothing, so that these bytes are not Powder's.
+/// Returns a tensor that is sent only to compute similarities. It has its own kind: the release computes similarities
+/// where the images are and sends nothing, so these bytes are not Powder's.
 fn similarity(name: &str, shape: &[usize], dtype: Dtype) -> TensorSpec {
     TensorSpec::new(Kind::Similarity, name, shape, dtype)
 }

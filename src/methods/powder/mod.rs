@@ -128,17 +128,17 @@ impl Powder {
         samples as f64 * (epochs + 1.0 / 3.0)
     }
 
-    /// Whether client tasks are trained in a phase.
+    /// Returns true if client tasks are trained in a phase.
     pub fn trains(phase: usize) -> bool {
         phase == ALONE || phase == MIXED
     }
 
-    /// Whether client tasks arrive in a phase with what others give to them.
+    /// Returns true if client tasks arrive in a phase with the mixture of other client tasks.
     fn mixes(phase: usize) -> bool {
         phase == MIXED
     }
 
-    /// Whether the server finds out which client tasks are similar.
+    /// Returns true if the server computes the similarity of client tasks.
     fn looks_at_server(&self) -> bool {
         self.shape.form == ClientTaskForm::Tokens && self.config.similarity == Similarity::Server
     }

@@ -10,7 +10,7 @@ use crate::learning::Classifier;
 use crate::model::{Backbone, FrozenPart};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
 
-/// What a client task answers.
+/// Model of a client task.
 #[derive(Clone, Debug)]
 pub struct ClientTaskModel {
     /// Its head rows among all.

@@ -9,9 +9,9 @@ use crate::learning::prompting::ComponentPart;
 use crate::learning::{PromptTensors, Prompting};
 use crate::model::{Adaptation, ModelError, Prefix, prompts};
 
-/// How much of the own components is in each mixture, `(top)`.
+/// Name of the share of the own components in each mixture, `(top)`.
 pub const OWN_SHARE: &str = "prompt.mix";
-/// The same of token prompts, which are divided by the number of mixtures.
+/// Name of the share of the own token prompts, divided by the number of mixtures.
 pub const OWN_TOKENS: &str = "prompt.mix_tokens";
 
 /// Name of the part of the mixtures of a block that comes from other client tasks, `(top N, ..)`.
@@ -19,7 +19,7 @@ pub fn others_name(block: usize, part: ComponentPart) -> String {
     format!("{}.others", part.name(block))
 }
 
-/// Whether a parameter is a client task's own: one of its components, or its head.
+/// Returns true if a parameter belongs to a client task alone: one of its components, or its head.
 pub fn is_own(name: &str) -> bool {
     !name.ends_with(".others") && !name.starts_with(OWN_SHARE)
 }
@@ -30,14 +30,14 @@ pub fn is_own(name: &str) -> bool {
 pub struct ClientTaskPrompts {
     /// Blocks whose input gets tokens.
     pub blocks: Range<usize>,
-    /// Whether the own components train.
+    /// True if the client task's own components train.
     pub trains: bool,
-    /// What components become.
+    /// Form of the components.
     pub form: ClientTaskForm,
 }
 
 impl ClientTaskPrompts {
-    /// What is used of a part in a block: the own rows alone, or mixtures.
+    /// Returns the tensor of a part in a block: the own rows alone, or mixtures.
     fn mixed(
         &self,
         pool: &PromptTensors,

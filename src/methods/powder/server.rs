@@ -16,7 +16,7 @@ use crate::policy::{
 };
 use crate::wire::{Body, WireError};
 
-/// What the server knows.
+/// Server of Powder.
 pub struct PowderServer {
     method: Arc<Powder>,
     init: StreamKey,
@@ -88,7 +88,7 @@ impl PowderServer {
         Ok(())
     }
 
-    /// What clients would answer in a phase of their own.
+    /// Computes the attention that clients would report in a phase for it.
     fn look_at(&mut self, client_tasks: &[usize], ctx: &RunContext) -> Result<(), PolicyError> {
         let looks = self.looks(&[]);
         for client_task in client_tasks {
@@ -108,8 +108,8 @@ impl PowderServer {
         SimilarityKeys { slots: client_tasks, parameters }
     }
 
-    /// What clients that work on these client tasks are to score: who was asked a moment ago, as a stage ended, is
-    /// asked about client tasks that began since alone.
+    /// Returns the keys that clients of these client tasks score. A client that was asked at the end of the previous
+    /// stage scores only client tasks that began since.
     fn questions(&self, client_tasks: &[usize]) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut made = BTreeMap::<&[u32], Arc<Message>>::new();
         let question = |client_task: &usize| {

@@ -11,7 +11,7 @@ use crate::policy::ModelFacts;
 
 use super::PowderConfig;
 
-/// What components become, and what of other client tasks stands beside them.
+/// Form of a client task's components, and use of other client tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientTaskForm {
     /// Tokens of mixtures with the components of similar client tasks: Powder.
@@ -35,7 +35,7 @@ pub struct ClientTaskShape {
     pub dim: usize,
     /// Mixtures a client task uses at most.
     pub top: usize,
-    /// What its components become.
+    /// Form of its components.
     pub form: ClientTaskForm,
 }
 
@@ -75,7 +75,7 @@ impl ClientTaskShape {
         parts.chain(self.head(classes).shapes()).collect()
     }
 
-    /// What comes from other client tasks.
+    /// Returns names and shapes of the tensors that come from other client tasks.
     pub fn others(&self) -> Vec<(String, Vec<usize>)> {
         let rows = self.top * self.components;
         let name = |(_, block, part)| (others_name(block, part), self.rows(part, rows));
@@ -138,8 +138,9 @@ impl ClientTaskShape {
         HeadShape { kind: HeadKind::Linear, rows, dim: self.dim }
     }
 
-    /// How a client task of so many classes starts: components that are orthogonal to those of `earlier` client tasks
-    /// and to each other (as far as rows of this width can be: the latest of them count), and a head of its own.
+    /// Returns initial parameters of a client task with this number of classes. Its components are orthogonal to those
+    /// of `earlier` client tasks and to each other (as far as rows of this width allow; the latest client tasks count),
+    /// and it has a new head.
     pub fn start(&self, classes: usize, earlier: &[&ParameterSet], key: StreamKey) -> ParameterSet {
         let mut set = LinearHead::initial_parameters(classes, self.dim, key);
         for (number, block, part) in self.parts() {
@@ -179,9 +180,9 @@ impl ClientTaskShape {
         self.looks(mixtures.len()).into_iter().map(joined).collect()
     }
 
-    /// What is mixed with the components of client task `own`: `mixtures` are rows of `W` over all `slots`, at most
-    /// `top`; what is missing of them is zero. Tokens are divided by the number of mixtures. For prefixes the one row
-    /// says which client tasks stand side by side, and with what share of their prompts.
+    /// Returns the mixture of other client tasks for the components of client task `own`. `mixtures` are rows of `W`
+    /// over all `slots`, at most `top`; missing ones are zero. Tokens are divided by the number of mixtures. For
+    /// prefixes the single row says which client tasks stand side by side, and with what share of their prompts.
     pub fn mix(
         &self,
         mixtures: &[&[f64]],

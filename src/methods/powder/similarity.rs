@@ -1,9 +1,8 @@
-//! How similar client tasks are, and how close their classes are to classes of other client tasks: cosines of what
-//! their samples attend to.
+//! Similarity of client tasks, and of their classes to classes of others: cosines of the samples' attention.
 
 use super::cosines::{Seen, mean_cosines};
 
-/// What the samples of a client task attend to: mean scores of the components of some client tasks, by class.
+/// Attention of a client task's samples: mean scores of the components of some client tasks, by class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attention {
     /// The client tasks whose components were scored, by number, rising.
@@ -37,8 +36,8 @@ impl Attention {
         (0..self.counts.len()).filter(|class| self.counts[*class] > 0)
     }
 
-    /// The same with what was found since, of the same samples, in so many blocks: for client tasks that are in both it
-    /// counts.
+    /// Returns the attention updated by newly found scores of the same samples, in this number of blocks. For client
+    /// tasks in both, the new scores count.
     pub fn with(&self, found: &Attention, blocks: usize) -> Attention {
         let slots = |of: &'_ Attention| of.over.clone().into_iter().enumerate();
         let kept =
@@ -58,7 +57,7 @@ impl Attention {
         Attention { over, means, counts: found.counts.clone() }
     }
 
-    /// The same without the scores of some client tasks' components, of so many blocks.
+    /// Returns the attention without the scores of some client tasks' components, in this number of blocks.
     pub fn without(&self, client_tasks: &[u32], blocks: usize) -> Attention {
         let stays: Vec<bool> =
             self.over.iter().map(|client_task| !client_tasks.contains(client_task)).collect();
@@ -74,7 +73,7 @@ impl Attention {
     }
 }
 
-/// How similarity is computed.
+/// Parameters of the similarity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Likeness {
     /// Blocks whose cosines are averaged.
@@ -291,7 +290,7 @@ mod tests {
         assert_eq!((left.counts, all.without(&[7], 2)), (vec![2, 5], all));
     }
 
-    /// What was left out and is found again stands where it stood.
+    /// Scores that were left out and are found again return to their place.
     #[test]
     fn what_is_found_later_stands_at_its_place() {
         let all = Attention {

@@ -13,7 +13,7 @@ use crate::policy::{Participant, parameter_sections, parameters_of};
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
-/// Whose client task it is: a client learns a task in it.
+/// Identity of a client task: the owner, and the task that it learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientTaskKey {
     /// The task, or the stage in which it began.
@@ -32,17 +32,17 @@ impl ClientTaskKey {
 /// One client task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskEntry {
-    /// Whose it is.
+    /// Identity of the client task.
     pub key: ClientTaskKey,
     /// Its head rows among all.
     pub rows: Range<usize>,
     /// Components and head.
     pub parameters: ParameterSet,
-    /// How often its owner has trained it.
+    /// Number of times that its owner has trained it.
     pub rounds: u32,
-    /// What its samples attend to, once somebody looked.
+    /// Attention of its samples, once it was computed.
     pub attention: Option<Attention>,
-    /// Whether they still do: nobody has trained, and no stage begun, since somebody looked.
+    /// True if the attention is current: no training and no new stage since it was computed.
     pub fresh: bool,
     /// The share of each of its classes in the class's own row (see [`Likeness::class_shares`]).
     pub class_shares: Vec<f32>,
@@ -51,12 +51,12 @@ pub struct ClientTaskEntry {
 }
 
 impl ClientTaskEntry {
-    /// Whether its owner has trained it.
+    /// Returns true if its owner has trained it.
     pub fn is_trained(&self) -> bool {
         self.rounds > 0
     }
 
-    /// Whether others may use it.
+    /// Returns true if other client tasks may use it.
     pub fn lends(&self, lend: Lend) -> bool {
         lend == Lend::Begun || self.is_trained()
     }
@@ -200,8 +200,8 @@ impl ClientTaskTable {
         row
     }
 
-    /// What a client task takes of all: rows of `W` of its most similar client tasks; side by side, an even share of
-    /// everyone.
+    /// Returns the shares that a client task takes of all: rows of `W` of its most similar client tasks. Side by side,
+    /// it is an even share of each.
     fn rows(&self, client_task: usize, shape: &ClientTaskShape) -> Vec<Vec<f64>> {
         let slots = self.slots.len();
         match shape.form {
@@ -213,7 +213,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// What a client task works with: its own parameters and what is mixed with them.
+    /// Returns the parameters that a client task uses: its own and the mixture with others.
     pub fn mixed(&self, client_task: usize, shape: &ClientTaskShape) -> ParameterSet {
         let rows = self.rows(client_task, shape);
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();

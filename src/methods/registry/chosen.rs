@@ -62,8 +62,8 @@ impl ChosenMethod for Chosen {
     }
 }
 
-/// What of a scenario its method, or the first of two, cannot work with. The first is asked about the scenario as if it
-/// were the only one.
+/// Returns the parts of a scenario that its method, or the first of two, cannot work with. The first is asked about the
+/// scenario as if it were the only one.
 fn violations_of(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<RequirementError> {
     let mut violations: Vec<RequirementError> =
         recipe.requirements().iter().flat_map(|one| one.violations(scenario)).collect();

@@ -1,4 +1,4 @@
-//! What ER and DER++ have in common: a client's reservoir, and a step that also learns from draws of it.
+//! Common parts of ER and DER++: a client's reservoir, and a step that also trains on draws from it.
 
 mod state;
 mod terms;
@@ -45,7 +45,7 @@ impl Buffer {
     }
 }
 
-/// How a method replays.
+/// Configuration of a method's replay.
 pub(super) struct Replay {
     pub buffer: Buffer,
     pub terms: Terms,
@@ -205,8 +205,8 @@ fn logits_of(pass: &TrainingStep<'_>, batch: &Batch) -> Result<Tensor, LearningE
     pass.model.training_logits(batch, pass.device, pass.dropout.clone())
 }
 
-/// What this model says of the samples of a task in a memory, in evaluation mode, of so many head rows: noted in place of
-/// what was noted before.
+/// Updates the noted logits of a task's samples in a memory. They become those of this model, in evaluation mode;
+/// `notes` is the number of head rows.
 pub(super) fn note_again(
     memory: &mut ReplayMemory,
     rows: Range<usize>,

@@ -8,15 +8,15 @@ use crate::quantity::TaskId;
 use crate::wire::Saved;
 
 /// A reservoir over the samples of the tasks that a client has worked on, each offered once. The state names samples by
-/// their index in the data set; what a client would keep are the samples themselves, and these and their logits are what
-/// [`kept_bytes`](ClientState::kept_bytes) counts.
+/// their index in the data set; what a client would keep are the samples themselves, and these and their logits are
+/// what [`kept_bytes`](ClientState::kept_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ReplayMemory {
     /// Of one sample.
     pub(super) sample_bytes: u64,
     /// Tasks before this one have been offered.
     next: u64,
-    /// What it holds.
+    /// Reservoir of samples.
     pub reservoir: Reservoir,
 }
 

@@ -26,14 +26,14 @@ pub(in crate::methods) struct StoredLogits<'a> {
     pub noted: &'a [Vec<f32>],
 }
 
-/// Which outputs compete where, and what counts how much.
+/// Terms of the loss: outputs that compete for each kind of sample, and weights.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::methods) struct Terms {
     /// Outputs that compete for new samples.
     pub new: Range<usize>,
     /// Outputs that compete for remembered ones.
     pub old: Range<usize>,
-    /// Whether new and remembered samples share a mean.
+    /// True if new and remembered samples share a mean.
     pub joint: bool,
     /// Weight of noted logits, and how many columns are compared at most.
     pub alpha: f64,
@@ -43,12 +43,12 @@ pub(in crate::methods) struct Terms {
 }
 
 impl Terms {
-    /// Whether labels of remembered samples count.
+    /// Returns true if labels of remembered samples have weight.
     pub fn replays(&self) -> bool {
         self.beta > 0.0
     }
 
-    /// Whether noted logits count.
+    /// Returns true if noted logits have weight.
     pub fn remembers(&self) -> bool {
         self.alpha > 0.0
     }

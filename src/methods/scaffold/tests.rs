@@ -17,7 +17,7 @@ fn scaffold(change: impl Fn(&mut Scaffold)) -> Scaffold {
     method
 }
 
-/// What the method does with a client that has walked.
+/// Renews the variates of a client after its training.
 fn after(
     simulation: &World<Scaffold>,
     member: &mut PackClient<'_, VectorStore>,
@@ -52,7 +52,7 @@ pub(in crate::methods) fn golden_clients(golden: &Golden) -> Vec<Quadratic> {
     (0..3).map(client).collect()
 }
 
-/// Who takes part in its rounds.
+/// Returns the participants of each round.
 pub(in crate::methods) fn golden_cohorts(golden: &Golden) -> Vec<Vec<usize>> {
     let present = golden.i64("present");
     present.chunks(3).map(|row| (0..3).filter(|m| row[*m] == 1).collect()).collect()
@@ -125,8 +125,8 @@ fn golden_control_variates_of_scaffold() {
     }
 }
 
-/// Card, invariant 6: with any number of local steps and curvatures as unequal as can be, the end is the optimum of all;
-/// invariant 4: `c` is the mean of all `c_m`, and invariant 8: whoever takes part.
+/// Card, invariant 6: with any number of local steps and curvatures as unequal as can be, the end is the optimum of
+/// all; invariant 4: `c` is the mean of all `c_m`, and invariant 8: whoever takes part.
 #[test]
 fn uneven_quadratics_end_at_the_optimum_of_all() {
     for (variates, cohorts) in [
@@ -162,8 +162,8 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
     }
 }
 
-/// Card, invariant 5: where the gradient is constant, the variate is that gradient, whatever steps were taken before and
-/// whatever the correction was: option II is option I.
+/// Card, invariant 5: where the gradient is constant, the variate is that gradient, whatever steps were taken before
+/// and whatever the correction was: option II is option I.
 #[test]
 fn the_variate_of_a_constant_gradient_is_that_gradient() {
     let flat_loss = |slope: f64| Quadratic {

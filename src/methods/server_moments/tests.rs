@@ -16,8 +16,8 @@ pub(in crate::methods) fn fedavg() -> FedAvg {
     FedAvg { train: Train::Head, ..FedAvg::default() }
 }
 
-/// Returns the federation after four rounds, and its models: of 10, 20 and 30 samples, two to four steps of 0.05 a round,
-/// from 0.5.
+/// Returns the federation after four rounds, and its models: of 10, 20 and 30 samples, two to four steps of 0.05 a
+/// round, from 0.5.
 pub(in crate::methods) fn four_rounds<C: AveragingMethod>(method: C) -> (World<C>, Vec<Vec<f64>>) {
     let mut clients = uneven();
     clients.iter_mut().zip([10, 20, 30]).for_each(|(client, samples)| client.samples = samples);

@@ -14,7 +14,7 @@ impl ClassSums {
         ClassSums { width, values: vec![0.0; classes * width] }
     }
 
-    /// How many classes.
+    /// Returns the number of classes.
     pub fn classes(&self) -> usize {
         self.values.len() / self.width.max(1)
     }

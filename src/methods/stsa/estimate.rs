@@ -14,7 +14,7 @@ use super::class_sums::ClassSums;
 use super::config::{Estimation, OneUnit, UnitCount};
 use crate::numerics::symmetric::{Gram, Symmetric};
 
-/// What one unit says about the classes of a task.
+/// Statistics of the classes of a task from one unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
     /// Sums of features by class.

@@ -1,4 +1,4 @@
-//! How far STSA-E is from STSA: its head against that of the exact statistics, and what theory says of both.
+//! Error of STSA-E against STSA: its head against that of the exact statistics, and the bounds from theory.
 //!
 //! With `A = G + lambda I` of the exact statistics and `A', P'` of the estimated ones, `A W = P` and
 //! `A' W' = P'` give
@@ -34,11 +34,12 @@ pub struct Statistics<'a> {
 pub struct HeadError {
     /// `|W' - W| / |W|`.
     pub error: f64,
-    /// What the inequality leaves possible of it; infinite where `A'` has no smallest eigenvalue above 0.
+    /// Upper bound of the error by the inequality. It is infinite if the smallest eigenvalue of `A'` is not above 0.
     pub bound: f64,
 }
 
-/// Compares the estimated head with that of the exact statistics; `None` where that is zero and nothing is a share of it.
+/// Compares the estimated head with that of the exact statistics; `None` where that is zero and nothing is a share of
+/// it.
 pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> Option<HeadError> {
     let size = norm(exact.head.weights.iter().copied());
     if size == 0.0 {
@@ -92,7 +93,7 @@ pub fn expected_square(gram: &Symmetric, sum: &[f64], samples: f64, units: f64) 
     factor.max(0.0) * (size * size + trace * trace)
 }
 
-/// What no server of a federation could know: the sums over all training samples of the tasks so far.
+/// Exact sums over all training samples so far, which no server of a federation could know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
     /// `G`.

@@ -11,7 +11,7 @@ use crate::numerics::projection::Projection;
 use crate::numerics::symmetric::{Gram, Symmetric};
 use crate::policy::{PolicyError, Predictor, RunContext};
 
-/// What makes features: the first stage's network, or the backbone as loaded.
+/// Source of features: the first stage's network, or the backbone as loaded.
 #[derive(Clone)]
 pub(super) enum Frozen {
     Staged(Arc<dyn Predictor>),
@@ -26,7 +26,7 @@ impl Frozen {
         }
     }
 
-    /// The same at the place of `lab`, or `None` where it is there already.
+    /// Returns a copy on the device of `ctx`, or `None` if it is already there.
     pub fn at(&self, ctx: &RunContext) -> Result<Option<Frozen>, PolicyError> {
         Ok(match self {
             Frozen::Staged(staged) => staged.to_device(ctx)?.map(Frozen::Staged),
@@ -37,7 +37,7 @@ impl Frozen {
         })
     }
 
-    /// How much of it never changes: all.
+    /// Returns the part of the network that never changes: all of it.
     pub fn part(&self) -> FrozenPart {
         match self {
             Frozen::Staged(staged) => staged.frozen_part(),

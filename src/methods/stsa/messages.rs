@@ -1,4 +1,4 @@
-//! What STSA sends: the seed of the random layer down, sums over the samples of a client up.
+//! Messages of STSA: the seed of the random layer down, sums over the samples of a client up.
 
 use super::Stsa;
 use super::class_sums::ClassSums;
@@ -32,8 +32,8 @@ pub(super) fn seed_of(download: &Message) -> Result<u64, WireError> {
 }
 
 impl Stsa {
-    /// What is uploaded about a task of so many classes. STSA's matrix and sums are added up; STSA-E's sums are a unit
-    /// of its estimate and stay apart.
+    /// Returns the layout of an upload for a task with this number of classes. STSA's matrix and sums are summed;
+    /// STSA-E's sums are a unit of its estimate and stay separate.
     pub(super) fn statistics(&self, classes: usize) -> MessageSpec {
         let dtype = match self.config.payload {
             Payload::F32 => Dtype::F32,
@@ -68,7 +68,7 @@ pub(super) fn upload(layout: &MessageSpec, found: &Collected) -> Result<Message,
     Ok(Message { extra: vec![Section::new(Kind::Statistics, tensors)], ..Message::default() })
 }
 
-/// What STSA's uploads came to: `G` and `P^T` of the task.
+/// Returns `G` and `P^T` of the task from STSA's uploads.
 pub(super) fn sums_of(
     aggregate: &Aggregate,
     width: usize,
@@ -78,7 +78,7 @@ pub(super) fn sums_of(
     Ok((gram, ClassSums { width, values: aggregate.sum(SUMS)?.to_vec() }))
 }
 
-/// What an upload of STSA-E says.
+/// Returns the unit in an upload of STSA-E.
 pub(super) fn unit_of(update: &Message) -> Result<Unit, WireError> {
     let counts = update.tensor(Kind::Statistics, COUNTS)?.numbers();
     let sums = update.tensor(Kind::Statistics, SUMS)?;

@@ -21,8 +21,8 @@
 //! transformer and full training of a residual network, unless another is named), or the backbone as loaded
 //! (`first = { name = "none" }`, and always on plain pixels); nothing trains after it.
 //!
-//! STSA's uploads are sums, so they may be added in secret; STSA-E's units must be seen one by one. Of the paper's noise,
-//! E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`, E3 `["statistics"]`.
+//! STSA's uploads are sums, so they may be added in secret; STSA-E's units must be seen one by one. Of the paper's
+//! noise, E1 is `privacy.noise.on = ["sums"]`, E2 `["counts"]`, E3 `["statistics"]`.
 
 mod class_sums;
 mod config;
@@ -110,7 +110,7 @@ impl Stsa {
         MemoryFootprint { server: 8 * (triangle + 2 * rows + exact) as u64, client: 0 }
     }
 
-    /// What a client says about its samples.
+    /// Computes a client's upload from its samples.
     fn sums(&self, member: &Member, ctx: &RunContext) -> Result<ClientResult, PolicyError> {
         let view = &member.participant.view;
         let layer = self.layer(messages::seed_of(&member.download)?);

@@ -22,7 +22,7 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Section, Wire
 const EXACT_GRAM: &str = "exact.gram";
 const EXACT_SUMS: &str = "exact.sums";
 
-/// What the server knows.
+/// Server of STSA.
 pub struct StsaServer {
     method: Stsa,
     seed: u64,
@@ -32,7 +32,8 @@ pub struct StsaServer {
     sums: ClassSums,
     /// `W`, `(classes, D)`; rows not seen yet are zero.
     weights: Vec<f64>,
-    /// What the head is compared with, where it is: a diagnostic of the simulator, no part of the method.
+    /// Exact statistics for comparison with the head, if requested. They are a diagnostic of the simulator, no part of
+    /// the method.
     exact: Option<Exact>,
     figures: Vec<(&'static str, f64)>,
 }
@@ -151,8 +152,8 @@ impl StsaServer {
     }
 }
 
-/// How many parts the clients cut that these uploads come from. A client with few samples has fewer
-/// than the others; it cut as many all the same.
+/// Returns the number of parts that the clients of these uploads were cut into. A client with few samples fills fewer
+/// parts than the others; it was cut into the same number.
 pub(super) fn cut_by(aggregate: &Aggregate) -> usize {
     let participants = || aggregate.kept_uploads.iter().map(|kept| &kept.meta.participant);
     let clients: BTreeSet<_> = participants().map(|participant| participant.client).collect();

@@ -323,7 +323,7 @@ fn another_seed_has_another_layer() {
     assert!(Arc::ptr_eq(&method.layer(1), &method.layer(1)), "drawn once");
 }
 
-/// What a plan says of checkpoints is what is in them.
+/// The plan of checkpoints matches their content.
 #[test]
 fn a_server_holds_what_it_saves() {
     let compared = Variant::Estimated(Estimation { head_error: true, ..NONEMPTY });
@@ -421,7 +421,7 @@ fn the_server_counts_units_as_it_is_told() {
     assert_eq!(solved(TOTAL, None), solved(NONEMPTY, None));
 }
 
-/// What an upload is sent as, and what the engine makes of two of them.
+/// Uploads match their layouts, and two of them aggregate to the exact sums.
 #[test]
 fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
     let participants = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
@@ -490,7 +490,7 @@ fn sums_allow_secrecy_and_nothing_else() {
     }
 }
 
-/// Whether a service is refused for what is kept, and not by a veto.
+/// Returns true if a service is refused because uploads are kept, not by a veto.
 fn is_kept(service: Capability) -> bool {
     !matches!(service, Capability::MixedTasks | Capability::MaliciousClients)
 }

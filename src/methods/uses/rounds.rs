@@ -6,7 +6,7 @@ use crate::policy::CohortRule;
 use crate::scenario::{Cadence, Close, EpochSchedule, FoldRule, Ignored, RoundSchedule, Scenario};
 
 impl Uses {
-    /// What of a scenario waits for something that its rounds never bring.
+    /// Returns the keys of a scenario that wait for something that its rounds never reach.
     pub(super) fn unreached(&self, scenario: &Scenario) -> Vec<Ignored> {
         let mut ignored = Vec::new();
         ignored.extend(self.plain_mean(scenario));

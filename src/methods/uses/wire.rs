@@ -1,4 +1,4 @@
-//! Which settings of `[wire]` touch what a method sends, read off its layouts.
+//! Settings of `[wire]` that affect the messages of a method, derived from its layouts.
 //!
 //! Lossy codecs change `f32` tensors of learned kinds and nothing else; statistics, counts, stored data and assets
 //! travel as they are. A method whose uploads are statistics has the same bytes and values under every codec, and that
@@ -15,7 +15,7 @@ use crate::quantity::TaskId;
 use crate::scenario::{AssetCache, Codec, Direction, DirectionSection, Ignored, Scenario};
 use crate::wire::{Dtype, Kind};
 
-/// What the messages of a method hold, over every phase of its first two tasks.
+/// Contents of a method's messages, over every phase of its first two tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
     /// To clients, and to the server.
@@ -23,7 +23,7 @@ pub struct Carried {
     layouts: Vec<MessageSpec>,
 }
 
-/// What the messages of one direction hold.
+/// Contents of the messages of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Content {
     /// Kinds that a codec touches.
@@ -49,7 +49,7 @@ impl Content {
         self.assets.extend(layout.assets.iter().map(|asset| asset.name));
     }
 
-    /// What of it travels as it is although it is real numbers.
+    /// Returns the names of real-valued contents that codecs leave unchanged.
     fn untouched(&self) -> Option<String> {
         let plain = self.plain.iter().map(|kind| kind.name().to_owned());
         let plain: Vec<String> = plain.chain(self.asset_words()).collect();
@@ -105,7 +105,7 @@ impl Carried {
         self.layouts.extend(messages);
     }
 
-    /// What codecs touch and what not, for `fedcast methods show`.
+    /// Returns sentences about contents that codecs do and do not change, for `fedcast methods show`.
     pub fn sentences(&self) -> Vec<String> {
         let told = |(word, content): (&str, &Content)| {
             let coded = match content.coded.is_empty() {
@@ -121,7 +121,8 @@ impl Carried {
         words.map(told).collect()
     }
 
-    /// What of `[wire]` touches nothing, or not all, of a method; `build` makes it for a form of messages.
+    /// Returns the keys of `[wire]` that do not affect all messages of a method. `build` returns the contents for a
+    /// form of messages.
     pub(in crate::methods) fn ignored(
         scenario: &Scenario,
         build: impl Fn(WireForm) -> Carried,
@@ -146,7 +147,7 @@ impl Carried {
     }
 }
 
-/// What the codecs of one direction do not touch.
+/// Returns the limits of the codecs of one direction.
 fn codecs(
     name: &str,
     direction: Direction,

@@ -251,9 +251,9 @@ fn a_teacher_by_the_batch_sees_the_whole_of_it() {
     assert_eq!(teacher.parameters().unwrap(), parameters(), "its running statistics stay");
 }
 
-/// Where a step of gradient descent on the module's loss takes features: each exemplar straight to what the teacher
-/// says of it, by `2 lambda / n` of the way, and no new sample anywhere; with the balance, samples of the side with
-/// the longer features inwards and those of the other outwards, each by the share of its class.
+/// A gradient step on the module's loss moves features as expected. Each exemplar moves straight to the teacher's
+/// output, by `2 lambda / n` of the way, and no new sample moves; with the balance, samples of the side with the longer
+/// features move inwards and those of the other outwards, each by the share of its class.
 #[test]
 fn a_step_goes_to_the_teacher_and_to_equal_norms() {
     let (x, frozen) = (features(), network(Trains::NOTHING));

@@ -59,7 +59,7 @@ pub enum BestScore {
 }
 
 impl BestScore {
-    /// Whether it is forgotten as a task ends.
+    /// Returns true if the best score is forgotten as a task ends.
     fn ends_with(self, task: TaskId) -> bool {
         match self {
             BestScore::Task => true,
@@ -255,7 +255,7 @@ pub(super) fn old_in(asset: &Asset) -> Result<(ParameterSet, usize), WireError> 
     Ok((parameters_of(&asset.body)?, u32::from_le_bytes(rows) as usize))
 }
 
-/// What the proxy server has seen. Nothing where there is none.
+/// State of the proxy server; empty if there is none.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Images that were found, as bytes, one behind the other.
@@ -268,11 +268,11 @@ pub struct Seen {
     best: f64,
     /// The model that has it, and the head rows it knows.
     newest: Option<(ParameterSet, usize)>,
-    /// What clients get as the old model.
+    /// Asset that clients get as the old model.
     pub(super) old: Option<Arc<Asset>>,
-    /// How far copies of features lie around them, where that was found out; 0 before.
+    /// Radius of copies of features around them, once it is known; 0 before.
     radius: f64,
-    /// What clients of the first task said last of their features.
+    /// Latest spreads of features that clients reported in the first task.
     traces: BTreeMap<ClientId, Vec<Spread>>,
 }
 
@@ -350,7 +350,7 @@ impl Saved for Seen {
 
 impl ServerState for Seen {}
 
-/// What is scored, as the network reads it.
+/// Returns the pixels of the samples to be scored, as the network reads them.
 pub(super) fn pixels_of(
     split: &Split,
     samples: &[u32],

@@ -1,4 +1,4 @@
-//! What a client sends of its classes: gradients of one moved image each.
+//! Gradients that a client sends of its classes, of one moved image each.
 
 use candle_core::{Tensor, Var};
 

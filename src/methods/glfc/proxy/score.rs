@@ -1,12 +1,13 @@
-//! How well a model knows the images that were found.
+//! Accuracy of a model on the reconstructed images.
 //!
 //! ```text
 //! GLFC   the share of the images that it answers right
 //! LGA    the share of copies  f + r e  of their features that its head answers right, e ~ N(0, diag(s)^2) of the class,
 //!        drawn again while |e|^2 > 0.1 sum s
 //! ```
-//! `s` are the deviations of a class's features (in the release the squares of their variances, by what looks like a slip:
-//! then noise is far too small). A deviation can make every draw too long: after a hundred draws the last one is shortened.
+//! `s` are the deviations of a class's features (in the release the squares of their variances, by what looks like a
+//! slip: then noise is far too small). A deviation can make every draw too long: after a hundred draws the last one is
+//! shortened.
 
 use std::collections::BTreeMap;
 
@@ -191,7 +192,7 @@ pub fn trace(
     Ok(classes.into_iter().map(of).collect())
 }
 
-/// How far the features of a class spread at a client.
+/// Spread of the features of a class at a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Head row of the class.
@@ -203,8 +204,8 @@ pub struct Spread {
 }
 
 impl Seen {
-    /// What a client's upload says of the spread of its features, in place of what it said in earlier rounds: what counts
-    /// is the model that the first task ends with.
+    /// Replaces a client's spreads of features by those of its upload. Only the model at the end of the first task
+    /// counts.
     pub(super) fn take_traces(
         &mut self,
         client: ClientId,

@@ -1,4 +1,4 @@
-//! What a generator is asked for: labels in proportion to counts, and noise.
+//! Inputs of a generator: labels in proportion to counts, and noise.
 
 use candle_core::{Device, Result, Tensor};
 

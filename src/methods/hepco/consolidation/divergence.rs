@@ -1,5 +1,4 @@
-//! What heads say about pseudo-queries: the classification loss of the teachers and their divergence
-//! from the server.
+//! Outputs of heads on pseudo-queries: the classification loss of the teachers and their divergence from the server.
 
 use std::ops::AddAssign;
 
@@ -33,7 +32,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// How often teachers answer a pseudo-query as it was asked for, as they count; `None` where no teacher counts.
+    /// Returns the weighted accuracy of the teachers on pseudo-queries; `None` if no teacher has weight.
     pub fn accuracy(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.answered / self.weight)
     }

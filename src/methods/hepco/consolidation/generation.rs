@@ -13,20 +13,20 @@ use crate::learning::{LearningError, OptimizerConfig};
 use crate::methods::hepco::consolidation::{KlForm, MseGradient};
 use crate::numerics::streams::StreamKey;
 
-/// How much disagreement counts, and in which direction it is measured.
+/// Weights of the disagreement terms, and the direction in which they are measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GenerationLoss {
     /// Lambda of the divergence of heads.
     pub kl: f64,
     /// Lambda of the distance of weighted prompts.
     pub mse: f64,
-    /// What that does to a generator.
+    /// Effect of the distance on a generator.
     pub gradient: MseGradient,
     /// The arguments of the divergence.
     pub form: KlForm,
 }
 
-/// What a generator minimizes: server and teachers, which do not move.
+/// Objective of a generator, with a fixed server and fixed teachers.
 pub struct Objective<'a> {
     teachers: &'a [Teacher],
     heads: Heads,
@@ -85,7 +85,7 @@ impl<'a> Objective<'a> {
 /// A loop of single mini-batch steps of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
-    /// How many.
+    /// Number of steps.
     pub count: u32,
     /// Pseudo-queries of a step.
     pub batch: usize,

@@ -91,7 +91,7 @@ impl Generator {
         })
     }
 
-    /// What trains.
+    /// Returns the trained variables.
     pub fn vars(&self) -> Vec<Var> {
         let layers = self.layers.iter().flat_map(|layer| [&layer.weight, &layer.bias]);
         let norms = self.norms.iter().flat_map(|norm| [&norm.weight, &norm.bias]);
@@ -114,7 +114,7 @@ impl Generator {
         self.layers[2].forward(&x)
     }
 
-    /// The same with the running moments and without a gradient.
+    /// Returns pseudo-queries normalized by the running moments, without a gradient.
     ///
     /// # Errors
     /// When the inputs do not fit.

@@ -50,7 +50,7 @@ use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::Metrics;
 
-/// What a client sent.
+/// Report of a client.
 #[derive(Clone, Debug)]
 pub struct Local {
     /// Its pools and head, with all head rows.
@@ -68,12 +68,12 @@ pub struct Previous {
     pub counts: Vec<u64>,
 }
 
-/// Where a round's pseudo-queries come from.
+/// Generators of a round's pseudo-queries.
 #[derive(Debug)]
 pub struct Generators {
     /// For classes of the task.
     pub new: Generator,
-    /// What its objective was made of in the last step.
+    /// Terms of its objective in the last step.
     pub new_value: Value,
     /// For earlier ones, likewise.
     pub old: Option<(Generator, Value)>,
@@ -82,7 +82,7 @@ pub struct Generators {
 /// A part of the server after its distillation.
 #[derive(Clone, Debug)]
 pub struct Distilled {
-    /// What moved.
+    /// Parameters that moved.
     pub parameters: ParameterSet,
     /// Of the last step, before it.
     pub loss: f64,
@@ -103,7 +103,7 @@ pub struct Consolidation<'a> {
     old: Option<Old>,
 }
 
-/// What earlier classes are replayed from.
+/// Source of the replay of earlier classes.
 struct Old {
     teachers: Vec<Teacher>,
     conditions: Conditions,
@@ -111,7 +111,7 @@ struct Old {
     batch: usize,
 }
 
-/// What draws: the server's streams of a round, by `StreamKey::unit`.
+/// Purpose of a random stream: the server's streams of a round, by `StreamKey::unit`.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Draws {

@@ -48,12 +48,12 @@ impl Model {
 pub struct Teacher {
     /// As it came in.
     pub model: Model,
-    /// How much it counts for every label, by head row: `omega_i(y)`, or 1.
+    /// Weight for every label, by head row: `omega_i(y)`, or 1.
     pub weights: Vec<f32>,
 }
 
 impl Teacher {
-    /// How much it counts for each of some labels.
+    /// Returns the teacher's weight for each of these labels.
     pub fn weights_of(&self, labels: &[u32]) -> Vec<f32> {
         labels.iter().map(|label| self.weights[*label as usize]).collect()
     }

@@ -35,7 +35,8 @@ pub enum KlForm {
 pub enum MseGradient {
     /// Nothing: its value is reported.
     ///
-    /// As released: the prompt module detaches the query, and weighted prompts depend on a pseudo-query through it alone.
+    /// As released: the prompt module detaches the query, and weighted prompts depend on a pseudo-query through it
+    /// alone.
     Detached,
     /// It leads it to where server and teachers differ, as a mean over queries and numbers of a prompt.
     ///

@@ -95,7 +95,7 @@ fn equal_models_do_not_disagree_and_prompts_keep_their_bits() {
     assert!(moved.iter().all(|(name, p)| Some(p) != parameters(2).get(name)));
 }
 
-/// What has no steps is not trained, and nothing is said of it.
+/// Parts without steps are not trained and report no metrics.
 #[test]
 fn each_distillation_can_be_left_out() {
     let (averaged, clients) = (parameters(0), [client(1, [3, 4])]);
@@ -176,8 +176,8 @@ fn the_distance_of_prompts_moves_a_generator_only_where_its_gradient_is_live() {
     assert_ne!(of(MseGradient::Mean, 0.5), without);
 }
 
-/// What a generator is for: the teachers answer its pseudo-queries as they were asked for. (Random heads as these
-/// disagree about everything; here all are the server's.)
+/// The teachers classify pseudo-queries of a trained generator as intended. (Random heads would disagree about
+/// everything; here all are the server's.)
 #[test]
 fn teachers_answer_a_trained_generator_as_it_was_asked() {
     let (averaged, clients) = (parameters(1), [client(1, [3, 4]), client(1, [6, 1])]);
@@ -194,14 +194,14 @@ fn teachers_answer_a_trained_generator_as_it_was_asked() {
     assert!(after.iter().all(|share| *share > 0.97), "{after:?}");
 }
 
-/// What came of a common model in other hands.
+/// Returns a model that was trained from the common one.
 fn descended(seed: u32) -> ParameterSet {
     parameters(1).zipped(&parameters(seed), |common, own| 0.7 * common + 0.3 * own)
 }
 
-/// The same by the published losses, with teachers that disagree as far as those who began as one model: with a factor
-/// of 1 their disagreement with the server grows, and they still answer. It has no bound, and in the end outweighs the
-/// labels; the published number of steps at this rate ends before that.
+/// Disagreeing teachers classify pseudo-queries as intended by the published losses. They differ like models with a
+/// common start: with a factor of 1 their disagreement with the server grows, and they still answer. It has no bound,
+/// and in the end outweighs the labels; the published number of steps at this rate ends before that.
 #[test]
 fn teachers_that_disagree_answer_as_they_were_asked_by_the_published_losses() {
     let local =
@@ -248,8 +248,8 @@ fn trained(change: impl Fn(&mut Settings)) -> Settings {
     config
 }
 
-/// What disagreement is for: with a larger factor the generator asks where server and teachers differ more, not less,
-/// and its queries are harder to classify.
+/// A larger factor of disagreement makes server and teachers differ more on the queries, not less. The queries are then
+/// harder to classify.
 #[test]
 fn a_factor_of_disagreement_makes_more_of_it() {
     let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
@@ -274,7 +274,7 @@ fn a_factor_of_disagreement_makes_more_of_it() {
     }
 }
 
-/// How far weighted prompts of the server are from those of a model, at queries of a trained generator.
+/// Returns the distance of the server's weighted prompts from a model's. Queries come from a trained generator.
 fn distance(server: &ParameterSet, other: &ParameterSet, queries: &Tensor, labels: &[u32]) -> f64 {
     let model = |set: &ParameterSet| Model::new(set, &SHAPE, 4).unwrap();
     let teachers = [Teacher { model: model(other), weights: vec![1.0; CLASSES] }];
@@ -341,7 +341,7 @@ fn by_plain_sums_clients_teach_old_classes_too() {
     }
 }
 
-/// Who is asked what: by plain sums old pseudo-queries stand behind the new ones in the clients' lesson.
+/// Lessons of each teacher: with plain sums, old pseudo-queries follow the new ones in the clients' lesson.
 #[test]
 fn lessons_are_of_who_teaches_them() {
     let (averaged, past) = (parameters(0), previous());

@@ -70,7 +70,7 @@ fn golden_own_objective_of_a_generator() {
     golden.assert_close("terms.server_client", &[value.heads.divergence]);
 }
 
-/// Where nobody counts for the labels at hand, nothing is answered, learned or distilled.
+/// Clients without weight for a batch's labels contribute nothing to accuracy, loss or distillation.
 #[test]
 fn clients_that_do_not_count_say_nothing() {
     let golden = Golden::own("hepco");
