@@ -26,7 +26,7 @@ const FLAT: f64 = 1e-7;
 /// Nothing has moved below this.
 const STILL: f64 = 1e-9;
 
-/// What is remembered between calls.
+/// State of L-BFGS between calls.
 #[derive(Clone, Debug)]
 pub struct Lbfgs {
     rate: f64,

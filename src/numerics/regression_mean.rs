@@ -1,4 +1,5 @@
-//! The regression mean: the linear layer that answers on everybody's inputs as their own layers do (RegMean, Jin et al. 2023).
+//! The regression mean: the linear layer that answers on everybody's inputs as their own layers do (RegMean, Jin et al.
+//! 2023).
 //!
 //! ```text
 //! W = (sum_m W_m G_m) (sum_m G_m)^+        minimises  sum_m |X_m (W - W_m)^T|^2,   G_m = X_m^T X_m
@@ -51,7 +52,7 @@ impl Moments {
         }
     }
 
-    /// What is off the diagonal times `gamma`; with 0 the diagonal alone.
+    /// Returns the moments with off-diagonal entries times `gamma`; with 0 the diagonal alone.
     pub fn shrunk(self, gamma: f64) -> Moments {
         match self {
             Moments::Full(matrix) if gamma == 0.0 => {
@@ -83,8 +84,8 @@ impl Moments {
         }
     }
 
-    /// Those of what `A` `(r, in)`, row-major, makes of the inputs: `A G A^T`. With them the regression mean is of the
-    /// layers behind a common `A`, as LoRM needs it: `B = (sum_m B_m A G_m A^T) (A G A^T)^+`.
+    /// Returns the moments `A G A^T` of inputs mapped by `A` `(r, in)`, row-major. With them the regression mean is of
+    /// the layers after a common `A`, as LoRM needs it: `B = (sum_m B_m A G_m A^T) (A G A^T)^+`.
     pub fn through(&self, a: &[f64]) -> Moments {
         let inputs = self.order();
         let rank = a.len() / inputs.max(1);
@@ -93,8 +94,9 @@ impl Moments {
         Moments::Full(matrix.expect("a square matrix of the rank"))
     }
 
-    /// How far eigenvalues may move where every entry was rounded to this precision: by `|E|_2 <= precision trace G`,
-    /// as `|E_ij| <= precision |G_ij| <= precision sqrt(G_ii G_jj)`. Rounded numbers of a diagonal stay what they are.
+    /// Returns the bound on changes of eigenvalues if every entry was rounded to this precision. It is `|E|_2 <=
+    /// precision trace G`, as `|E_ij| <= precision |G_ij| <= precision sqrt(G_ii G_jj)`. The bound of a diagonal is 0:
+    /// rounding leaves it diagonal.
     pub fn rounding(&self, precision: f64) -> f64 {
         match self {
             Moments::Diagonal(_) => 0.0,
@@ -102,7 +104,7 @@ impl Moments {
         }
     }
 
-    /// The same of [`through`](Moments::through) that `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
+    /// Returns the bound of [`through`](Moments::through) `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
     pub fn rounding_through(&self, a: &[f64], precision: f64) -> f64 {
         let Moments::Full(matrix) = self else { return 0.0 };
         let lengths: Vec<f64> = (0..matrix.order()).map(|i| matrix.at(i, i).abs().sqrt()).collect();
@@ -133,8 +135,8 @@ impl Moments {
     }
 }
 
-/// `numerator G^+`, `(out, in)`, where the numerator is the sum of everybody's `W G`. Eigenvalues up to `rounding` count
-/// as none, and what is left of rounding in f64 always.
+/// `numerator G^+`, `(out, in)`, where the numerator is the sum of everybody's `W G`. Eigenvalues up to `rounding`
+/// count as none, and what is left of rounding in f64 always.
 ///
 /// # Errors
 /// Values that are not finite.
@@ -161,7 +163,7 @@ pub fn regression_mean(
     }
 }
 
-/// What counts as zero beside the largest of some numbers.
+/// Returns the threshold below which numbers count as zero relative to the largest one.
 fn least(values: impl Iterator<Item = f64>, order: usize) -> f64 {
     values.fold(0.0, f64::max) * CUT_OFF * order as f64
 }

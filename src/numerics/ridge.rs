@@ -12,7 +12,7 @@
 use super::dense::Cholesky;
 use super::symmetric::Symmetric;
 
-/// What is added to the diagonal.
+/// Penalty that is added to the diagonal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Penalty {
     /// This number.
@@ -32,7 +32,7 @@ impl Penalty {
     }
 }
 
-/// Why there is no solution.
+/// Reason that there is no solution.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RidgeError {
     /// A sum holds NaN or infinity.
@@ -64,9 +64,9 @@ pub enum RidgeError {
 pub struct Ridge {
     /// `W`, `(classes, D)`, row-major.
     pub weights: Vec<f64>,
-    /// What was added to the diagonal in the end.
+    /// Number that was finally added to the diagonal.
     pub penalty: f64,
-    /// How often it had to be raised.
+    /// Number of times that the penalty was raised.
     pub raised: u32,
 }
 

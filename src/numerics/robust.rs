@@ -16,7 +16,7 @@
 pub struct Weighted {
     /// The number.
     pub value: f64,
-    /// How much it counts in a mean; at least 0.
+    /// Weight in a mean; at least 0.
     pub weight: f64,
 }
 

@@ -67,9 +67,9 @@ pub enum DistributionKind {
 pub struct ScalarDistribution {
     /// Its form.
     pub shape: DistributionKind,
-    /// What every value is multiplied with.
+    /// Factor of every value.
     pub scale: f64,
-    /// What is then added to it.
+    /// Number that is then added.
     pub offset: f64,
     /// Smaller values become this.
     pub min: f64,
@@ -118,7 +118,7 @@ impl ScalarDistribution {
         Some(ScalarDistribution::new(DistributionKind::Empirical(values.into())))
     }
 
-    /// The same law in another unit: every value times `factor > 0`.
+    /// Returns the distribution in another unit: every value times `factor > 0`.
     pub fn times(mut self, factor: f64) -> ScalarDistribution {
         match &mut self.shape {
             DistributionKind::Constant(value) => *value *= factor,
@@ -131,7 +131,7 @@ impl ScalarDistribution {
         self
     }
 
-    /// Whether it is always this value.
+    /// Returns true if every draw is this value.
     pub fn is_always(&self, value: f64) -> bool {
         matches!(self.shape, DistributionKind::Constant(_)) && self.at_normal(0.0) == value
     }

@@ -15,19 +15,19 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What a stream is for. The discriminants are part of the replay format: append, never renumber.
+/// Purpose of a stream. The discriminants are part of the replay format: append, never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Domain {
-    /// Which client holds which sample.
+    /// Assignment of samples to clients.
     Partition = 1,
     /// The order in which classes arrive.
     ClassOrder = 2,
     /// Initial values of tensors.
     Init = 3,
-    /// Who takes part in a round.
+    /// Clients that take part in a round.
     Cohort = 4,
-    /// When a client can be reached.
+    /// Times at which a client can be reached.
     Availability = 5,
     /// Compute speed of a client (step 0) and its jitter per round.
     Compute = 6,
@@ -53,15 +53,15 @@ pub enum Domain {
     Method = 16,
     /// The random layer of closed-form methods (STSA).
     Projection = 17,
-    /// How a client's shard is cut into units.
+    /// Division of a client's shard into units.
     Units = 18,
     /// Masks of secure aggregation: `client` is the earlier participant of a pair, `unit` the later one
     /// plus one, or zero for a participant's own mask.
     Mask = 19,
-    /// When tasks reach clients.
+    /// Times at which tasks reach clients.
     Arrival = 20,
-    /// Which samples are held out: by `data.test_share` of all samples (step 0), and class by class (task) for
-    /// validation (step 1), for nobody (step 2) and by `data.test_share` of every class (step 3).
+    /// Samples that are held out. Step 0: by `data.test_share` of all samples; step 1: class by class (task), for
+    /// validation; step 2: for no client; step 3: by `data.test_share` of every class.
     HoldOut = 21,
 }
 
@@ -84,37 +84,37 @@ impl StreamKey {
         StreamKey { seed, domain, task: 0, round: 0, client: 0, unit: 0, step: 0 }
     }
 
-    /// The same place, another purpose.
+    /// Returns the key with another purpose.
     pub fn domain(self, domain: Domain) -> Self {
         StreamKey { domain, ..self }
     }
 
-    /// The same purpose at another task.
+    /// Returns the key of another task.
     pub fn task(self, task: u32) -> Self {
         StreamKey { task, ..self }
     }
 
-    /// The same purpose at another round.
+    /// Returns the key of another round.
     pub fn round(self, round: u32) -> Self {
         StreamKey { round, ..self }
     }
 
-    /// The same purpose for another client.
+    /// Returns the key of another client.
     pub fn client(self, client: u32) -> Self {
         StreamKey { client, ..self }
     }
 
-    /// The same place for a unit of the client (a sub-shard with a participant of its own).
+    /// Returns the key of a unit of the client (a sub-shard with its own participant).
     pub fn unit(self, unit: u32) -> Self {
         StreamKey { unit, ..self }
     }
 
-    /// The same place, another step (epoch, sample, attempt, class ...).
+    /// Returns the key of another step (epoch, sample, attempt, class ...).
     pub fn step(self, step: u64) -> Self {
         StreamKey { step, ..self }
     }
 
-    /// The same place, the step that belongs to a name: the first eight bytes of its hash.
+    /// Returns the key with the step of a name: the first eight bytes of its hash.
     pub fn named(self, name: &str) -> Self {
         let hash = blake3::hash(name.as_bytes());
         let (first, _) = hash.as_bytes().split_at(8);

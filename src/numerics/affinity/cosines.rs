@@ -1,4 +1,4 @@
-//! How alike the components are that mixing leaves: near 1 they are one vector, and a slot with them has one prompt.
+//! Similarity of components after mixing. Near 1 they are one vector, and a client task has effectively one prompt.
 
 /// Mean cosines between components.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,13 +1,13 @@
-//! How prompt components go with classes.
+//! Histogram of prompt components over classes.
 
-/// How the scores of samples become entries.
+/// Aggregation of the scores of samples to entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counting {
     /// Over the samples of a class: their mean, otherwise their sum.
     pub mean_over_samples: bool,
     /// Over the layers that have prompts: their mean, otherwise their sum.
     pub mean_over_layers: bool,
-    /// Whether scores below 0 count as 0.
+    /// True if scores below 0 count as 0.
     pub clipped: bool,
 }
 

@@ -31,7 +31,7 @@ pub use histogram::{ClassHistogram, Counting};
 
 use super::products::{Matrix, Target};
 
-/// What becomes of the rows of `H` before they are compared.
+/// Scale of the rows of `H` before they are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowScale {
     /// Negative entries become 0, then each row is divided by its length: how many samples a client has does not
@@ -62,7 +62,7 @@ impl RowScale {
 /// Values of a component that are mixed at once, to bound the memory of copies in f64.
 const COLUMNS: usize = 512;
 
-/// How much of every component goes into every mixed one.
+/// Share of every component in every mixed one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Affinity {
     size: usize,
@@ -118,7 +118,7 @@ impl Affinity {
         self.size
     }
 
-    /// What goes into a component; sums to one.
+    /// Returns the weights of all components in a mixed one; they sum to one.
     pub fn weights(&self, component: usize) -> &[f64] {
         &self.weights[component * self.size..(component + 1) * self.size]
     }

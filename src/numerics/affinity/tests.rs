@@ -18,7 +18,8 @@ fn golden_class_aware_aggregation() {
         (RowScale::Unit, 0.1, None, "cpa.out_unit_tau0.1"),
     ] {
         let affinity = Affinity::of(&h, classes, scale, tau);
-        // Stored rows without a positive score are means of all; here they keep themselves, which has a test of its own.
+        // Stored rows without a positive score are means of all; here they keep themselves, which has a test of its
+        // own.
         let lonely = |row: &usize| affinity.unmatched().contains(row);
         assert_eq!(affinity.unmatched().len(), usize::from(scale == RowScale::Unit));
         let matched = |name: &str, got: Vec<f64>, within: f64| {
@@ -125,7 +126,8 @@ proptest! {
         assert_close("rotated", &mix(&turned), &expected, 1e-6);
     }
 
-    /// Equal histograms: everybody gets the mean. A temperature near 0 and distinct unit rows: nobody gets anything new.
+    /// Equal histograms: everybody gets the mean. A temperature near 0 and distinct unit rows: nobody gets anything
+    /// new.
     #[test]
     fn temperature_goes_from_keeping_to_the_mean(stack in stacks()) {
         let (_, p) = stacked(&stack);

@@ -1,9 +1,9 @@
 //! The nearest vector that makes an acute angle with some rows: `argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|`, as
 //! gradient episodic memory and GradMA ask for.
 //!
-//! The solution is `u = g + R^T z` with `z >= 0`, and all that `z` depends on are inner products: a [`Program`]. Rows of
-//! length zero ask for nothing, and a row that another one implies has a multiplier of zero. Where no vector does what
-//! all rows ask, which takes a `rho` above zero, there is no solution.
+//! The solution is `u = g + R^T z` with `z >= 0`, and all that `z` depends on are inner products: a [`Program`]. Rows
+//! of length zero ask for nothing, and a row that another one implies has a multiplier of zero. Where no vector does
+//! what all rows ask, which takes a `rho` above zero, there is no solution.
 //!
 //! ```
 //! use fedcast::numerics::cone::Program;
@@ -119,7 +119,7 @@ impl Program {
         Some(solution)
     }
 
-    /// What `g + R^T z` still lacks of each row.
+    /// Returns the amount by which `g + R^T z` falls short of each row's constraint.
     fn lacking(&self, multipliers: &[f64]) -> Vec<f64> {
         let rows = self.gram.chunks(self.lacks.len().max(1)).zip(&self.lacks);
         rows.map(|(row, lacks)| lacks - product(row, multipliers)).collect()

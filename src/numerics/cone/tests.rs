@@ -76,8 +76,8 @@ fn what_asks_for_nothing_changes_nothing() {
     assert!(solved(&[1.0, 0.0, 0.0], &[&g, &back], 0.1).is_none());
 }
 
-/// In a plane the row in the middle lacks most, and the two outside ask for more: all three are active for a moment, one
-/// more than can be independent, and the middle one leaves.
+/// In a plane the row in the middle lacks most, and the two outside ask for more: all three are active for a moment,
+/// one more than can be independent, and the middle one leaves.
 #[test]
 fn a_row_that_was_let_in_leaves_again() {
     let towards = |degrees: f64| [degrees.to_radians().cos(), degrees.to_radians().sin()];

@@ -1,7 +1,7 @@
 //! Gaussians of features: one per class and client, fitted in f64, merged, mixed and drawn from.
 //!
-//! [`DiagonalGaussian`] keeps a variance per dimension, [`FullGaussian`] a covariance. Both use the unbiased estimate (divided by
-//! `n - 1`), and both merge exactly: the merge of two clients' Gaussians is that of their samples together.
+//! [`DiagonalGaussian`] keeps a variance per dimension, [`FullGaussian`] a covariance. Both use the unbiased estimate
+//! (divided by `n - 1`), and both merge exactly: the merge of two clients' Gaussians is that of their samples together.
 //!
 //! ```
 //! use fedcast::numerics::gaussian::DiagonalGaussian;
@@ -21,7 +21,7 @@ pub use draw::Sampler;
 pub use full::FullGaussian;
 pub use pooled::ClassMoments;
 
-/// Why a Gaussian cannot be used.
+/// Reason that a Gaussian cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GaussianError {
     /// A mean, variance or covariance is NaN or infinite, or a variance negative.

@@ -2,7 +2,7 @@
 
 use super::{DiagonalGaussian, mixture_moments};
 
-/// What a client sends of the samples of a class: how many, their mean and their variance divided by `n`.
+/// Moments of a class's samples in an upload: number, mean, and variance divided by `n`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassMoments {
     /// Samples.

@@ -156,8 +156,8 @@ fn orthogonal_inputs_keep_both_answers_and_unseen_ones_get_none() {
     assert_eq!(exact(&[5.0], &Moments::Diagonal(vec![0.0])), Ok(vec![0.0]));
 }
 
-/// Five inputs of eight numbers leave three directions unseen. What f32 makes of these is no direction: without a cut-off
-/// that knows of f32 the merged weights are thousands, with it they are what the exact matrix gives.
+/// Five inputs of eight numbers leave three directions unseen. What f32 makes of these is no direction: without a
+/// cut-off that knows of f32 the merged weights are thousands, with it they are what the exact matrix gives.
 #[test]
 fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     let precision = f64::from(f32::EPSILON);

@@ -1,8 +1,8 @@
 //! Givens rotations of neighboring rows, several sweeps at a time.
 //!
-//! A sweep rotates rows `(i, i + 1)` for descending `i`. Several sweeps are applied in one pass as a wavefront: once the
-//! first has left a row, the second may take it, and a row is loaded and stored once for all (Van Zee, van de Geijn and
-//! Quintana-Orti 2014). Columns are independent of each other, so neither panels nor passes show in a result.
+//! A sweep rotates rows `(i, i + 1)` for descending `i`. Several sweeps are applied in one pass as a wavefront: once
+//! the first has left a row, the second may take it, and a row is loaded and stored once for all (Van Zee, van de Geijn
+//! and Quintana-Orti 2014). Columns are independent of each other, so neither panels nor passes show in a result.
 
 /// Columns of a panel: one or two registers a row.
 const WIDTH: usize = 8;
