@@ -23,7 +23,7 @@ pub(super) fn convert_npz(file: &str) -> String {
     )
 }
 
-/// What tensors with such a part in their name do, where networks are known that have them.
+/// Meaning of name parts of tensors in known networks.
 const PARTS: [(&[&str], &str); 11] = [
     (&[".ls1.", ".ls2.", "layer_scale", "lambda1", "gamma_1", "gamma_2"], "LayerScale"),
     (&["reg_token", "register_token"], "register tokens"),
@@ -38,7 +38,7 @@ const PARTS: [(&[&str], &str); 11] = [
     (&["lora_", "adapter"], "adapters"),
 ];
 
-/// What the tensors of these names are, where that is known.
+/// Returns a description of the tensors with these names, if it is known.
 pub(super) fn meaning(names: &[String]) -> Option<String> {
     let known = PARTS.iter().filter(|(parts, _)| {
         names.iter().any(|name| parts.iter().any(|part| format!(".{name}").contains(part)))

@@ -1,9 +1,9 @@
-//! What can be wrong with a file of weights, and what to do about it.
+//! Errors of weights files, with advice.
 
 use std::io;
 
-/// A file that cannot be read, is not what it should be, or holds another network. Every message names the file and ends
-/// with a way out.
+/// A file that cannot be read, is not what it should be, or holds another network. Every message names the file and
+/// ends with a way out.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     /// The system cannot read it.
@@ -13,29 +13,29 @@ pub enum WeightsError {
     Unreadable {
         /// As given.
         file: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It is no file of weights, or of a kind that is not read.
+    /// File of no known kind, or of a kind that is not supported.
     #[error("{file} {what}\n  {advice}")]
     Foreign {
         /// As given.
         file: String,
-        /// What it is, as a sentence goes on.
+        /// Kind of the file, as the end of a sentence.
         what: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
-    /// It is of a kind that is read, and damaged.
+    /// Damaged file of a supported kind.
     #[error("{file} is not an intact {format}: {reason}\n  {advice}")]
     Malformed {
         /// As given.
         file: String,
-        /// What it should be.
+        /// Format that it should have.
         format: &'static str,
-        /// What the reader found.
+        /// Error of the reader.
         reason: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
     /// A tensor is of a type that is no weight.
@@ -68,9 +68,9 @@ pub enum WeightsError {
         file: String,
         /// In the names of the file.
         name: String,
-        /// What it is, as the sentence goes on.
+        /// Meaning of the tensor, as the end of a sentence.
         meaning: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
     /// Tensors whose extents contradict each other.
@@ -78,19 +78,19 @@ pub enum WeightsError {
     Shape {
         /// As given.
         file: String,
-        /// What contradicts what.
+        /// Description of the contradiction.
         what: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
-    /// It holds another network than the one that is asked for.
+    /// File with another network than the requested one.
     #[error("{file} holds another network than [backbone] states: {what}\n  {advice}")]
     Other {
         /// As given.
         file: String,
-        /// What differs, and what the file looks like.
+        /// Differences, and the network that the file resembles.
         what: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
     /// Tensors that the network has no place for.
@@ -98,9 +98,9 @@ pub enum WeightsError {
     LeftOver {
         /// As given.
         file: String,
-        /// How many, their names, and what they are where that is known.
+        /// Number and names of the tensors, and their meaning if it is known.
         what: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
 }

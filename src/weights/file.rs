@@ -25,7 +25,7 @@ pub struct WeightsFile<'a> {
     origin: String,
     listing: Listing,
     container: Container<'a>,
-    /// What stands before the names of its tensors where the wanted ones are a part of many, with its dot.
+    /// Prefix of the names of its tensors, with its dot, if they are a part of many.
     below: String,
 }
 
@@ -34,7 +34,7 @@ pub struct WeightsFile<'a> {
 pub struct Sets {
     /// The one that is read; none where its tensors lie outermost.
     pub read: Option<String>,
-    /// Those that are not.
+    /// Keys of the sets that are not read.
     pub others: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl WeightsFile<'static> {
         WeightsFile::called(path, &path.display().to_string(), None)
     }
 
-    /// What a file, or a part of it, lists, without reading more of it than that; `origin` is what errors call it.
+    /// Returns the listing of a file, or of a part of it, without reading more; errors name it `origin`.
     ///
     /// # Errors
     /// As [`WeightsFile::open`], and a part that is not there.
@@ -74,7 +74,7 @@ impl WeightsFile<'static> {
         }
     }
 
-    /// Which of several sets of weights a file keeps is read, and which are not, without reading the tensors of any.
+    /// Returns the set of weights that is read and the other sets of a file, without reading tensors.
     ///
     /// # Errors
     /// As [`WeightsFile::index`].
@@ -87,7 +87,7 @@ impl WeightsFile<'static> {
         Ok(Sets { read: own.map(str::to_owned), others: file.others() })
     }
 
-    /// The same of a file that is no index of others.
+    /// Returns the listing of a file that is no index of others.
     pub(super) fn index_of_single(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
         match begun(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
@@ -116,7 +116,7 @@ impl WeightsFile<'static> {
         file.of_part(part)
     }
 
-    /// The same of a file that is no index of others.
+    /// Opens a file that is no index of others.
     pub(super) fn single(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
         match begun(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
@@ -145,7 +145,7 @@ impl<'a> WeightsFile<'a> {
         WeightsFile { origin: origin.to_owned(), listing, container, below: String::new() }
     }
 
-    /// The same of the tensors below a word in their names, unless they are those of a key of the container.
+    /// Returns the tensors below a word in their names, unless the word is a key of the container.
     fn of_part(self, part: Option<&str>) -> Result<WeightsFile<'a>, WeightsError> {
         let part = part.filter(|part| self.part() != Some(part));
         let WeightsFile { origin, listing, container, .. } = self;
@@ -173,7 +173,7 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
-    /// Where its tensors were found in a file that holds more: `state_dict`, `teacher`.
+    /// Returns the keys of its tensors in a file that holds more, such as `state_dict` or `teacher`.
     pub fn part(&self) -> Option<&str> {
         match &self.container {
             Container::Torch(file) => file.part(),
@@ -181,7 +181,7 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
-    /// Where other sets of tensors are in such a file.
+    /// Returns the keys of the other sets of tensors in such a file.
     pub fn others(&self) -> Vec<String> {
         match &self.container {
             Container::Torch(file) => file.others().to_vec(),
@@ -300,7 +300,7 @@ pub(super) fn widened(
     finite(file, name, Values { shape: shape.to_vec(), values })
 }
 
-/// The same values, all of them finite.
+/// Returns the values if all of them are finite.
 pub(super) fn finite(file: &str, name: &str, tensor: Values) -> Result<Values, WeightsError> {
     match tensor.values.iter().position(|value| !value.is_finite()) {
         None => Ok(tensor),

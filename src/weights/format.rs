@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes: suffixes lie.
+//! Format of a file, found by its first bytes, because suffixes can be wrong.
 
 use super::WeightsError;
 use super::advice::{convert_npz, convert_torch};
@@ -8,9 +8,9 @@ use super::advice::{convert_npz, convert_torch};
 pub enum Format {
     /// <https://github.com/huggingface/safetensors>
     Safetensors,
-    /// What `torch.save` writes since 1.6: a zip archive with a pickle that lists tensors, and their bytes.
+    /// PyTorch file of `torch.save` since 1.6: a zip archive with a pickle that lists tensors, and their bytes.
     Torch,
-    /// What `numpy.savez` writes: a zip archive with an array per name.
+    /// NumPy file of `numpy.savez`: a zip archive with an array per name.
     Numpy,
     /// A JSON file that says in which of the files beside it every tensor lies.
     Several,
@@ -27,7 +27,7 @@ impl Format {
         }
     }
 
-    /// What the first bytes say; both kinds of zip archive are told apart by their members.
+    /// Returns the format by the first bytes; the members of a zip archive distinguish its two kinds.
     ///
     /// # Errors
     /// [`WeightsError::Foreign`] for what is no container of tensors, or one that is not read: says what it is.
@@ -103,7 +103,7 @@ fn is_safetensors(head: &[u8], length: u64) -> bool {
     rest.first() == Some(&b'{') && u64::from_le_bytes(*size) < length
 }
 
-/// What the first bytes leave open.
+/// Format as far as the first bytes determine it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Magic {
     /// PyTorch's or NumPy's.

@@ -1,10 +1,10 @@
-//! How the tensors of a file become one of ours.
+//! Conversion of the tensors of a file to ours.
 
 use std::sync::Arc;
 
 use super::{Values, shown};
 
-/// What is done to the tensors of a rule.
+/// Change to the tensors of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// One tensor, as it is.

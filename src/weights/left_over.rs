@@ -8,7 +8,7 @@ use super::{NameMap, Network, READ, ResNetLooks, WeightsError, looks, matches, n
 /// Counters of batch norms, which checkpoints before PyTorch 0.4.1 lack and deep networks do not ask for.
 const COUNTER: &str = ".num_batches_tracked";
 
-/// How a file is compared with the network that is wanted.
+/// Rule for the comparison of a file with the requested network.
 #[derive(Clone, Copy, Debug)]
 pub struct Strictness<'a> {
     /// Patterns of tensors that may be left over, as the user says.
@@ -65,7 +65,7 @@ impl Strictness<'_> {
         }
     }
 
-    /// Whether all that is wanted is there in its shape.
+    /// Checks that all requested tensors are there in their shapes.
     fn fits(
         &self,
         file: &str,

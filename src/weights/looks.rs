@@ -1,4 +1,4 @@
-//! What network a file looks like, for people who stated another one.
+//! Guess of the network in a file, for error messages about a wrong configuration.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub fn looks(map: &NameMap) -> String {
     }
 }
 
-/// How many numbers from 0 on follow a prefix of names: blocks, layers.
+/// Returns the number of blocks or layers: consecutive numbers from 0 that follow a prefix of names.
 pub fn blocks(shapes: &BTreeMap<&str, &[usize]>, prefix: &str) -> usize {
     let has = |i: &usize| shapes.keys().any(|name| name.starts_with(&format!("{prefix}{i}.")));
     (0..).take_while(has).count()

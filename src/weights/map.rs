@@ -13,20 +13,20 @@ pub struct Line {
     pub to: String,
     /// Names in the file, in the order in which they are joined.
     pub from: Vec<String>,
-    /// What is done to them.
+    /// Change to them.
     pub layout: Layout,
     /// The vector in the file by whose numbers the rows are multiplied afterwards.
     pub scale: Option<String>,
-    /// What comes of it.
+    /// Shape of the result.
     pub shape: Vec<usize>,
 }
 
-/// What every tensor of a file is to us.
+/// Use of every tensor of a file.
 #[derive(Clone, Debug)]
 pub struct NameMap {
     /// In whose names it is.
     pub family: &'static Family,
-    /// What stands before all of them.
+    /// Prefix of all names in the file.
     pub prefix: String,
     /// Sorted by our names.
     pub lines: Vec<Line>,
@@ -96,7 +96,7 @@ impl NameMap {
         self.lines.iter().map(|line| (line.to.as_str(), line.shape.as_slice())).collect()
     }
 
-    /// What one of our tensors is called in this file, whether it is there or not.
+    /// Returns the name in this file of one of our tensors, even if it is missing.
     pub fn name_in_file(&self, ours: &str) -> String {
         let found = self.family.rules.iter().find_map(|rule| match rule.to.contains("{}") {
             true => number(rule.to, ours).map(|block| filled(rule.from[0], block)),
@@ -193,7 +193,7 @@ fn stripped(name: &str) -> Vec<&str> {
     std::iter::successors(Some(name), shorter).collect()
 }
 
-/// Whether a text is made of known words only.
+/// Returns true if a text consists of known prefixes only.
 fn is_prefix(text: &str) -> bool {
     text.is_empty() || PREFIXES.iter().any(|word| text.strip_prefix(word).is_some_and(is_prefix))
 }

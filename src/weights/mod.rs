@@ -63,7 +63,7 @@ pub use resnet_looks::{READ, ResNetLooks};
 pub use shards::shards_of;
 pub use vit_shape::{InferredVit, heads_of_width};
 
-/// What a file says of a tensor without its values.
+/// Shape and type of a tensor, without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Extents; empty for a scalar.

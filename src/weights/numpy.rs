@@ -1,4 +1,5 @@
-//! Files of `numpy.savez`, through candle's reader, which is told nothing that could make it reserve more than there is.
+//! Files of `numpy.savez`, through candle's reader, which is told nothing that could make it reserve more than there
+//! is.
 
 use std::path::Path;
 

@@ -17,7 +17,8 @@ pub(super) fn below(
     }
 }
 
-/// The same of a word that is there, or an error that names the `keys` of the container or else the words that are.
+/// Returns the tensors of a listing below a word. If the word does not exist, the error names the `keys` of the
+/// container or else the words that do.
 pub(super) fn below_or(
     origin: &str,
     listing: Listing,

@@ -1,6 +1,6 @@
 //! Patterns of tensors' names: `*` is any text; in rules of families `{}` is a number.
 
-/// Whether a name is of a pattern in which every `*` stands for any text, the empty one too.
+/// Returns true if a name matches a pattern. Every `*` in it stands for any text, also the empty one.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

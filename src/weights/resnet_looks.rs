@@ -1,4 +1,4 @@
-//! Which residual network a file looks like: its published depth, and what it has that a plain one has not.
+//! Guess of the residual network in a file: its published depth, and differences from a plain one.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct ResNetLooks {
     attends: bool,
 }
 
-/// What stands before the first stage.
+/// Layers before the first stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stem {
     /// One convolution of this side.

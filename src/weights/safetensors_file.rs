@@ -13,7 +13,7 @@ use super::{Listed, Listing, Values, WeightsError};
 /// A file in memory, with its index.
 pub(super) struct SafetensorsFile<'a> {
     bytes: Cow<'a, [u8]>,
-    /// Where the tensors begin.
+    /// Offset of the tensors, in bytes.
     start: usize,
     index: Metadata,
 }
@@ -43,7 +43,7 @@ impl<'a> SafetensorsFile<'a> {
     }
 }
 
-/// What a file of this length lists, without reading its tensors.
+/// Returns the listing of a file of this length, without reading its tensors.
 pub(super) fn index(name: &str, file: &File, length: u64) -> Result<Listing, WeightsError> {
     let mut size = [0; LENGTH];
     let mut reader = file;

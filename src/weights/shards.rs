@@ -10,7 +10,7 @@ use crate::files::{self, Kind};
 
 const FORMAT: &str = "index of a network in several files";
 
-/// What such a file is.
+/// Content of an index file.
 #[derive(Deserialize)]
 struct Index {
     /// The file of every tensor.
@@ -45,7 +45,7 @@ impl Shards {
     }
 }
 
-/// What all files of an index list, without reading more of them than that.
+/// Returns the listing of all files of an index, without reading more.
 pub(super) fn listing(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
     each(path, origin, WeightsFile::index_of_single)
 }

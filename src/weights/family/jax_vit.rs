@@ -1,5 +1,5 @@
-//! Vision transformers as the JAX release of ViT and AugReg has them (`.npz`): kernels with inputs in front, and heads as
-//! an axis of their own.
+//! Vision transformers as the JAX release of ViT and AugReg has them (`.npz`): kernels with inputs in front, and heads
+//! as an axis of their own.
 
 use super::{Family, Network, Rule, laid, same};
 use crate::weights::Layout;

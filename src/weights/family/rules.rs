@@ -7,7 +7,7 @@ use crate::weights::Layout;
 pub struct Family {
     /// For people.
     pub name: &'static str,
-    /// Which of our networks it is.
+    /// Network that the rules lead to.
     pub network: Network,
     /// The tensor by whose name it is recognised, behind any prefix.
     pub anchor: &'static str,
@@ -23,7 +23,7 @@ pub struct Family {
     pub passed: &'static [&'static str],
 }
 
-/// Which of our networks a family's rules lead to.
+/// Network that a family's rules lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// A vision transformer, in timm's names.
@@ -52,7 +52,7 @@ pub struct Rule {
     pub to: &'static str,
     /// Its names, in the order in which they are joined.
     pub from: &'static [&'static str],
-    /// What is done to them.
+    /// Change to the tensors.
     pub layout: Layout,
     /// A vector by whose numbers the rows are multiplied afterwards, in files that have it: LayerScale, which is folded
     /// into the linear layer before it.

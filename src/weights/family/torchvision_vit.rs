@@ -1,5 +1,5 @@
-//! Vision transformers in torchvision's names. Their attention is PyTorch's own, with queries, keys and values joined as
-//! ours are. The perceptrons' layers had other names before torchvision 0.13.
+//! Vision transformers in torchvision's names. Their attention is PyTorch's own, with queries, keys and values joined
+//! as ours are. The perceptrons' layers had other names before torchvision 0.13.
 
 use super::{Family, Network, Rule, same};
 

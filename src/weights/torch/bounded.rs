@@ -14,14 +14,14 @@ const OBJECTS: u64 = 8_000_000;
 /// Bytes of opcodes that build one object of others.
 const TUPLE1: u8 = 0x85;
 const PERSISTENT: u8 = b'Q';
-/// Those that remember a copy of the last object.
+/// Opcodes that remember a copy of the last object.
 const PUTS: [u8; 2] = [b'q', b'r'];
-/// Those that add to a list or dictionary; the others that take objects make one of them.
+/// Opcodes that add to a list or dictionary; the others that take objects make one of them.
 const GROWS: [u8; 4] = [b'a', b'e', b's', b'u'];
 /// Text, with its length in four bytes.
 const TEXT: u8 = b'X';
 
-/// What a pickle holds.
+/// Returns the object in a pickle.
 ///
 /// # Errors
 /// Why it cannot be read, in words.
@@ -67,7 +67,7 @@ pub(super) fn unpickled(bytes: &[u8]) -> Result<Object, String> {
     }
 }
 
-/// How deep an object is and how many it is made of. What is on the stack is never deeper than allowed.
+/// Returns the depth of an object and the number of its parts. Objects on the stack are never deeper than allowed.
 fn measured(object: &Object) -> (u32, u64) {
     let of = |parts: &mut dyn Iterator<Item = &Object>| {
         parts.map(measured).fold((0, 0), |(depth, count), (d, c)| (depth.max(d), count + c))

@@ -1,6 +1,6 @@
-//! What `torch.save` writes since 1.6: a zip archive of a pickle, which lists tensors and names their bytes, and of those
-//! bytes. The pickle is read by candle's machine, which builds plain data and executes nothing; what it lists is looked
-//! at with distrust.
+//! Files of `torch.save` since 1.6: zip archives of a pickle, which lists tensors and names their bytes, and of those
+//! bytes. The pickle is read by candle's machine, which builds plain data and executes nothing; its listing is not
+//! trusted.
 
 mod bounded;
 mod state;
@@ -24,7 +24,7 @@ const PICKLE: u64 = 64_000_000;
 /// An open `.pth`, `.pt` or `.bin`.
 pub(super) struct TorchFile {
     archive: ZipArchive<BufReader<File>>,
-    /// What stands before the names of members, with its slash.
+    /// Folder before the names of members, with its slash.
     folder: String,
     tensors: BTreeMap<String, Stored>,
     part: Option<String>,
@@ -32,8 +32,8 @@ pub(super) struct TorchFile {
 }
 
 impl TorchFile {
-    /// Reads the pickle; `members` are the names in the archive, and `part` the keys of the tensors that are wanted, where
-    /// it has them.
+    /// Reads the pickle; `members` are the names in the archive, and `part` the keys of the tensors that are wanted,
+    /// where it has them.
     pub fn open(
         origin: &str,
         mut archive: ZipArchive<BufReader<File>>,

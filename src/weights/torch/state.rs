@@ -1,4 +1,4 @@
-//! Where the tensors are in what a pickle holds, and where their bytes lie.
+//! Search for the tensors in a pickle's content, and for the place of their bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(super) struct Stored {
     pub storage: String,
 }
 
-/// What a pickle names.
+/// Content of a pickle.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The keys that lead to its tensors.
@@ -129,7 +129,7 @@ fn chosen(object: &Object) -> Option<String> {
     None
 }
 
-/// Whether this is the pair of a key.
+/// Returns true if this is the pair of a key.
 fn is_named((name, _): &(Object, Object), key: &str) -> bool {
     matches!(name, Object::Unicode(name) if name == key)
 }

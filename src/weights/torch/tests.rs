@@ -96,7 +96,7 @@ fn weights_are_found_below_the_keys_of_training_programs() {
     assert_eq!(&*file.read("a").unwrap().values, [3.0]);
 }
 
-/// What is read of a file of several sets, its value, and what else there is.
+/// Returns the set that is read from a file of several sets, its value, and the other sets.
 fn sets(
     pairs: &[(&str, Vec<u8>)],
     part: Option<&str>,
