@@ -1,6 +1,6 @@
 //! **Adapters**: a bottleneck adapter beside the perceptron of every block of a frozen transformer, and a
 //! cosine head, averaged over clients. The first stage of STSA (arXiv 2506.01327, section 2 and table of
-//! hyperparameters), as a method of its own: name it in `[method.first]`, or run it alone. It is `fedavg` with
+//! hyperparameters), as its own method: name it in `[method.first]`, or run it alone. It is `fedavg` with
 //! `train = "adapter"`, a cosine head and STSA's defaults.
 //!
 //! ```text

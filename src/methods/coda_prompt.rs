@@ -2,7 +2,7 @@
 //! Continual Learning", CVPR 2023), averaged over clients: the baseline of HGP and, as Fed-CODAP, of STSA.
 //!
 //! The prefix of a block is a sum of components, each weighted by the cosine of its key and the query seen through
-//! its attention. Every task adds components of its own, orthogonal to what is there; older ones are frozen.
+//! its attention. Every task adds its own components, orthogonal to what is there; older ones are frozen.
 //!
 //! ```text
 //! server   as task t starts: rows [s, f) of components, keys and attention <- Gram-Schmidt of normal draws
@@ -15,7 +15,7 @@
 //!
 //! # Where clients have tasks of their own
 //! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "slot"`, after `CodaPrompt` of
-//! Powder's release, whose similarities are the identity): every slot has `slot_components` components of its own that
+//! Powder's release, whose similarities are the identity): every slot has `slot_components` own components that
 //! its owner alone trains, and the prefix is the sum over the components of all slots begun, those of others frozen,
 //! divided by the number of these slots. There is no distillation. It is [`Powder`] without similarities; a download
 //! holds the table of all slots. With `ownership = "task"` all clients of a stage train and average one block of rows.

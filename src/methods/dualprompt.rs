@@ -2,7 +2,7 @@
 //! 2022), averaged over clients as in the benchmark of HGP.
 //!
 //! General prefixes in the first blocks are shared by all tasks; in the blocks behind them each task trains an
-//! expert of its own. At inference the expert is the one whose key is nearest to the image's query.
+//! own expert. At inference the expert is the one whose key is nearest to the image's query.
 //!
 //! ```text
 //! client   E epochs: minimise CE over the rows of the current task - w mean_i cos(q_i, key_t), with expert t

@@ -9,13 +9,13 @@
 //! client   E epochs: minimise CE over the rows of the current task + C2L(current, received, previous)
 //! server   the components of the task, head <- means weighted by n_m
 //! ```
-//! The previous task's model needs no message of its own: its components are among those that travel, frozen. Where
+//! The previous task's model needs no separate message: its components are among those that travel, frozen. Where
 //! clients are at different tasks (`tasks.arrival`), each uses the components of the tasks up to its own, and those of
 //! a task are averaged over the clients that learned it. What a client ahead has as the previous task's model is then
 //! not settled: the group behind still trains those components in the first rounds of a stage, and they are taken as
 //! they are received in each round. (The release means to add the other group's components, but takes the client's own
-//! in their place, and averages over everybody.) Rounds are those of the scenario; the release's early stopping looks
-//! at the training data and is left out.
+//! in their place, and averages over all clients.) Rounds are those of the scenario; the release's early stopping
+//! looks at the training data and is left out.
 
 mod contrast;
 mod objective;

@@ -10,8 +10,8 @@
 //! omega_m = n_m / mean n,  alpha_m = alpha / omega_m
 //! ```
 //! The newest drift counts twice: a round without a pull is not FedAvg's. Every client counts alike in the mean, so
-//! that the server knows the mean drift from it. `mean n` is the task's training samples by all clients, which
-//! everybody knows beforehand. `K eta` is, as in the public code, that of the average client at the rate of the first
+//! that the server knows the mean drift from it. `mean n` is the task's training samples by all clients, which every
+//! client knows beforehand. `K eta` is, as in the public code, that of the average client at the rate of the first
 //! round, or what was used (`rates`). Gradients are clipped with all terms in them; a weight decay of the optimizer
 //! comes on top.
 //!

@@ -119,7 +119,7 @@ pub struct OwnModels {
 }
 
 impl OwnModels {
-    /// A task is at hand: what was learned in an earlier one becomes the teacher.
+    /// Enters a task: the model of an earlier one becomes the teacher.
     fn enter(&mut self, task: TaskId) {
         if let Some((_, model)) = self.last.take_if(|(of, _)| *of < task) {
             self.teacher = Some(model);
@@ -233,7 +233,7 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         load.with_teachers(teachers, load.passes())
     }
 
-    /// A client that has a teacher of its own must come back.
+    /// A client with its own teacher must come back.
     fn requirements(&self) -> Vec<Requirement> {
         let why = "clients learn from a model of their own, and fresh clients have none";
         let instead = Some("`method.first_teacher = \"server\"`");
@@ -264,7 +264,7 @@ impl Objective for FedLwf2tObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let columns = self.columns.clone();
-        // A product with zero is cut out of candle's graph, and a client may have nobody else to learn from.
+        // A product with zero is cut out of candle's graph, and a client may have no other teacher.
         let mut loss = match self.share {
             0.0 => ops::sum_all(&logits.sub(&logits)?)?,
             1.0 => ops::cross_entropy(&logits, batch.labels(), columns)?,
@@ -278,7 +278,7 @@ impl Objective for FedLwf2tObjective {
 }
 
 impl FedLwf2t {
-    /// Nobody in the first task.
+    /// Teacher; none in the first task.
     fn lessons(
         &self,
         member: &PackClient<'_, OwnModels>,

@@ -76,7 +76,7 @@ impl LocalUpdate<()> for FedLwfMc {
 /// Loss of the labels and of the teacher.
 struct FedLwfMcObjective {
     classes: ClassReduction,
-    /// Nobody in the first task.
+    /// Teacher; none in the first task.
     teacher: Option<Teacher>,
 }
 

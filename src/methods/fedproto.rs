@@ -7,8 +7,8 @@
 //! server   theta <- the plain mean;  p_c <- sum_m n_mc p_mc / sum_m n_mc
 //! ```
 //! The sum is over the classes of a batch that have a prototype: in the first round of a task none has, and the round
-//! is FedAvg's. A class that nobody reports in a round keeps its prototype. Prototypes of a task are of no use in the
-//! next one, so old classes are protected by nothing.
+//! is FedAvg's. A class that no client reports in a round keeps its prototype. Prototypes of a task are of no use in
+//! the next one, so old classes are protected by nothing.
 //!
 //! In the paper only prototypes travel and models stay their clients' own; averaging them, too, is what HGP's benchmark
 //! does. Features for prototypes are those of the statistics transform.
@@ -117,7 +117,7 @@ impl LocalUpdate<()> for FedProto {
         pack: &[PackClient<'_, ()>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
-        // All members of a pack are told the same.
+        // All members of a pack receive the same.
         let first = first_of(pack)?;
         let known = MeanPrototypes::heard(first.download, &first.participant.view)?;
         Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))

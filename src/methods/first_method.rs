@@ -15,7 +15,7 @@ fn first_on(backbone: &str) -> &'static str {
     }
 }
 
-/// Keys of `[method.first]` beside those of the first method.
+/// Keys of `[method.first]` besides those of the first method.
 #[derive(Keys)]
 #[keys(given(backbone: &str))]
 pub(super) struct FirstKeys {

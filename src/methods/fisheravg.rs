@@ -7,10 +7,10 @@
 //! server   theta = sum_m (F_m + e) theta_m / sum_m (F_m + e),  e = 1e-12,     number by number
 //! ```
 //! `p` is the softmax over the rows that train. Sample counts enter through the sums; with `weights = "uniform"` each
-//! `F_m` is divided by its samples, and every client has the same say. Where nobody's answers depend on a number, `e`
-//! makes it the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for which
-//! uploads then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with it
-//! the Fisher.
+//! `F_m` is divided by its samples, and every client has the same say. Where no client's outputs depend on a number,
+//! `e` makes it the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for
+//! which uploads then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with
+//! it the Fisher.
 
 use super::averaging::{ClientWeighting, LocalTrainingResult, PackClient, sample_count};
 use super::entry::MethodEntry;

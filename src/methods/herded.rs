@@ -43,13 +43,13 @@ pub(super) fn features_by_row(
     Ok(classes)
 }
 
-/// Exemplars that a client is taken to hold after so many tasks, for virtual time, which knows no earlier shards: as if
-/// it had held as many samples of every task as of this one, at most its budget.
+/// Exemplars that a client is assumed to hold after this number of tasks, for virtual time, which knows no earlier
+/// shards: as if it had held as many samples of every task as of this one, at most its budget.
 pub(super) fn exemplars_after(tasks: usize, samples: usize, budget: usize) -> usize {
     budget.min(samples.saturating_mul(tasks))
 }
 
-/// Sample passes of choosing exemplars among samples of so many classes, when they and all classes before have a
+/// Sample passes of choosing exemplars among samples of this number of classes, when they and all classes before have a
 /// budget: a forward pass of each, and for every choice the distance of all of its class.
 pub(super) fn choosing_work(
     model: &ModelFacts,

@@ -7,7 +7,7 @@
 //! server   as FedAvg;  as a task ends  theta_old <- theta
 //! ```
 //! The loss has no factor `T^2`. In the first task there is no teacher: LwF is FedAvg. The teacher is a server's
-//! object: whoever takes part for the first time gets it, and clients keep nothing.
+//! object: a client that takes part for the first time gets it, and clients keep nothing.
 //! [`FedLwfMc`](super::fedlwf_mc::FedLwfMc) is the form with one sigmoid per class.
 //!
 //! HGP's benchmark distils the columns of the *current* task (`columns = "current"`), on which the old model's rows are
@@ -144,7 +144,7 @@ struct LwfObjective {
     distils: (f64, f64, Distillation),
     rows: Range<usize>,
     compete: Range<usize>,
-    /// Nobody in the first task.
+    /// Teacher; none in the first task.
     teacher: Option<Teacher>,
 }
 

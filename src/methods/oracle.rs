@@ -1,5 +1,5 @@
 //! **Oracle**: nothing is thrown away. In every task there is all data of the tasks so far, and all classes seen
-//! compete: the upper bound that FedHAF's tables call Oracle, along the same tasks as everybody else.
+//! compete: the upper bound that FedHAF's tables call Oracle, along the same tasks as all other methods.
 //!
 //! `site = "central"` is one site with all data of all clients, which sends nothing; `site = "clients"` is the
 //! federated bound of MFCL's code: every client trains on what it has held in all tasks so far.
@@ -79,7 +79,7 @@ impl LocalUpdate<HeldSamples> for Oracle {
         load.passes_over(load.samples * (load.participant.view.task.index() + 1))
     }
 
-    /// One site is one client, and whoever keeps everything must come back.
+    /// One site is one client, and a client that keeps everything must come back.
     fn requirements(&self) -> Vec<Requirement> {
         let one_site = || Requirement::one_site("a central oracle", "`method.site = \"clients\"`");
         let why = "an oracle keeps all data it has held, and fresh clients never come back";

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! client   prompts, head <- down;  E epochs: minimise CE over the rows of the current task + the method's loss
-//! server   prompts, head <- means weighted by n_m; rows of a task over the clients that learnt it
+//! server   prompts, head <- means weighted by n_m; rows of a task over the clients that trained it
 //!          as a task starts: the method prepares its rows
 //! ```
 //! Clients keep nothing between rounds.
@@ -96,7 +96,7 @@ impl Prompted {
     }
 }
 
-/// Prompts beside a head; rows of tasks and classes are averaged over those who learned them.
+/// Prompts besides a head; rows of tasks and classes are averaged over the clients that trained them.
 pub(super) fn with_head(prompts: Parameters, model: &ModelFacts) -> Parameters {
     prompts.head(HeadKind::Linear, model.classes, model.backbone.dim()).averaged_by_owner()
 }
@@ -124,7 +124,7 @@ impl<S> LocalUpdate<S> for QueriedTraining {
     }
 }
 
-/// Sample passes of a participant: training, a third of a training pass for every further forward pass beside it, and
+/// Sample passes of a participant: training, a third of a training pass for every further forward pass besides it, and
 /// one forward pass for the queries.
 pub(super) fn work(load: &Workload<'_>, passes: f64) -> f64 {
     load.samples as f64 * (f64::from(load.plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)

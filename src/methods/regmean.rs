@@ -8,8 +8,8 @@
 //! ```
 //! Linear layers are those of a transformer's blocks, where `train = "all"`, and the head; patch embeddings, norms,
 //! biases and convolutions are averaged. How much a client counts is in `G`, which grows with its samples. Samples of
-//! the pass are augmented as in training. Where nobody has inputs the pseudo-inverse gives weight zero, as the public
-//! code has it; `unseen = "keep"` leaves what was there.
+//! the pass are augmented as in training. Where no client has inputs the pseudo-inverse gives weight zero, as the
+//! public code has it; `unseen = "keep"` leaves what was there.
 //!
 //! On ViT-B/16 the matrices are 540 MB of an upload (270 MB with `symmetric = true`); the server adds up
 //! products and matrices as uploads arrive and keeps no upload.

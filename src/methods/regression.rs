@@ -28,7 +28,7 @@ use crate::wire::{Dtype, Kind, NamedTensor, WireError};
 /// Of the moments that travel, as f32: what an eigenvalue of their sum is known to, in parts of the trace.
 pub(super) const PRECISION: f64 = f32::EPSILON as f64;
 
-/// Weights of a direction in which nobody has inputs.
+/// Weights of a direction in which no client has inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unseen {
     /// Weight zero, by the pseudo-inverse.
@@ -243,7 +243,7 @@ impl InputStatistics {
         let mut answers = aggregate.sum(&layer.answers())?.to_vec();
         let before: Vec<f64> = before.iter().map(|value| f64::from(*value)).collect();
         if unseen == Unseen::Keep {
-            // Of the differences to what was sent: where nobody has inputs there is none.
+            // Of the differences to what was sent: where no client has inputs there is none.
             answers.iter_mut().zip(total.after(&before)).for_each(|(sum, own)| *sum -= own);
         }
         let mut merged = regression_mean(&answers, &total, total.rounding(PRECISION))?;
@@ -303,7 +303,8 @@ impl InputStatistics {
         rows as f64 * row
     }
 
-    /// Of the regression mean of so many rows: a product with the inverse and, of a matrix, what the inverse takes.
+    /// Of the regression mean of this number of rows: a product with the inverse and, of a matrix, what the inverse
+    /// takes.
     pub(super) fn solving(&self, layer: &Layer, rows: usize) -> f64 {
         let inverse = if self.gamma(layer) == 0.0 { 0.0 } else { inverse(layer.inputs) };
         inverse + self.product(layer, rows)

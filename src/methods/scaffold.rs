@@ -9,8 +9,8 @@
 //! server   x <- x + eta_g mean (y - x);  c <- c + (1 / N) sum dc,  N all clients
 //! ```
 //! The correction is a linear term of the loss, so a gradient is clipped with it. The mean of `y` is FedAvg's, also by
-//! samples; `c` is a mean over all clients whoever takes part. Rows of the head that do not train keep their variates.
-//! A weight decay of the optimizer is a part of everybody's loss, and of variates by option II.
+//! samples; `c` is a mean over all clients regardless of participation. Rows of the head that do not train keep their
+//! variates. A weight decay of the optimizer is a part of every client's loss, and of variates by option II.
 //!
 //! With `variates = "server"` the server keeps all `c_m`, sends `c - c_m`, and finds `c_m+` from what comes back.
 

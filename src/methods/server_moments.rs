@@ -6,7 +6,7 @@
 //! moments <- rule(d, moments);  theta <- theta + step            (FedAvgM, FedOpt)
 //! ```
 //! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a
-//! momentum that outlives its task would go on moving rows of classes that nobody trains any more.
+//! momentum that outlives its task would go on moving rows of classes that no client trains any more.
 
 use super::averaging::{ClosedRound, Keeper, Parameter, Rows, ServerState};
 use super::parts::SharedModel;
@@ -99,7 +99,7 @@ impl<const N: usize> ServerMoments<N> {
         }
     }
 
-    /// The moments of a parameter of so many numbers; new rows begin as the first did.
+    /// The moments of a parameter of this number of numbers; new rows begin as the first did.
     fn numbers(&self, name: &str, count: usize, initial: [f64; N]) -> [Vec<f32>; N] {
         std::array::from_fn(|order| {
             let known = self.moments[order].get(name).map(|known| known.values.to_vec());
@@ -122,7 +122,7 @@ fn moved(parameter: &Parameter, width: usize, sums: &[f64]) -> impl Iterator<Ite
     rows.flat_map(move |(at, sums)| at * row..at * row + sums.len())
 }
 
-/// Returns what a server holds with so many moments; clients hold nothing.
+/// Returns what a server holds with this number of moments; clients hold nothing.
 pub(super) fn holdings(
     shared: &SharedModel<'_>,
     model: &ModelFacts,
@@ -131,7 +131,7 @@ pub(super) fn holdings(
     Keeper::Client.memory_footprint(shared, model, (moments, 0))
 }
 
-/// Every moment under a name of its own.
+/// Every moment under its own name.
 impl<const N: usize> SavedField for [ParameterSet; N] {
     fn save_field(&self, into: &mut Saving) {
         let known = NAMES.iter().zip(self).filter(|(_, set)| !set.is_empty());

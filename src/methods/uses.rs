@@ -2,7 +2,7 @@
 //!
 //! Participation means something where a phase samples its clients, `federation.rounds` where phases grow with it, and
 //! `[client]` where the passes of a participant depend on the plan of training. What a method never looks at is said by
-//! name, so that nobody compares methods at a participation that one of them does not have.
+//! name, so that methods are not compared at a participation that one of them does not have.
 
 mod rounds;
 mod wire;
@@ -76,7 +76,7 @@ fn passes(method: &dyn Method, (stage, phase): (&Stage, usize), plan: &TrainingP
 }
 
 impl Uses {
-    /// Of a method in a run of so many tasks, with the rounds of the scenario.
+    /// Of a method in a run of this number of tasks, with the rounds of the scenario.
     pub fn of(method: &dyn Method, tasks: usize, rounds: u32) -> Uses {
         let mut uses = Uses { tasks, phases: Vec::new(), rounds: Vec::new() };
         for task in 0..tasks {

@@ -47,7 +47,7 @@ fn largest(values: &[f64]) -> f64 {
 }
 
 impl Lbfgs {
-    /// Steps of this length; so many iterations in a call.
+    /// Returns an optimizer with steps of this length and this number of iterations per call.
     pub fn new(rate: f64, iterations: usize) -> Lbfgs {
         Lbfgs { rate, iterations, pairs: VecDeque::new(), scale: 1.0, last: None }
     }

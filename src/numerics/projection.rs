@@ -1,7 +1,7 @@
-//! Random features: `h = ReLU(f W)` with a fixed matrix of standard normals that nobody sends.
+//! Random features: `h = ReLU(f W)` with a fixed matrix of standard normals that is never sent.
 //!
 //! Server and clients draw the same bits from the same seed, row by row, each row from its own stream.
-//! Features of a sample have the same bits whatever samples are beside it.
+//! Features of a sample have the same bits whatever other samples are in the batch.
 //!
 //! ```
 //! use fedcast::numerics::projection::Projection;

@@ -1,12 +1,12 @@
-//! The regression mean: the linear layer that answers on everybody's inputs as their own layers do (RegMean, Jin et al.
-//! 2023).
+//! The regression mean: the linear layer that answers on all clients' inputs as their own layers do (RegMean, Jin et
+//! al. 2023).
 //!
 //! ```text
 //! W = (sum_m W_m G_m) (sum_m G_m)^+        minimises  sum_m |X_m (W - W_m)^T|^2,   G_m = X_m^T X_m
 //! ```
 //! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal, and the pseudo-inverse cuts off what
-//! rounding may have left of an eigenvalue that is zero: a direction in which nobody has inputs gets weight zero. Of a
-//! matrix that travelled as f32 that is far more than of one that was added up in f64, see [`Moments::rounding`].
+//! rounding may have left of an eigenvalue that is zero: a direction in which no client has inputs gets weight zero. Of
+//! a matrix that travelled as f32 that is far more than of one that was added up in f64, see [`Moments::rounding`].
 //!
 //! ```
 //! use fedcast::numerics::regression_mean::{Moments, regression_mean};
@@ -135,7 +135,7 @@ impl Moments {
     }
 }
 
-/// `numerator G^+`, `(out, in)`, where the numerator is the sum of everybody's `W G`. Eigenvalues up to `rounding`
+/// `numerator G^+`, `(out, in)`, where the numerator is the sum of all clients' `W G`. Eigenvalues up to `rounding`
 /// count as none, and what is left of rounding in f64 always.
 ///
 /// # Errors

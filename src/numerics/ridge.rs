@@ -38,7 +38,7 @@ pub enum RidgeError {
     /// A sum holds NaN or infinity.
     #[error("{0} holds a value that is not finite; look for a client whose features are not")]
     NotFinite(&'static str),
-    /// The correlation does not consist of rows of so many features.
+    /// The correlation does not consist of rows of this number of features.
     #[error("a correlation of {got} values does not consist of rows of {order} features")]
     Shape {
         /// Rows of the Gram matrix.
@@ -74,7 +74,7 @@ pub struct Ridge {
 /// the sum of the features of every class.
 ///
 /// Where `G + lambda I` has no Cholesky factor (an estimate that is not positive semidefinite, or
-/// lambda lost beside G in rounding), lambda is raised tenfold, at most `raises` times; the first
+/// lambda lost in rounding next to G), lambda is raised tenfold, at most `raises` times; the first
 /// raise starts from at least 1e-12 of the mean of the diagonal.
 ///
 /// # Errors

@@ -97,7 +97,7 @@ mod tests {
             let median = median(&mut all);
             prop_assert!(low <= median && median <= high, "{low} {median} {high}");
             let trimmed = trimmed_mean(&mut all, lies);
-            // Lies of a size with the honest are not told apart, and do no harm.
+            // Lies as small as honest values cannot be distinguished, and do no harm.
             let (low, high) = match lie.abs() > 5.0 {
                 true => (low, high),
                 false => (low.min(lie), high.max(lie)),

@@ -1,4 +1,4 @@
-//! Whole numbers out of shares: which part of so many is meant.
+//! Whole numbers from shares of a total.
 //!
 //! In binary `0.29 * 100` is 28.999999999999996 and `0.07 * 100` is 7.000000000000001, but who writes such a share
 //! means 29 and 7. What lies within a billionth of a whole number counts as that number.

@@ -49,7 +49,7 @@ pub enum Domain {
     Rebalance = 14,
     /// Procedurally drawn images that the embedded network was pretrained on.
     Drawing = 15,
-    /// Whatever a single method needs beyond the above; `step` tells its uses apart.
+    /// Whatever a single method needs beyond the above; `step` distinguishes its uses.
     Method = 16,
     /// The random layer of closed-form methods (STSA).
     Projection = 17,

@@ -16,7 +16,7 @@ use super::torch::TorchFile;
 use super::{Format, Line, Listing, Values, WeightsError, part};
 use crate::files::{self, Kind};
 
-/// So many first bytes say what a file is.
+/// Number of first bytes that identify the format of a file.
 const HEAD: u64 = 4_096;
 
 /// A file whose index has been read.

@@ -12,7 +12,7 @@ pub enum Format {
     Torch,
     /// NumPy file of `numpy.savez`: a zip archive with an array per name.
     Numpy,
-    /// A JSON file that says in which of the files beside it every tensor lies.
+    /// A JSON index that names the file of every tensor, in the same folder.
     Several,
 }
 

@@ -176,7 +176,7 @@ impl NameMap {
 
 /// The family whose anchor is there, and what stands before it.
 fn recognised(listing: &Listing) -> Option<(&'static Family, String)> {
-    // A teacher is what its authors use; the student beside it is not.
+    // A teacher is what its authors use; the student next to it is not.
     let by_rank = |prefix: &&str| (prefix.contains("student."), prefix.len(), prefix.to_string());
     FAMILIES.into_iter().find_map(|family| {
         let prefixes = listing.keys().filter_map(|name| name.strip_suffix(family.anchor));

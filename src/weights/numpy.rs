@@ -1,4 +1,4 @@
-//! Files of `numpy.savez`, through candle's reader, which is told nothing that could make it reserve more than there
+//! Files of `numpy.savez`, through candle's reader, which gets nothing that could make it reserve more than there
 //! is.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::advice::convert_npz;
 use super::file::finite;
 use super::{Listed, Listing, Values, WeightsError};
 
-/// Deflate makes files at most so many times smaller.
+/// Largest compression ratio of deflate.
 const INFLATION: u64 = 1_032;
 
 const FORMAT: &str = "NumPy file";
@@ -66,7 +66,7 @@ impl NumpyFile {
 }
 
 fn malformed(origin: &str, reason: &str) -> WeightsError {
-    // A backtrace may follow, which is nobody's business here.
+    // A backtrace may follow, which does not matter here.
     let reason = reason.lines().next().unwrap_or_default().to_owned();
     let advice = match reason.contains("fortran") || reason.contains("descr") {
         true => convert_npz(origin),

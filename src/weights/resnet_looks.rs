@@ -20,7 +20,7 @@ const DEPTHS: [([usize; 4], bool, usize); 8] = [
 pub const READ: &str = "plain ones are read: ResNet-18 of any width with a stem of 3 x 3 or 7 x 7 (kind = \"resnet18\"), \
                         ResNet-50 and ResNet-152; use one of them";
 
-/// A residual network as the shapes of its tensors tell it, in torchvision's names.
+/// A residual network as inferred from the shapes of its tensors, in torchvision's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResNetLooks {
     stages: [usize; 4],
@@ -118,7 +118,7 @@ impl ResNetLooks {
         format!("{}{width}{with}", self.name())
     }
 
-    /// The published name, as far as depth and blocks tell it.
+    /// The published name, as far as depth and blocks determine it.
     fn name(&self) -> String {
         let known = DEPTHS
             .iter()
@@ -156,7 +156,7 @@ impl ResNetLooks {
 mod tests {
     use super::*;
 
-    /// A network of these blocks, with the tensors that tell its kind, some of them changed.
+    /// A network of these blocks, with the tensors that identify its kind, some of them changed.
     fn looks(
         stages: [usize; 4],
         deep: bool,

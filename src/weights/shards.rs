@@ -1,4 +1,4 @@
-//! A network in several files: an index that says which tensor lies in which of them, and the files beside it.
+//! A network in several files: an index that says which tensor lies in which of them, and the files in the same folder.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};

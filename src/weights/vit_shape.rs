@@ -1,4 +1,4 @@
-//! The shape of a vision transformer, as the shapes of its tensors tell it.
+//! The shape of a vision transformer, inferred from the shapes of its tensors.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::advice::meaning;
 use super::left_over::left_over;
 use super::{NameMap, WeightsError, shown};
 
-/// All that tensors tell; heads cannot be seen in them.
+/// Dimensions that the tensors determine; the number of heads is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InferredVit {
     /// Pixels of both sides of the image, from patches and positions.
@@ -39,8 +39,8 @@ impl InferredVit {
     /// Reads them off the tensors of a file.
     ///
     /// # Errors
-    /// When a tensor that tells a dimension is missing or odd; where the file has parts that no plain network has, it
-    /// is they that are named.
+    /// When a tensor that determines a dimension is missing or odd; where the file has parts that no plain network has,
+    /// it is they that are named.
     pub fn of(file: &str, map: &NameMap) -> Result<InferredVit, WeightsError> {
         let told = InferredVit::read(file, &map.shapes(), |name| map.name_in_file(name));
         told.map_err(|error| match meaning(&map.left) {

@@ -163,7 +163,7 @@ impl<C: AveragingMethod> Averager<C> {
         self.parts().upload.fields(facts, first_row, usual.finish())
     }
 
-    /// A message of a client whose training came to this.
+    /// Returns the upload of a client with this result of training.
     pub(super) fn upload(
         &self,
         member: &PackClient<'_, C::State>,

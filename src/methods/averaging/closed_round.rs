@@ -17,7 +17,7 @@ pub struct ClosedRound<'a> {
     pub folded: Aggregate,
     /// The round that closes.
     pub round: &'a RoundContext,
-    /// The server's lab.
+    /// The server's run context.
     pub ctx: &'a RunContext,
 }
 

@@ -76,7 +76,7 @@ impl Keeper {
         places
     }
 
-    /// The tensors of those places; the change stands beside what was trained.
+    /// Returns the tensors of those places; the change is stored next to the trained parameters.
     ///
     /// # Errors
     /// None that a caller could cause.

@@ -4,11 +4,11 @@
 //! [`Averager`] makes a [`Method`](crate::policy::Method) of an
 //! [`AveragingMethod`](crate::methods::parts::AveragingMethod): it has the messages, the training of packs, the server
 //! and its saved state, and asks the parts for the rest. What parts are made of lives here, too: rows of messages
-//! ([`RowSelection`]), declarations of parameters, vectors that travel beside them.
+//! ([`RowSelection`]), declarations of parameters, vectors that travel besides them.
 //!
-//! A task may end with one more exchange ([`FinalExchange`](crate::methods::parts::FinalExchange)), in which everybody
-//! who took part looks at the global model and reports, without changing it: a Fisher diagonal, sums of features. It
-//! takes a number of a round.
+//! A task may end with one more exchange ([`FinalExchange`](crate::methods::parts::FinalExchange)), in which every
+//! client who took part looks at the global model and reports, without changing it: a Fisher diagonal, sums of
+//! features. It takes a number of a round.
 //!
 //! Which rows of a parameter travel, who may be late, and what may be added in secret follow from the declaration of
 //! the parameters; no method writes a line for it.

@@ -1,4 +1,4 @@
-//! Vectors beside the parameters of a method: which parameters have one, and which of its rows a message carries.
+//! Vectors besides the parameters of a method: which parameters have one, and which of its rows a message carries.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -96,7 +96,7 @@ impl ParameterVectors {
         sums
     }
 
-    /// Adds so many times the sums to whole vectors, in the places that have travelled.
+    /// Adds `times` the sums to whole vectors, in the places that have travelled.
     pub fn add(&self, whole: &mut ParameterSet, sums: &Sums, times: f64) {
         for place in &self.places {
             let Some(sum) = sums.0.get(&*place.name) else { continue };

@@ -5,7 +5,7 @@ use crate::model::{HeadKind, HeadShape};
 /// Owner of the rows of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// Everybody's.
+    /// Shared by all clients.
     Shared,
     /// Tasks': a client of a task changes its own alone.
     Task,
@@ -41,7 +41,7 @@ impl Parameters {
         self.with(shapes, Rows::Task)
     }
 
-    /// With a head of so many rows over features of this width.
+    /// With a head of this number of rows over features of this width.
     pub fn head(self, kind: HeadKind, rows: usize, dim: usize) -> Parameters {
         let by_row = kind.by_row();
         let mut all = self;

@@ -38,7 +38,7 @@ pub(in crate::methods) fn of(download: &Message) -> Result<Option<ParameterSet>,
     download.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
-/// The previous model as the teacher of a pack, for these head rows and by these moments; nobody in the first task. It
+/// The previous model as the teacher of a pack, for these head rows and by these moments; none in the first task. It
 /// is one and the same for all members.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 //! a method.
 //!
 //! The unknowns are a head of one row over features of width 5. The cross-entropy of one class is zero and has no
-//! gradient, so what moves `w` is the quadratic, put in beside, and what the method adds to it.
+//! gradient, so what moves `w` is the quadratic, put in separately, and what the method adds to it.
 
 use std::sync::Arc;
 

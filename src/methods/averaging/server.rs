@@ -15,7 +15,7 @@ use crate::policy::{
 };
 use crate::wire::{Body, Saved, WireError};
 
-/// Parameters and what the method remembers beside them.
+/// Parameters and what the method remembers besides them.
 pub(super) struct AveragingServer<C: AveragingMethod> {
     base: Averager<C>,
     init: StreamKey,

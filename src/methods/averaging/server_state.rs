@@ -16,13 +16,13 @@ pub trait ServerState: Saved + Default + Send + 'static {
         parameters_of(saved)
     }
 
-    /// A task is at hand; whether the server prepares anything for it now.
+    /// Enters a task; returns true if the server prepares anything for it now.
     fn is_new_task(&mut self, task: usize) -> bool {
         let _ = task;
         true
     }
 
-    /// The task at hand, from 0, where answers depend on it.
+    /// Returns the current task, from 0, if answers depend on it.
     fn task(&self) -> usize {
         0
     }

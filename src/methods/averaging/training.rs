@@ -46,7 +46,7 @@ pub struct LocalTrainingResult {
     pub samples: usize,
     /// Sum of the learning rates of its steps, before factors of parameters.
     pub rates: f64,
-    /// Vectors that [`sections`](crate::methods::parts::UploadExtras::sections) sends beside the parameters, rows in
+    /// Vectors that [`sections`](crate::methods::parts::UploadExtras::sections) sends besides the parameters, rows in
     /// the same places.
     pub vectors: ParameterSet,
     /// Named figures for the journal.

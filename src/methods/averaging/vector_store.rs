@@ -8,7 +8,7 @@ use crate::policy::ClientState;
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::Saved;
 
-/// Sets of vectors by name, and the task in which they were last at hand. A set that is not there is zero.
+/// Sets of vectors by name, and the task in which they were last used. A set that is not there is zero.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct VectorStore {
     task: Option<TaskId>,
@@ -45,7 +45,7 @@ impl VectorStore {
         self.sets.iter().map(|(name, set)| (name.as_str(), set))
     }
 
-    /// A task is at hand; whether it is another one than before.
+    /// Enters a task; returns true if it is another one than before.
     pub fn enter(&mut self, task: TaskId) -> bool {
         self.task.replace(task) != Some(task)
     }

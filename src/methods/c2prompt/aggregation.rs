@@ -1,5 +1,5 @@
 //! Class-aware prompt aggregation (CPA) on the server: components of the client tasks that a round trained are mixed
-//! with those that match the same classes, whoever's they are.
+//! with those that match the same classes, whichever client owns them.
 
 use super::affinity::{Histogram, affinity};
 use super::server::C2PromptServer;
@@ -58,7 +58,7 @@ impl C2PromptServer {
         self.note_accuracy("cpa_accuracy_after", &client_tasks, ctx)
     }
 
-    /// Keys, attention and tokens of these client tasks, which have so many components together.
+    /// Keys, attention and tokens of these client tasks, which have this number of components together.
     fn stacks(&self, client_tasks: &[usize], components: usize) -> Result<Vec<Stack>, PolicyError> {
         let mut stacks = Vec::new();
         for block in self.method.powder.shape.blocks.clone() {

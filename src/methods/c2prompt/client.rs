@@ -170,7 +170,7 @@ impl<'a> CompensationTraining<'a> {
     }
 
     /// The mean cross-entropy of a member's steps with compensation prompts, and of those without: prompts of a class
-    /// tell the network what the class is.
+    /// reveal the class to the network.
     fn cross_entropies_of(&self, member: usize) -> impl Iterator<Item = (&'static str, f64)> {
         let named = [
             ("ce_compensated", self.compensated[member].mean()),
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(LossMean::default().mean(), None);
     }
 
-    /// Every client, round and batch has a coin of its own, and it is fair.
+    /// Every client, round and batch makes its own fair random decision.
     #[test]
     fn a_coin_for_every_batch_of_a_client() {
         let key = StreamKey::new(3, Domain::Shuffle).round(7).client(1);

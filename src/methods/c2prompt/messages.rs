@@ -52,7 +52,7 @@ pub fn histogram(components: usize, classes: usize) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
 }
 
-/// The scores beside a client task, if there are any.
+/// The scores besides a client task, if there are any.
 ///
 /// # Errors
 /// Where they are not f32.

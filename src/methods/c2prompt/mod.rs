@@ -29,15 +29,15 @@
 //! * The triple of key, attention and tokens is mixed with one `W`, over the client tasks of all clients of a round;
 //!   columns are the classes that any of them has.
 //! * CPA takes the place of Powder's mixing of client tasks ("is replaced", says the review), unless `cpa_transfer`.
-//!   Without that mixing nobody looks at keys of other client tasks either, and the distillation weighs all samples of
+//!   Without that mixing keys of other client tasks are not scored either, and the distillation weighs all samples of
 //!   a batch alike.
 //! * Components are not mixed after the last round of a stage, unless `cpa_last`: what is tested then, and what stays
 //!   of client tasks whose owners move on, are heads tuned to unmixed prompts. With one round in a stage nothing is
 //!   mixed.
-//! * Gaussians are of everybody who has reported a class so far (`moments = "all"`). Many classes have one holder in a
-//!   stage, and where client tasks of a stage share a class they may have the same images (Powder's release), so that
-//!   with `moments = "period"` there is little to compensate, or nothing: tokens chosen by the true label then pull
-//!   features to the client's own class mean.
+//! * Gaussians are of all clients that have reported a class so far (`moments = "all"`). Many classes have one holder
+//!   in a stage, and where client tasks of a stage share a class they may have the same images (Powder's release), so
+//!   that with `moments = "period"` there is little to compensate, or nothing: tokens chosen by the true label then
+//!   pull features to the client's own class mean.
 //! * A coin is tossed for every batch of a client. So clients that toss are not packed; the teacher sees the same
 //!   input.
 //! * A client that goes on with a client task keeps its compensation prompts, trained for the Gaussians known as it

@@ -78,7 +78,7 @@ pub struct Gaussians {
     pub classes: usize,
     /// `(classes, d)`, row-major.
     pub means: Vec<f32>,
-    /// `(classes, d)`; negative where nobody has reported the class.
+    /// `(classes, d)`; negative where no client has reported the class.
     pub variances: Vec<f32>,
 }
 

@@ -103,7 +103,7 @@ impl Reports {
         self.share_of_begun(period, |_, _| true)
     }
 
-    /// Of the same classes the share of which another client has reported other samples. Where nobody has, a class's
+    /// Of the same classes the share of which another client has reported other samples. Where no client has, a class's
     /// Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the same
     /// images.
     pub fn other_samples(&self, period: TaskId) -> Option<f64> {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     /// Class 4: clients 0 and 1 begin with the same two samples, client 2 has as many with another mean; class 5: one
-    /// sample more of the same mean; class 6: nobody else.
+    /// sample more of the same mean; class 6: no other client.
     #[test]
     fn who_has_the_same_samples_has_nothing_to_compensate() {
         let mut reports = Reports::default();

@@ -87,7 +87,7 @@ impl Server for C2PromptServer {
             }
             None => self.gaussians(participants, ctx)?,
         };
-        // Every participant's is charged as a frame of its own.
+        // Every participant's is charged as its own frame.
         let close = |download| Arc::new(closed(round.phase, Arc::unwrap_or_clone(download)));
         Ok(downloads.into_iter().map(close).collect())
     }

@@ -100,7 +100,7 @@ fn any_split_merges_to_all_samples() {
         let found = diagonal(of(CovarianceForm::Diagonal, cuts, least));
         assert!(near(&found.mean, &spread.mean) && near(&found.variance, &spread.variance));
     }
-    // Whoever has a single sample is left out where two are asked for.
+    // A client with a single sample is left out where two are asked for.
     assert_eq!(full(of(CovarianceForm::Full, &[1], 2)).count, 8);
 }
 

@@ -1,4 +1,4 @@
-//! Distillation from soft targets that were made once, on samples that nobody has labelled.
+//! Distillation from soft targets that were made once, on unlabelled samples.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub(super) fn ask(
     Ok(targets)
 }
 
-/// The samples of nobody.
+/// Returns the auxiliary samples, which belong to no client.
 ///
 /// # Errors
 /// Where a run that was put together by hand has none.

@@ -1,6 +1,6 @@
 //! **CFed** (Ma et al., "Continual Federated Learning Based on Knowledge Distillation", IJCAI 2022; CFeD) over FedAvg:
 //! from the second task on some clients learn and others review, by distilling the model of the previous task's end on
-//! samples that nobody has labelled.
+//! unlabelled samples.
 //!
 //! ```text
 //! server   of the m clients drawn floor(0.6 m) learn, floor(0.4 m) review                            (roles)
@@ -18,7 +18,7 @@
 //! the release. Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this
 //! method.
 //!
-//! The auxiliary samples are somebody's data, too: a comparison has to name them. A client holds its shard from the
+//! The auxiliary samples also have an owner: a comparison has to name them. A client holds its shard from the
 //! start, or is sent it (`surrogate = "sent"`): once, if `wire.cache = "run"` lets clients keep what they were sent.
 
 mod distillation;

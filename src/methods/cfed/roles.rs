@@ -26,7 +26,7 @@ pub enum Rounding {
 }
 
 impl Rounding {
-    /// That share of so many clients.
+    /// Returns that share of this number of clients.
     pub fn of(self, share: f64, clients: usize) -> usize {
         let exact = share * clients as f64;
         let count = if self == Rounding::Down { floor(exact) } else { ceil(exact) };
@@ -66,7 +66,8 @@ impl Roles for Division {
         vec![(Role::default(), "learner"), (REVIEWER, "reviewer")]
     }
 
-    /// Learners, then reviewers, of a round's cohort. In the first task all learn; somebody always does something.
+    /// Learners, then reviewers, of a round's cohort. In the first task all learn; at least one client always has a
+    /// role.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let all = one_participant_per_client(&round.stage, cohort);
         if round.stage.task.0 == 0 {
@@ -162,8 +163,8 @@ mod tests {
         }
     }
 
-    /// CFed card, invariant 4: so many of each in every round, each client a reviewer in four of ten rounds; apart
-    /// nobody is both.
+    /// CFed card, invariant 4: a fixed number of each in every round, each client a reviewer in four of ten rounds;
+    /// apart no client is both.
     #[test]
     fn roles_are_dealt_evenly() {
         let cohort: Vec<ClientId> = (10..20).map(ClientId).collect();

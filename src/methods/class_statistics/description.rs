@@ -120,7 +120,7 @@ impl Descriptions {
         if self.used { UploadSize::FromShard } else { UploadSize::Static }
     }
 
-    /// Sample passes of a client beside training: one forward pass, a third of a training pass.
+    /// Sample passes of a client besides training: one forward pass, a third of a training pass.
     fn work(self, samples: usize) -> f64 {
         if self.used { samples as f64 / 3.0 } else { 0.0 }
     }

@@ -24,7 +24,7 @@ pub struct MeanPrototypes {
 
 impl MeanPrototypes {
     /// Takes in what uploads of a round say; prototypes of other views are forgotten, and a class of this one that
-    /// nobody reports keeps its own.
+    /// no client reports keeps its own.
     ///
     /// # Errors
     /// When an upload says something else.

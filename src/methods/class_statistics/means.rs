@@ -1,4 +1,4 @@
-//! Means of classes alone, where nobody needs their spread.
+//! Means of classes alone, where their spread is not needed.
 
 use super::messages::{COUNTS, MEANS, described_in};
 use crate::policy::{Message, TensorSpec};

@@ -7,7 +7,7 @@ use crate::numerics::gaussian::{DiagonalGaussian, FullGaussian};
 use crate::policy::{ClassCounts, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
-/// Classes a client of these counts describes: those with at least so many samples.
+/// Classes a client of these counts describes: those with at least this number of samples.
 pub fn described(counts: &ClassCounts, least: u32) -> Vec<u32> {
     counts.iter().filter(|(_, count)| **count >= least).map(|(row, _)| *row).collect()
 }

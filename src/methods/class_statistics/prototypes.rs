@@ -15,9 +15,9 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, Saved, WireError};
 
 /// Lifetime of a client's Gaussian of the current task at the server.
 ///
-/// A class that nobody describes in a round keeps what was said of it before, but for `cohort`, as in the public code,
-/// which throws away all Gaussians of the task in every round and draws no such class. With full participation there is
-/// none, and `round` and `cohort` are the same.
+/// A class that no client describes in a round keeps what was said of it before, but for `cohort`, as in the public
+/// code, which throws away all Gaussians of the task in every round and draws no such class. With full participation
+/// there is none, and `round` and `cohort` are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum GaussianLifetime {
     /// Until anybody describes the class again.
@@ -39,7 +39,7 @@ pub struct Prototypes {
 
 impl Prototypes {
     /// Takes in what arrived in a round. Where `forget` is set, a class that anybody describes
-    /// again loses what it was described by before; a class nobody describes keeps it.
+    /// again loses what it was described by before; a class no client describes keeps it.
     pub fn update(&mut self, arrived: &[(ClientId, Vec<Arc<ClassStatistics>>)], forget: bool) {
         if forget {
             for class in arrived.iter().flat_map(|(_, classes)| classes) {

@@ -147,7 +147,7 @@ impl Rebalancing {
     /// epoch, or `None` where there is nothing to draw from.
     ///
     /// An epoch draws `samples_per_class` features per class that has a Gaussian, afresh. The draws are
-    /// independent, so their order needs no shuffling; batch `b` of epoch `e` draws at a stream of its own.
+    /// independent, so their order needs no shuffling; batch `b` of epoch `e` draws at its own stream.
     pub fn run(
         &self,
         (prototypes, scale): (&Prototypes, f64),
@@ -219,7 +219,7 @@ mod tests {
     const MEANS: [[f64; 3]; 4] =
         [[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [-1.0, 0.0, 0.5], [0.0, -1.0, 0.5]];
 
-    /// A Gaussian of hardly any width per class, each on a client of its own.
+    /// A Gaussian of hardly any width per class, each on its own client.
     fn points() -> Prototypes {
         let cell = |(row, mean): (usize, &[f64; 3])| {
             let gaussian =
@@ -279,7 +279,7 @@ mod tests {
         let length = exact.iter().map(|v| v * v).sum::<f32>().sqrt();
         let gap = drawn.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt();
         assert!(length > 0.05 && gap < 0.1 * length, "moved {length}, apart {gap}");
-        // What is told is the mean over the last epoch.
+        // The reported loss is the mean over the last epoch.
         let last =
             losses[losses.len() - 4..].iter().map(|loss| f64::from(*loss)).sum::<f64>() / 4.0;
         assert!((told - last).abs() < 0.05 * last, "told {told}, expected {last}");

@@ -78,7 +78,7 @@ pub(super) fn fisher_sketch(
     Some(AssetSpec { name: FISHER, version: u32::from(before), body })
 }
 
-/// `F` in whole shapes, and what of it is sent in the task at hand.
+/// `F` in whole shapes, and what of it is sent in the current task.
 #[derive(Clone, Debug, Default)]
 pub struct Importance {
     fisher: BTreeMap<Arc<str>, Number>,
@@ -132,7 +132,7 @@ impl Importance {
         })
     }
 
-    /// The task is over: what clients will be sent. Zeros where nobody has answered yet.
+    /// The task is over: what clients will be sent. Zeros where no client has answered yet.
     pub(super) fn end_task(&mut self, theta: &ParameterSet, stage: &Stage, head: HeadForm) {
         for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
             self.number(name, parameter);
@@ -155,7 +155,7 @@ impl Importance {
         self.asset.clone()
     }
 
-    /// So many rows of every tensor in f32, as a task left them.
+    /// Returns this number of rows of every tensor in f32, as a task left them.
     fn made(&self, task: u32, rows: &[u32]) -> Arc<Asset> {
         let tensors = self.fisher.iter().zip(rows).map(|((name, number), rows)| {
             let mut shape = number.shape.clone();

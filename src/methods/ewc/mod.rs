@@ -12,7 +12,7 @@
 //! it is one more. In that code's mixed precision the penalty is divided by the scale of the loss, which nearly
 //! switches it off; here it is not. Adam divides it by the same moments as the rest of the gradient.
 //!
-//! With `site = "client"` nothing of it travels: every client keeps an anchor and a Fisher of its own, overwritten
+//! With `site = "client"` nothing of it travels: every client keeps its own anchor and Fisher, overwritten
 //! after each of its rounds, `F <- a F + (1 - a) F_m` with a the share of classes known before the task. That is what
 //! the code of TARGET, LANDER and STSA sets out to do, with `fisher = "batches"` over all classes seen, `fisher_clip =
 //! 1e-4`, `lambda = 1000` and `half`; by reading, its penalty never reaches the network that trains, so that its row is

@@ -20,7 +20,7 @@ struct Held {
 }
 
 impl EwcObjective {
-    /// From earlier models of the members and their Fishers. Rows that an earlier model did not have matter to nobody.
+    /// From earlier models of the members and their Fishers. Rows that an earlier model did not have have no weight.
     pub fn new(
         network: &Classifier,
         anchors: Vec<Option<(ParameterSet, ParameterSet)>>,
@@ -41,7 +41,7 @@ impl EwcObjective {
         EwcObjective { held: anchors.into_iter().map(|anchor| anchor.map(of)).collect(), strength }
     }
 
-    /// The penalty of a member of so many.
+    /// Returns the penalty of one of this number of members.
     fn of_member(
         &self,
         (held, member, members): (&[Held], usize, usize),

@@ -23,7 +23,7 @@ pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result
     }
 }
 
-/// The mean over the batch of `-ln` of the share of `exp(cos(z, z_g) / tau)` beside `exp(cos(z, z_prev) / tau)`;
+/// The mean over the batch of `-ln` of the share of `exp(cos(z, z_g) / tau)` relative to `exp(cos(z, z_prev) / tau)`;
 /// 0 in the first task. One of the forms that the release holds without using it.
 pub fn softmax(
     now: &Tensor,

@@ -1,4 +1,4 @@
-//! FedHAF's losses on a batch of new samples (of the task at hand) and exemplars (of earlier ones).
+//! FedHAF's losses on a batch of new samples (of the current task) and exemplars (of earlier ones).
 //!
 //! ```text
 //! head     ce  mean over new    CE(F(x), y) over the current outputs
@@ -44,7 +44,7 @@ pub(super) struct Seen<'a> {
     pub features: &'a Tensor,
     /// Head rows, `(b)`.
     pub labels: &'a [u32],
-    /// Head rows of the task at hand; those before it are old.
+    /// Head rows of the current task; those before it are old.
     pub rows: Range<usize>,
 }
 

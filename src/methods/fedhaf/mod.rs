@@ -12,7 +12,7 @@
 //! ```
 //! In the first task there is nothing to distil, and `g` and `h` learn from the cross-entropy together: the paper
 //! says nothing of it, and stage 2 alone would leave `g` at its random start. Exemplars are chosen when the server
-//! next speaks to a client, from features that never change, so it matters to nobody when.
+//! next speaks to a client, from features that never change, so the time does not matter.
 //!
 //! Three readings of the paper decide how much it learns, and each is a key:
 //! * `exemplars_in_ce`: equation 4 sums over new samples, algorithm 1 and section 3.3 train the head on exemplars,

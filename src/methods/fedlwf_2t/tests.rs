@@ -86,7 +86,7 @@ fn a_teacher_counts_as_the_card_says() {
     }
 }
 
-/// Subtlety 4: whoever is seldom asked learns from what it last knew of an earlier task.
+/// Subtlety 4: a client that seldom takes part learns from its last model of an earlier task.
 #[test]
 fn the_latest_model_of_an_earlier_task_teaches() {
     let (one, other) = (head([1.0; 6]), head([2.0; 6]));

@@ -87,8 +87,8 @@ impl SecondMoment {
         }
     }
 
-    /// Returns the factor on the rate after so many rounds. The release counts them from 2: the optimizer has made a
-    /// step along zeros, by which it gets its variables.
+    /// Returns the factor on the rate after this number of rounds. The release counts them from 2: the optimizer has
+    /// made a step along zeros, by which it gets its variables.
     pub(super) fn correction(self, beta_1: f64, rounds: u64) -> f64 {
         match self {
             SecondMoment::Mean(MomentDecay { beta_2, bias_correction: true })

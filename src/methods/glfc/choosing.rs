@@ -80,7 +80,7 @@ impl Choosing {
         }
     }
 
-    /// So many samples of a class, at most as many as there are, the best first; what is drawn is drawn at a step of
+    /// Returns at most this number of samples of a class, the best first; what is drawn is drawn at a step of
     /// this key.
     pub(super) fn choose(self, class: &Class, each: usize, key: StreamKey) -> Vec<u32> {
         let Class { row, samples, features } = class;

@@ -7,7 +7,7 @@
 //! LGA     groups: new samples, learned classes of every earlier task;  e = t / (t + 1), w clamped to 0.5..5
 //! ```
 //! Nothing is weighed while a client has learned no class. What is learned is the client's own affair: an exemplar is
-//! of a learned class, whatever task is at hand.
+//! of a learned class, whatever the current task is.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ impl Balance {
             let members: Vec<usize> = (0..old.len()).filter(|at| is_in(old[*at])).collect();
             let mean = members.iter().map(|at| surprise[*at]).sum::<f64>() / members.len() as f64;
             for at in members {
-                // Samples that surprise nobody weigh alike.
+                // Samples without any surprise weigh alike.
                 shares[at] += if mean > 0.0 { surprise[at] / mean } else { 1.0 };
             }
         };

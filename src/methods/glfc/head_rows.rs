@@ -1,9 +1,9 @@
 //! Head rows that the server takes from clients.
 //!
-//! Where every slot has head rows of its own, a mean over all clients would leave a client a fifth of what it learned.
-//! Powder's port takes no mean of the head: the clients of a round are in an order that is drawn again for every round,
-//! the server begins with the first one's head, and puts there, in this order, what each client has of the classes of
-//! its task.
+//! Where every client task has its own head rows, a mean over all clients would leave a client a fifth of what it
+//! learned. Powder's port takes no mean of the head: the clients of a round are in an order that is drawn again for
+//! every round, the server begins with the first one's head, and puts there, in this order, what each client has of the
+//! classes of its task.
 //!
 //! ```text
 //! head <- head of the first client;   for every client m in turn:   head[rows of m's task] <- head_m[rows of m's task]

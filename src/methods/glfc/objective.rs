@@ -23,7 +23,7 @@ use crate::methods::averaging::{Objective, TrainingStep};
 pub(super) struct Compensated {
     pub terms: Terms,
     pub learned: LearnedRows,
-    /// The task at hand, from 0.
+    /// The current task, from 0.
     pub task: usize,
     /// The outputs that it runs over, where these are not all that train.
     pub own: Option<Own>,

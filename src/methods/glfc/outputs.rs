@@ -64,7 +64,7 @@ impl Own {
     /// The places of labels among them.
     ///
     /// # Errors
-    /// A label of somebody else's.
+    /// A label of another client.
     pub fn places(&self, labels: &[u32]) -> candle_core::Result<Vec<u32>> {
         let place = |label: &u32| match self.rows.binary_search(label) {
             Ok(place) => Ok(place as u32),

@@ -17,7 +17,7 @@ pub(super) fn images() -> Requirement {
     Requirement::new(violation).summarized(format!("images, not text (or {instead})"))
 }
 
-/// Refuses a rate that `[client]` changes from epoch to epoch beside a schedule of the method's own.
+/// Refuses a rate that `[client]` changes from epoch to epoch together with the method's own schedule.
 pub(super) fn has_one_schedule(scenario: &Scenario) -> Option<RequirementError> {
     (scenario.client.epoch_schedule != EpochSchedule::Constant).then(|| {
         let message = "`method.lr_schedule` is a schedule of its own";

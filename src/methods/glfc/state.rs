@@ -16,7 +16,7 @@ use crate::quantity::TaskId;
 use crate::wire::Saved;
 
 /// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
-/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, beside the numbers of an old model.
+/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, besides the numbers of an old model.
 /// Those it has still to choose from are its own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct GlfcClientState {
@@ -30,7 +30,7 @@ pub struct GlfcClientState {
     pub rows: BTreeSet<u32>,
     /// Exemplars of learned classes, the best of each first.
     pub by_class: ByClass,
-    /// Tasks whose classes are not learned yet, the one at hand the last.
+    /// Tasks whose classes are not learned yet, the current one last.
     met: BTreeMap<TaskId, Shard>,
     /// The model that it received as its task began, of the head rows before those of the task, where it keeps one.
     pub old: Option<ParameterSet>,

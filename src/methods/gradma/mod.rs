@@ -6,7 +6,7 @@
 //! ```text
 //! client   g, g_prev, g_0: gradients on one batch at theta, at the model before the last step, and at w
 //!          theta <- theta - eta P(g; [g_prev, g_0, theta - w], rho_l)
-//! server   d_m = w - theta_m,  d = mean d_m;  G_m <- G_m + d_m  for whoever answered, at most M clients remembered
+//! server   d_m = w - theta_m,  d = mean d_m;  G_m <- G_m + d_m  for clients that answered, at most M remembered
 //!          m <- beta_1 m~ + d;  m~ = P(m; all G_m, rho_g);  w <- w - gamma_g m~;  G_m <- beta_2 G_m
 //! P(g; R, rho) = argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|
 //! ```
@@ -16,7 +16,7 @@
 //! biases.
 //!
 //! A full memory makes room for a client by dropping the one among those that did not answer that has answered least;
-//! where everybody in it answered, the newcomer is not remembered. Clients keep nothing: with `steps` a round is so
+//! where every client in it answered, the newcomer is not remembered. Clients keep nothing: with `steps` a round is so
 //! many batches, from the start of a fresh order in every round.
 
 mod client;
@@ -203,7 +203,7 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         ])
     }
 
-    /// The momentum, a program with a row for everybody who may have answered, and what is left of their updates.
+    /// The momentum, a program with a row for every client that may have answered, and what is left of their updates.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         if !self.at_server() {
             return 0.0;

@@ -214,7 +214,7 @@ fn updates_fade_with_their_age() {
 }
 
 /// Card, invariant 5: who is remembered alone and answers alone asks for nothing else than what it sent; and a step
-/// that goes against somebody who is away is turned.
+/// that goes against an absent client is turned.
 #[test]
 fn a_step_goes_against_nobody_remembered() {
     let method = GradMa { momentum: 0.0, memory_decay: 1.0, ..GradMa::default() };
@@ -229,7 +229,7 @@ fn a_step_goes_against_nobody_remembered() {
     assert_eq!((stepped.turned, flat(memory.vector("momentum"))), (0, own.clone()));
     assert_eq!(flat(Some(&stepped.theta)), sum);
 
-    // Somebody else has gone the other way; its answer is remembered, and not against.
+    // Another client has gone the other way; its answer is remembered, and not against.
     let mut against = UpdateMemory::default();
     against.admit(&ids(&[2]), 2);
     against.add(&ClientDelta { client: ClientId(2), update: set(&sum) });

@@ -1,4 +1,4 @@
-//! Memory of HePCo's server beside pools and head: label counts, and itself at the end of the last task. Generators
+//! Memory of HePCo's server besides pools and head: label counts, and itself at the end of the last task. Generators
 //! live for a round.
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl HepcoMemory {
 }
 
 impl averaging::ServerState for HepcoMemory {
-    /// The previous server's parameters stand beside its own.
+    /// The previous server's parameters are stored next to its own.
     fn server_parameters(saved: &Body) -> Result<ParameterSet, WireError> {
         Ok(parameters_of(saved)?.filter(|name| !name.starts_with(PREVIOUS)))
     }

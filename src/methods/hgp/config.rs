@@ -10,7 +10,7 @@ use crate::model::HeadStart;
 use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Keys};
 
-/// Parameters that clients train beside the head.
+/// Parameters that clients train besides the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Learns {
     /// A prefix prompt.

@@ -11,7 +11,7 @@
 //!          E epochs: minimise CE over the rows of the current task
 //!          (n, mu, var) of f(x; P) for every class with n >= 2
 //! server   P, W, b  <- mean weighted by n_m
-//!          Gaussians of the classes described anew are replaced
+//!          Gaussians of the classes described again are replaced
 //!          W, b  <- SGD on features drawn from the mixture
 //! ```
 //! The Gaussians, the mixture and the rebalancing are [class statistics](super::class_statistics).

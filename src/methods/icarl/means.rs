@@ -18,7 +18,7 @@ use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 pub(super) const SUMS: &str = "exemplar_sums";
 pub(super) const COUNTS: &str = "exemplar_counts";
 
-/// Answer for a class of which nobody holds an exemplar.
+/// Answer for a class of which no client holds an exemplar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Absent {
     /// The head: what it takes for such a class is one.
@@ -333,7 +333,7 @@ mod tests {
         };
         assert_eq!(scores(Absent::Head, 1..3), [[0.6, 2.0], [0.8, -1.0]]);
         assert_eq!(scores(Absent::Lost, 1..3), [[0.6, -1.0], [0.8, -1.0]]);
-        // Everybody asked about has a mean.
+        // Every requested class has a mean.
         assert_eq!(scores(Absent::Head, 0..2), [[0.0, 0.6], [0.0, 0.8]]);
     }
 }

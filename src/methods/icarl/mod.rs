@@ -11,7 +11,7 @@
 //! answer   argmax over c of cos(f(x), mu_c)
 //! ```
 //! A client that missed that exchange, or a task, herds when it is next asked, with what it then receives. All means
-//! are computed again after each task, since features have moved: a class of which nobody who took part holds an
+//! are computed again after each task, since features have moved: a class of which no participant holds an
 //! exemplar has none, and the head answers for it (`absent = "head"`) or it is lost. Sums over a few exemplars say more
 //! of single images than sums over whole classes do.
 //!

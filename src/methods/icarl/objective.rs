@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(sigmoid_targets(&[1], 3, None), [0.0, 1.0, 0.0]);
     }
 
-    /// The softmax form is the cross-entropy over seen outputs and, beside it, the cross-entropy with softened answers
+    /// The softmax form is the cross-entropy over seen outputs and, besides it, the cross-entropy with softened answers
     /// of the previous network over old ones, at temperature 2 and without its square.
     #[test]
     fn a_previous_network_adds_to_the_loss() {

@@ -20,11 +20,11 @@ pub struct Tasks {
     begun: Option<usize>,
     /// Of every task its pairs.
     pairs: Vec<ParameterSet>,
-    /// `A_s G_s` of every task, by name of weight; none where nobody reported.
+    /// `A_s G_s` of every task, by name of weight; none where no client reported.
     products: Vec<Option<BTreeMap<String, Vec<f64>>>>,
     /// `sum_s G_s`, by name of weight.
     total: BTreeMap<String, Moments>,
-    /// The pairs of the tasks before the one at hand.
+    /// The pairs of the tasks before the current one.
     earlier: Option<Arc<Asset>>,
 }
 
@@ -78,17 +78,17 @@ impl Tasks {
         self.pairs.len()
     }
 
-    /// The pairs of the tasks before the one at hand.
+    /// The pairs of the tasks before the current one.
     pub fn earlier(&self) -> &[ParameterSet] {
         &self.pairs[..self.pairs.len().min(self.begun.unwrap_or(0))]
     }
 
-    /// The asset that clients of the task at hand need.
+    /// The asset that clients of the current task need.
     pub fn asset(&self) -> Option<&Arc<Asset>> {
         self.earlier.as_ref()
     }
 
-    /// Adds what reports of the task at hand say: of every layer `A_t G_t` and `G_t`.
+    /// Adds what reports of the current task say: of every layer `A_t G_t` and `G_t`.
     pub fn report(&mut self, layers: impl IntoIterator<Item = (String, Vec<f64>, Moments)>) {
         let mut products = BTreeMap::new();
         for (weight, product, moments) in layers {
@@ -102,7 +102,7 @@ impl Tasks {
         self.products.push(Some(products));
     }
 
-    /// The task at hand is over with these pairs.
+    /// The current task is over with these pairs.
     pub fn finish(&mut self, pairs: ParameterSet) {
         let task = self.begun.unwrap_or(0);
         if self.pairs.len() == task {
@@ -139,7 +139,7 @@ impl Tasks {
         Ok(Some(tasks))
     }
 
-    /// The asset of the task at hand, from the pairs there are.
+    /// The asset of the current task, from the pairs there are.
     fn make_asset(&mut self) {
         let task = self.begun.unwrap_or(0);
         let earlier = stacked(self.earlier(), 1.0);
@@ -247,7 +247,7 @@ impl ServerState for Tasks {
     }
 }
 
-/// A matrix of whichever order has so many numbers in its triangle.
+/// Returns a zero matrix whose triangle has this number of entries.
 fn full_of(packed: Vec<f64>) -> Option<Moments> {
     let order = (((8 * packed.len() + 1) as f64).sqrt() as usize).saturating_sub(1) / 2;
     Symmetric::from_packed(order, packed).map(Moments::Full)
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// With matrices of moments and with diagonals, and a task that nobody reported on.
+    /// With matrices of moments and with diagonals, and a task without reports.
     #[test]
     fn tasks_are_read_back_from_what_was_saved() {
         let mut gram = Gram::new(3);

@@ -58,7 +58,7 @@ impl UploadExtras<()> for Lorm {
     }
 }
 
-/// Everybody sends the moments of the finished task once more.
+/// Every client sends the moments of the finished task once more.
 impl FinalExchange<(), Tasks> for Lorm {
     fn name(&self) -> &'static str {
         "moments"

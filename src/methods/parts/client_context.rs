@@ -10,6 +10,6 @@ pub struct ClientContext<'a> {
     pub model: &'a ModelFacts,
     /// Parameters that train.
     pub shared: SharedModel<'a>,
-    /// The client's lab.
+    /// The client's run context.
     pub ctx: &'a RunContext,
 }

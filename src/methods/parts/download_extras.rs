@@ -1,4 +1,4 @@
-//! Tensors, control fields and assets of a download beside parameters.
+//! Tensors, control fields and assets of a download besides parameters.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::policy::{
 };
 use crate::wire::Section;
 
-/// Tensors, control fields and assets of a download beside parameters.
+/// Tensors, control fields and assets of a download besides parameters.
 pub trait DownloadExtras<M> {
     /// Returns the places of the tensors of every download.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
@@ -46,7 +46,7 @@ pub trait DownloadExtras<M> {
         Ok(Vec::new())
     }
 
-    /// Returns true if every receiver gets a download of its own; else those of one view share theirs.
+    /// Returns true if every receiver gets its own download; otherwise those of one view share theirs.
     fn is_personal(&self) -> bool {
         false
     }

@@ -6,7 +6,7 @@ use crate::methods::averaging::{ClosedRound, PackClient};
 use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, TensorSpec};
 use crate::wire::Section;
 
-/// Exchange after the training of a task: everybody who took part gets the parameters once more and answers with a
+/// Exchange after the training of a task: every participant gets the parameters once more and answers with a
 /// report, which changes no parameter.
 pub trait FinalExchange<S, M> {
     /// Returns the name of the phase.

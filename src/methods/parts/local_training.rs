@@ -20,7 +20,7 @@ pub struct LocalTraining<'a, S> {
 }
 
 impl<'a, S> LocalTraining<'a, S> {
-    /// Returns the same in another lab, with another plan of training.
+    /// Returns the training in another run context, with another plan.
     pub fn in_lab<'b>(&self, ctx: &'b RunContext) -> LocalTraining<'b, S>
     where
         'a: 'b,

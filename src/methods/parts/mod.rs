@@ -52,7 +52,7 @@ use crate::policy::ClientState;
 pub trait AveragingMethod: Clone + Send + Sync + 'static {
     /// State of a client between rounds; `()` for stateless methods.
     type State: ClientState;
-    /// State of the server beside the parameters.
+    /// State of the server besides the parameters.
     type Memory: ServerState;
 
     /// Returns the parts of the method.
@@ -69,9 +69,9 @@ pub struct Parts<'m, S, M> {
     pub trains: TrainedRows,
     /// Training of a pack of clients.
     pub local: &'m dyn LocalUpdate<S>,
-    /// Tensors of an upload beside parameters.
+    /// Tensors of an upload besides parameters.
     pub upload: &'m dyn UploadExtras<S>,
-    /// Tensors, fields and assets of a download beside parameters.
+    /// Tensors, fields and assets of a download besides parameters.
     pub download: &'m dyn DownloadExtras<M>,
     /// Model of the previous task's end, if clients are sent it.
     pub previous_model: Option<PreviousModel>,

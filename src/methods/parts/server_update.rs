@@ -54,7 +54,7 @@ pub trait ServerUpdate<M> {
         Ok(())
     }
 
-    /// Returns sample passes of the step after so many uploads, for virtual time.
+    /// Returns sample passes of the step after this number of uploads, for virtual time.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let _ = (model, round, updates);
         0.0

@@ -1,4 +1,4 @@
-//! Tensors of an upload beside parameters.
+//! Tensors of an upload besides parameters.
 
 use super::ClientContext;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
@@ -8,8 +8,8 @@ use crate::policy::{
 };
 use crate::wire::Section;
 
-/// Tensors of an upload beside parameters; by default the sample count alone. An implementor that sends others names it
-/// among them, if it sends it.
+/// Tensors of an upload besides parameters; by default the sample count alone. An implementor that sends others names
+/// it among them, if it sends it.
 pub trait UploadExtras<S> {
     /// Returns the places of the tensors, in the order in which they travel.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
@@ -76,7 +76,7 @@ pub trait UploadExtras<S> {
         UploadSize::Static
     }
 
-    /// Returns sample passes that the tensors cost a client beside its training, for virtual time.
+    /// Returns sample passes that the tensors cost a client besides its training, for virtual time.
     fn work(&self, samples: usize) -> f64 {
         let _ = samples;
         0.0
@@ -94,7 +94,7 @@ pub trait UploadExtras<S> {
     }
 }
 
-/// Uploads of FedAvg: the sample count beside parameters.
+/// Uploads of FedAvg: the sample count besides parameters.
 pub struct SampleCount;
 
 impl<S> UploadExtras<S> for SampleCount {}

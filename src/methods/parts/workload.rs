@@ -24,13 +24,13 @@ impl Workload<'_> {
         self.passes_over(self.samples)
     }
 
-    /// Returns sample passes of the usual training over so many samples.
+    /// Returns sample passes of the usual training over this number of samples.
     pub fn passes_over(&self, samples: usize) -> f64 {
         samples as f64 * f64::from(self.plan.epochs)
     }
 
-    /// Returns sample passes of training with so many teachers from the second task on: of each a further forward pass,
-    /// a third of a training pass.
+    /// Returns sample passes of training with this number of teachers from the second task on: of each a further
+    /// forward pass, a third of a training pass.
     pub fn with_teachers(&self, teachers: u8, passes: f64) -> f64 {
         let teachers =
             if self.participant.view.task.index() > 0 { f64::from(teachers) } else { 0.0 };

@@ -9,15 +9,15 @@
 //! server   A_t, B_t <- means by samples;  p_c <- sum_m w_mc p_mc                    (weights)
 //! answer   the nearest prototype among those of classes seen
 //! ```
-//! Means are taken factor by factor, and the mean of products is not the product of means. A class that nobody met more
-//! than `min_features` times keeps its prototype. Features of the count are those of the moving model, so a client that
-//! trains five epochs meets every sample five times.
+//! Means are taken factor by factor, and the mean of products is not the product of means. A class that no client met
+//! more than `min_features` times keeps its prototype. Features of the count are those of the moving model, so a client
+//! that trains five epochs meets every sample five times.
 //!
 //! What papers and code say otherwise has keys. The benchmark's port of HGP, which made its tables and is the default
 //! here, adds the pairs of all tasks; the authors' code passes through the current one alone (`forward = "current"`),
-//! takes the plain mean of prototypes where nobody reports (`unreported = "mean"`) and has two rates, for pairs and for
-//! prototypes (`prototype_lr`), of which that of prototypes is the larger; which one the tables of HGP call so is not
-//! known. Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
+//! takes the plain mean of prototypes where no client reports (`unreported = "mean"`) and has two rates, for pairs and
+//! for prototypes (`prototype_lr`), of which that of prototypes is the larger; which one the tables of HGP call so is
+//! not known. Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
 
 mod objective;
 mod server;
@@ -85,7 +85,7 @@ pub enum Forward {
     Current,
 }
 
-/// Prototype of a class of which nobody reports a feature.
+/// Prototype of a class of which no client reports a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unreported {
     /// It stays.

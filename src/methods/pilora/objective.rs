@@ -25,7 +25,7 @@ impl ClassFeatureSums {
         sum.iter_mut().zip(feature).for_each(|(sum, value)| *sum += f64::from(*value));
     }
 
-    /// Counts and means of these classes as vectors beside the parameters; zeros for a class that was never met.
+    /// Counts and means of these classes as vectors besides the parameters; zeros for a class that was never met.
     pub fn beside(&self, rows: &[u32], dim: usize) -> ParameterSet {
         let (mut counts, mut means) = (Vec::new(), Vec::new());
         for row in rows {

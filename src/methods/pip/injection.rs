@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! variance   J copies of every class:  mu + u var,  u uniform on [0, 1) number by number, drawn once in a round
-//! spread     three of every class:  mu,  mu + u s,  mu - u s,  u on [0, 1/3),  s = sqrt(var), drawn anew in every epoch
+//! spread     three of every class:  mu,  mu + u s,  mu - u s,  u on [0, 1/3),  s = sqrt(var), redrawn in every epoch
 //!
 //! L = CE over the b images of a batch and all that is injected, one mean, on the rows of the task
 //! ```
@@ -139,7 +139,7 @@ impl Source {
     }
 }
 
-/// The loss of a pack of members that were told prototypes.
+/// The loss of a pack of members that received prototypes.
 pub(super) struct PipObjective {
     pub injection: Injection,
     pub copies: usize,

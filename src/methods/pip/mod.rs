@@ -7,9 +7,9 @@
 //!          sends what DualPrompt sends, and mean and variance of the features of every class with at least two samples
 //! server   DualPrompt's; merges the Gaussians of the round by class                                              (prototypes)
 //! ```
-//! Prototypes last for a task and protect no old class; a class that nobody reports in a round keeps its own, and one
-//! that nobody has reported yet does not travel. With `copies = 0` nothing travels and nothing is injected: that is
-//! DualPrompt, to the bit.
+//! Prototypes last for a task and protect no old class; a class that no client reports in a round keeps its own, and
+//! one that no client has reported yet does not travel. With `copies = 0` nothing travels and nothing is injected: that
+//! is DualPrompt, to the bit.
 //!
 //! The paper could not be read, and both public codes have slips, which their statements here follow or mend: HGP's
 //! benchmark squares the variances of clients and forgets to subtract the squared mean in a task's first round

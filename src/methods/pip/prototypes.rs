@@ -73,7 +73,8 @@ pub(super) fn merged(
     Some(Gaussian { mean, variance })
 }
 
-/// The prototypes of the classes of the task at hand, by head row, and how often whom has been met in it.
+/// The prototypes of the classes of the current task, by head row, and the number of times that each client was met in
+/// it.
 #[derive(Debug, Default, PartialEq)]
 pub struct Prototypes {
     task: Option<TaskId>,

@@ -10,7 +10,7 @@ use crate::numerics::gaussian::DiagonalGaussian;
 use crate::policy::{ExchangeFacts, Message, PolicyError, RunContext, TensorSpec, UploadSize};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
-/// A class is reported from so many samples on.
+/// Smallest number of samples of a class that is reported.
 const LEAST: u32 = 2;
 
 impl Pip {

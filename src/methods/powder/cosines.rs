@@ -82,7 +82,7 @@ fn common(ours: &[u32], theirs: &[u32]) -> Vec<(usize, usize)> {
     ours.iter().zip(0..).filter_map(place).collect()
 }
 
-/// The scores of client tasks at these places behind the first ones, each of so many components.
+/// The scores of client tasks at these places behind the first ones, each of this number of components.
 fn chosen(scores: &[f64], (first, components): (usize, usize), places: &[usize]) -> Vec<f64> {
     let client_task = |place: &usize| &scores[(first + place) * components..][..components];
     places.iter().flat_map(client_task).copied().collect()
@@ -198,7 +198,7 @@ mod tests {
             }
         }
         assert!(found[0].iter().any(|cosine| cosine.abs() > 0.01));
-        // Nobody was scored against what the last one was.
+        // No other was scored against the same client tasks as the last.
         assert_eq!((found.len(), found[0][all.len() - 1]), (14, 0.0));
         assert!(mean_cosines(&[], &all, SIZES).is_empty());
     }

@@ -61,7 +61,7 @@ pub struct Step<'a> {
     pub classes: &'a [u32],
 }
 
-/// Whoever goes along with training without being trained: it may add tokens to the input of a step, and sees how
+/// Observer of training that is not trained: it may add tokens to the input of a step, and sees how
 /// well components match.
 pub trait TrainingExtension {
     /// Tokens `(b, n, d)` behind the patches of the samples of a step, or none for a step as it is.
@@ -73,7 +73,8 @@ pub trait TrainingExtension {
         Ok(None)
     }
 
-    /// Hears the cross-entropy of each member in the step that [`tokens`](TrainingExtension::tokens) was asked about.
+    /// Receives the cross-entropy of each member in the step that [`tokens`](TrainingExtension::tokens) was asked
+    /// about.
     ///
     /// # Errors
     /// What the device reports.
@@ -93,7 +94,7 @@ pub trait TrainingExtension {
     }
 }
 
-/// Nobody.
+/// Extension that does nothing.
 impl TrainingExtension for () {}
 
 impl Powder {

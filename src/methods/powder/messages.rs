@@ -32,7 +32,7 @@ pub struct ClientTaskDownload {
     pub class_shares: Vec<f32>,
 }
 
-/// All client tasks of a run, begun or not, as everybody gets them.
+/// All client tasks of a run, begun or not, as every client gets them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedTable {
     /// Components and heads of all client tasks, one behind the other; zeros for those that did not begin.
@@ -46,8 +46,8 @@ pub struct SharedTable {
 }
 
 impl ClientTaskDownload {
-    /// A slot_down in so many classes, which uses other client tasks or not, with a table of so many client tasks or
-    /// without.
+    /// A slot_down in this number of classes, which uses other client tasks or not, with a table of this number of
+    /// client tasks or without.
     pub fn layout(
         shape: &ClientTaskShape,
         classes: usize,
@@ -140,7 +140,7 @@ impl ClientTaskDownload {
     }
 }
 
-/// A client task of so many classes as its owner has trained it.
+/// A client task of this number of classes as its owner has trained it.
 pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
     let mut control = MetaWriter::new();
     control.bool(false);

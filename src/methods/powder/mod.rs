@@ -2,9 +2,9 @@
 //! released code.
 //!
 //! A *client task* is what one client learns in one task: components as CODA-Prompt has them, whose weighted sum
-//! becomes *tokens* in some blocks, and head rows of its own. The server keeps client tasks side by side and averages
+//! becomes *tokens* in some blocks, and its own head rows. The server keeps client tasks side by side and averages
 //! nothing. What clients learn from each other comes from mixing: client tasks whose samples attend to the same
-//! components are similar, and a client task uses, beside its own components, those that its most similar client tasks
+//! components are similar, and a client task uses, besides its own components, those that its most similar client tasks
 //! would use.
 //!
 //! ```text
@@ -21,7 +21,7 @@
 //! Client tasks that begin in a stage take part in `W` and lend at once (`lend`), in the first stage too: what they
 //! lend is what their owners last sent.
 //!
-//! # What it needs beside training
+//! # What it needs besides training
 //! Scores of a client task's samples on the components of all client tasks, as each mixed them when it was last worked
 //! on. The release computes them at the server from the clients' images (`similarity = "server"`), and nothing of it
 //! travels. Here, by default, clients find them, who alone have the samples: in a phase `look` of one round as a stage
@@ -29,12 +29,12 @@
 //! round on. Keys and attention travel then as bytes of a kind of their own, `similarity`: they are fedcast's, not
 //! Powder's. Both give the same `W`, which holds for a stage. A client that goes on with its client task has answered
 //! as the last stage ended, and nothing was trained since: as the next begins it is asked about client tasks that began
-//! since alone. (A plan cannot know who answered, and counts as if nobody had.)
+//! since alone. (A plan cannot know who answered, and counts as if no client had.)
 //!
 //! # Choices where the sources are silent
 //! * `downlink = "needed"`: a download holds the client task and, instead of all others, the three sums over `j != g`
 //!   above.
-//! * A client task that nobody looked at uses its own components alone.
+//! * A client task whose samples were not scored uses its own components alone.
 //! * A negative cosine is no similarity, though its 30th power is positive. Samples are scored as the statistics
 //!   transform sees them; the release scores augmented ones, and means over batches.
 //! * The published script compares client tasks 10 to 14 among each other on the last five client tasks alone; here all
@@ -115,7 +115,7 @@ impl Powder {
         powder
     }
 
-    /// All client tasks of a run, begun or not, where each has so many head rows of its own.
+    /// All client tasks of a run, begun or not, where each has this number of own head rows.
     fn slots(&self, rows: usize) -> usize {
         self.classes / rows.max(1)
     }
@@ -150,7 +150,7 @@ impl Powder {
     }
 }
 
-/// The client tasks that can have begun in a stage, if everybody has moved every time.
+/// The client tasks that can have begun in a stage, if every client has moved every time.
 fn begun(ExchangeFacts { model, stage: period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
     (0..(model.clients * (period.index() + 1)) as u32).collect()
 }
@@ -200,7 +200,7 @@ impl Method for Powder {
         }
     }
 
-    /// Nobody knew beforehand how long attention would be; it has to be of all classes and of whole client tasks.
+    /// The length of the attention was not known beforehand; it has to be of all classes and of whole client tasks.
     fn transform_upload(
         &self,
         facts: &ExchangeFacts<'_>,

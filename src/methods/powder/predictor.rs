@@ -1,4 +1,4 @@
-//! Powder's model: a network per client task, each for the head rows of its own.
+//! Powder's model: a network per client task, each for its own head rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct ClientTaskModel {
 
 /// All client tasks. Given a task, the client tasks that have its rows answer; given none, every client task answers
 /// for its own rows and the largest score of all wins. Rows that several client tasks have get the mean of their
-/// scores; rows that nobody trained never win.
+/// scores; rows that were never trained never win.
 #[derive(Clone)]
 pub struct ClientTaskModels {
     backbone: Arc<Backbone>,
@@ -71,7 +71,7 @@ impl ClientTaskModels {
     }
 }
 
-/// The mean of so many numbers and one more.
+/// Returns the mean of this number of values and one more.
 fn mean_with(mean: f32, numbers: u32, more: f32) -> f32 {
     mean + (more - mean) / (numbers + 1) as f32
 }

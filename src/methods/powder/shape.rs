@@ -60,7 +60,7 @@ impl ClientTaskShape {
         self.blocks.clone().flat_map(parts).zip(1..).map(|((block, part), at)| (at, block, part))
     }
 
-    /// So many rows of a part.
+    /// Returns the shape of this number of rows of a part.
     pub(super) fn rows(&self, part: ComponentPart, rows: usize) -> Vec<usize> {
         match part {
             ComponentPart::Prompt => vec![rows, self.length, self.dim],
@@ -68,7 +68,7 @@ impl ClientTaskShape {
         }
     }
 
-    /// A client task's own parameters: components, and a head of so many classes.
+    /// A client task's own parameters: components, and a head of this number of classes.
     pub fn own(&self, classes: usize) -> Vec<(String, Vec<usize>)> {
         let rows = self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
@@ -83,14 +83,14 @@ impl ClientTaskShape {
         self.parts().map(name).chain(shares).collect()
     }
 
-    /// Everything of so many client tasks.
+    /// Returns names and shapes of all tensors of this number of client tasks.
     pub fn table(&self, classes: usize, slots: usize) -> Vec<(String, Vec<usize>)> {
         let rows = slots * self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
         parts.chain(self.head(slots * classes).shapes()).collect()
     }
 
-    /// Client tasks of so many classes one behind the other, and zeros up to `count` client tasks.
+    /// Client tasks of this number of classes one behind the other, and zeros up to `count` client tasks.
     pub fn table_of(
         &self,
         client_tasks: &[&ParameterSet],
@@ -122,14 +122,14 @@ impl ClientTaskShape {
         (0..count).map(client_task).collect()
     }
 
-    /// Keys and attention of so many client tasks.
+    /// Returns keys and attention of this number of client tasks.
     pub fn looks(&self, slots: usize) -> Vec<(String, Vec<usize>)> {
         let looks = self.parts().filter(|(_, _, part)| *part != ComponentPart::Prompt);
         let rows = slots * self.components;
         looks.map(|(_, block, part)| (part.name(block), self.rows(part, rows))).collect()
     }
 
-    /// Numbers of scores of a sample on so many client tasks.
+    /// Numbers of scores of a sample on this number of client tasks.
     pub fn scores(&self, slots: usize) -> usize {
         self.blocks.len() * slots * self.components
     }
@@ -250,7 +250,7 @@ fn rows_of<'a>(name: &str, client_tasks: &[&'a ParameterSet]) -> Vec<Option<&'a 
     client_tasks.iter().map(|slot| slot.get(name).map(|rows| &*rows.values)).collect()
 }
 
-/// The weighted sum of a parameter of so many numbers over client tasks, in their order.
+/// The weighted sum of a parameter of this number of numbers over client tasks, in their order.
 fn sum_of<'a>(width: usize, rows: impl Iterator<Item = (f64, Option<&'a [f32]>)>) -> Vec<f64> {
     let rows = rows.filter(|(weight, _)| *weight > 0.0);
     let rows: Vec<(f64, &[f32])> = rows.filter_map(|(weight, row)| Some((weight, row?))).collect();

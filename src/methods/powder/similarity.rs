@@ -95,7 +95,7 @@ impl Likeness {
     }
 
     /// `W`: a row per client task, over all client tasks, that sums to 1. Only client tasks that `lend` give anything
-    /// to others; a client task that nobody looked at is like itself alone.
+    /// to others; a client task whose samples were not scored is similar only to itself.
     pub fn weights(&self, client_tasks: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
         let seen: Vec<usize> = (0..client_tasks.len())
             .filter(|client_task| client_tasks[*client_task].is_some())
@@ -121,7 +121,7 @@ impl Likeness {
     /// class itself, which is like itself with 1, and of all classes of other client tasks that `lend`, the three most
     /// alike are kept and divided by their sum. 1 is a class without relatives, 1/3 one with two twins. (Powder's
     /// release, `updateweight_with_promptchoosing`: classes of the same client task count 0.) Nothing of a client task
-    /// that nobody looked at.
+    /// whose samples were not scored.
     pub fn class_shares(
         &self,
         client_tasks: &[Option<&Attention>],
@@ -193,7 +193,7 @@ mod tests {
         }
         assert!((weights[0][0] - weights[0][1]).abs() < 1e-9 && weights[0][0] > 0.49);
         assert_eq!(weights[3], [0.0, 0.0, 0.0, 1.0]);
-        // Nobody learns from a client task that does not lend.
+        // No other learns from a client task that does not lend.
         let weights = LIKENESS.weights(&client_tasks, &[true, false, true, false]);
         assert_eq!((weights[0][1], weights[1][1] > 0.0), (0.0, true));
         assert!(weights[1][0] > 0.49);
@@ -271,7 +271,7 @@ mod tests {
         let twins = attention(&[0], &[0.1, 0.2, 0.1, 0.2]);
         assert_eq!(shares(&[Some(&twins), None], &[true; 2]), [1.0; 2]);
         assert_eq!(LIKENESS.class_shares(&[None, Some(&b)], &[true; 2], &[0]), [None]);
-        // Everybody gets their own.
+        // Every client task gets its own.
         let both = LIKENESS.class_shares(&[Some(&a), None, Some(&b)], &[true; 3], &[2, 1, 0]);
         assert_eq!(both, [Some(vec![one[0]]), None, Some(one)]);
     }

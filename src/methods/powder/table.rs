@@ -46,7 +46,7 @@ pub struct ClientTaskEntry {
     pub fresh: bool,
     /// The share of each of its classes in the class's own row (see [`Likeness::class_shares`]).
     pub class_shares: Vec<f32>,
-    /// Its row of `W` from the last stage in which somebody worked on it; empty before: then it mixes itself alone.
+    /// Its row of `W` from the last stage in which a client worked on it; empty before: then it mixes itself alone.
     pub row: Vec<f64>,
 }
 
@@ -109,7 +109,7 @@ impl ClientTaskTable {
         self.slots.len() - 1
     }
 
-    /// The client tasks that a client task's samples need not be scored against again: somebody has looked since
+    /// The client tasks that a client task's samples need not be scored against again: they were scored since
     /// anything changed.
     pub fn known(&self, client_task: usize) -> &[u32] {
         match &self.slots[client_task] {
@@ -118,7 +118,7 @@ impl ClientTaskTable {
         }
     }
 
-    /// Takes what the samples of a client task attend to, beside what is [known](ClientTaskTable::known).
+    /// Takes what the samples of a client task attend to, besides what is [known](ClientTaskTable::known).
     pub fn take(&mut self, client_task: usize, found: Attention, blocks: usize) {
         let client_task = &mut self.slots[client_task];
         let before = client_task.attention.take().filter(|_| client_task.fresh);
@@ -163,7 +163,7 @@ impl ClientTaskTable {
         (numbers, shape.similarity_keys(&rows, &all))
     }
 
-    /// A stage begins: computes `W`, and for the client tasks of `asked`, on which somebody works now, how alone their
+    /// A stage begins: computes `W`, and for the client tasks of `asked`, on which a client works now, how alone their
     /// classes are. What other client tasks attend to in those of `asked` will not stay as it is: from now on it does
     /// not count.
     pub fn compare(&mut self, likeness: &Likeness, lend: Lend, asked: &[usize]) {
@@ -222,7 +222,7 @@ impl ClientTaskTable {
         joined([&self.slots[client_task].parameters, &shape.mix(&rows, client_task, &all)])
     }
 
-    /// All client tasks as everybody gets them, with what a client task takes from them, for `count` client tasks.
+    /// All client tasks as every client gets them, with what a client task takes from them, for `count` client tasks.
     pub fn shared(
         &self,
         client_task: usize,

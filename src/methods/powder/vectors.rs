@@ -52,7 +52,7 @@ impl ClientTaskVectors {
         }
     }
 
-    /// Somebody looks at a client task. The release leaves out client tasks that go on where it looks at one that is
+    /// A client task is scored. The release leaves out client tasks that go on where it looks at one that is
     /// left; here they are scored, too, and must not count.
     fn look(&mut self, period: usize, client_task: u32, left_out: &[u32]) {
         let (name, all) = (format!("look{period}.{client_task}"), self.known.len());

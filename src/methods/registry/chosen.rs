@@ -1,4 +1,5 @@
-//! A method as a scenario chose it: its settings are read, and what it asks of the rest of the scenario can be told.
+//! A method as a scenario chose it: its settings are read, and its requirements on the rest of the scenario can be
+//! checked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -39,7 +39,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Samples that a step with a batch of so many draws, of so many remembered.
+    /// Returns the number of samples that a step draws, with a batch of size `batch` and `remembered` samples.
     pub fn drawn(&self, batch: usize, remembered: usize) -> usize {
         self.draw.map_or(batch, |draw| draw as usize).min(remembered)
     }
@@ -49,7 +49,7 @@ impl Buffer {
 pub(super) struct Replay {
     pub buffer: Buffer,
     pub terms: Terms,
-    /// Logits that are noted when a sample is stored: of so many head rows; none where nothing is.
+    /// Logits that are noted when a sample is stored: for this number of head rows; `None` if none are noted.
     pub notes: Option<usize>,
 }
 

@@ -21,7 +21,7 @@ pub struct ReplayMemory {
 }
 
 impl ReplayMemory {
-    /// A task is at hand; whether its samples are still to be offered.
+    /// Enters a task; returns true if its samples are still to be offered.
     pub(super) fn begin(&mut self, task: TaskId) -> bool {
         let new = u64::from(task.0) >= self.next;
         self.next = self.next.max(u64::from(task.0) + 1);

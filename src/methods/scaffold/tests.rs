@@ -126,7 +126,7 @@ fn golden_control_variates_of_scaffold() {
 }
 
 /// Card, invariant 6: with any number of local steps and curvatures as unequal as can be, the end is the optimum of
-/// all; invariant 4: `c` is the mean of all `c_m`, and invariant 8: whoever takes part.
+/// all; invariant 4: `c` is the mean of all `c_m`, and invariant 8: for any participants.
 #[test]
 fn uneven_quadratics_end_at_the_optimum_of_all() {
     for (variates, cohorts) in [

@@ -74,7 +74,7 @@ impl<'a> Class<'a> {
         Class { units, total }
     }
 
-    /// The weights of the scatter and of `P P^T` for so many units, clamped at zero as the code does
+    /// The weights of the scatter and of `P P^T` for this number of units, clamped at zero as the code does
     /// where there are more units than samples.
     fn weights(&self, units: f64) -> (f64, f64) {
         let n = self.total;

@@ -14,7 +14,7 @@ const GRAM: &str = "gram";
 const SUMS: &str = "sums";
 const COUNTS: &str = "counts";
 
-/// All that a client needs beside the frozen network.
+/// All that a client needs besides the frozen network.
 pub(super) fn down() -> MessageSpec {
     let seed = TensorSpec::new(Kind::Settings, SEED, &[], Dtype::U64);
     MessageSpec { extra: vec![seed], ..MessageSpec::default() }

@@ -73,7 +73,7 @@ pub struct Stsa {
     /// Width of the frozen features.
     dim: usize,
     classes: usize,
-    /// The random layer last used. Everybody draws the same; in one process once is enough.
+    /// The random layer last used. All clients draw the same layer; in one process once is enough.
     layer: Arc<Mutex<Option<Layer>>>,
 }
 

@@ -279,7 +279,7 @@ fn a_class_of_one_unit_takes_its_mean_or_the_pooled_scatter() {
     let mut wanted = mean.clone();
     wanted.add_scaled(3.5 / 8.5, &scatter);
     assert!(far(&pooled, &wanted) < 1e-12);
-    // Where no class has a second unit nobody has anything to lend.
+    // Where no class has a second unit no client has anything to lend.
     let alone = drawn(1, &[6], 5);
     let pooled = alone.estimate(&Estimation { one_unit: OneUnit::Pooled, ..NONEMPTY });
     assert_eq!(pooled, alone.estimate(&NONEMPTY));

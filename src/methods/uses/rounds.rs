@@ -51,7 +51,7 @@ impl Uses {
 
     /// A robust mean that is the plain one, or nearly, because a round has so few uploads.
     fn plain_mean(&self, scenario: &Scenario) -> Option<Ignored> {
-        // Late uploads join those of a round, and nobody can say how many.
+        // Late uploads join those of a round, and their number is unknown.
         if scenario.round.folds_late() && scenario.round.close != Close::Buffer {
             return None;
         }

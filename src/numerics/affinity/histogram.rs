@@ -39,7 +39,7 @@ pub struct ClassHistogram {
 }
 
 impl ClassHistogram {
-    /// Nothing counted yet, of so many components, classes and layers.
+    /// Nothing counted yet, of this number of components, classes and layers.
     pub fn new(
         components: usize,
         classes: usize,

@@ -126,8 +126,8 @@ proptest! {
         assert_close("rotated", &mix(&turned), &expected, 1e-6);
     }
 
-    /// Equal histograms: everybody gets the mean. A temperature near 0 and distinct unit rows: nobody gets anything
-    /// new.
+    /// Equal histograms: every component gets the mean. A temperature near 0 and distinct unit rows: no component gets
+    /// anything new.
     #[test]
     fn temperature_goes_from_keeping_to_the_mean(stack in stacks()) {
         let (_, p) = stacked(&stack);

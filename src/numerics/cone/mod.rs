@@ -64,8 +64,8 @@ impl Program {
         }
     }
 
-    /// Products of numbers for each entry of a vector that so many rows turn: lengths, inner products, and what is
-    /// [moved].
+    /// Products of numbers for each entry of a vector that this number of rows turns: lengths, inner products, and what
+    /// is [moved].
     pub fn multiplications(rows: usize) -> usize {
         let lengths = 1 + rows;
         let inner = rows * (rows + 1) / 2 + rows;

@@ -136,7 +136,7 @@ fn equal_moments_are_means_one_client_changes_nothing_and_diagonals_are_convex()
 }
 
 /// Card of RegMean, invariants 2 and 6: clients of orthogonal inputs both get their own answers, and directions that
-/// nobody sees get none.
+/// no client sees get none.
 #[test]
 fn orthogonal_inputs_keep_both_answers_and_unseen_ones_get_none() {
     let (first, second) = ([1.0, 2.0, 0.0, 0.0, 0.5, -1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]);

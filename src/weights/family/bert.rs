@@ -14,7 +14,7 @@ pub static FAMILY: Family = Family {
         "cls.*",
         "classifier.*",
         "qa_outputs.*",
-        // A list of the numbers from 0, kept beside the weights by older versions.
+        // A list of the numbers from 0, kept with the weights by older versions.
         "embeddings.position_ids",
     ],
 };

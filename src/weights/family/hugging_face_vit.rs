@@ -12,7 +12,7 @@ pub static FAMILY: Family = Family {
     rules: &RULES,
     words: &[],
     kept: &[],
-    // A pooler is a layer of its own behind the token of the class.
+    // A pooler is a separate layer behind the token of the class.
     passed: &[
         "classifier.*",
         "cls_classifier.*",

@@ -1,4 +1,4 @@
-//! In whose names a checkpoint is: one table of rules per family, each in a file of its own.
+//! In whose names a checkpoint is: one table of rules per family, each in its own file.
 
 mod bert;
 mod hugging_face_resnet;

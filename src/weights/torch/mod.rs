@@ -123,7 +123,7 @@ impl TorchFile {
     }
 }
 
-/// So many bytes from somewhere in a member; an end before that is an error.
+/// Reads this number of bytes from a place in a member; an end before that is an error.
 fn read_member(
     archive: &mut ZipArchive<BufReader<File>>,
     name: &str,

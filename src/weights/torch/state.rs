@@ -76,7 +76,7 @@ pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
         match (stored(value), maker) {
             (Some(tensor), _) => drop(found.tensors.insert(name, tensor)),
             (None, Some(maker)) => found.strange.push(format!("{name} ({maker})")),
-            // A number, a text: what training programs keep beside tensors.
+            // A number, a text: what training programs keep next to tensors.
             (None, None) => {}
         }
     }

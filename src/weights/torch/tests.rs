@@ -27,7 +27,7 @@ fn tuple(numbers: &[u8]) -> Vec<u8> {
     [&b"("[..], &numbers, b"t"].concat()
 }
 
-/// A view of a storage of so many floats.
+/// A view of a storage of this number of floats.
 fn tensor(storage: &str, offset: u8, shape: &[u8], strides: &[u8]) -> Vec<u8> {
     [
         &b"ctorch._utils\n_rebuild_tensor_v2\n(("[..],

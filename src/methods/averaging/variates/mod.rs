@@ -1,4 +1,4 @@
-//! Methods with control variates: every client has vectors of its own as large as the parameters, the server has their
+//! Methods with control variates: every client has its own vectors, as large as the parameters, the server has their
 //! means over all clients, and either the client or the server keeps the client's.
 //!
 //! ```text
@@ -145,7 +145,7 @@ impl<'a> Variates<'a> {
         Ok(Variates { model, shared, view, ctx, samples, from, control, sent, own })
     }
 
-    /// A vector of its own, in the shapes of the server's variate.
+    /// Returns the client's own vector, in the shapes of the server's variate.
     pub fn own(&self, name: &str) -> ParameterSet {
         fitted(self.own.get(name), &self.control)
     }

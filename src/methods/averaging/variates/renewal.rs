@@ -31,7 +31,7 @@ pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static s
     }
 }
 
-/// Renews the vectors of a member that has trained, and puts the change of its variate beside what it sends.
+/// Renews the vectors of a member that has trained, and adds the change of its variate to its upload.
 ///
 /// # Errors
 /// When a message does not fit.

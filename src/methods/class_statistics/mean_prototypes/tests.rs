@@ -74,7 +74,7 @@ fn a_prototype_is_the_mean_of_all_features() {
     assert_eq!(taken(&[same.clone(), same.clone(), same]), whole);
 }
 
-/// Section 6: whoever reports a class replaces its prototype, and a class that nobody reports keeps what it had.
+/// Section 6: a report of a class replaces its prototype, and a class that no client reports keeps what it had.
 #[test]
 fn a_class_that_nobody_reports_keeps_its_prototype() {
     let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };

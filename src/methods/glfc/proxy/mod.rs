@@ -8,8 +8,8 @@
 //!          in every round: if the mean model knows them at least as well as the best so far it is the best   (score)
 //!          as a task ends the best model is the old model of the next one
 //! ```
-//! Whoever is sent gradients of single images can see them: what protects clients is the perturbation alone. Images are
-//! seen unnormalized, at the size that the network reads, and what is found is cut to bytes.
+//! A receiver of gradients of single images can reconstruct them: what protects clients is the perturbation alone.
+//! Images are seen unnormalized, at the size that the network reads, and what is found is cut to bytes.
 //!
 //! The releases' two best models are one here: `best_2` of the tasks before is what clients use all through a task,
 //! first under that name and then as `best_1`. That of GLFC keeps its best score for ever, that of LGA from the second
@@ -198,8 +198,8 @@ impl Proxy {
         Ok(())
     }
 
-    /// Sample passes of a round with gradients of so many images, for virtual time: looking for them, in a task's first
-    /// round, and a forward pass of those that are kept, in each that scores a model.
+    /// Sample passes of a round with gradients of this number of images, for virtual time: looking for them, in a
+    /// task's first round, and a forward pass of those that are kept, in each that scores a model.
     pub(super) fn work(&self, model: &ModelFacts, round: u32, images: usize) -> f64 {
         let images = images as f64;
         // A gradient by parameters and two by pixels, of three forward passes each.
@@ -212,8 +212,8 @@ impl Proxy {
         looking + scored / 3.0
     }
 
-    /// Sample passes of a signalled client with samples of so many classes: a forward pass, the distances to their
-    /// means, and for each class the steps that move an image and the gradient at it.
+    /// Sample passes of a signalled client with samples of this number of classes: a forward pass, the distances to
+    /// their means, and for each class the steps that move an image and the gradient at it.
     pub(super) fn client_work(&self, model: &ModelFacts, samples: usize, classes: usize) -> f64 {
         let nearest = choosing_work(model, samples, (classes, classes), classes);
         let moving = classes as f64 * f64::from(self.perturbation);
@@ -237,7 +237,7 @@ pub(super) fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet,
     Ok(cut)
 }
 
-/// The old model of the task after `task`, which knows so many head rows.
+/// The old model of the task after `task`, which knows this number of head rows.
 fn asset(task: TaskId, parameters: &ParameterSet, rows: usize) -> Arc<Asset> {
     let meta = (rows as u32).to_le_bytes().to_vec();
     let body = Body::new(meta, parameter_sections(parameters));
@@ -277,7 +277,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The images as a data set of so many classes.
+    /// The images as a data set of this number of classes.
     fn split(&self, classes: usize) -> Result<Split, DataError> {
         Split::from_buffer(self.images.clone(), self.shape, self.labels.clone(), classes)
     }

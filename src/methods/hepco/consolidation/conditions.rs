@@ -28,7 +28,7 @@ impl Conditions {
         Some(Conditions { law: Categorical::new(&weights)?, noise })
     }
 
-    /// So many labels and their noise, at a place of their own.
+    /// Returns this number of labels and their noise, drawn from their own streams.
     ///
     /// # Errors
     /// What the tensor library reports.

@@ -6,7 +6,7 @@
 //! generators   one for the classes of the task, taught by the clients; from the second task on one for
 //!              earlier classes, taught by the server as it was at the end of the last task
 //! prompts      the server's pools learn on pseudo-queries to do what clients' and old ones do
-//! head         learns to tell apart what the generators were asked for
+//! head         learns to distinguish what the generators were asked for
 //! ```
 //! A pseudo-query stands for the frozen transformer's query of an image and is the input of the head at
 //! the same time; that is the method. The "epochs" of the paper are single mini-batch steps. All of it runs
@@ -75,7 +75,7 @@ pub struct Generators {
     pub new: Generator,
     /// Terms of its objective in the last step.
     pub new_value: Value,
-    /// For earlier ones, likewise.
+    /// Generator for earlier classes, and its terms.
     pub old: Option<(Generator, Value)>,
 }
 

@@ -19,7 +19,7 @@ pub struct PseudoQueries {
 }
 
 impl PseudoQueries {
-    /// So many of a generator, whose conditions are drawn at this place.
+    /// Returns this number of pseudo-queries of a generator, whose conditions are drawn at this place.
     ///
     /// # Errors
     /// What the tensor library reports.

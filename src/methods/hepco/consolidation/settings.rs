@@ -121,8 +121,8 @@ impl Settings {
         self.prompt_steps > 0 || self.head_steps > 0
     }
 
-    /// Multiplications of the steps after a round of so many clients, in a task from 0: forward through generators,
-    /// weighted prompts and heads, and twice as much backward where they learn.
+    /// Multiplications of the steps after a round of this number of clients, in a task from 0: forward through
+    /// generators, weighted prompts and heads, and twice as much backward where they learn.
     pub fn multiplications(
         &self,
         pools: &PoolShape,

@@ -421,7 +421,7 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
     let counts = [a.counts.clone(), b.counts.clone(), idle.counts];
     let shares = omega(&counts, OmegaForm::Normalised);
     assert!((shares.iter().flatten().sum::<f32>() - 1.0).abs() < 1e-6);
-    // As released, four classes that nobody has count as one sample each.
+    // As released, four classes that no client has count as one sample each.
     let released = omega(&counts, OmegaForm::Release);
     let (all, without) = (14.0, 4.0);
     for (share, released) in shares.iter().flatten().zip(released.iter().flatten()) {
@@ -450,7 +450,7 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
     assert!(one.1.iter().any(|g| g.abs() > 1e-3));
 }
 
-/// Invariant 6: nobody asks for a class that no client of the round has.
+/// Invariant 6: no class is requested that no client of the round has.
 #[test]
 fn labels_are_those_of_the_round_as_often_as_reported() {
     let conditions = Conditions::new(&[0, 0, 30, 10, 0, 0], 4).unwrap();

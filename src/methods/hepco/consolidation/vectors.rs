@@ -118,7 +118,7 @@ fn golden_own_distillation_of_prompts_and_head() {
     golden.assert_tensor("head.grad_bias", &of(&head.bias));
 }
 
-/// The release's `Trainer.train_generator` as a whole: shares of clients that also count classes nobody has, the
+/// The release's `Trainer.train_generator` as a whole: shares of clients that also count classes no client has, the
 /// divergence KL(client || server) and its sign, and a distance that has a value and no gradient.
 #[test]
 fn golden_released_training_of_generators() {
@@ -173,7 +173,7 @@ fn golden_released_distillation() {
     let loss = head.loss(&all, &[labels, labels_old].concat()).unwrap();
     golden.assert_tensor("head", &loss);
     let gradients = loss.backward().unwrap();
-    // Rows of classes that nobody has seen do not move.
+    // Rows of classes that no client has seen do not move.
     let padded = |variable: &Var, width: usize| {
         let own = gradients.get(variable).unwrap().flatten_all().unwrap().to_vec1::<f32>();
         [own.unwrap(), vec![0.0; 2 * width]].concat()

@@ -87,7 +87,7 @@ impl Work for Decomposition<'_> {
         let mut lower = matrix.lower();
         lower.iter_mut().for_each(|entry| *entry *= down);
         let Tridiagonal { mut diagonal, mut below, reflectors } = tridiagonal(order, lower);
-        // No closure: it would be a function of its own, compiled for the baseline.
+        // No closure: it would be a separate function, compiled for the baseline.
         let mut rotated = None;
         if has_vectors {
             rotated = Some(Rotated::new(order, &reflectors.product()));
