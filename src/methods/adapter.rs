@@ -51,7 +51,7 @@ pub fn read(table: &mut TableReader<'_>) -> FedAvg {
     AdapterKeys::read(table).into()
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "A bottleneck adapter in every block of a frozen transformer and a cosine head, \

@@ -6,7 +6,8 @@ use crate::model::backbone_config;
 use crate::policy::{Capability, Method, ModelFacts, WireForm, check_capability, upload_layouts};
 use crate::scenario::{Close, FaultKind, RequirementError, Scenario};
 
-/// Facts that are enough to ask a method about its layouts: what aggregates how depends on no number of classes.
+/// Returns facts that are enough to ask a method about its layouts: what aggregates how depends on no number of
+/// classes.
 pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
     ModelFacts {
         backbone: backbone_config(scenario),
@@ -34,7 +35,7 @@ struct CapabilityRequest {
 const DIFFERENCES: &str = "whose uploads are differences, such as `fedavg`";
 const MEANS: &str = "whose uploads are averaged, such as `fedavg`";
 
-/// The services that a scenario asks for.
+/// Returns the services that a scenario asks for.
 fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     const OTHER: &str = "not with this method";
     let mut wishes = Vec::new();
@@ -103,7 +104,7 @@ pub(super) fn wanted(scenario: &Scenario) -> bool {
     scenario.privacy.noise.is_some() || !requested_capabilities(scenario).is_empty()
 }
 
-/// Everything a scenario asks for that its method, built of [`facts`], does not allow.
+/// Returns everything a scenario asks for that its method, built of [`facts`], does not allow.
 pub(super) fn violations(
     scenario: &Scenario,
     method: &dyn Method,
@@ -129,7 +130,7 @@ pub(super) fn violations(
     violations
 }
 
-/// Noise on something that no upload holds.
+/// Returns noise on something that no upload holds.
 fn noise_violations(
     scenario: &Scenario,
     method: &dyn Method,

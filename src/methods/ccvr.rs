@@ -216,7 +216,7 @@ impl ServerUpdate<Prototypes> for Ccvr {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server retrains the head after a round on features drawn from \

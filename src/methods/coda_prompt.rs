@@ -156,27 +156,27 @@ impl CodaPrompt {
         }
     }
 
-    /// Blocks with a prompt, as many as there are.
+    /// Returns the blocks with a prompt, as many as there are.
     pub fn blocks(&self, model: &ModelFacts) -> Range<usize> {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
         let first = (self.sizes.first_block as usize).min(depth.saturating_sub(1));
         first..(first + self.sizes.n_blocks as usize).min(depth)
     }
 
-    /// The components of a task; what does not divide by the number of tasks is left over.
+    /// Returns the components of a task; what does not divide by the number of tasks is left over.
     pub fn own_rows(&self, model: &ModelFacts, task: usize) -> Range<usize> {
         let tasks = model.tasks.max(1);
         let (each, task) = (self.sizes.pool as usize / tasks, task.min(tasks - 1));
         task * each..(task + 1) * each
     }
 
-    /// The first `used` components and their weighting, where those of rows `trained` train.
+    /// Returns the first `used` components and their weighting, where those of rows `trained` train.
     pub fn components(&self, model: &ModelFacts, used: usize, trained: Range<usize>) -> Components {
         let (blocks, penalty) = (self.blocks(model), self.mu);
         Components { blocks, used, trained, penalty, softmax: self.attention_softmax }
     }
 
-    /// Every block's parameters.
+    /// Returns every block's parameters.
     fn shapes(&self, model: &ModelFacts) -> impl Iterator<Item = (String, Vec<usize>)> {
         let (pool, length, dim) =
             (self.sizes.pool as usize, self.sizes.prompt_len as usize, model.backbone.dim());
@@ -344,7 +344,7 @@ impl Recipe for CodaPrompt {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "A prefix is a sum of components weighted by the query; each task adds orthogonal ones, and \

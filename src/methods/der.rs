@@ -143,7 +143,7 @@ impl LocalUpdate<ReplayMemory> for Der {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients remember samples with the logits they had when stored, and are \

@@ -85,12 +85,12 @@ impl DualPrompt {
         (of(self.g_len, 0..general), of(self.e_len, experts))
     }
 
-    /// The expert of a task; tasks beyond the pool share the last one.
+    /// Returns the expert of a task; tasks beyond the pool share the last one.
     fn expert(&self, task: usize) -> usize {
         task.min(self.pool as usize - 1)
     }
 
-    /// The experts that may be chosen after a task.
+    /// Returns the experts that may be chosen after a task.
     fn candidates(&self, task: usize) -> Range<usize> {
         match self.match_seen_only {
             true => 0..self.expert(task) + 1,
@@ -221,7 +221,7 @@ impl Adaptation for DualPrompt {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "General prefixes for all tasks and one expert's per task, chosen by its key at inference; \

@@ -34,7 +34,7 @@ pub struct MethodEntry {
 }
 
 impl MethodEntry {
-    /// A method of this name, whose settings are read so; the texts are to be filled in.
+    /// Returns a method of this name, whose settings are read so; the texts are to be filled in.
     pub fn of<R: Recipe + 'static>(
         name: &'static str,
         read: impl Fn(&mut TableReader<'_>) -> R + Send + Sync + 'static,
@@ -51,7 +51,7 @@ impl MethodEntry {
         }
     }
 
-    /// A method that averages parameters.
+    /// Returns a method that averages parameters.
     pub fn averaging<C: AveragingMethod>(
         name: &'static str,
         read: impl Fn(&mut TableReader<'_>) -> C + Send + Sync + 'static,
@@ -64,7 +64,7 @@ impl MethodEntry {
         MethodEntry { family: Some(family), ..self }
     }
 
-    /// The year of its paper, where its source names one.
+    /// Returns the year of its paper, where its source names one.
     pub fn year(&self) -> Option<u16> {
         family::year(self.source)
     }
@@ -74,7 +74,7 @@ impl MethodEntry {
         defaults(|table| (self.read)(table)).requirements()
     }
 
-    /// The keys of its `[method]` table, with defaults and sources.
+    /// Returns the keys of its `[method]` table, with defaults and sources.
     pub fn params(&self) -> Vec<KeyDoc> {
         describe(|table| {
             (self.read)(table);

@@ -79,7 +79,7 @@ impl LocalUpdate<ReplayMemory> for Er {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients remember a uniform part of what they have seen, and learn from \

@@ -31,7 +31,7 @@ impl Family {
         Family::Bounds,
     ];
 
-    /// The word of programs.
+    /// Returns the word of programs.
     pub fn word(self) -> &'static str {
         match self {
             Family::Averaging => "averaging",
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// The head of a list.
+    /// Returns the head of a list.
     pub fn title(self) -> &'static str {
         match self {
             Family::Averaging => "Averaging of parameters",
@@ -58,7 +58,7 @@ impl Family {
     }
 }
 
-/// The year of a source: that of the venue or of the number at arXiv, whichever comes first.
+/// Returns the year of a source: that of the venue or of the number at arXiv, whichever comes first.
 pub(super) fn year(source: &str) -> Option<u16> {
     let mut words = source.split(|c: char| !c.is_ascii_digit() && c != '.').peekable();
     words.find_map(|word| {

@@ -143,7 +143,7 @@ impl LocalUpdate<()> for FedCPrompt {
         })
     }
 
-    /// Features of the received and of the previous model.
+    /// Returns the features of the received and of the previous model.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let passes = match self.c2l.form {
             C2lForm::FeatureHinge | C2lForm::FeatureSoftmax => 2.0,
@@ -153,7 +153,7 @@ impl LocalUpdate<()> for FedCPrompt {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     let MethodEntry { state, .. } = coda_prompt::entry();
     MethodEntry {

@@ -28,7 +28,7 @@ impl AveragingMethod for FedAvg {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Every client trains what the server sent; the server takes the mean weighted by \

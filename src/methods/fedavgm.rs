@@ -86,7 +86,7 @@ impl ServerUpdate<ServerMoments<1>> for FedAvgM {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server has momentum: a velocity remembers the mean differences of earlier \

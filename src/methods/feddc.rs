@@ -68,7 +68,7 @@ const DRIFT: &str = "drift";
 /// `g_m` in a download.
 const OWN: &str = "own";
 
-/// `g/omega_m - g_m`.
+/// Returns `g/omega_m - g_m`.
 fn slope(known: &Variates<'_>) -> ParameterSet {
     let size = known.relative_size();
     let step = |all: f32, own: f32| (f64::from(all) / size - f64::from(own)) as f32;
@@ -178,7 +178,7 @@ impl Objective for FedDcObjective {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients know how far they have drifted from the server, pull their \

@@ -162,7 +162,7 @@ struct WeightedTeacher {
 }
 
 impl WeightedTeacher {
-    /// Its share of the distillation of `logits`.
+    /// Returns its share of the distillation of `logits`.
     fn loss(
         &self,
         logits: &Tensor,
@@ -325,13 +325,13 @@ impl FedLwf2t {
         self.weight_of_received() > 1e-9
     }
 
-    /// `c`.
+    /// Returns `c`.
     fn weight_of_received(&self) -> f64 {
         self.gamma.unwrap_or(1.0 - self.alpha - self.beta)
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg with two teachers and no memory of samples: the client's own model of an \

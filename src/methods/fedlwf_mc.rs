@@ -81,7 +81,7 @@ struct FedLwfMcObjective {
 }
 
 impl Objective for FedLwfMcObjective {
-    /// `BCE(sigmoid(z), g)`.
+    /// Returns `BCE(sigmoid(z), g)`.
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, step) = (pass.pack_logits()?.logits, pass.step);
         let (labels, width) = (step.batch.labels(), logits.dim(1)?);
@@ -100,7 +100,7 @@ impl Objective for FedLwfMcObjective {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "LwF with one sigmoid per class: new classes learn their labels, old ones what the \

@@ -72,7 +72,7 @@ impl AveragingMethod for FedProto {
 }
 
 impl DescribesClasses for FedProto {
-    /// Means of the features of every class that the client holds.
+    /// Returns the means of the features of every class that the client holds.
     fn descriptions(&self) -> Descriptions {
         Descriptions { used: self.pulls(), least: 1, spread: None }
     }
@@ -173,7 +173,7 @@ impl Objective for FedProtoObjective {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients draw the mean feature of each class towards the class's mean \

@@ -96,7 +96,7 @@ impl UploadExtras<()> for FisherAvg {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg in which every number counts by the client's Fisher information of it: whom \

@@ -18,7 +18,7 @@ pub enum HeadForm {
 }
 
 impl HeadForm {
-    /// Rows a download carries, of a head of `classes` rows.
+    /// Returns the rows a download carries, of a head of `classes` rows.
     pub fn down_rows(self, view: &TaskView, classes: usize) -> Range<usize> {
         match self {
             HeadForm::Fixed => 0..classes,

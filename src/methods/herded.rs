@@ -14,13 +14,13 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Width of a feature.
+    /// Returns the width of a feature.
     pub fn dim(&self) -> usize {
         self.features.len() / self.samples.len().max(1)
     }
 }
 
-/// Features of a shard by this model, as statistics passes see its samples, by head row.
+/// Returns the features of a shard by this model, as statistics passes see its samples, by head row.
 ///
 /// # Errors
 /// When a sample cannot be read, or does not fit the model.
@@ -43,14 +43,14 @@ pub(super) fn features_by_row(
     Ok(classes)
 }
 
-/// Exemplars that a client is assumed to hold after this number of tasks, for virtual time, which knows no earlier
-/// shards: as if it had held as many samples of every task as of this one, at most its budget.
+/// Returns the exemplars that a client is assumed to hold after this number of tasks, for virtual time, which knows no
+/// earlier shards: as if it had held as many samples of every task as of this one, at most its budget.
 pub(super) fn exemplars_after(tasks: usize, samples: usize, budget: usize) -> usize {
     budget.min(samples.saturating_mul(tasks))
 }
 
-/// Sample passes of choosing exemplars among samples of this number of classes, when they and all classes before have a
-/// budget: a forward pass of each, and for every choice the distance of all of its class.
+/// Returns the sample passes of choosing exemplars among samples of this number of classes, when they and all classes
+/// before have a budget: a forward pass of each, and for every choice the distance of all of its class.
 pub(super) fn choosing_work(
     model: &ModelFacts,
     samples: usize,

@@ -150,7 +150,7 @@ fn has_one_task(scenario: &Scenario) -> Option<RequirementError> {
     })
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "One site with all data and all classes at once, one optimiser for the whole run: \

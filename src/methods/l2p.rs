@@ -166,7 +166,7 @@ impl Adaptation for L2p {
         self.prompted.settings()
     }
 
-    /// The share of selections of every prompt.
+    /// Returns the share of selections of every prompt.
     fn metrics(
         &self,
         _model: &ModelFacts,
@@ -180,13 +180,13 @@ impl Adaptation for L2p {
     }
 }
 
-/// `chosen_00`, `chosen_01`, ...
+/// Returns `chosen_00`, `chosen_01`, ...
 fn metric_names() -> &'static [String] {
     static NAMES: OnceLock<Vec<String>> = OnceLock::new();
     NAMES.get_or_init(|| (0..LARGEST_POOL).map(|k| format!("chosen_{k:02}")).collect())
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "A pool of prompts with keys: the query of an image picks the nearest ones as tokens of a \

@@ -44,7 +44,7 @@ impl LowRank {
         }
     }
 
-    /// Their shapes in such a model; none where it has no blocks.
+    /// Returns their shapes in such a model; none where it has no blocks.
     pub(super) fn shape(&self, model: &ModelFacts, tasks: Option<usize>) -> LoraShape {
         let vit = model.backbone.vit().copied();
         let none = VitConfig { depth: 0, ..VitConfig::default() };

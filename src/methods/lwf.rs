@@ -82,7 +82,7 @@ impl Lwf {
         self.weight != 0.0
     }
 
-    /// The columns that the teacher answers for.
+    /// Returns the columns that the teacher answers for.
     fn taught(&self, view: &TaskView) -> Range<usize> {
         match self.columns {
             Columns::Current => view.rows.clone(),
@@ -149,14 +149,14 @@ struct LwfObjective {
 }
 
 impl LwfObjective {
-    /// Columns among the rows that train.
+    /// Returns the columns among the rows that train.
     fn own(&self, columns: Range<usize>) -> Range<usize> {
         columns.start - self.rows.start..columns.end - self.rows.start
     }
 }
 
 impl Objective for LwfObjective {
-    /// `CE + alpha H(q_old, q)`.
+    /// Returns `CE + alpha H(q_old, q)`.
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, step) = (pass.pack_logits()?.logits, pass.step);
         let labels = step.batch.labels().iter().map(|row| row - self.rows.start as u32);
@@ -175,7 +175,7 @@ impl Objective for LwfObjective {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients also distil what the model of the previous task's end answers \

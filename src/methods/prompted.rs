@@ -90,7 +90,7 @@ impl Prompted {
         TrainingSettings { query: Some(self.query), ..TrainingSettings::default() }
     }
 
-    /// The head as it starts.
+    /// Returns the head as it starts.
     pub(super) fn initial_head(&self, model: &ModelFacts, init: StreamKey) -> ParameterSet {
         self.head_init.parameters(model.classes, model.backbone.dim(), init)
     }
@@ -124,8 +124,8 @@ impl<S> LocalUpdate<S> for QueriedTraining {
     }
 }
 
-/// Sample passes of a participant: training, a third of a training pass for every further forward pass besides it, and
-/// one forward pass for the queries.
+/// Returns the sample passes of a participant: training, a third of a training pass for every further forward pass
+/// besides it, and one forward pass for the queries.
 pub(super) fn work(load: &Workload<'_>, passes: f64) -> f64 {
     load.samples as f64 * (f64::from(load.plan.epochs) * (1.0 + passes / 3.0) + 1.0 / 3.0)
 }

@@ -9,7 +9,7 @@ use crate::policy::{Method, ModelFacts};
 
 /// A method with its settings read, to be built for a model.
 pub trait Recipe: Send + Sync {
-    /// The method for a model of these dimensions.
+    /// Returns the method for a model of these dimensions.
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method>;
 
     /// Returns requirements on a scenario.
@@ -17,7 +17,7 @@ pub trait Recipe: Send + Sync {
         Vec::new()
     }
 
-    /// The method whose features it learns on, where it has one.
+    /// Returns the method whose features it learns on, where it has one.
     fn first(&self) -> Option<&dyn Recipe> {
         None
     }

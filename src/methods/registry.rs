@@ -41,7 +41,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The methods of fedcast.
+    /// Returns the methods of fedcast.
     pub fn builtin() -> Registry {
         Registry { entries: entries::builtin() }
     }
@@ -53,12 +53,12 @@ impl Registry {
         self
     }
 
-    /// Every method, in the order of the list.
+    /// Returns every method, in the order of the list.
     pub fn all(&self) -> &[MethodEntry] {
         &self.entries
     }
 
-    /// The method of that name.
+    /// Returns the method of that name.
     ///
     /// # Errors
     /// When there is none, with the nearest name.
@@ -73,7 +73,7 @@ impl Registry {
         })
     }
 
-    /// The method of a scenario for a model.
+    /// Builds the method of a scenario for a model.
     ///
     /// # Errors
     /// None for a section that came out of a scenario file read with this registry.

@@ -59,7 +59,7 @@ impl RegMean {
         }
     }
 
-    /// The layers that are merged, in the order in which their moments travel.
+    /// Returns the layers that are merged, in the order in which their moments travel.
     fn layers(&self, model: &ModelFacts) -> Vec<Layer> {
         let blocks = Layer::of_blocks(model).map(|(_, _, layer)| layer);
         let blocks = blocks.filter(|_| self.fedavg.train == Train::All);
@@ -184,7 +184,7 @@ impl ServerUpdate<()> for RegMean {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server merges every linear layer by least squares, so that it answers \

@@ -51,8 +51,8 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// The linear layers of all blocks, by block and then in the order of a forward pass; none where there are no
-    /// blocks.
+    /// Returns the linear layers of all blocks, by block and then in the order of a forward pass; none where there are
+    /// no blocks.
     pub fn of_blocks(model: &ModelFacts) -> impl Iterator<Item = (usize, LinearLayer, Layer)> {
         let vit = model.backbone.vit().copied();
         vit.into_iter().flat_map(|vit| {
@@ -66,18 +66,18 @@ impl Layer {
         })
     }
 
-    /// The head on features.
+    /// Returns the head on features.
     pub fn head(model: &ModelFacts) -> Layer {
         let (inputs, outputs) = (model.backbone.dim(), model.classes);
         Layer { weight: LinearHead::WEIGHT.to_owned(), inputs, outputs, tokens: 1 }
     }
 
-    /// Name of its moments.
+    /// Returns the name of its moments.
     pub fn moments(&self) -> String {
         format!("moments/{}", self.weight)
     }
 
-    /// Name of the products with them.
+    /// Returns the name of the products with them.
     pub fn answers(&self) -> String {
         format!("answers/{}", self.weight)
     }
@@ -107,7 +107,7 @@ impl InputStatistics {
         if layer.is_head() { self.gamma_head } else { self.gamma_backbone }
     }
 
-    /// Numbers in the moments of a layer, as they are added up.
+    /// Returns the number of entries of a layer's moments, as they are summed.
     pub(super) fn numbers(&self, layer: &Layer) -> usize {
         match self.gamma(layer) == 0.0 {
             true => layer.inputs,
@@ -115,7 +115,7 @@ impl InputStatistics {
         }
     }
 
-    /// The place of a layer's moments in an upload. Sums of a round are of its own models.
+    /// Returns the place of a layer's moments in an upload. Sums of a round are of its own models.
     pub(super) fn place(&self, layer: &Layer) -> TensorSpec {
         let of = |shape: &[usize]| {
             TensorSpec::new(Kind::Statistics, layer.moments(), shape, Dtype::F32)
@@ -128,7 +128,7 @@ impl InputStatistics {
         }
     }
 
-    /// The tensors of these layers; moments that were not measured are zero.
+    /// Returns the tensors of these layers; moments that were not measured are zero.
     pub(super) fn tensors(
         &self,
         layers: &[Layer],
@@ -145,7 +145,7 @@ impl InputStatistics {
         layers.iter().map(tensor).collect()
     }
 
-    /// The moments that an upload holds of a layer.
+    /// Returns the moments that an upload holds of a layer.
     pub(super) fn sent(&self, layer: &Layer, update: &Message) -> Result<Moments, WireError> {
         let tensor = update.tensor(Kind::Statistics, &layer.moments())?;
         let numbers = tensor.numbers();
@@ -158,7 +158,7 @@ impl InputStatistics {
         }
     }
 
-    /// The moments of a layer as they were added up.
+    /// Returns the moments of a layer as they were added up.
     fn added(&self, layer: &Layer, numbers: &[f64]) -> Result<Moments, WireError> {
         match self.gamma(layer) == 0.0 {
             true if numbers.len() == layer.inputs => Ok(Moments::Diagonal(numbers.to_vec())),
@@ -182,7 +182,7 @@ impl InputStatistics {
         Ok(self.added(layer, aggregate.sum(&layer.moments())?)?)
     }
 
-    /// One pass of a client's samples, as they are augmented in training, through a frozen network.
+    /// Passes a client's samples once, augmented as in training, through a frozen network.
     ///
     /// # Errors
     /// When samples cannot be read, or do not fit.
@@ -231,7 +231,7 @@ impl InputStatistics {
         Ok(())
     }
 
-    /// The merged weight of a layer that was `before`, `(rows, inputs)`.
+    /// Returns the merged weight of a layer that was `before`, `(rows, inputs)`.
     fn merged(
         &self,
         layer: &Layer,
@@ -254,7 +254,7 @@ impl InputStatistics {
     }
 }
 
-/// A parameter of a message in f64, and its rows.
+/// Returns a parameter of a message in f64, and its rows.
 ///
 /// # Errors
 /// Where it has none of this name.
@@ -282,7 +282,7 @@ pub(super) fn answers(
     NamedTensor::f64(layer.answers(), [outputs, layer.inputs], moments.after(weights))
 }
 
-/// The place of these sums.
+/// Returns the place of these sums.
 fn answers_place(layer: &Layer, outputs: usize) -> TensorSpec {
     let shape = [outputs, layer.inputs];
     TensorSpec::new(Kind::Statistics, layer.answers(), &shape, Dtype::F64)
@@ -291,27 +291,27 @@ fn answers_place(layer: &Layer, outputs: usize) -> TensorSpec {
 
 /// Cost of statistics, in multiplications.
 impl InputStatistics {
-    /// Of the moments of a layer's inputs, of one sample.
+    /// Returns the multiplications of the moments of a layer's inputs, of one sample.
     pub(super) fn measuring(&self, layer: &Layer) -> f64 {
         layer.tokens as f64 * self.product(layer, 1)
     }
 
-    /// Of so many rows of weights after a layer's moments.
+    /// Returns the multiplications of this number of rows of weights times a layer's moments.
     pub(super) fn product(&self, layer: &Layer, rows: usize) -> f64 {
         let inputs = layer.inputs as f64;
         let row = if self.gamma(layer) == 0.0 { inputs } else { inputs.powi(2) };
         rows as f64 * row
     }
 
-    /// Of the regression mean of this number of rows: a product with the inverse and, of a matrix, what the inverse
-    /// takes.
+    /// Returns the multiplications of the regression mean of this number of rows: a product with the inverse and, of a
+    /// matrix, what the inverse takes.
     pub(super) fn solving(&self, layer: &Layer, rows: usize) -> f64 {
         let inverse = if self.gamma(layer) == 0.0 { 0.0 } else { inverse(layer.inputs) };
         inverse + self.product(layer, rows)
     }
 }
 
-/// Multiplications of the pseudo-inverse of a matrix of this order: eigenvectors, and a product with them.
+/// Returns the multiplications of the pseudo-inverse of a matrix of this order: eigenvectors, and a product with them.
 pub(super) fn inverse(order: usize) -> f64 {
     10.0 * (order as f64).powi(3)
 }

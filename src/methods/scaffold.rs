@@ -50,12 +50,12 @@ pub struct Scaffold {
 /// `c - c_m`, where the server keeps both.
 const CORRECTION: &str = "correction";
 
-/// `c - c_m`.
+/// Returns `c - c_m`.
 fn correction(control: &ParameterSet, own: &VectorStore) -> ParameterSet {
     control.zipped(&fitted(own.get(CONTROL), control), |c, own| c - own)
 }
 
-/// The correction of a client whose variate it or the server keeps.
+/// Returns the correction of a client whose variate it or the server keeps.
 fn correction_of(known: &Variates<'_>) -> ParameterSet {
     let sent = known.sent.get(CORRECTION).cloned();
     sent.unwrap_or_else(|| correction(&known.control, &known.own))
@@ -88,7 +88,7 @@ impl ControlVariates for Scaffold {
         vec![correction(control, own)]
     }
 
-    /// The cross-entropy and `<y, c - c_m>`.
+    /// Returns the cross-entropy and `<y, c - c_m>`.
     fn corrected(
         &self,
         pack: &[Variates<'_>],
@@ -124,7 +124,7 @@ impl ControlVariates for Scaffold {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients correct every step by what they and all others know of their \

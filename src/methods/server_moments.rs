@@ -99,7 +99,7 @@ impl<const N: usize> ServerMoments<N> {
         }
     }
 
-    /// The moments of a parameter of this number of numbers; new rows begin as the first did.
+    /// Returns the moments of a parameter of this number of numbers; new rows begin as the first did.
     fn numbers(&self, name: &str, count: usize, initial: [f64; N]) -> [Vec<f32>; N] {
         std::array::from_fn(|order| {
             let known = self.moments[order].get(name).map(|known| known.values.to_vec());
@@ -110,7 +110,8 @@ impl<const N: usize> ServerMoments<N> {
     }
 }
 
-/// Indices of the numbers of a parameter that step: all, but of a head only those of rows that some client moved.
+/// Returns the indices of the numbers of a parameter that step: all, but of a head only those of rows that some client
+/// moved.
 fn moved(parameter: &Parameter, width: usize, sums: &[f64]) -> impl Iterator<Item = usize> {
     let row = match parameter.rows {
         Rows::Shared => sums.len(),

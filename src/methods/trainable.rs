@@ -133,12 +133,12 @@ impl Trainable {
         }
     }
 
-    /// FedHAF's networks on this backbone.
+    /// Returns the fedHAF's networks on this backbone.
     fn module(model: &ModelFacts) -> NetworkShape {
         NetworkShape::table_6(model.backbone.dim(), model.classes)
     }
 
-    /// Width of the features that it learns.
+    /// Returns the width of the features that it learns.
     pub(in crate::methods) fn feature_width(&self, model: &ModelFacts) -> usize {
         match self.train {
             Train::Module => Trainable::module(model).adjusted(),
@@ -146,7 +146,7 @@ impl Trainable {
         }
     }
 
-    /// Width of what the rows of the head get.
+    /// Returns the width of what the rows of the head get.
     fn width(&self, model: &ModelFacts) -> usize {
         match self.train {
             Train::Module => Trainable::module(model).head_hidden,
@@ -168,7 +168,7 @@ impl Adaptation for Trainable {
         Parameters::shared(below).head(self.classifier, model.classes, self.width(model))
     }
 
-    /// The backbone as loaded, a prompt of zeros, pairs and adapters that add nothing, a head drawn at `init`.
+    /// Returns the backbone as loaded, a prompt of zeros, pairs and adapters that add nothing, a head drawn at `init`.
     fn initial(
         &self,
         model: &ModelFacts,

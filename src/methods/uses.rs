@@ -76,7 +76,7 @@ fn passes(method: &dyn Method, (stage, phase): (&Stage, usize), plan: &TrainingP
 }
 
 impl Uses {
-    /// Of a method in a run of this number of tasks, with the rounds of the scenario.
+    /// Derives the uses of a method in a run of this number of tasks, with the rounds of the scenario.
     pub fn of(method: &dyn Method, tasks: usize, rounds: u32) -> Uses {
         let mut uses = Uses { tasks, phases: Vec::new(), rounds: Vec::new() };
         for task in 0..tasks {

@@ -21,7 +21,8 @@ pub struct AliasTable {
 }
 
 impl AliasTable {
-    /// `None` when a weight is negative or not finite, or their sum is zero or not finite. They need not sum to one.
+    /// Returns `None` when a weight is negative or not finite, or their sum is zero or not finite. They need not sum to
+    /// one.
     pub fn new(weights: &[f64]) -> Option<AliasTable> {
         let total: f64 = weights.iter().sum();
         let valid = weights.iter().all(|w| w.is_finite() && *w >= 0.0);
@@ -53,7 +54,7 @@ impl AliasTable {
         Some(AliasTable { threshold, alias })
     }
 
-    /// The number of weights.
+    /// Returns the number of weights.
     pub fn len(&self) -> usize {
         self.alias.len()
     }
@@ -63,7 +64,7 @@ impl AliasTable {
         self.alias.is_empty()
     }
 
-    /// The probability of each index, read back from the table (not from the weights).
+    /// Returns the probability of each index, read back from the table (not from the weights).
     pub fn probabilities(&self) -> Vec<f64> {
         let mut height = vec![0.0; self.len()];
         for (i, (threshold, alias)) in self.threshold.iter().zip(&self.alias).enumerate() {
@@ -73,7 +74,7 @@ impl AliasTable {
         height.into_iter().map(|h| h / self.len() as f64).collect()
     }
 
-    /// An index whose weight is not zero. Two words.
+    /// Draws an index whose weight is not zero. Two words.
     pub fn sample(&self, rng: &mut impl RngCore) -> usize {
         let column = below(rng, self.len() as u64) as usize;
         if unit(rng) < self.threshold[column] { column } else { self.alias[column] as usize }

@@ -22,27 +22,27 @@ use rand::RngCore;
 /// 2^-53: the spacing of the uniform draws.
 const ULP: f64 = 1.0 / (1u64 << 53) as f64;
 
-/// Uniform on `[0, 1)`, a multiple of 2^-53. One word.
+/// Draws a uniform number on `[0, 1)`, a multiple of 2^-53. One word.
 pub fn unit(rng: &mut impl RngCore) -> f64 {
     (rng.next_u64() >> 11) as f64 * ULP
 }
 
-/// Uniform strictly inside `(0, 1)`, so that its logarithm is finite. One word.
+/// Draws a uniform number strictly inside `(0, 1)`, so that its logarithm is finite. One word.
 pub fn open_unit(rng: &mut impl RngCore) -> f64 {
     ((rng.next_u64() >> 12) as f64 + 0.5) * (2.0 * ULP)
 }
 
-/// Uniform on `[low, high)`. One word.
+/// Draws a uniform number on `[low, high)`. One word.
 pub fn uniform(rng: &mut impl RngCore, low: f64, high: f64) -> f64 {
     low + (high - low) * unit(rng)
 }
 
-/// True with the given probability. One word.
+/// Returns the true with the given probability. One word.
 pub fn chance(rng: &mut impl RngCore, probability: f64) -> bool {
     unit(rng) < probability
 }
 
-/// A whole number below `n`, without bias (Lemire 2019). `n = 0` gives 0.
+/// Draws a whole number below `n`, without bias (Lemire 2019). `n = 0` gives 0.
 pub fn below(rng: &mut impl RngCore, n: u64) -> u64 {
     if n == 0 {
         return 0;
@@ -63,8 +63,8 @@ pub fn shuffle<T>(rng: &mut impl RngCore, items: &mut [T]) {
     }
 }
 
-/// `count` different numbers below `n`, sorted (Floyd's algorithm: time and memory depend on
-/// `count`, not on `n`). All of them when `count >= n`.
+/// Draws `count` different numbers below `n`, sorted (Floyd's algorithm: time and memory depend on `count`, not on
+/// `n`). All of them when `count >= n`.
 pub fn choose(rng: &mut impl RngCore, n: u64, count: u64) -> Vec<u64> {
     let mut chosen = BTreeSet::new();
     for j in n.saturating_sub(count)..n {
@@ -76,19 +76,19 @@ pub fn choose(rng: &mut impl RngCore, n: u64, count: u64) -> Vec<u64> {
     chosen.into_iter().collect()
 }
 
-/// Two independent standard normals (Box and Muller). Two words.
+/// Draws two independent standard normals (Box and Muller). Two words.
 pub fn normal_pair(rng: &mut impl RngCore) -> (f64, f64) {
     let radius = (-2.0 * libm::log(open_unit(rng))).sqrt();
     let angle = 2.0 * std::f64::consts::PI * unit(rng);
     (radius * libm::cos(angle), radius * libm::sin(angle))
 }
 
-/// A standard normal. Two words; for many at once see [`fill_normal`].
+/// Draws a standard normal. Two words; for many at once see [`fill_normal`].
 pub fn standard_normal(rng: &mut impl RngCore) -> f64 {
     normal_pair(rng).0
 }
 
-/// A normal with this mean and standard deviation. Two words.
+/// Draws a normal with this mean and standard deviation. Two words.
 pub fn normal(rng: &mut impl RngCore, mean: f64, deviation: f64) -> f64 {
     mean + deviation * standard_normal(rng)
 }
@@ -104,12 +104,12 @@ pub fn fill_normal(rng: &mut impl RngCore, out: &mut [f32]) {
     }
 }
 
-/// Exponential with this mean (not rate). One word.
+/// Draws an exponential number with this mean (not rate). One word.
 pub fn exponential(rng: &mut impl RngCore, mean: f64) -> f64 {
     -mean * libm::log(open_unit(rng))
 }
 
-/// The natural logarithm of a Gamma(`shape`, 1) draw, `shape > 0`.
+/// Draws the natural logarithm of a Gamma(`shape`, 1) variable, `shape > 0`.
 ///
 /// Marsaglia and Tsang (2000); below shape 1 their `Gamma(a) = Gamma(a + 1) U^(1/a)`. The logarithm is what stays
 /// finite when `U^(1/a)` underflows, as it often does at the small shapes of federated partitions.
@@ -134,7 +134,7 @@ pub fn log_gamma_draw(rng: &mut impl RngCore, shape: f64) -> f64 {
     }
 }
 
-/// Shares of `n` parts from the symmetric Dirichlet(`beta`, ..., `beta`); they sum to one.
+/// Draws shares of `n` parts from the symmetric Dirichlet(`beta`, ..., `beta`); they sum to one.
 ///
 /// Normalized in the logarithm, so that no `beta` a scenario accepts (1e-6 and more) gives 0/0.
 pub fn dirichlet(rng: &mut impl RngCore, beta: f64, n: usize) -> Vec<f64> {
@@ -154,7 +154,7 @@ pub struct Categorical {
 }
 
 impl Categorical {
-    /// `None` when a weight is negative or not finite, or all are zero. They need not sum to one.
+    /// Returns `None` when a weight is negative or not finite, or all are zero. They need not sum to one.
     pub fn new(weights: &[f64]) -> Option<Categorical> {
         if weights.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return None;
@@ -170,7 +170,7 @@ impl Categorical {
         (sum > 0.0 && sum.is_finite()).then_some(Categorical { sums })
     }
 
-    /// An index whose weight is not zero. One word.
+    /// Draws an index whose weight is not zero. One word.
     pub fn sample(&self, rng: &mut impl RngCore) -> usize {
         let total = self.sums[self.sums.len() - 1];
         let at = unit(rng) * total;

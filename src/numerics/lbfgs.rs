@@ -97,7 +97,7 @@ impl Lbfgs {
         before
     }
 
-    /// `-H g`, the two loops over what is remembered.
+    /// Returns `-H g`, the two loops over what is remembered.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
         let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
         let mut parts = Vec::with_capacity(self.pairs.len());

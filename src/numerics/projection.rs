@@ -26,8 +26,8 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// The layer of `seed`: entries from N(0, 1), unscaled, no bias. `width = inputs` switches it
-    /// off: features pass as they are, without ReLU.
+    /// Draws the layer of `seed`: entries from N(0, 1), unscaled, no bias. `width = inputs` switches it off: features
+    /// pass as they are, without ReLU.
     pub fn draw(seed: u64, inputs: usize, width: usize) -> Projection {
         if inputs == width {
             return Projection { inputs, width, weights: Vec::new() };
@@ -42,23 +42,22 @@ impl Projection {
         Projection { inputs, width, weights }
     }
 
-    /// A layer with these weights `(inputs, width)`, row-major; `None` when they do not fill it.
+    /// Returns a layer with these weights `(inputs, width)`, row-major; `None` when they do not fill it.
     pub fn from_weights(inputs: usize, width: usize, weights: Vec<f64>) -> Option<Projection> {
         (weights.len() == inputs * width).then_some(Projection { inputs, width, weights })
     }
 
-    /// Width of the features it takes.
+    /// Returns the width of the features it takes.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Width of the features it gives.
+    /// Returns the width of the features it gives.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Rows of `inputs` values to rows of `width` values, row-major. Panics where the last row is
-    /// cut short.
+    /// Maps rows of `inputs` values to rows of `width` values, row-major. Panics where the last row is cut short.
     pub fn apply(&self, features: &[f64]) -> Vec<f64> {
         if self.weights.is_empty() {
             return features.to_vec();
@@ -74,7 +73,7 @@ impl Projection {
         out
     }
 
-    /// Digest of the weights, equal exactly where all bits are.
+    /// Returns the digest of the weights, equal exactly where all bits are.
     pub fn digest(&self) -> u64 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(self.inputs as u64).to_le_bytes());

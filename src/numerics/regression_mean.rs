@@ -44,7 +44,7 @@ pub enum Moments {
 }
 
 impl Moments {
-    /// Inputs.
+    /// Returns the number of inputs.
     pub fn order(&self) -> usize {
         match self {
             Moments::Diagonal(diagonal) => diagonal.len(),
@@ -73,7 +73,7 @@ impl Moments {
         }
     }
 
-    /// `W G`, `(out, in)`.
+    /// Returns `W G`, `(out, in)`.
     pub fn after(&self, weights: &[f64]) -> Vec<f64> {
         match self {
             Moments::Diagonal(diagonal) => {
@@ -135,8 +135,8 @@ impl Moments {
     }
 }
 
-/// `numerator G^+`, `(out, in)`, where the numerator is the sum of all clients' `W G`. Eigenvalues up to `rounding`
-/// count as none, and what is left of rounding in f64 always.
+/// Returns `numerator G^+`, `(out, in)`, where the numerator is the sum of all clients' `W G`. Eigenvalues up to
+/// `rounding` count as none, and what is left of rounding in f64 always.
 ///
 /// # Errors
 /// Values that are not finite.
@@ -186,7 +186,7 @@ fn square(full: &[f64], order: usize) -> Matrix<'_, f64> {
     Matrix::dense(full, order, order)
 }
 
-/// Rows `(out, n)`, row-major, times an `(n, m)` matrix.
+/// Returns the rows `(out, n)`, row-major, times an `(n, m)` matrix.
 fn product(rows: &[f64], matrix: Matrix<'_, f64>) -> Vec<f64> {
     let inner = matrix.rows();
     rows_of(Matrix::dense(rows, rows.len() / inner.max(1), inner), matrix)

@@ -23,7 +23,7 @@ pub enum Penalty {
 }
 
 impl Penalty {
-    /// The number for a Gram matrix.
+    /// Returns the number for a Gram matrix.
     pub fn of(self, gram: &Symmetric) -> f64 {
         match self {
             Penalty::Absolute(penalty) => penalty,

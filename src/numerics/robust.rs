@@ -20,8 +20,8 @@ pub struct Weighted {
     pub weight: f64,
 }
 
-/// The number in the middle, or the mean of the two that are; weights do not count. Sorts the numbers;
-/// zero where there are none.
+/// Returns the middle number, or the mean of the two middle numbers; weights do not count. Sorts the numbers; zero
+/// where there are none.
 pub fn median(numbers: &mut [Weighted]) -> f64 {
     sort(numbers);
     let middle = numbers.len() / 2;
@@ -32,7 +32,7 @@ pub fn median(numbers: &mut [Weighted]) -> f64 {
     }
 }
 
-/// The weighted mean of what is left without the `cut` smallest and the `cut` largest numbers. Sorts the
+/// Returns the weighted mean of what is left without the `cut` smallest and the `cut` largest numbers. Sorts the
 /// numbers; zero where no weight is left.
 pub fn trimmed_mean(numbers: &mut [Weighted], cut: usize) -> f64 {
     sort(numbers);

@@ -78,7 +78,7 @@ pub struct ScalarDistribution {
 }
 
 impl ScalarDistribution {
-    /// A law of this shape, as it is.
+    /// Returns a distribution of this form, without scale, offset or bounds.
     pub const fn new(shape: DistributionKind) -> ScalarDistribution {
         ScalarDistribution {
             shape,
@@ -89,17 +89,17 @@ impl ScalarDistribution {
         }
     }
 
-    /// Always this value.
+    /// Returns the distribution that is always this value.
     pub const fn constant(value: f64) -> ScalarDistribution {
         ScalarDistribution::new(DistributionKind::Constant(value))
     }
 
-    /// A log-normal; `sigma` is the deviation of the logarithm.
+    /// Returns a log-normal distribution; `sigma` is the deviation of the logarithm.
     pub const fn log_normal(median: f64, sigma: f64) -> ScalarDistribution {
         ScalarDistribution::new(DistributionKind::LogNormal { median, sigma })
     }
 
-    /// Ranks `1..=ranks` with weights `rank^-exponent`.
+    /// Returns the distribution of ranks `1..=ranks` with weights `rank^-exponent`.
     pub fn zipf(ranks: u32, exponent: f64) -> ScalarDistribution {
         let mut sum = 0.0;
         let weights = (1..=ranks.max(1)).map(|rank| {
@@ -109,7 +109,7 @@ impl ScalarDistribution {
         ScalarDistribution::new(DistributionKind::Zipf(weights.collect()))
     }
 
-    /// One of these values; `None` where there are none, or one is not a number.
+    /// Returns the uniform distribution over these values. It is `None` if there are none, or one is not a number.
     pub fn empirical(mut values: Vec<f64>) -> Option<ScalarDistribution> {
         if values.is_empty() || values.iter().any(|value| value.is_nan()) {
             return None;
@@ -136,7 +136,7 @@ impl ScalarDistribution {
         matches!(self.shape, DistributionKind::Constant(_)) && self.at_normal(0.0) == value
     }
 
-    /// A value. No words for a constant, two for normals, otherwise one.
+    /// Draws a value. No words for a constant, two for normals, otherwise one.
     pub fn draw(&self, rng: &mut impl RngCore) -> f64 {
         match self.shape {
             DistributionKind::Constant(_) => self.at_normal(0.0),
@@ -147,7 +147,7 @@ impl ScalarDistribution {
         }
     }
 
-    /// The value that as large a share of values lies below as of standard normals below `z`.
+    /// Returns the quantile at probability `Φ(z)`, with `Φ` the standard normal CDF.
     pub fn at_normal(&self, z: f64) -> f64 {
         self.finish(match self.shape {
             DistributionKind::Constant(value) => value,
@@ -157,7 +157,7 @@ impl ScalarDistribution {
         })
     }
 
-    /// The value that a share `tail` of values lies above, before scale, offset and bounds.
+    /// Returns the value exceeded with probability `tail`, before scale, offset and bounds.
     fn at_tail(&self, tail: f64) -> f64 {
         match &self.shape {
             DistributionKind::Uniform { low, high } => high - (high - low) * tail,
@@ -185,8 +185,7 @@ impl ScalarDistribution {
         (self.scale * value + self.offset).max(self.min).min(self.max)
     }
 
-    /// A bound that no value lies below; where values only come close to 0, the smallest positive
-    /// number.
+    /// Returns a lower bound of all values. Where values only come close to 0, it is the smallest positive number.
     pub fn lowest(&self) -> f64 {
         let shape = match &self.shape {
             DistributionKind::Constant(value) => *value,

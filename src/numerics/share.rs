@@ -11,22 +11,22 @@
 
 const SLACK: f64 = 1e-9;
 
-/// `share` of `n`, rounded down.
+/// Returns `share` of `n`, rounded down.
 pub fn share_of(n: usize, share: f64) -> usize {
     floor(share * n as f64)
 }
 
-/// `share` of `n`, rounded up.
+/// Returns `share` of `n`, rounded up.
 pub fn least_share_of(n: usize, share: f64) -> usize {
     ceil(share * n as f64)
 }
 
-/// The whole number that a product or quotient means, rounded down; 0 below zero.
+/// Returns the whole number that a product or quotient means, rounded down; 0 below zero.
 pub fn floor(exact: f64) -> usize {
     (exact + SLACK).floor() as usize
 }
 
-/// The whole number that a product or quotient means, rounded up; 0 below zero.
+/// Returns the whole number that a product or quotient means, rounded up; 0 below zero.
 pub fn ceil(exact: f64) -> usize {
     (exact - SLACK).ceil() as usize
 }

@@ -79,7 +79,7 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    /// The stream of `domain` under `seed` at task, round, client and step 0.
+    /// Returns the stream of `domain` under `seed` at task, round, client and step 0.
     pub fn new(seed: u64, domain: Domain) -> Self {
         StreamKey { seed, domain, task: 0, round: 0, client: 0, unit: 0, step: 0 }
     }
@@ -121,7 +121,7 @@ impl StreamKey {
         self.step(first.iter().rev().fold(0, |step, byte| (step << 8) | u64::from(*byte)))
     }
 
-    /// A fresh generator at the start of this stream.
+    /// Returns a fresh generator at the start of this stream.
     pub fn rng(self) -> ChaCha8Rng {
         let words = self.mix();
         let mut seed = [0u8; 32];

@@ -25,12 +25,12 @@ impl Symmetric {
         Symmetric { order, packed: vec![0.0; packed_len(order)] }
     }
 
-    /// From its lower triangle row by row; `None` when the length does not fit.
+    /// Creates a matrix from its lower triangle row by row; `None` when the length does not fit.
     pub fn from_packed(order: usize, packed: Vec<f64>) -> Option<Symmetric> {
         (packed.len() == packed_len(order)).then_some(Symmetric { order, packed })
     }
 
-    /// From all entries, row-major: the mean of both triangles, which is exact where they agree.
+    /// Creates a matrix from all entries, row-major: the mean of both triangles, which is exact where they agree.
     /// `None` when the length does not fit.
     pub fn from_full(order: usize, full: &[f64]) -> Option<Symmetric> {
         if full.len() != order * order {
@@ -44,23 +44,23 @@ impl Symmetric {
         Some(Symmetric { order, packed })
     }
 
-    /// Rows, which are as many as columns.
+    /// Returns the number of rows, which equals that of columns.
     pub fn order(&self) -> usize {
         self.order
     }
 
-    /// The entry of a row and a column.
+    /// Returns the entry of a row and a column.
     pub fn at(&self, row: usize, column: usize) -> f64 {
         let (i, j) = (row.max(column), row.min(column));
         self.packed[i * (i + 1) / 2 + j]
     }
 
-    /// The lower triangle row by row, `order (order + 1) / 2` numbers.
+    /// Returns the lower triangle row by row, `order (order + 1) / 2` numbers.
     pub fn packed(&self) -> &[f64] {
         &self.packed
     }
 
-    /// All entries, row-major.
+    /// Returns all entries, row-major.
     pub fn full(&self) -> Vec<f64> {
         let mut full = vec![0.0; self.order * self.order];
         let mut packed = self.packed.iter();
@@ -73,12 +73,12 @@ impl Symmetric {
         full
     }
 
-    /// Sum of the diagonal.
+    /// Returns the sum of the diagonal.
     pub fn trace(&self) -> f64 {
         (0..self.order).map(|i| self.at(i, i)).sum()
     }
 
-    /// Square root of the sum of the squares of all entries (Frobenius norm).
+    /// Returns the square root of the sum of the squares of all entries (Frobenius norm).
     pub fn norm(&self) -> f64 {
         let square = |value: &f64| value * value;
         let all: f64 = self.packed.iter().map(square).sum();
@@ -115,7 +115,7 @@ impl Symmetric {
     }
 }
 
-/// Numbers of a lower triangle.
+/// Returns the number of entries of a lower triangle.
 pub fn packed_len(order: usize) -> usize {
     order * (order + 1) / 2
 }
@@ -130,7 +130,7 @@ pub struct Gram {
 }
 
 impl Gram {
-    /// The sum of no products of vectors of `order` entries.
+    /// Returns an empty sum of products of vectors of `order` entries.
     pub fn new(order: usize) -> Gram {
         Gram { order, lower: vec![0.0; order * order] }
     }
@@ -145,7 +145,7 @@ impl Gram {
         Target::dense(&mut self.lower, order, order).add_lower(1.0, rows.t(), rows);
     }
 
-    /// The sum.
+    /// Returns the sum.
     pub fn finish(self) -> Symmetric {
         let order = self.order;
         let mut packed = Vec::with_capacity(packed_len(order));

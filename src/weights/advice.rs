@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The line that converts a file of PyTorch.
+/// Returns the line that converts a file of PyTorch.
 pub(super) fn convert_torch(file: &str) -> String {
     let out = Path::new(file).with_extension("safetensors");
     format!(
@@ -13,7 +13,7 @@ pub(super) fn convert_torch(file: &str) -> String {
     )
 }
 
-/// The line that converts a file of NumPy.
+/// Returns the line that converts a file of NumPy.
 pub(super) fn convert_npz(file: &str) -> String {
     let out = Path::new(file).with_extension("safetensors");
     format!(

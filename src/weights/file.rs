@@ -131,7 +131,7 @@ impl WeightsFile<'static> {
 }
 
 impl<'a> WeightsFile<'a> {
-    /// The bytes of a safetensors file that comes from `origin`.
+    /// Opens the bytes of a safetensors file that comes from `origin`.
     ///
     /// # Errors
     /// As [`WeightsFile::open`].
@@ -163,7 +163,7 @@ impl<'a> WeightsFile<'a> {
         Ok(WeightsFile { origin, listing, container, below })
     }
 
-    /// The container.
+    /// Returns the container.
     pub fn format(&self) -> Format {
         match &self.container {
             Container::Safetensors(_) => Format::Safetensors,
@@ -189,17 +189,17 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
-    /// All tensors without their values.
+    /// Returns all tensors without their values.
     pub fn listing(&self) -> &Listing {
         &self.listing
     }
 
-    /// As errors call it.
+    /// Returns the name that errors use.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// A tensor with its values.
+    /// Reads a tensor with its values.
     ///
     /// # Errors
     /// Bytes that are not there, a type that is no weight, NaN or infinity.
@@ -213,7 +213,7 @@ impl<'a> WeightsFile<'a> {
         }
     }
 
-    /// One of our tensors, made of those that a line of a [`NameMap`](super::NameMap) names.
+    /// Reads one of our tensors, made of those that a line of a [`NameMap`](super::NameMap) names.
     ///
     /// # Errors
     /// As [`WeightsFile::read`].
@@ -277,7 +277,7 @@ fn zipped(
     Ok(WeightsFile::of(origin, listing, container))
 }
 
-/// Row-major little-endian values of a type as f32, all of them finite.
+/// Returns the row-major little-endian values of a type as f32, all of them finite.
 pub(super) fn widened(
     file: &str,
     name: &str,

@@ -17,7 +17,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// For people.
+    /// Returns a name for messages.
     pub fn word(self) -> &'static str {
         match self {
             Format::Safetensors => "safetensors",
@@ -97,7 +97,8 @@ impl Format {
     }
 }
 
-/// The length of its index, and then the index, which is JSON. Looked for first: a length may begin with any bytes.
+/// Returns true if the head is the length of an index, and then the index, which is JSON. Looked for first: a length
+/// may begin with any bytes.
 fn is_safetensors(head: &[u8], length: u64) -> bool {
     let Some((size, rest)) = head.split_first_chunk::<8>() else { return false };
     rest.first() == Some(&b'{') && u64::from_le_bytes(*size) < length

@@ -24,7 +24,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// For people; nothing for tensors that stay as they are.
+    /// Returns a name for messages; nothing for tensors that stay as they are.
     pub fn word(self) -> &'static str {
         match self {
             Layout::Same => "",
@@ -37,7 +37,7 @@ impl Layout {
         }
     }
 
-    /// The shape that comes of tensors of these shapes.
+    /// Returns the shape that comes of tensors of these shapes.
     ///
     /// # Errors
     /// What does not fit, in words.
@@ -60,7 +60,7 @@ impl Layout {
         }
     }
 
-    /// Of one tensor, before anything is joined.
+    /// Returns the shape of one tensor, before anything is joined.
     fn one(self, shape: &[usize]) -> Result<Vec<usize>, String> {
         let wrong = || Err(format!("{} has another number of axes than it should", shown(shape)));
         Ok(match (self, shape) {
@@ -75,7 +75,7 @@ impl Layout {
         })
     }
 
-    /// The tensor that comes of these, whose shapes [`Layout::shape`] has accepted as `shape`.
+    /// Returns the tensor that comes of these, whose shapes [`Layout::shape`] has accepted as `shape`.
     pub(super) fn apply(self, from: &[Values], shape: Vec<usize>) -> Values {
         let values: Arc<[f32]> = match (self, from) {
             (Layout::Same, [only]) => Arc::clone(&only.values),
@@ -87,7 +87,7 @@ impl Layout {
         Values { shape, values }
     }
 
-    /// The order in which axes of a file come in ours.
+    /// Returns the order in which axes of a file come in ours.
     fn order(self) -> &'static [usize] {
         match self {
             Layout::Same | Layout::Joined | Layout::JoinedBiases => &[],
@@ -99,7 +99,7 @@ impl Layout {
     }
 }
 
-/// The values of a tensor with its axes in another order.
+/// Returns the values of a tensor with its axes in another order.
 fn permuted(tensor: &Values, order: &[usize]) -> Vec<f32> {
     // How far apart neighbors along an axis lie.
     let step = |axis: usize| tensor.shape[axis + 1..].iter().product::<usize>();

@@ -180,7 +180,7 @@ pub(super) fn left_over(file: &str, left: &[String]) -> WeightsError {
     }
 }
 
-/// A name with its numbers open.
+/// Returns a name with its numbers open.
 fn pattern(name: &str) -> String {
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let parts: Vec<&str> =

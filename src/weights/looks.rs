@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{InferredVit, NameMap, Network, ResNetLooks};
 
-/// The network of a file in one phrase.
+/// Returns the network of a file in one phrase.
 pub fn looks(map: &NameMap) -> String {
     let shapes = map.shapes();
     match map.family.network {

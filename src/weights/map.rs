@@ -91,7 +91,7 @@ impl NameMap {
         Ok(map)
     }
 
-    /// The shapes of our tensors by name.
+    /// Returns the shapes of our tensors by name.
     pub fn shapes(&self) -> BTreeMap<&str, &[usize]> {
         self.lines.iter().map(|line| (line.to.as_str(), line.shape.as_slice())).collect()
     }
@@ -111,7 +111,7 @@ impl NameMap {
         format!("{}{bare}", self.prefix)
     }
 
-    /// The blocks of which a rule finds anything; one `None` for a rule without blocks.
+    /// Returns the blocks of which a rule finds anything; one `None` for a rule without blocks.
     fn blocks(&self, rule: &Rule, listing: &Listing) -> BTreeSet<Option<usize>> {
         let mut blocks = BTreeSet::new();
         for from in rule.from {
@@ -174,7 +174,7 @@ impl NameMap {
     }
 }
 
-/// The family whose anchor is there, and what stands before it.
+/// Returns the family whose anchor is there, and what stands before it.
 fn recognised(listing: &Listing) -> Option<(&'static Family, String)> {
     // A teacher is what its authors use; the student next to it is not.
     let by_rank = |prefix: &&str| (prefix.contains("student."), prefix.len(), prefix.to_string());
@@ -185,7 +185,7 @@ fn recognised(listing: &Listing) -> Option<(&'static Family, String)> {
     })
 }
 
-/// A name, and what is left of it without one, two, ... of the known words before it.
+/// Returns a name, and what is left of it without one, two, ... of the known words before it.
 fn stripped(name: &str) -> Vec<&str> {
     fn shorter<'a>(name: &&'a str) -> Option<&'a str> {
         PREFIXES.iter().find_map(|word| name.strip_prefix(word))

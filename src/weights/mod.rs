@@ -85,7 +85,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Every row times the number of its place in a vector.
+    /// Returns every row times the number of its place in a vector.
     fn with_rows_scaled(self, by: &Values) -> Values {
         let width = self.values.len() / by.values.len().max(1);
         let scaled = |(place, value): (usize, &f32)| value * by.values[place / width.max(1)];
@@ -101,7 +101,7 @@ pub fn shown(shape: &[usize]) -> String {
     }
 }
 
-/// The first names of a list, in backticks, and how many more there are.
+/// Returns the first names of a list, in backticks, and how many more there are.
 pub fn named(names: &[String], most: usize) -> String {
     let mut text = names.iter().take(most).map(|name| short(name)).collect::<Vec<_>>().join(", ");
     if names.len() > most {
@@ -110,7 +110,7 @@ pub fn named(names: &[String], most: usize) -> String {
     text
 }
 
-/// A name in backticks; those of strangers may have any length.
+/// Returns a name in backticks; those of strangers may have any length.
 fn short(name: &str) -> String {
     const MOST: usize = 120;
     match name.char_indices().nth(MOST) {

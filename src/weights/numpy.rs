@@ -46,7 +46,7 @@ impl NumpyFile {
         Ok((listing, NumpyFile { arrays }))
     }
 
-    /// One array.
+    /// Reads one array.
     pub fn read(&mut self, origin: &str, name: &str) -> Result<Values, WeightsError> {
         let array = self.arrays.get(name).map_err(|error| malformed(origin, &error.to_string()))?;
         let Some(array) = array else {

@@ -13,7 +13,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The number that stands for `{}` of a pattern in a name; `None` for other names.
+/// Returns the number that stands for `{}` of a pattern in a name; `None` for other names.
 pub(super) fn number(pattern: &str, name: &str) -> Option<usize> {
     let (before, behind) = pattern.split_once("{}")?;
     let digits = name.strip_prefix(before)?.strip_suffix(behind)?;
@@ -22,7 +22,7 @@ pub(super) fn number(pattern: &str, name: &str) -> Option<usize> {
     canonical.then(|| digits.parse().ok()).flatten()
 }
 
-/// A pattern with a number for `{}`.
+/// Returns a pattern with a number for `{}`.
 pub(super) fn filled(pattern: &str, number: usize) -> String {
     pattern.replacen("{}", &number.to_string(), 1)
 }

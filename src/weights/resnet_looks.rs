@@ -50,7 +50,7 @@ enum Stem {
 }
 
 impl ResNetLooks {
-    /// The network of these shapes.
+    /// Returns the network of these shapes.
     pub fn of(shapes: &BTreeMap<&str, &[usize]>) -> ResNetLooks {
         let shape = |name: &str| shapes.get(name).copied().unwrap_or_default();
         let stages = [1, 2, 3, 4].map(|stage| blocks(shapes, &format!("layer{stage}.")));
@@ -79,7 +79,7 @@ impl ResNetLooks {
         ResNetLooks { stages, bottlenecks, stem, width, groups, widened, averages, attends }
     }
 
-    /// The `backbone.kind` that reads it; none where it is another network.
+    /// Returns the `backbone.kind` that reads it; none where it is another network.
     pub fn kind(&self) -> Option<&'static str> {
         let plain = self.groups == 1 && !self.widened && !self.averages && !self.attends;
         let wide_enough = self.width == Some(64);
@@ -92,7 +92,7 @@ impl ResNetLooks {
         }
     }
 
-    /// The network in one phrase.
+    /// Returns the network in one phrase.
     pub fn words(&self) -> String {
         let mut with = Vec::new();
         match &self.stem {
@@ -118,7 +118,7 @@ impl ResNetLooks {
         format!("{}{width}{with}", self.name())
     }
 
-    /// The published name, as far as depth and blocks determine it.
+    /// Returns the published name, as far as depth and blocks determine it.
     fn name(&self) -> String {
         let known = DEPTHS
             .iter()

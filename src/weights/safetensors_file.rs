@@ -29,7 +29,7 @@ impl<'a> SafetensorsFile<'a> {
         Ok((listed(&index), SafetensorsFile { bytes, start: LENGTH + length, index }))
     }
 
-    /// One tensor.
+    /// Reads one tensor.
     pub fn read(&self, file: &str, name: &str) -> Result<Values, WeightsError> {
         let place = self.index.info(name).and_then(|info| {
             let (from, to) = info.data_offsets;

@@ -39,7 +39,7 @@ impl Shards {
         Ok((listing, shards))
     }
 
-    /// One tensor.
+    /// Reads one tensor.
     pub fn read(&mut self, name: &str) -> Result<Values, WeightsError> {
         self.files[self.places[name]].read(name)
     }
@@ -50,7 +50,7 @@ pub(super) fn listing(path: &Path, origin: &str) -> Result<Listing, WeightsError
     each(path, origin, WeightsFile::index_of_single)
 }
 
-/// The files that an index names, as they are called there.
+/// Returns the files that an index names, as they are called there.
 ///
 /// # Errors
 /// What cannot be read, and names that lead elsewhere.
@@ -106,7 +106,7 @@ fn read(path: &Path, origin: &str) -> Result<Index, WeightsError> {
     }
 }
 
-/// A file in the folder of another one.
+/// Returns a file in the folder of another one.
 fn beside(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(name)
 }

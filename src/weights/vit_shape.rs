@@ -23,7 +23,7 @@ pub struct InferredVit {
     pub mlp: usize,
 }
 
-/// The heads that published transformers of a width have.
+/// Returns the heads that published transformers of a width have.
 pub fn heads_of_width(dim: usize) -> Option<usize> {
     match dim {
         192 => Some(3),
@@ -49,7 +49,7 @@ impl InferredVit {
         })
     }
 
-    /// By timm's names; `in_file` says what a tensor is called in the file.
+    /// Reads the shape by timm's names; `in_file` says what a tensor is called in the file.
     fn read(
         file: &str,
         shapes: &BTreeMap<&str, &[usize]>,

@@ -34,13 +34,13 @@ pub struct Averager<C> {
 }
 
 impl<C: AveragingMethod> Averager<C> {
-    /// The method for a model of these dimensions.
+    /// Returns the method for a model of these dimensions.
     pub fn new(method: C, model: &ModelFacts) -> Averager<C> {
         let parameters = Arc::new(method.parts().adaptation.parameters(model));
         Averager { method, model: Arc::new(model.clone()), parameters }
     }
 
-    /// The parts of the method.
+    /// Returns the parts of the method.
     pub(in crate::methods) fn parts(&self) -> Parts<'_, C::State, C::Memory> {
         self.method.parts()
     }
@@ -50,7 +50,7 @@ impl<C: AveragingMethod> Averager<C> {
         self.parts().shared().cut(&self.model, view, direction)
     }
 
-    /// A view of a task whose rows are all there are.
+    /// Returns a view of a task whose rows are all there are.
     fn whole_view(&self, task: usize) -> TaskView {
         let classes = (0..self.model.classes as u32).collect();
         TaskView { task: TaskId(task as u16), rows: 0..self.model.classes, classes }
@@ -61,7 +61,7 @@ impl<C: AveragingMethod> Averager<C> {
         self.cut(&self.whole_view(task), RowPurpose::Inference)
     }
 
-    /// Places of the parameters that a message of the first round holds.
+    /// Returns the places of the parameters that a message of the first round holds.
     fn places(
         &self,
         cut: &RowSelection,
@@ -74,7 +74,7 @@ impl<C: AveragingMethod> Averager<C> {
         cut.places(&self.parameters, view, takes_part, |place, _, _| place)
     }
 
-    /// Places of the parameters that an upload of a round holds, and what becomes of them.
+    /// Returns the places of the parameters that an upload of a round holds, and what becomes of them.
     fn averaged_places(&self, cut: &RowSelection, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let (parts, view, round) = (self.parts(), facts.view, facts.round_in_phase);
         let shared = parts.shared();
@@ -86,7 +86,7 @@ impl<C: AveragingMethod> Averager<C> {
         })
     }
 
-    /// Assets that the downloads of an exchange name.
+    /// Returns the assets that the downloads of an exchange name.
     fn assets(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let mut assets: Vec<AssetSpec> = match is_closing(facts.phase) {
             true if !self.parts().final_exchange_sends_assets() => return Vec::new(),
@@ -202,7 +202,7 @@ impl<C: AveragingMethod> Averager<C> {
         Ok(ClientResult { upload, metrics: trained.metrics })
     }
 
-    /// A message of a client after the training of a task.
+    /// Returns a message of a client after the training of a task.
     fn report(
         &self,
         member: &mut PackClient<'_, C::State>,
@@ -259,7 +259,7 @@ pub(in crate::methods) fn is_closing(phase: usize) -> bool {
     phase > 0
 }
 
-/// Weights of numbers, in the order of the parameters that they are of.
+/// Returns the weights of numbers, in the order of the parameters that they are of.
 fn weight_tensors(
     prefix: &str,
     all: &Parameters,

@@ -22,7 +22,7 @@ pub struct ClosedRound<'a> {
 }
 
 impl ClosedRound<'_> {
-    /// The vectors that clients of the round send.
+    /// Returns the vectors that clients of the round send.
     pub(in crate::methods) fn beside(&self) -> ParameterVectors {
         ParameterVectors::of(&self.shared, self.model, &self.round.stage.view, RowPurpose::Up)
     }
@@ -36,7 +36,7 @@ impl ClosedRound<'_> {
         }
     }
 
-    /// The part of one client in a mean over all there are.
+    /// Returns the part of one client in a mean over all there are.
     pub(in crate::methods) fn share(&self) -> f64 {
         1.0 / self.model.clients.max(1) as f64
     }

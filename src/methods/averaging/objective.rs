@@ -20,7 +20,7 @@ pub struct TrainingStep<'a> {
 }
 
 impl TrainingStep<'_> {
-    /// A forward pass: features, and the cross-entropy of each member over the rows that train.
+    /// Runs a forward pass: features, and the cross-entropy of each member over the rows that train.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -28,7 +28,7 @@ impl TrainingStep<'_> {
         self.model.pack_outputs(self.step, self.device, self.dropout.clone())
     }
 
-    /// A forward pass: features and logits on the rows that train, for losses of one's own.
+    /// Runs a forward pass: features and logits on the rows that train, for losses of one's own.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -53,7 +53,7 @@ impl TrainingStep<'_> {
         Ok(Tensor::stack(&losses, 0)?)
     }
 
-    /// A forward pass of a pack of one: logits `(b, rows)`.
+    /// Runs a forward pass of a pack of one: logits `(b, rows)`.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -64,7 +64,7 @@ impl TrainingStep<'_> {
 
 /// A loss, made again for the training of a pack.
 pub trait Objective {
-    /// Of each member, `(members)`; a scalar will do for a pack of one.
+    /// Returns the loss of each member, `(members)`; a scalar will do for a pack of one.
     ///
     /// # Errors
     /// What the network reports.

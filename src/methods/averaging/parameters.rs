@@ -31,17 +31,17 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Parameters that all tasks and clients share.
+    /// Returns the parameters that all tasks and clients share.
     pub fn shared(shapes: impl IntoIterator<Item = (String, Vec<usize>)>) -> Parameters {
         Parameters::default().with(shapes, Rows::Shared)
     }
 
-    /// With some more, whose rows belong to tasks.
+    /// Returns the parameters with some more, whose rows belong to tasks.
     pub fn by_task(self, shapes: impl IntoIterator<Item = (String, Vec<usize>)>) -> Parameters {
         self.with(shapes, Rows::Task)
     }
 
-    /// With a head of this number of rows over features of this width.
+    /// Returns the parameters with a head of this number of rows over features of this width.
     pub fn head(self, kind: HeadKind, rows: usize, dim: usize) -> Parameters {
         let by_row = kind.by_row();
         let mut all = self;
@@ -74,7 +74,7 @@ impl Parameters {
         self
     }
 
-    /// All of them.
+    /// Returns an iterator over the parameters.
     pub fn iter(&self) -> impl Iterator<Item = &Parameter> {
         self.all.iter()
     }

@@ -36,8 +36,8 @@ impl LinearPenalty {
         Ok(LinearPenalty { terms, members: sets.len() })
     }
 
-    /// With the terms added, `(members)`. Where there is none the losses come back as they are, so that they train to
-    /// the same bits.
+    /// Returns the losses with the terms added, `(members)`. Where there is none the losses come back as they are, so
+    /// that they train to the same bits.
     ///
     /// # Errors
     /// Other variables than those of the network.
@@ -77,7 +77,7 @@ impl ProximalPenalty {
         Ok(ProximalPenalty { alphas, anchors: upon_variables(network, anchors, rows)? })
     }
 
-    /// With the terms added, `(members)`; the losses as they are where nothing pulls.
+    /// Returns the losses with the terms added, `(members)`; the losses as they are where nothing pulls.
     ///
     /// # Errors
     /// Other variables than those of the network.

@@ -24,13 +24,13 @@ pub(in crate::methods) const STATE: &str =
 /// Source of the moments by which it normalizes by default.
 pub(in crate::methods) const NORMS_SOURCE: &str = "teachers are in evaluation mode";
 
-/// The model at the end of `task` as an asset.
+/// Returns the model at the end of `task` as an asset.
 pub(in crate::methods) fn previous(task: TaskId, parameters: &ParameterSet) -> Arc<Asset> {
     let body = Body::new(Vec::new(), parameter_sections(parameters));
     Arc::new(Asset::new(PREVIOUS, u32::from(task.0), Kind::Weights, body))
 }
 
-/// The previous model that a download names.
+/// Returns the previous model that a download names.
 ///
 /// # Errors
 /// An asset that holds something else.
@@ -38,8 +38,8 @@ pub(in crate::methods) fn of(download: &Message) -> Result<Option<ParameterSet>,
     download.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
-/// The previous model as the teacher of a pack, for these head rows and by these moments; none in the first task. It
-/// is one and the same for all members.
+/// Returns the previous model as the teacher of a pack, for these head rows and by these moments; none in the first
+/// task. It is one and the same for all members.
 ///
 /// # Errors
 /// An asset that holds something else, or that does not fit the backbone.
@@ -58,7 +58,7 @@ pub(in crate::methods) fn teacher<S>(
     Ok(of(first.download)?.map(teacher).transpose()?)
 }
 
-/// Its shape: parameters of these shapes, as `task` left them.
+/// Returns the shape of that asset: parameters of these shapes, as `task` left them.
 pub(in crate::methods) fn previous_sketch(
     task: TaskId,
     shapes: &[(String, Vec<usize>)],

@@ -40,7 +40,7 @@ pub struct Quadratic {
 }
 
 impl Quadratic {
-    /// `H (w - a)`.
+    /// Returns `H (w - a)`.
     pub fn gradient(&self, w: &[f64]) -> Vec<f64> {
         let gap: Vec<f64> = w.iter().zip(&self.optimum).map(|(w, a)| w - a).collect();
         let row = |row: &[f64]| row.iter().zip(&gap).map(|(h, gap)| h * gap).sum();
@@ -73,7 +73,7 @@ pub struct World<C: AveragingMethod> {
     round: u32,
 }
 
-/// The numbers of a set, by name.
+/// Returns the numbers of a set, by name.
 pub fn flat(set: &ParameterSet) -> Vec<f64> {
     set.iter().flat_map(|(_, one)| one.values.iter().map(|value| f64::from(*value))).collect()
 }
@@ -122,7 +122,7 @@ impl<C: AveragingMethod> World<C> {
         Arc::clone(&self.lab.task_sequence.tasks[0])
     }
 
-    /// The global model.
+    /// Returns the global model.
     pub fn model(&self) -> Vec<f64> {
         flat(&parameters_of(&self.server.save()).unwrap())
     }
@@ -135,7 +135,7 @@ impl<C: AveragingMethod> World<C> {
         C::State::of(&self.states[client]).unwrap()
     }
 
-    /// A round of these clients; `after` is what the method does with a client that has walked.
+    /// Runs a round of these clients; `after` is what the method does with a client that has walked.
     pub fn round(
         &mut self,
         present: &[usize],
@@ -278,7 +278,7 @@ pub fn uneven() -> Vec<Quadratic> {
     (0..3).map(client).collect()
 }
 
-/// The norm of the mean gradient, which is zero at the optimum of all alone.
+/// Returns the norm of the mean gradient, which is zero at the optimum of all alone.
 pub fn slope_of_all(clients: &[Quadratic], w: &[f64]) -> f64 {
     let mut sum = [0.0; SIZE];
     for client in clients {

@@ -32,7 +32,7 @@ pub struct RowSelection {
 }
 
 impl RowSelection {
-    /// Head rows, and rows of parameters by task.
+    /// Selects head rows, and rows of parameters by task.
     pub fn new(head: Range<usize>, pool: Range<usize>) -> RowSelection {
         RowSelection { head, pool, only_trained: false }
     }
@@ -97,7 +97,7 @@ impl RowSelection {
         Ok(cut)
     }
 
-    /// Parameters in the places they have among whole ones: zeros before the first row.
+    /// Returns the parameters in the places they have among whole ones: zeros before the first row.
     pub fn padded(&self, all: &Parameters, cut: &ParameterSet) -> ParameterSet {
         let mut padded = cut.clone();
         for parameter in all.iter() {
@@ -109,7 +109,7 @@ impl RowSelection {
         padded
     }
 
-    /// `whole` with these rows replaced by those of `part`.
+    /// Returns `whole` with these rows replaced by those of `part`.
     ///
     /// # Errors
     /// When they do not fit.

@@ -6,7 +6,7 @@ use crate::wire::{Dtype, Kind};
 /// Name of the sample count in an upload.
 pub const SAMPLES: &str = "samples";
 
-/// The place of the sample count in an upload.
+/// Returns the place of the sample count in an upload.
 pub fn sample_count() -> TensorSpec {
     TensorSpec::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)
 }

@@ -40,7 +40,7 @@ pub enum OldLogits {
 }
 
 impl OldLogits {
-    /// The head rows that compete, which are those that train.
+    /// Returns the head rows that compete, which are those that train.
     pub fn rows(self, view: &TaskView) -> Range<usize> {
         match self {
             OldLogits::Mask => view.rows.clone(),

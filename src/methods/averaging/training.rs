@@ -67,7 +67,7 @@ impl LocalTrainingResult {
 /// One answer per member, in order; each fails alone.
 pub type PackResult = Vec<Result<LocalTrainingResult, PolicyError>>;
 
-/// The first member of a pack, for what all its members have in common.
+/// Returns the first member of a pack, for what all its members have in common.
 ///
 /// # Errors
 /// Where the pack is empty.

@@ -16,7 +16,7 @@ pub struct VectorStore {
 }
 
 impl VectorStore {
-    /// The set of a name.
+    /// Returns the set of a name.
     pub fn get(&self, name: &str) -> Option<&ParameterSet> {
         self.sets.get(name)
     }
@@ -40,7 +40,7 @@ impl VectorStore {
         self.take(name).unwrap_or_else(|| zeros_like(parameters))
     }
 
-    /// All sets, by name.
+    /// Returns all sets, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ParameterSet)> {
         self.sets.iter().map(|(name, set)| (name.as_str(), set))
     }
@@ -50,7 +50,7 @@ impl VectorStore {
         self.task.replace(task) != Some(task)
     }
 
-    /// A client's round of this task begins.
+    /// Begins a client's round of this task.
     pub fn begin(&mut self, task: TaskId, reset: Reset) {
         if self.enter(task) && reset == Reset::Task {
             self.clear();
@@ -62,7 +62,7 @@ impl VectorStore {
         self.sets.clear();
     }
 
-    /// The name of a set that is one client's.
+    /// Returns the name of a set that is one client's.
     pub fn of_client(name: &str, client: ClientId) -> String {
         format!("{name}.{}", client.0)
     }

@@ -6,9 +6,9 @@ use super::server::C2PromptServer;
 use crate::policy::{PolicyError, RunContext, Server};
 
 impl C2PromptServer {
-    /// Accuracy on the test images of some client tasks, each with its task known: the mean over client tasks that have
-    /// such images, `None` where none has. Client tasks with the same head rows count as one. Draws nothing and changes
-    /// nothing.
+    /// Returns the accuracy on the test images of some client tasks, each with its task known: the mean over client
+    /// tasks that have such images, `None` where none has. Client tasks with the same head rows count as one. Draws
+    /// nothing and changes nothing.
     pub(super) fn accuracy(
         &self,
         client_tasks: &[usize],

@@ -49,8 +49,8 @@ pub struct Histogram {
     pub scores: Vec<f32>,
 }
 
-/// `W` over the components of all client tasks: a histogram has a column for every class of any client task, zero where
-/// a client task does not have the class.
+/// Returns `W` over the components of all client tasks: a histogram has a column for every class of any client task,
+/// zero where a client task does not have the class.
 pub fn affinity(histograms: &[Histogram], scores: Scores, temperature: f64) -> Affinity {
     let all: BTreeSet<u32> =
         histograms.iter().flat_map(|slot| slot.classes.iter().copied()).collect();

@@ -71,7 +71,7 @@ impl C2Prompt {
         learnt.into_iter().enumerate().map(beside).collect()
     }
 
-    /// Everything else, one client at a time.
+    /// Handles every other exchange, one client at a time.
     pub(super) fn exchange(
         &self,
         member: &Member,
@@ -169,8 +169,8 @@ impl<'a> CompensationTraining<'a> {
         })
     }
 
-    /// The mean cross-entropy of a member's steps with compensation prompts, and of those without: prompts of a class
-    /// reveal the class to the network.
+    /// Returns the mean cross-entropy of a member's steps with compensation prompts, and of those without: prompts of a
+    /// class reveal the class to the network.
     fn cross_entropies_of(&self, member: usize) -> impl Iterator<Item = (&'static str, f64)> {
         let named = [
             ("ce_compensated", self.compensated[member].mean()),
@@ -198,7 +198,7 @@ struct CompensationSchedule {
 }
 
 impl CompensationSchedule {
-    /// For what a client draws in a round.
+    /// Creates the schedule of what a client draws in a round.
     fn new(probability: f64, key: StreamKey) -> CompensationSchedule {
         CompensationSchedule { probability, key: key.domain(Domain::Method) }
     }
@@ -254,7 +254,7 @@ impl TrainingExtension for CompensationTraining<'_> {
     }
 }
 
-/// The scores of a sample for all components, block by block, where blocks are `(samples, components)`.
+/// Returns a sample's scores for all components, block by block (`(samples, components)` each).
 fn of_sample(by_block: &[Vec<f32>], sample: usize, components: usize) -> Vec<f32> {
     let own = sample * components..(sample + 1) * components;
     by_block.iter().flat_map(|scores| &scores[own.clone()]).copied().collect()

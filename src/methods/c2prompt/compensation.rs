@@ -28,7 +28,7 @@ pub struct Compensated {
 }
 
 impl C2Prompt {
-    /// Moments of the frozen network's features of a shard, by class.
+    /// Returns the moments of the frozen network's features of a shard, by class.
     ///
     /// # Errors
     /// When samples cannot be read.
@@ -98,8 +98,8 @@ impl C2Prompt {
     }
 }
 
-/// The mean of what features `(b, dim)` of these classes lose to the Gaussians of all classes, means and precisions
-/// `(classes, dim)`.
+/// Returns the mean of what features `(b, dim)` of these classes lose to the Gaussians of all classes, means and
+/// precisions `(classes, dim)`.
 fn misalignment(
     features: &Tensor,
     classes: &Tensor,
@@ -109,7 +109,7 @@ fn misalignment(
     ops::mean_all(&compensation_losses(features, &of(means)?, &of(precisions)?)?)
 }
 
-/// Head rows as classes of a client task.
+/// Returns the head rows as classes of a client task.
 fn classes_of(labels: &[u32], first: u32, device: &Device) -> Result<Tensor, LearningError> {
     let classes: Vec<u32> = labels.iter().map(|row| row.wrapping_sub(first)).collect();
     Ok(Tensor::from_vec(classes, labels.len(), device)?)

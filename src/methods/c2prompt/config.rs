@@ -79,8 +79,8 @@ impl C2PromptConfig {
         self.compensates() && self.probability < 1.0
     }
 
-    /// The settings of the learner: where components are mixed by class, client tasks do not lend each other any unless
-    /// they are told to.
+    /// Returns the settings of the learner: where components are mixed by class, client tasks do not lend each other
+    /// any unless they are told to.
     pub fn learner(&self) -> PowderConfig {
         let transfer = self.powder.transfer && (self.cpa_transfer || !self.cpa);
         PowderConfig { transfer, ..self.powder.clone() }

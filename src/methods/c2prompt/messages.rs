@@ -15,7 +15,7 @@ const VARIANCES: &str = "variances";
 const COUNTS: &str = "counts";
 const HISTOGRAM: &str = "histogram";
 
-/// The first control byte of messages of a phase: Powder's, the first leg of round 0 and the second.
+/// Returns the first control byte of messages of a phase: Powder's, the first leg of round 0 and the second.
 fn tag(phase: usize) -> u8 {
     match C2Prompt::inner(phase) {
         Some(_) => 0,
@@ -24,17 +24,17 @@ fn tag(phase: usize) -> u8 {
     }
 }
 
-/// Control fields behind the byte of a phase.
+/// Returns the control fields behind the byte of a phase.
 pub fn tagged(phase: usize, control: &[u8]) -> Vec<u8> {
     [&[tag(phase)], control].concat()
 }
 
-/// A message as it travels in a phase.
+/// Returns a message as it travels in a phase.
 pub fn closed(phase: usize, message: Message) -> Message {
     Message { control: tagged(phase, &message.control), ..message }
 }
 
-/// The inverse of [`closed`].
+/// Inverts [`closed`].
 ///
 /// # Errors
 /// Where a message belongs to another phase.
@@ -52,7 +52,7 @@ pub fn histogram(components: usize, classes: usize) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, HISTOGRAM, &[components, classes], Dtype::F32).kept()
 }
 
-/// The scores besides a client task, if there are any.
+/// Returns the scores besides a client task, if there are any.
 ///
 /// # Errors
 /// Where they are not f32.
@@ -62,13 +62,13 @@ pub fn scores(message: &Message) -> Result<Option<Vec<f32>>, WireError> {
 }
 
 impl Gaussians {
-    /// Of so many classes.
+    /// Returns the layout for this number of classes.
     pub fn layout(classes: usize, dim: usize) -> MessageSpec {
         let place = |name| TensorSpec::new(Kind::Prototypes, name, &[classes, dim], Dtype::F32);
         MessageSpec { extra: [MEANS, VARIANCES].map(place).into(), ..MessageSpec::default() }
     }
 
-    /// As they travel.
+    /// Returns the message that carries them.
     ///
     /// # Errors
     /// Where they are not of this width.
@@ -78,7 +78,7 @@ impl Gaussians {
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// The inverse of [`write`](Gaussians::write).
+    /// Inverts [`write`](Gaussians::write).
     ///
     /// # Errors
     /// Where a message is something else.
@@ -90,7 +90,7 @@ impl Gaussians {
 }
 
 impl ClientTaskMoments {
-    /// Of so many classes.
+    /// Returns the layout for this number of classes.
     pub fn layout(classes: usize, dim: usize) -> MessageSpec {
         let mut extra = Gaussians::layout(classes, dim).extra;
         extra.push(TensorSpec::new(Kind::Prototypes, COUNTS, &[classes], Dtype::U32));
@@ -100,7 +100,7 @@ impl ClientTaskMoments {
         }
     }
 
-    /// As they travel.
+    /// Returns the message that carries them.
     ///
     /// # Errors
     /// Where they are not of this width.
@@ -110,7 +110,7 @@ impl ClientTaskMoments {
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// The inverse of [`write`](ClientTaskMoments::write).
+    /// Inverts [`write`](ClientTaskMoments::write).
     ///
     /// # Errors
     /// Where a message is something else.

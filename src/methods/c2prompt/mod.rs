@@ -104,13 +104,13 @@ const STATISTICS: usize = 1;
 const COMPENSATE: usize = 2;
 
 impl C2Prompt {
-    /// The method for a model of these dimensions.
+    /// Returns the method for a model of these dimensions.
     pub fn new(config: C2PromptConfig, facts: &ModelFacts) -> C2Prompt {
         let powder = Powder::new(config.learner(), facts);
         C2Prompt { config, powder, dim: facts.backbone.dim() }
     }
 
-    /// The phase of Powder that a phase is, if it is one.
+    /// Returns the phase of Powder that a phase is, if it is one.
     fn inner(phase: usize) -> Option<usize> {
         match phase {
             0 => Some(0),
@@ -267,7 +267,7 @@ impl Recipe for C2PromptConfig {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Powder with class-aware interaction: tokens per class that move a client's features towards the \

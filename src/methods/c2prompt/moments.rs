@@ -18,7 +18,7 @@ pub struct ClientTaskMoments {
 }
 
 impl ClientTaskMoments {
-    /// Of the features of every class, `(samples, d)` each.
+    /// Fits the features of every class, `(samples, d)` each.
     pub fn fit(by_class: &[Vec<f32>], dim: usize) -> ClientTaskMoments {
         let mut found = ClientTaskMoments::default();
         for features in by_class {
@@ -43,7 +43,7 @@ impl ClientTaskMoments {
     }
 }
 
-/// The moments of all samples of a class that clients reported, by class id.
+/// Returns the moments of all samples of a class that clients reported, by class id.
 ///
 /// # Errors
 /// When a report has not as many numbers as its classes need.

@@ -39,13 +39,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Classes of which the client has samples.
+    /// Returns the classes of which the client has samples.
     fn held(&self) -> impl Iterator<Item = u32> {
         let counts = self.classes.iter().zip(&self.moments.counts);
         counts.filter(|(_, count)| **count > 0).map(|(class, _)| *class)
     }
 
-    /// The count and the mean of a class, if the client has samples of it.
+    /// Returns the count and the mean of a class, if the client has samples of it.
     fn of(&self, class: u32) -> Option<(u32, &[f32])> {
         let place = self.classes.iter().position(|other| *other == class)?;
         let (count, dim) =
@@ -79,7 +79,7 @@ impl Reports {
         self.client_tasks.extend(reported);
     }
 
-    /// The Gaussians that classes have over all reports.
+    /// Returns the Gaussians that classes have over all reports.
     ///
     /// # Errors
     /// When a report has not as many numbers as its classes need.
@@ -135,7 +135,7 @@ impl Reports {
         (!shared.is_empty()).then(|| count as f64 / shared.len() as f64)
     }
 
-    /// For a checkpoint.
+    /// Returns the section for a checkpoint.
     pub fn save(&self) -> Section {
         let mut tensors = Vec::new();
         for (place, (client_task, Report { classes, moments })) in
@@ -161,7 +161,7 @@ impl Reports {
         Section::new(Kind::Prototypes, tensors.collect())
     }
 
-    /// The inverse of [`save`](Reports::save).
+    /// Inverts [`save`](Reports::save).
     ///
     /// # Errors
     /// Where it was not written by it.

@@ -24,7 +24,7 @@ pub struct C2PromptServer {
 }
 
 impl C2PromptServer {
-    /// The Gaussians that each participant's classes have over all clients.
+    /// Returns the Gaussians that each participant's classes have over all clients.
     fn gaussians(
         &self,
         participants: &[Participant],
@@ -37,7 +37,7 @@ impl C2PromptServer {
         gaussians.into_iter().map(|of_seat| Ok(Arc::new(of_seat.write(dim)?))).collect()
     }
 
-    /// Round 0 of a stage is over.
+    /// Ends round 0 of a stage.
     fn take(
         &mut self,
         round: &RoundContext,
@@ -65,7 +65,7 @@ impl C2PromptServer {
     }
 }
 
-/// The classes of a participant as ids of the data set, in which a class that comes again is the same one.
+/// Returns the classes of a participant as ids of the data set, in which a class that comes again is the same one.
 fn classes_of(participant: &Participant, ctx: &RunContext) -> Vec<u32> {
     ctx.task_sequence.classes_of(&participant.view)
 }

@@ -29,12 +29,12 @@ pub struct Prompts {
 }
 
 impl Compensation {
-    /// The client works on a client task: what belongs to another one is thrown away.
+    /// Enters a client task: what belongs to another one is thrown away.
     pub fn enter(&mut self, task: TaskId) {
         self.kept.take_if(|kept| kept.task != task);
     }
 
-    /// The prompts of the client task, once they are trained.
+    /// Returns the prompts of the client task, once they are trained.
     pub fn prompts(&self) -> Option<&Prompts> {
         self.kept.as_ref().map(|kept| &kept.prompts)
     }

@@ -288,7 +288,7 @@ impl ServerUpdate<TeacherCycle> for Cfed {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg of whose clients some learn the task and others distil the old model on \

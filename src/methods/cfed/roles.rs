@@ -66,8 +66,8 @@ impl Roles for Division {
         vec![(Role::default(), "learner"), (REVIEWER, "reviewer")]
     }
 
-    /// Learners, then reviewers, of a round's cohort. In the first task all learn; at least one client always has a
-    /// role.
+    /// Returns the learners, then reviewers, of a round's cohort. In the first task all learn; at least one client
+    /// always has a role.
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let all = one_participant_per_client(&round.stage, cohort);
         if round.stage.task.0 == 0 {
@@ -99,7 +99,7 @@ impl Division {
         }
     }
 
-    /// Places in the cohort, ascending.
+    /// Returns the places in the cohort, ascending.
     fn places(
         &self,
         round: &RoundContext,

@@ -88,17 +88,17 @@ pub struct Spread {
 }
 
 impl Descriptions {
-    /// Head rows of the classes that an upload describes.
+    /// Returns the head rows of the classes that an upload describes.
     fn rows(self, facts: &ExchangeFacts<'_>) -> Vec<u32> {
         if self.used { messages::described(facts.counts, self.least) } else { Vec::new() }
     }
 
-    /// Control fields of an upload whose head begins at this row.
+    /// Returns the control fields of an upload whose head begins at this row.
     fn fields(self, facts: &ExchangeFacts<'_>, first_row: usize) -> Vec<u8> {
         messages::fields(first_row, &self.rows(facts))
     }
 
-    /// The places of features of this width.
+    /// Returns the places of features of this width.
     fn places(self, facts: &ExchangeFacts<'_>, dim: usize) -> Vec<TensorSpec> {
         let n = self.rows(facts).len();
         match self.spread {
@@ -120,7 +120,7 @@ impl Descriptions {
         if self.used { UploadSize::FromShard } else { UploadSize::Static }
     }
 
-    /// Sample passes of a client besides training: one forward pass, a third of a training pass.
+    /// Returns the sample passes of a client besides training: one forward pass, a third of a training pass.
     fn work(self, samples: usize) -> f64 {
         if self.used { samples as f64 / 3.0 } else { 0.0 }
     }
@@ -170,8 +170,8 @@ impl ClassFeatures {
     }
 }
 
-/// Features of a client's samples by the model as it was just trained, class by class, on images of the statistics
-/// transform. Of every class of the client's view, also those of which it has none.
+/// Returns the features of a client's samples by the model as it was just trained, class by class, on images of the
+/// statistics transform. Of every class of the client's view, also those of which it has none.
 ///
 /// # Errors
 /// When the parameters do not fit the backbone, or a sample cannot be read.

@@ -4,12 +4,12 @@
 use crate::data::TaskView;
 use crate::wire::WireError;
 
-/// Bytes of the flags of a view.
+/// Returns the number of bytes of the flags of a view.
 pub fn flag_bytes(view: &TaskView) -> usize {
     view.rows.len().div_ceil(8)
 }
 
-/// One bit for each class of a view: whether it is known by its head row.
+/// Returns one bit for each class of a view: whether it is known by its head row.
 pub fn flags(view: &TaskView, known: impl Fn(u32) -> bool) -> Vec<u8> {
     let mut flags = vec![0; flag_bytes(view)];
     for (at, row) in view.rows.clone().enumerate() {
@@ -18,7 +18,7 @@ pub fn flags(view: &TaskView, known: impl Fn(u32) -> bool) -> Vec<u8> {
     flags
 }
 
-/// The places among the classes of a view that are flagged at the start of these bytes.
+/// Returns the places among the classes of a view that are flagged at the start of these bytes.
 ///
 /// # Errors
 /// Fewer flags than classes.

@@ -55,17 +55,17 @@ impl MeanPrototypes {
         }
     }
 
-    /// One bit for each class of a view: whether it has a prototype.
+    /// Returns one bit for each class of a view: whether it has a prototype.
     pub(in crate::methods) fn flags(&self, view: &TaskView) -> Vec<u8> {
         flags(view, |row| self.known.contains_key(&row))
     }
 
-    /// The place of a view's [`section`](MeanPrototypes::section), of features of this width.
+    /// Returns the place of a view's [`section`](MeanPrototypes::section), of features of this width.
     pub(in crate::methods) fn place(view: &TaskView, dim: usize) -> TensorSpec {
         TensorSpec::new(Kind::Prototypes, PROTOTYPES, &[view.rows.len(), dim], Dtype::F32)
     }
 
-    /// The tensor that carries all prototypes of a view.
+    /// Returns the tensor that carries all prototypes of a view.
     ///
     /// # Errors
     /// None that a caller could cause.
@@ -75,7 +75,7 @@ impl MeanPrototypes {
         Ok(Section::new(Kind::Prototypes, vec![table]))
     }
 
-    /// All prototypes of a view, `(classes, dim)`; zeros for a class without one.
+    /// Returns all prototypes of a view, `(classes, dim)`; zeros for a class without one.
     fn table(&self, view: &TaskView) -> Vec<f32> {
         let of = |row: usize| self.known.get(&(row as u32)).cloned();
         view.rows.clone().flat_map(|row| of(row).unwrap_or_else(|| vec![0.0; self.dim])).collect()

@@ -16,7 +16,8 @@ pub struct ClassMean {
 }
 
 impl ClassMean {
-    /// The tensors that carry these means, `(n)` and `(n, dim)`; none for none. Control fields name their classes.
+    /// Returns the tensors that carry these means, `(n)` and `(n, dim)`; none for none. Control fields name their
+    /// classes.
     pub fn section(classes: &[ClassMean]) -> Option<Section> {
         let (n, dim) = (classes.len(), classes.first()?.mean.len());
         let means = classes.iter().flat_map(|class| class.mean.iter().map(|v| *v as f32));
@@ -31,7 +32,7 @@ impl ClassMean {
         Some(Section::new(Kind::Prototypes, tensors))
     }
 
-    /// The places of [`section`](ClassMean::section) for `n` classes, kept by the server.
+    /// Returns the places of [`section`](ClassMean::section) for `n` classes, kept by the server.
     pub fn places(n: usize, dim: usize) -> Vec<TensorSpec> {
         let counts = TensorSpec::new(Kind::Prototypes, COUNTS, &[n], Dtype::U32).kept();
         let means = TensorSpec::new(Kind::Prototypes, MEANS, &[n, dim], Dtype::F32).kept();

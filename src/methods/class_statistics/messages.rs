@@ -7,7 +7,7 @@ use crate::numerics::gaussian::{DiagonalGaussian, FullGaussian};
 use crate::policy::{ClassCounts, Message, PolicyError, TensorSpec};
 use crate::wire::{Dtype, Kind, MetaWriter, NamedTensor, Section, WireError};
 
-/// Classes a client of these counts describes: those with at least this number of samples.
+/// Returns the classes a client of these counts describes: those with at least this number of samples.
 pub fn described(counts: &ClassCounts, least: u32) -> Vec<u32> {
     counts.iter().filter(|(_, count)| **count >= least).map(|(row, _)| *row).collect()
 }
@@ -20,14 +20,14 @@ pub fn said(update: &Message) -> Result<Vec<Arc<ClassStatistics>>, WireError> {
     read(&described_in(update)?, |name| update.tensor(Kind::Prototypes, name))
 }
 
-/// Control fields of an upload whose head begins at this row, and that describes these classes.
+/// Returns the control fields of an upload with this first head row that describes these classes.
 pub fn fields(first_row: usize, described: &[u32]) -> Vec<u8> {
     let mut control = MetaWriter::new();
     control.u64(first_row as u64).u32s(described);
     control.finish()
 }
 
-/// The classes that an upload's control fields name.
+/// Returns the classes that an upload's control fields name.
 ///
 /// # Errors
 /// When they say something else.
@@ -52,8 +52,8 @@ pub const MEANS: &str = "means";
 const VARIANCES: &str = "variances";
 const COVARIANCES: &str = "covariances";
 
-/// The tensors that carry these Gaussians, `(n)`, `(n, dim)` and `(n, spread)`; none for none.
-/// They are of one form and dimension: one client's, or one server's.
+/// Returns the tensors that carry these Gaussians, `(n)`, `(n, dim)` and `(n, spread)`; none for none. They are of one
+/// form and dimension: one client's, or one server's.
 pub fn section(classes: &[Arc<ClassStatistics>]) -> Option<Section> {
     let n = classes.len();
     let (mut counts, mut means, mut spreads) = (Vec::with_capacity(n), Vec::new(), Vec::new());
@@ -86,7 +86,7 @@ pub fn section(classes: &[Arc<ClassStatistics>]) -> Option<Section> {
     Some(Section::new(Kind::Prototypes, tensors))
 }
 
-/// The places of [`section`] for `n` classes, kept by the server.
+/// Returns the places of [`section`] for `n` classes, kept by the server.
 pub fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<TensorSpec> {
     let (name, spread) = match form {
         CovarianceForm::Diagonal => (VARIANCES, dim),
@@ -104,7 +104,7 @@ pub fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<TensorSpec> {
     }
 }
 
-/// The Gaussians that [`section`] carries, for the classes `rows` in that order; `tensor` finds its tensors.
+/// Returns the Gaussians that [`section`] carries, for the classes `rows` in that order; `tensor` finds its tensors.
 pub fn read<'t>(
     rows: &[u32],
     tensor: impl Fn(&str) -> Result<&'t NamedTensor, WireError>,

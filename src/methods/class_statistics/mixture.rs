@@ -33,8 +33,8 @@ struct Class {
 }
 
 impl Mixture {
-    /// The mixture of the classes in `rows`, each drawn in proportion to `omega(row)`, with
-    /// covariances times `scale`. `None` where no class of `rows` has a Gaussian.
+    /// Returns the mixture of the classes in `rows`, each drawn in proportion to `omega(row)`, with covariances times
+    /// `scale`. `None` where no class of `rows` has a Gaussian.
     ///
     /// # Errors
     /// When a Gaussian is not finite, or a full one not positive definite.
@@ -65,7 +65,7 @@ impl Mixture {
         self.classes.len()
     }
 
-    /// Length of a feature.
+    /// Returns the length of a feature.
     pub fn dim(&self) -> usize {
         self.dim
     }
@@ -82,7 +82,7 @@ impl Mixture {
         }
     }
 
-    /// The probability of each (class, client), as the alias tables draw it.
+    /// Returns the probability of each (class, client), as the alias tables draw it.
     pub fn probabilities(&self) -> Vec<(u32, ClientId, f64)> {
         let per_class = self.classes.iter().zip(self.pick.probabilities());
         per_class

@@ -62,7 +62,7 @@ pub enum ClassGaussian {
 }
 
 impl ClassGaussian {
-    /// Of the features of a class, each of `dim` numbers.
+    /// Fits the features of a class, each of `dim` numbers.
     pub fn fit(form: CovarianceForm, dim: usize, features: &[Vec<f32>]) -> ClassGaussian {
         match form {
             CovarianceForm::Diagonal => {
@@ -72,7 +72,7 @@ impl ClassGaussian {
         }
     }
 
-    /// Samples it was estimated from.
+    /// Returns the number of samples it was estimated from.
     pub fn count(&self) -> f64 {
         match self {
             ClassGaussian::Diagonal(gaussian) => gaussian.count as f64,
@@ -91,7 +91,7 @@ impl ClassGaussian {
         }
     }
 
-    /// The Gaussian of both sets of samples together; of one form.
+    /// Returns the Gaussian of both sets of samples together; of one form.
     ///
     /// # Panics
     /// Where one is diagonal and the other full, which no run holds together.

@@ -92,12 +92,12 @@ impl Prototypes {
         Prototypes { cells: self.cells.iter().filter_map(merged).collect() }
     }
 
-    /// The Gaussians of the classes in `rows`, by class and client.
+    /// Returns the Gaussians of the classes in `rows`, by class and client.
     pub fn of(&self, rows: Range<u32>) -> impl Iterator<Item = (u32, &Cells)> {
         self.cells.range(rows).map(|(row, cells)| (*row, cells))
     }
 
-    /// All cells, by class and then by client.
+    /// Returns all cells, by class and then by client.
     pub fn iter(&self) -> impl Iterator<Item = (ClientId, &Arc<ClassStatistics>)> {
         self.cells.values().flatten().map(|(client, cell)| (*client, cell))
     }
@@ -112,7 +112,7 @@ impl Prototypes {
         self.cells.is_empty()
     }
 
-    /// Samples behind each class of `rows` that has any Gaussian.
+    /// Returns the samples behind each class of `rows` that has any Gaussian.
     pub fn totals(&self, rows: Range<u32>) -> BTreeMap<u32, f64> {
         let sum = |of: &Cells| of.values().map(|cell| cell.gaussian.count()).sum();
         self.cells.range(rows).map(|(row, clients)| (*row, sum(clients))).collect()

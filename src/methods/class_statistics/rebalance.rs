@@ -31,8 +31,8 @@ pub enum Rebalance {
 }
 
 impl Rebalance {
-    /// Head rows that a rebalancing draws and trains: it softmaxes over these, labels them, and
-    /// leaves every other row alone. Empty where there is nothing to do.
+    /// Returns the head rows that a rebalancing draws and trains: it softmaxes over these, labels them, and leaves
+    /// every other row alone. Empty where there is nothing to do.
     pub(in crate::methods) fn rows(self, view: &TaskView) -> Range<usize> {
         match self {
             Rebalance::None => 0..0,

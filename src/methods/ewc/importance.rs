@@ -32,7 +32,7 @@ fn shapes(all: &Parameters, rows: Range<usize>) -> impl Iterator<Item = (&str, V
     })
 }
 
-/// Places of a client's Fisher, which are added up.
+/// Returns the places of a client's Fisher, which are added up.
 pub(super) fn fisher_places(all: &Parameters, rows: Range<usize>) -> Vec<TensorSpec> {
     let place = |(name, shape): (&str, Vec<usize>)| {
         let name = format!("{PREFIX}{name}");
@@ -41,7 +41,7 @@ pub(super) fn fisher_places(all: &Parameters, rows: Range<usize>) -> Vec<TensorS
     shapes(all, rows).map(place).collect()
 }
 
-/// The tensors that fill them, of a Fisher in whole shapes.
+/// Returns the tensors that fill them, of a Fisher in whole shapes.
 pub(super) fn fisher_section(
     all: &Parameters,
     fisher: &ParameterSet,
@@ -57,7 +57,7 @@ pub(super) fn fisher_section(
     shapes(all, rows).map(tensor).collect()
 }
 
-/// The shape of the asset in this task; none in the first.
+/// Returns the shape of the asset in this task; none in the first.
 pub(super) fn fisher_sketch(
     all: &Parameters,
     head: HeadForm,
@@ -93,7 +93,7 @@ struct Number {
 }
 
 impl Importance {
-    /// `F`, as a download names it.
+    /// Returns `F`, as a download names it.
     ///
     /// # Errors
     /// An asset that holds something else.
@@ -132,7 +132,7 @@ impl Importance {
         })
     }
 
-    /// The task is over: what clients will be sent. Zeros where no client has answered yet.
+    /// Ends the task: what clients will be sent. Zeros where no client has answered yet.
     pub(super) fn end_task(&mut self, theta: &ParameterSet, stage: &Stage, head: HeadForm) {
         for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
             self.number(name, parameter);

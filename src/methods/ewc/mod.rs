@@ -262,13 +262,13 @@ impl LocalUpdate<OwnImportance> for Ewc {
 }
 
 impl Ewc {
-    /// The rows over which a client's own Fisher is taken: all classes seen.
+    /// Returns the rows over which a client's own Fisher is taken: all classes seen.
     fn fisher_rows(&self, view: &TaskView) -> std::ops::Range<usize> {
         0..view.seen()
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients are held near the model of the task before, number by number, \

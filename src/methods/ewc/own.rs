@@ -13,12 +13,12 @@ pub struct OwnImportance {
 }
 
 impl OwnImportance {
-    /// Both, where there are any.
+    /// Returns both, where there are any.
     pub(super) fn anchor(&self) -> Option<(ParameterSet, ParameterSet)> {
         (!self.anchor.is_empty()).then(|| (self.anchor.clone(), self.fisher.clone()))
     }
 
-    /// A round is over: the model is the anchor from now on, and of the Fisher so far as large a part stays as classes
+    /// Ends a round: the model is the anchor from now on, and of the Fisher so far as large a part stays as classes
     /// were known before the task.
     pub(super) fn overwrite(&mut self, model: &ParameterSet, new: ParameterSet, view: &TaskView) {
         let share = view.rows.start as f64 / view.seen().max(1) as f64;

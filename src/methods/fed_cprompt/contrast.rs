@@ -12,7 +12,7 @@ const NEGATIVE: f64 = 1e1;
 /// The hinge's margin.
 const MARGIN: f64 = 1.0;
 
-/// `ReLU(sum_b [1e3 |z - z_g|^2 - 1e1 |z - z_prev|^2] + 1)` of features `(b, d)`; in the first task, without a
+/// Returns `ReLU(sum_b [1e3 |z - z_g|^2 - 1e1 |z - z_prev|^2] + 1)` of features `(b, d)`; in the first task, without a
 /// previous model, `ReLU(sum_b 1e3 |z - z_g|^2)`. The form of the released code.
 pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result<Tensor> {
     let squared = |other: &Tensor| ops::sum_all(&(now - other)?.sqr()?);
@@ -23,8 +23,8 @@ pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result
     }
 }
 
-/// The mean over the batch of `-ln` of the share of `exp(cos(z, z_g) / tau)` relative to `exp(cos(z, z_prev) / tau)`;
-/// 0 in the first task. One of the forms that the release holds without using it.
+/// Returns the mean over the batch of `-ln` of the share of `exp(cos(z, z_g) / tau)` relative to `exp(cos(z, z_prev) /
+/// tau)`; 0 in the first task. One of the forms that the release holds without using it.
 pub fn softmax(
     now: &Tensor,
     global: &Tensor,
@@ -41,9 +41,9 @@ pub fn softmax(
     ops::mean_all(&ops::log(&(ops::exp(&gap)? + 1.0)?)?)
 }
 
-/// `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task, those received and those of earlier
-/// tasks; in the first task `|P - P_g|`. The paper's form as it is remembered, not verified. The components of two
-/// tasks start as orthonormal rows, `sqrt(2 n)` apart where a task has `n` in all blocks: under a smaller margin
+/// Returns `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task, those received and those of
+/// earlier tasks; in the first task `|P - P_g|`. The paper's form as it is remembered, not verified. The components of
+/// two tasks start as orthonormal rows, `sqrt(2 n)` apart where a task has `n` in all blocks: under a smaller margin
 /// nothing acts until they come near.
 pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> Result<Tensor> {
     let distance = |other: &Tensor| norm(&ops::sum_all(&(now - other)?.sqr()?)?);
@@ -62,7 +62,7 @@ pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> 
     }
 }
 
-/// A root whose slope at zero is zero.
+/// Returns a root whose slope at zero is zero.
 fn norm(squared: &Tensor) -> Result<Tensor> {
     squared.maximum(1e-24)?.sqrt()
 }

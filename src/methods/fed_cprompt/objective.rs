@@ -120,12 +120,12 @@ impl Objective for PromptContrast {
     }
 }
 
-/// The task of a pack, from 0.
+/// Returns the task of a pack, from 0.
 fn task_of(pack: &[PackClient<'_, ()>]) -> usize {
     pack.first().map_or(0, |member| member.participant.view.task.index())
 }
 
-/// The components of a task, of all blocks one behind the other.
+/// Returns the components of a task, of all blocks one behind the other.
 fn components(
     method: &FedCPrompt,
     model: &ModelFacts,

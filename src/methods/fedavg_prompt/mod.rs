@@ -59,7 +59,7 @@ pub struct FedAvgPrompt {
 }
 
 impl FedAvgPrompt {
-    /// The pools of a model.
+    /// Returns the pools of a model.
     pub fn pools(&self, model: &ModelFacts) -> PoolShape {
         let depth = model.backbone.vit().map_or(0, |vit| vit.depth);
         PoolShape {
@@ -124,7 +124,7 @@ impl AveragingMethod for FedAvgPrompt {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "HePCo's client with plain averaging: a pool of prompts per block, all of them used, weighted by \

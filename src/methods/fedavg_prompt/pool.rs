@@ -25,12 +25,12 @@ pub struct PoolShape {
     pub dim: usize,
 }
 
-/// Name of the keys `(pool, d)` of a block.
+/// Returns the name of the keys `(pool, d)` of a block.
 pub fn keys_name(block: usize) -> String {
     format!("prompt.{block:02}.keys")
 }
 
-/// Name of the prompts `(pool, length, d)` of a block.
+/// Returns the name of the prompts `(pool, length, d)` of a block.
 pub fn prompts_name(block: usize) -> String {
     format!("prompt.{block:02}.prompts")
 }

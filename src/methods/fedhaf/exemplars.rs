@@ -39,7 +39,7 @@ pub(super) fn herd(
     Ok(())
 }
 
-/// Samples kept of a shard of `samples` that are of `classes` in equal numbers.
+/// Returns the number of samples kept of a shard of `samples` that are of `classes` in equal numbers.
 pub(super) fn kept_of(samples: usize, classes: usize, share: f64) -> usize {
     let (each, more) = (samples / classes.max(1), samples % classes.max(1));
     more * kept(each + 1, share) + (classes - more) * kept(each, share)

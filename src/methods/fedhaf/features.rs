@@ -11,7 +11,7 @@ use crate::model::{Backbone, ByBatch, FrozenPart, ParameterSet, Trains, of_modul
 use crate::policy::{PolicyError, Predictor, RunContext, Scope, parameter_sections};
 use crate::wire::Body;
 
-/// `phi`: frozen features `(b, d)` of a batch of samples, or of their features.
+/// Returns `phi`: frozen features `(b, d)` of a batch of samples, or of their features.
 pub(super) fn frozen_features(
     backbone: &Backbone,
     batch: &Batch,
@@ -25,7 +25,7 @@ pub(super) fn frozen_features(
     }
 }
 
-/// Frozen features of a shard in its order, row-major, and the head row of each sample.
+/// Returns the frozen features of a shard in its order, row-major, and the head row of each sample.
 pub(super) fn shard_features(
     ctx: &RunContext,
     shard: &Shard,

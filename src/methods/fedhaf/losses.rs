@@ -53,7 +53,7 @@ impl Seen<'_> {
         label as usize >= self.rows.start
     }
 
-    /// Places in the batch of new samples, or of exemplars.
+    /// Returns the places in the batch of new samples, or of exemplars.
     fn places(&self, new: bool) -> Vec<u32> {
         let of =
             |(place, label): (usize, &u32)| (self.is_new(*label) == new).then_some(place as u32);
@@ -69,12 +69,12 @@ fn select(x: &Tensor, places: &[u32]) -> Result<Tensor> {
     x.index_select(&Tensor::new(places, x.device())?, 0)
 }
 
-/// Zero that still depends on `of`; a product with zero is cut out of candle's graph.
+/// Returns zero that still depends on `of`; a product with zero is cut out of candle's graph.
 fn zero(of: &Tensor) -> Result<Tensor> {
     ops::sum_all(&of.sub(of)?)
 }
 
-/// The loss of the head: cross-entropy, and distillation from `previous`.
+/// Returns the loss of the head: cross-entropy, and distillation from `previous`.
 pub(super) fn of_head(
     config: &FedHaf,
     logits: &Tensor,
@@ -138,7 +138,7 @@ fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &Seen<'_>) -> Result<Te
     Ok(loss)
 }
 
-/// The loss of the module: distillation from `previous`, and balance.
+/// Returns the loss of the module: distillation from `previous`, and balance.
 pub(super) fn of_module(
     config: &FedHaf,
     adjusted: &Tensor,
@@ -193,7 +193,7 @@ pub(super) struct Objective<'a> {
 }
 
 impl Objective<'_> {
-    /// The loss of a batch.
+    /// Returns the loss of a batch.
     pub fn loss(&self, seen: &Seen<'_>, drops: Drops) -> Result<Tensor> {
         let adjusted = self.network.adjust(seen.features, Some(drops))?;
         let (head, module) = self.parts;

@@ -147,7 +147,7 @@ impl FedHaf {
         }
     }
 
-    /// Module and head for a model of these dimensions.
+    /// Returns the module and head for a model of these dimensions.
     pub fn shape(&self, model: &ModelFacts) -> NetworkShape {
         let module = ModuleShape {
             hidden: self.module_hidden as usize,
@@ -202,7 +202,7 @@ impl FedHaf {
     }
 }
 
-/// The samples of the task and the exemplars of earlier ones, ascending.
+/// Returns the samples of the task and the exemplars of earlier ones, ascending.
 fn joined(shard: &Shard, old: &[u32]) -> Shard {
     let mut all = [shard, old].concat();
     all.sort_unstable();
@@ -289,7 +289,7 @@ impl LocalUpdate<HeldSamples> for FedHaf {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "A small module adjusts the features of a frozen extractor, a head with batch norm \

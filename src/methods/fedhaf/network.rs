@@ -63,7 +63,7 @@ impl Network {
         self.variables.iter().map(|(_, var)| var.clone()).collect()
     }
 
-    /// The head rows it answers for.
+    /// Returns the head rows it answers for.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
@@ -73,7 +73,7 @@ impl Network {
         self.by_batch.any()
     }
 
-    /// `g`: frozen features `(b, d)` to adjusted ones `(b, 256)`.
+    /// Returns `g`: frozen features `(b, d)` to adjusted ones `(b, 256)`.
     ///
     /// # Errors
     /// When the features do not fit.
@@ -81,7 +81,7 @@ impl Network {
         self.below.adjust(features, drops)
     }
 
-    /// `h`: adjusted features `(b, 256)` to logits `(b, rows)`.
+    /// Returns `h`: adjusted features `(b, 256)` to logits `(b, rows)`.
     ///
     /// # Errors
     /// When the features do not fit.
@@ -90,7 +90,7 @@ impl Network {
         ops::linear(&self.below.hidden(adjusted, drops)?, weight, Some(bias))
     }
 
-    /// Everything received, with what trained and its running statistics as they are now.
+    /// Returns everything received, with what trained and its running statistics as they are now.
     ///
     /// # Errors
     /// What the device reports.

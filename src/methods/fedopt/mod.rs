@@ -126,7 +126,7 @@ impl ServerUpdate<ServerMoments<2>> for FedOpt {
     }
 }
 
-/// The line of one of them in the registry.
+/// Returns the line of one of them in the registry.
 pub(super) fn entry(optimizer: ServerOptimizer) -> MethodEntry {
     let (name, idea) = match optimizer {
         ServerOptimizer::Adagrad => (

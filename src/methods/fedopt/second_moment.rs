@@ -110,7 +110,7 @@ impl SecondMoment {
     }
 }
 
-/// The sign of a number; zero has none.
+/// Returns the sign of a number; zero has none.
 fn sign(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value.signum() }
 }

@@ -40,7 +40,7 @@ impl AveragingMethod for FedProx {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients have a proximal term: they stay near the weights they received.",

@@ -61,7 +61,7 @@ impl Objective for FedProxObjective {
 }
 
 impl FedProxObjective {
-    /// The pull of all variables.
+    /// Returns the pull of all variables.
     fn pull(&self, variables: &[(Arc<str>, Var)]) -> Result<Tensor, LearningError> {
         let mut all: Option<Tensor> = None;
         for ((_, variable), anchor) in variables.iter().zip(&self.anchors) {
@@ -78,7 +78,7 @@ impl FedProxObjective {
     }
 }
 
-/// `mu/2 |w - anchor|`, with gradient zero where both are equal.
+/// Returns `mu/2 |w - anchor|`, with gradient zero where both are equal.
 fn distance(w: &Tensor, anchor: &[f32], mu: f64) -> candle_core::Result<Tensor> {
     closed_form(w, |w| {
         let gaps = || w.iter().zip(anchor).map(|(w, a)| f64::from(*w) - f64::from(*a));

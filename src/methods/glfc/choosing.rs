@@ -44,7 +44,7 @@ pub(super) struct Class {
 }
 
 impl Choosing {
-    /// The classes of a shard, by head row, seen by this model.
+    /// Returns the classes of a shard, by head row, seen by this model.
     ///
     /// # Errors
     /// When a sample cannot be read.

@@ -27,7 +27,7 @@ impl Glfc {
         augment.is_some_and(|augment| augment.from_clients)
     }
 
-    /// The old model that a download names or the client keeps, and the head rows that it knows.
+    /// Returns the old model that a download names or the client keeps, and the head rows that it knows.
     fn old_of(
         &self,
         download: &Message,

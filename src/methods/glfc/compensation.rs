@@ -45,7 +45,7 @@ const CLAMP: (f64, f64) = (0.5, 5.0);
 pub(super) type LearnedRows = BTreeMap<u32, usize>;
 
 impl Balance {
-    /// `|sigmoid(z) - 1|^e` of every sample's own logit in task `task`, from 0.
+    /// Returns `|sigmoid(z) - 1|^e` of every sample's own logit in task `task`, from 0.
     pub(super) fn surprise(self, own: impl Iterator<Item = f32>, task: usize) -> Vec<f64> {
         let exponent = match self {
             Balance::Tasks(_) if task > 0 => task as f64 / (task + 1) as f64,
@@ -54,7 +54,7 @@ impl Balance {
         own.map(|z| libm::pow((sigmoid(z) - 1.0).abs(), exponent)).collect()
     }
 
-    /// Weights before they are clamped, of samples with these labels.
+    /// Returns the weights before they are clamped, of samples with these labels.
     pub(super) fn shares(
         self,
         surprise: &[f64],

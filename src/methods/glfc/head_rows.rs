@@ -55,7 +55,7 @@ fn draw(order: &mut [&KeptUpload], key: StreamKey) {
     shuffle(&mut key.rng(), order);
 }
 
-/// The heads of these uploads put on the one before, one after another.
+/// Returns the heads of these uploads put on the one before, one after another.
 fn put(
     order: &[&KeptUpload],
     before: &ParameterSet,

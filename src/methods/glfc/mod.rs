@@ -201,8 +201,8 @@ impl LocalUpdate<GlfcClientState> for Glfc {
 }
 
 impl UploadExtras<GlfcClientState> for Glfc {
-    /// A sample count; with a proxy server, on a signal, a gradient of every class, and what LGA's clients say of their
-    /// features.
+    /// Returns a sample count; with a proxy server, on a signal, a gradient of every class, and what LGA's clients say
+    /// of their features.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
         let place = |name, shape: &[usize], dtype| {
@@ -323,7 +323,7 @@ const STATE: &str = "client: exemplars, what it has learned and its last entropy
                      parameters and those of the task before, which with `old_model = \"received\"` the \
                      client keeps";
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients keep exemplars, weigh old and new samples so that neither drowns \
@@ -334,7 +334,7 @@ pub(super) fn entry() -> MethodEntry {
     }
 }
 
-/// LGA's.
+/// Returns LGA's entry of the registry.
 pub(super) fn lga_entry() -> MethodEntry {
     MethodEntry {
         idea: "GLFC that balances every earlier task by itself, more gently as tasks go by, and weighs \

@@ -31,7 +31,7 @@ pub(super) struct Compensated {
 }
 
 impl Compensated {
-    /// The loss of logits `(b, rows)` where the old model said `old`, `(b, columns)` flat.
+    /// Returns the loss of logits `(b, rows)` where the old model said `old`, `(b, columns)` flat.
     pub fn of(
         &self,
         logits: &Tensor,
@@ -54,8 +54,8 @@ impl Compensated {
         self.over(&own.of(logits)?, (&places, &weights), old, held)? * own.share()
     }
 
-    /// The loss over these columns, of samples with these places and weights; a column has the old model's answer of
-    /// the head row that `held` says, if it is one that the old model knows.
+    /// Returns the loss over these columns, of samples with these places and weights; a column has the old model's
+    /// answer of the head row that `held` says, if it is one that the old model knows.
     fn over(
         &self,
         logits: &Tensor,

@@ -42,17 +42,17 @@ impl Own {
         Own { rows, all }
     }
 
-    /// Their head rows, ascending.
+    /// Returns their head rows, ascending.
     pub fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// Their part of the outputs over which means are taken.
+    /// Returns their part of the outputs over which means are taken.
     pub fn share(&self) -> f64 {
         self.rows.len() as f64 / self.all.max(1) as f64
     }
 
-    /// Their columns of logits of the first outputs of the head.
+    /// Returns their columns of logits of the first outputs of the head.
     ///
     /// # Errors
     /// When there are fewer.
@@ -61,7 +61,7 @@ impl Own {
         logits.index_select(&rows, 1)
     }
 
-    /// The places of labels among them.
+    /// Returns the places of labels among them.
     ///
     /// # Errors
     /// A label of another client.

@@ -26,7 +26,7 @@ pub enum RateSchedule {
 const FACTOR: f64 = 0.2;
 
 impl RateSchedule {
-    /// The plan of a round with this schedule.
+    /// Returns the plan of a round with this schedule.
     pub(super) fn plan(self, plan: &TrainingPlan) -> TrainingPlan {
         let Some((round, rounds)) = plan.round.filter(|_| self != RateSchedule::Client) else {
             return plan.clone();

@@ -44,7 +44,7 @@ impl Glfc {
     }
 }
 
-/// The mean entropy of a model's answers on a shard, over the softmax of the outputs seen, in nats.
+/// Returns the mean entropy in nats of a model's answers on a shard, over the outputs seen.
 fn entropy(
     shard: &Shard,
     model: &Classifier,

@@ -37,7 +37,7 @@ pub struct GlfcClientState {
 }
 
 impl GlfcClientState {
-    /// The client holds this shard of a task.
+    /// Records that the client holds this shard of a task.
     pub(super) fn meet(&mut self, task: TaskId, shard: &Shard) {
         let known = self.met.keys().next_back().copied().or(self.task);
         if known.is_none_or(|known| known < task) {
@@ -69,7 +69,7 @@ impl GlfcClientState {
         Ok(())
     }
 
-    /// Learned classes with the task of each.
+    /// Returns the learned classes with the task of each.
     pub(super) fn of_tasks(&self, task_sequence: &TaskSequence) -> LearnedRows {
         let task =
             |row: u32| task_sequence.tasks.partition_point(|view| view.seen() <= row as usize);

@@ -60,7 +60,7 @@ impl GradMaObjective {
         Ok(GradMaObjective { rho: method.client_margin, decay: method.decay, elsewhere, step: 0 })
     }
 
-    /// The loss at a place, and the gradient of each variable.
+    /// Computes the loss at a place, and the gradient of each variable.
     fn gradients(
         &self,
         at: &Classifier,

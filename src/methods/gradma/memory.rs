@@ -58,7 +58,7 @@ impl UpdateMemory {
         self.answers.len()
     }
 
-    /// A set by name.
+    /// Returns a set by name.
     #[cfg(test)]
     pub(super) fn vector(&self, name: &str) -> Option<&ParameterSet> {
         self.vectors.get(name)

@@ -235,7 +235,7 @@ impl ServerUpdate<UpdateMemory> for GradMa {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients and server turn their steps so that they do not go against \

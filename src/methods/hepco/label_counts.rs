@@ -50,7 +50,7 @@ impl<S> UploadExtras<S> for LabelCounts {
     }
 }
 
-/// The first head row of an upload, and its samples by head row, of this number of rows.
+/// Returns the first head row of an upload, and its samples by head row, of this number of rows.
 fn reported(update: &Message, rows: usize) -> Result<(usize, Vec<u32>), WireError> {
     let mut control = update.fields();
     let (first_row, first_counted) = (control.u64()? as usize, control.u64()? as usize);

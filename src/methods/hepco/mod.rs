@@ -109,7 +109,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg-Prompt whose server repairs the mean without data: generators make pseudo-queries of new \

@@ -82,7 +82,7 @@ fn inflation(covariance: CovarianceForm) -> f64 {
 }
 
 impl Hgp {
-    /// The prefix prompt of such a model.
+    /// Returns the prefix prompt of such a model.
     pub(super) fn prompt(&self, model: &ModelFacts) -> PromptShape {
         model.prompt_shape(self.n_blocks, self.prompt_len)
     }

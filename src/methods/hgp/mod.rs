@@ -149,7 +149,7 @@ impl ServerUpdate<Prototypes> for Hgp {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "One prefix prompt and a linear head on a frozen backbone, averaged over clients; \

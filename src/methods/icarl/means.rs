@@ -39,8 +39,8 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|v| v * v).sum::<f64>().sqrt().max(1e-12)
 }
 
-/// Sums of unit features `(rows, dim)` of samples, and counts `(rows)`; with their mirror images where there are
-/// `flips`.
+/// Returns the sums of unit features `(rows, dim)` of samples, and counts `(rows)`; with their mirror images where
+/// there are `flips`.
 pub(super) fn sums_of(
     samples: &Shard,
     model: &Classifier,
@@ -82,12 +82,12 @@ impl Means {
         Means { rows: held.map(unit).collect() }
     }
 
-    /// Classes that have one.
+    /// Returns the number of classes that have a mean.
     pub fn classes(&self) -> usize {
         self.rows.len()
     }
 
-    /// The cosine of a feature with the mean of every row; -1 where there is none.
+    /// Returns the cosine of a feature with the mean of every row; -1 where there is none.
     pub fn cosines(&self, feature: &[f32], rows: std::ops::Range<usize>) -> Vec<f32> {
         let length = norm(feature.iter().map(|v| f64::from(*v)));
         let cosine = |row: usize| {

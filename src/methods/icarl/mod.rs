@@ -140,7 +140,7 @@ impl Icarl {
         }
     }
 
-    /// Exemplars of earlier classes that take part in a round.
+    /// Returns the exemplars of earlier classes that take part in a round.
     fn replayed(&self, member: &PackClient<'_, Exemplars>) -> Vec<u32> {
         let old = member.state.by_class.below(member.participant.view.rows.start as u32);
         let budget = self.budget as usize;
@@ -331,7 +331,7 @@ impl Answer<Means> for Icarl {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose clients keep exemplars chosen by herding and distil the previous \

@@ -46,7 +46,7 @@ pub(super) struct Distilled {
 }
 
 impl Distilled {
-    /// The loss of logits `(b, rows)` where the previous network said `old`, `(b, columns)` flat.
+    /// Returns the loss of logits `(b, rows)` where the previous network said `old`, `(b, columns)` flat.
     pub fn of(
         &self,
         logits: &Tensor,

@@ -53,13 +53,13 @@ pub struct Lorm {
 }
 
 impl Lorm {
-    /// Its pairs in such a model.
+    /// Returns its pairs in such a model.
     pub(super) fn shape(&self, model: &ModelFacts) -> LoraShape {
         let at = LinearLayer::ALL.map(LoraPlace::at).to_vec();
         LowRank { rank: self.rank, at, blocks: ALL_BLOCKS }.shape(model, None)
     }
 
-    /// The factor that a round of a task trains.
+    /// Returns the factor that a round of a task trains.
     pub(super) fn trained(&self, round: u32) -> Factor {
         match (self.factors, round % 2) {
             (Factors::B, _) | (Factors::Alternate, 0) => Factor::B,
@@ -67,13 +67,13 @@ impl Lorm {
         }
     }
 
-    /// The layers of blocks, with the places of their pairs.
+    /// Returns the layers of blocks, with the places of their pairs.
     pub(super) fn layers(&self, model: &ModelFacts) -> Vec<(usize, LoraPlace, Layer)> {
         let layers = Layer::of_blocks(model);
         layers.map(|(block, layer, of)| (block, LoraPlace::at(layer), of)).collect()
     }
 
-    /// The layers whose moments travel after training, in their order.
+    /// Returns the layers whose moments travel after training, in their order.
     pub(super) fn measured(&self, model: &ModelFacts) -> Vec<Layer> {
         let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
         blocks.chain([Layer::head(model)]).collect()

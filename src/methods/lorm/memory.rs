@@ -28,7 +28,7 @@ pub struct Tasks {
     earlier: Option<Arc<Asset>>,
 }
 
-/// The pairs of several tasks as one set, with an axis of tasks in front; `B` times `scale`.
+/// Returns the pairs of several tasks as one set, with an axis of tasks in front; `B` times `scale`.
 ///
 /// # Errors
 /// When they are of different shapes.
@@ -50,7 +50,7 @@ pub(super) fn stacked(pairs: &[ParameterSet], scale: f32) -> Result<ParameterSet
     Ok(stack)
 }
 
-/// The tasks of such a set, one by one.
+/// Returns the tasks of such a set, one by one.
 ///
 /// # Errors
 /// When it has no axis of tasks.
@@ -78,12 +78,12 @@ impl Tasks {
         self.pairs.len()
     }
 
-    /// The pairs of the tasks before the current one.
+    /// Returns the pairs of the tasks before the current one.
     pub fn earlier(&self) -> &[ParameterSet] {
         &self.pairs[..self.pairs.len().min(self.begun.unwrap_or(0))]
     }
 
-    /// The asset that clients of the current task need.
+    /// Returns the asset that clients of the current task need.
     pub fn asset(&self) -> Option<&Arc<Asset>> {
         self.earlier.as_ref()
     }
@@ -102,7 +102,7 @@ impl Tasks {
         self.products.push(Some(products));
     }
 
-    /// The current task is over with these pairs.
+    /// Ends the current task with these pairs.
     pub fn finish(&mut self, pairs: ParameterSet) {
         let task = self.begun.unwrap_or(0);
         if self.pairs.len() == task {
@@ -111,8 +111,8 @@ impl Tasks {
         }
     }
 
-    /// The merged network after the last task: `B_s` and `A_s G_s V^+` of every task, which add up to `U V^+`. None
-    /// where a task had no reports.
+    /// Returns the merged network after the last task: `B_s` and `A_s G_s V^+` of every task, which add up to `U V^+`.
+    /// None where a task had no reports.
     ///
     /// # Errors
     /// When a sum is not finite.
@@ -139,7 +139,7 @@ impl Tasks {
         Ok(Some(tasks))
     }
 
-    /// The asset of the current task, from the pairs there are.
+    /// Makes the asset of the current task, from the pairs there are.
     fn make_asset(&mut self) {
         let task = self.begun.unwrap_or(0);
         let earlier = stacked(self.earlier(), 1.0);

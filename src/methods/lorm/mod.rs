@@ -44,7 +44,7 @@ use crate::policy::{
 use crate::wire::BodyShape;
 
 impl Lorm {
-    /// The network of all tasks so far: the mean of their updates.
+    /// Returns the network of all tasks so far: the mean of their updates.
     fn averaged(earlier: &[ParameterSet], now: &ParameterSet) -> Result<ParameterSet, PolicyError> {
         let mut pairs = earlier.to_vec();
         pairs.push(now.filter(is_lora));
@@ -61,7 +61,7 @@ impl Lorm {
     }
 }
 
-/// The pairs of earlier tasks that a download names.
+/// Returns the pairs of earlier tasks that a download names.
 fn earlier_in(download: &Message) -> Result<Vec<ParameterSet>, PolicyError> {
     match download.asset(EARLIER) {
         Some(asset) => Ok(by_task(&parameters_of(&asset.body)?)?),
@@ -214,7 +214,7 @@ impl Answer<Tasks> for Lorm {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "LoRA at every linear layer, one factor a round, so that the server merges clients \

@@ -15,12 +15,13 @@ use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, RunContext,
 use crate::wire::{Kind, Section};
 
 impl Lorm {
-    /// Multiplications of the moments of these layers, of a sample.
+    /// Returns the multiplications of the moments of these layers, of a sample.
     fn measuring(&self, layers: &[Layer]) -> f64 {
         layers.iter().map(|layer| self.statistics.measuring(layer)).sum()
     }
 
-    /// Moments of what a client's samples are in the network of all tasks, with these parameters for the current one.
+    /// Returns the moments of what a client's samples are in the network of all tasks, with these parameters for the
+    /// current one.
     fn measure(
         &self,
         member: &PackClient<'_, ()>,

@@ -178,7 +178,7 @@ impl RowQuery<'_> {
         RowSelection::new(head, 0..0)
     }
 
-    /// Index of the task.
+    /// Returns the index of the task.
     pub fn task(&self) -> usize {
         self.view.task.index()
     }

@@ -191,7 +191,7 @@ impl Adaptation for PiLora {
         pairs.head(HeadKind::Distance, model.classes, model.backbone.dim())
     }
 
-    /// Pairs of all tasks, which add nothing yet, and noise for prototypes.
+    /// Returns the pairs of all tasks, which add nothing yet, and noise for prototypes.
     fn initial(
         &self,
         model: &ModelFacts,
@@ -282,7 +282,7 @@ impl UploadExtras<()> for PiLora {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "A LoRA pair per task in the first block, orthogonal to those before, and learnt \

@@ -109,7 +109,7 @@ impl<'o> PiLoraObjective<'o> {
         })
     }
 
-    /// Logits of all classes that compete, and labels among them.
+    /// Returns the logits of all classes that compete, and labels among them.
     fn competing(
         &self,
         features: &Tensor,
@@ -160,7 +160,7 @@ impl<'o> PiLoraObjective<'o> {
     }
 }
 
-/// Rows of the head in a set.
+/// Returns the rows of the head in a set.
 fn rows_of(set: &ParameterSet) -> usize {
     set.get(PrototypeHead::PROTOTYPES).map_or(0, |prototypes| prototypes.rows())
 }

@@ -32,7 +32,7 @@ impl ServerUpdate<LatestTask> for PiLora {
 }
 
 impl PiLora {
-    /// The prototypes that clients make of theirs, by the reports that count.
+    /// Returns the prototypes that clients make of theirs, by the reports that count.
     fn merge(
         &self,
         kept: &[KeptUpload],
@@ -79,7 +79,7 @@ impl PiLora {
     }
 }
 
-/// The head row that an upload's prototypes begin at.
+/// Returns the head row that an upload's prototypes begin at.
 fn first_row(update: &Message) -> Result<usize, WireError> {
     Ok(MetaReader::new(&update.control).u64()? as usize)
 }

@@ -3,7 +3,8 @@
 /// Added to a distance before it divides.
 const LEAST: f64 = 1e-10;
 
-/// Weights of the clients with these prototypes of a class, where some clients report these mean features of it:
+/// Returns the weights of the clients with these prototypes of a class, where some clients report these mean features
+/// of it:
 ///
 /// ```text
 /// delta_m = sum_j |p_m - g_j|     rho_m = 1 / (delta_m + 1e-10)     w = softmax(sharpness (rho - min) / (max - min))
@@ -33,7 +34,7 @@ pub fn heuristic_weights(
     scores.into_iter().map(|score| score / sum).collect()
 }
 
-/// The sum of vectors of one length, each with its weight.
+/// Returns the sum of vectors of one length, each with its weight.
 pub fn weighted(vectors: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
     let mut sum = vec![0.0; vectors.first().map_or(0, Vec::len)];
     for (vector, weight) in vectors.iter().zip(weights) {

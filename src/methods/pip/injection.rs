@@ -76,8 +76,8 @@ impl Injection {
     }
 }
 
-/// The mean cross-entropy of every member over its images and what is injected, on the rows of the head from `first`
-/// on.
+/// Returns the mean cross-entropy of every member over its images and what is injected, on the rows of the head from
+/// `first` on.
 pub(super) fn losses(
     features: &Tensor,
     labels: &[u32],

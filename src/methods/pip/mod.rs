@@ -102,7 +102,7 @@ impl AveragingMethod for Pip {
 }
 
 impl LocalUpdate<()> for Pip {
-    /// The cross-entropy over images and injected prototypes, if anybody was sent some.
+    /// Returns the cross-entropy over images and injected prototypes, if anybody was sent some.
     fn objective(
         &self,
         context: &ClientContext<'_>,
@@ -143,7 +143,7 @@ fn has_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
     })
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "DualPrompt whose head also learns from prototypes of all classes of the task, which \

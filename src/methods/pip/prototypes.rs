@@ -97,7 +97,7 @@ impl Prototypes {
         flags(view, |row| self.known.contains_key(&row))
     }
 
-    /// All prototypes, `(classes, dim)` each in order of their rows; none before anybody reported.
+    /// Returns all prototypes, `(classes, dim)` each in order of their rows; none before anybody reported.
     pub(super) fn section(&self) -> Result<Option<Section>, WireError> {
         if self.known.is_empty() {
             return Ok(None);
@@ -112,7 +112,7 @@ impl Prototypes {
     }
 }
 
-/// Gaussians of these head rows in the tensors of a message.
+/// Returns the Gaussians of these head rows in the tensors of a message.
 ///
 /// # Errors
 /// Where there are other tensors.

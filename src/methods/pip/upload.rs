@@ -14,7 +14,7 @@ use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, Wir
 const LEAST: u32 = 2;
 
 impl Pip {
-    /// Gaussians of the features of every class with enough samples, by the model as it was just trained.
+    /// Returns the Gaussians of every class with enough samples, by the model as it was just trained.
     fn gaussians(
         &self,
         member: &PackClient<'_, ()>,

@@ -18,13 +18,13 @@ pub(super) enum Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// The client tasks whose components were scored.
+    /// Returns the client tasks whose components were scored.
     fn over(self) -> &'a [u32] {
         let (Seen::Class(attention, _) | Seen::Whole(attention)) = self;
         &attention.over
     }
 
-    /// Scores, `(blocks, slots, components)`.
+    /// Returns the scores, `(blocks, slots, components)`.
     fn scores(self) -> Vec<f64> {
         match self {
             Seen::Class(attention, class) => attention.class(class),
@@ -33,8 +33,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The mean cosine over blocks of each of `ours` with each of `theirs`, over the client tasks that both were scored
-/// against; in a block in which either is zero it counts as 0.
+/// Returns the mean cosine over blocks of each of `ours` with each of `theirs`, over the client tasks that both were
+/// scored against; in a block in which either is zero it counts as 0.
 pub(super) fn mean_cosines(
     ours: &[Seen<'_>],
     theirs: &[Seen<'_>],
@@ -75,7 +75,7 @@ fn by_over<'a>(all: &[Seen<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
     groups
 }
 
-/// The places in both of client tasks that are in both; both rise.
+/// Returns the places in both of client tasks that are in both; both rise.
 fn common(ours: &[u32], theirs: &[u32]) -> Vec<(usize, usize)> {
     let place =
         |(client_task, at): (&u32, usize)| Some((at, theirs.binary_search(client_task).ok()?));

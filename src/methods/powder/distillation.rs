@@ -18,8 +18,8 @@ pub struct NotTrue<'a> {
 }
 
 impl NotTrue<'_> {
-    /// `tau^2 sum_b v_b KL(q'_b || q_b)`, `q` the softmax at `tau` over all classes but the true one, of student
-    /// (`logits` `(b, C)`) and teacher. The gradient on the true class is exactly zero. Gives a scalar.
+    /// Returns `tau^2 sum_b v_b KL(q'_b || q_b)`, `q` the softmax at `tau` over all classes but the true one, of
+    /// student (`logits` `(b, C)`) and teacher. The gradient on the true class is exactly zero. Gives a scalar.
     ///
     /// # Errors
     /// When lengths do not fit.
@@ -55,7 +55,7 @@ impl NotTrue<'_> {
     }
 }
 
-/// `log softmax(z / tau)` over all entries but one, which stays 0, in f64.
+/// Returns `log softmax(z / tau)` over all entries but one, which stays 0, in f64.
 fn log_softmax_without(z: &[f32], without: usize, temperature: f64) -> Vec<f64> {
     let scaled = |class: usize| f64::from(z[class]) / temperature;
     let others = || (0..z.len()).filter(|class| *class != without);
@@ -65,7 +65,7 @@ fn log_softmax_without(z: &[f32], without: usize, temperature: f64) -> Vec<f64> 
     (0..z.len()).map(|class| if class == without { 0.0 } else { scaled(class) - log_sum }).collect()
 }
 
-/// `v`: the softmax over a batch of one minus the share of each sample's class in its own row (see
+/// Returns `v`: the softmax over a batch of one minus the share of each sample's class in its own row (see
 /// [`Likeness::class_shares`](super::Likeness::class_shares)), so that classes with relatives are distilled more.
 pub fn batch_shares(class_shares: impl Iterator<Item = f32>) -> Vec<f64> {
     let mut shares: Vec<f64> = class_shares.map(|own| libm::exp(1.0 - f64::from(own))).collect();

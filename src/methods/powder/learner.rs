@@ -33,7 +33,7 @@ pub struct Learner<'a> {
 }
 
 impl<'a> Learner<'a> {
-    /// A member of a pack and what it was sent.
+    /// Returns a member of a pack and what it was sent.
     pub fn of((member, slot_down): (&'a Member, &'a ClientTaskDownload)) -> Learner<'a> {
         Learner {
             participant: &member.participant,
@@ -64,7 +64,7 @@ pub struct Step<'a> {
 /// Observer of training that is not trained: it may add tokens to the input of a step, and sees how
 /// well components match.
 pub trait TrainingExtension {
-    /// Tokens `(b, n, d)` behind the patches of the samples of a step, or none for a step as it is.
+    /// Returns the tokens `(b, n, d)` behind the patches of a step's samples, or none for a plain step.
     ///
     /// # Errors
     /// What the device reports.
@@ -221,7 +221,7 @@ impl Powder {
     }
 }
 
-/// Queries of a batch: its own, or those of its pixels.
+/// Returns the queries of a batch: its own, or those of its pixels.
 fn queries_of(batch: &Batch, ctx: &RunContext) -> Result<Tensor, PolicyError> {
     match batch.queries(&ctx.device)? {
         Some(queries) => Ok(queries),
@@ -239,7 +239,7 @@ struct ClientTaskDownloads<'a> {
 }
 
 impl ClientTaskDownloads<'_> {
-    /// The loss of each member, `(members)`.
+    /// Returns the loss of each member, `(members)`.
     fn losses(
         &self,
         batch: &PackBatch,
@@ -274,7 +274,7 @@ impl ClientTaskDownloads<'_> {
         Ok(losses)
     }
 
-    /// The class of each sample among those of its client task.
+    /// Returns the class of each sample among those of its client task.
     fn classes(&self, PackBatch { batch, groups, .. }: &PackBatch) -> Vec<u32> {
         let labels = batch.labels();
         let of_member = |(learner, run): (&Learner<'_>, Range<usize>)| {
@@ -354,7 +354,7 @@ impl ClientTaskDownloads<'_> {
     }
 }
 
-/// The pixels of a batch, which may have brought what the frozen blocks make of them instead.
+/// Returns the pixels of a batch, which may have brought what the frozen blocks make of them instead.
 fn pixels_of(batch: &Batch, loader: &Loader, device: &Device) -> Result<Tensor, LearningError> {
     match batch.inputs() {
         Batch::Images { .. } => Ok(batch.pixels(device)?),

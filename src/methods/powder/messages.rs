@@ -46,8 +46,8 @@ pub struct SharedTable {
 }
 
 impl ClientTaskDownload {
-    /// A slot_down in this number of classes, which uses other client tasks or not, with a table of this number of
-    /// client tasks or without.
+    /// Returns a slot_down in this number of classes, which uses other client tasks or not, with a table of this number
+    /// of client tasks or without.
     pub fn layout(
         shape: &ClientTaskShape,
         classes: usize,
@@ -75,7 +75,7 @@ impl ClientTaskDownload {
         }
     }
 
-    /// As it travels.
+    /// Returns the message that carries it.
     ///
     /// # Errors
     /// Where it is no slot_down about client tasks of this shape.
@@ -93,7 +93,7 @@ impl ClientTaskDownload {
         }
     }
 
-    /// The inverse of [`write`](ClientTaskDownload::write).
+    /// Inverts [`write`](ClientTaskDownload::write).
     ///
     /// # Errors
     /// Where a message is something else.
@@ -122,7 +122,7 @@ impl ClientTaskDownload {
         shared.unwrap_or_else(|| self.parameters.get(OWN_SHARE).is_some())
     }
 
-    /// The client task's parameters and what is mixed with them, wherever they come from.
+    /// Returns the client task's parameters and what is mixed with them, wherever they come from.
     pub fn received(&self, shape: &ClientTaskShape) -> ParameterSet {
         let Some(table) = &self.table else { return self.parameters.clone() };
         let client_tasks = shape.slots_of(&table.parameters, self.class_shares.len());
@@ -140,7 +140,7 @@ impl ClientTaskDownload {
     }
 }
 
-/// A client task of this number of classes as its owner has trained it.
+/// Returns a client task of this number of classes as its owner has trained it.
 pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
     let mut control = MetaWriter::new();
     control.bool(false);
@@ -158,14 +158,14 @@ pub struct SimilarityKeys {
 }
 
 impl SimilarityKeys {
-    /// Components of these client tasks.
+    /// Returns the layout of components of these client tasks.
     pub fn layout(shape: &ClientTaskShape, client_tasks: &[u32]) -> MessageSpec {
         let place = |(name, rows): (String, Vec<usize>)| similarity(&name, &rows, Dtype::F32);
         let extra = shape.looks(client_tasks.len()).into_iter().map(place).collect();
         MessageSpec { control: looking_at(client_tasks), extra, ..MessageSpec::default() }
     }
 
-    /// As they travel.
+    /// Returns the message that carries them.
     ///
     /// # Errors
     /// Where they are not components of this shape.
@@ -179,7 +179,7 @@ impl SimilarityKeys {
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// The inverse of [`write`](SimilarityKeys::write).
+    /// Inverts [`write`](SimilarityKeys::write).
     ///
     /// # Errors
     /// Where a message is something else.
@@ -212,7 +212,7 @@ impl Attention {
         MessageSpec { control: looking_at(client_tasks), extra, size, ..MessageSpec::default() }
     }
 
-    /// As it travels.
+    /// Returns the message that carries it.
     ///
     /// # Errors
     /// Where it is not about components of this shape.
@@ -222,7 +222,7 @@ impl Attention {
         Message::filling(&layout, ParameterSet::new(), values)
     }
 
-    /// The inverse of [`write`](Attention::write).
+    /// Inverts [`write`](Attention::write).
     ///
     /// # Errors
     /// Where a message is something else.
@@ -256,7 +256,7 @@ fn looking_at(client_tasks: &[u32]) -> Vec<u8> {
     control.finish()
 }
 
-/// The control fields behind the first one, which says whether a message is about looking.
+/// Returns the control fields behind the first one, which says whether a message is about looking.
 fn fields_of(message: &Message, looking: bool) -> Result<MetaReader<'_>, WireError> {
     let mut fields = message.fields();
     match fields.bool()? == looking {

@@ -100,7 +100,7 @@ const ALONE: usize = 1;
 const MIXED: usize = 2;
 
 impl Powder {
-    /// The method for a model of these dimensions.
+    /// Returns the method for a model of these dimensions.
     pub fn new(config: PowderConfig, facts: &ModelFacts) -> Powder {
         let shape = ClientTaskShape::new(&config, facts);
         Powder { config, shape, classes: facts.classes }
@@ -115,7 +115,7 @@ impl Powder {
         powder
     }
 
-    /// All client tasks of a run, begun or not, where each has this number of own head rows.
+    /// Returns all client tasks of a run, begun or not, where each has this number of own head rows.
     fn slots(&self, rows: usize) -> usize {
         self.classes / rows.max(1)
     }
@@ -150,7 +150,7 @@ impl Powder {
     }
 }
 
-/// The client tasks that can have begun in a stage, if every client has moved every time.
+/// Returns the client tasks that can have begun in a stage, if every client has moved every time.
 fn begun(ExchangeFacts { model, stage: period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
     (0..(model.clients * (period.index() + 1)) as u32).collect()
 }
@@ -275,7 +275,7 @@ impl Recipe for PowderConfig {
     }
 }
 
-/// Its line in the registry.
+/// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Every client and task have a slot of their own: components that become tokens in some blocks, and \

@@ -30,7 +30,7 @@ pub struct ClientTaskModels {
 }
 
 impl ClientTaskModels {
-    /// Of client tasks whose lowest block with tokens is `first`.
+    /// Creates a predictor of client tasks whose lowest block with tokens is `first`.
     pub fn new(
         backbone: &Arc<Backbone>,
         client_tasks: Vec<ClientTaskModel>,
@@ -40,7 +40,7 @@ impl ClientTaskModels {
         ClientTaskModels { backbone: Arc::clone(backbone), slots: client_tasks, frozen }
     }
 
-    /// Scores `(samples, rows in scope)` of what each client task makes of them.
+    /// Returns the scores `(samples, rows in scope)` of what each client task makes of them.
     fn collect(
         &self,
         samples: usize,

@@ -14,7 +14,7 @@ pub const OWN_SHARE: &str = "prompt.mix";
 /// Name of the share of the own token prompts, divided by the number of mixtures.
 pub const OWN_TOKENS: &str = "prompt.mix_tokens";
 
-/// Name of the part of the mixtures of a block that comes from other client tasks, `(top N, ..)`.
+/// Returns the name of the part of a block's mixtures from other client tasks, `(top N, ..)`.
 pub fn others_name(block: usize, part: ComponentPart) -> String {
     format!("{}.others", part.name(block))
 }

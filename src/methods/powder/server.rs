@@ -25,28 +25,28 @@ pub struct PowderServer {
 }
 
 impl PowderServer {
-    /// Without client tasks.
+    /// Creates a server without client tasks.
     pub fn new(method: Arc<Powder>, init: StreamKey) -> PowderServer {
         PowderServer { method, init, table: ClientTaskTable::default(), figures: Vec::new() }
     }
 
-    /// All client tasks.
+    /// Returns all client tasks.
     pub fn table(&self) -> &ClientTaskTable {
         &self.table
     }
 
-    /// All client tasks, to change.
+    /// Returns all client tasks, to change.
     pub fn table_mut(&mut self) -> &mut ClientTaskTable {
         &mut self.table
     }
 
-    /// The number of a participant's client task, which begins now if it has not yet.
+    /// Returns the number of a participant's client task, which begins now if it has not yet.
     fn begin(&mut self, participant: &Participant) -> usize {
         let (key, rows) = (ClientTaskKey::of(participant), participant.view.rows.clone());
         self.table.begin(key, rows, &self.method.shape, self.init)
     }
 
-    /// `W` of the stage that begins for these client tasks.
+    /// Computes `W` of the stage that begins for these client tasks.
     fn compare(&mut self, asked: &[usize]) {
         self.table.compare(&self.method.likeness(), self.method.config.lend, asked);
         self.note(asked);
@@ -101,7 +101,7 @@ impl PowderServer {
         Ok(())
     }
 
-    /// Client tasks to be scored against, but for those that are `known`.
+    /// Returns the client tasks to be scored against, but for those that are `known`.
     fn looks(&self, known: &[u32]) -> SimilarityKeys {
         let Powder { shape, config, .. } = &*self.method;
         let (client_tasks, parameters) = self.table.looks(shape, config.lend, known);

@@ -40,7 +40,7 @@ pub struct ClientTaskShape {
 }
 
 impl ClientTaskShape {
-    /// For a model of these dimensions: as many of the blocks as there are.
+    /// Creates the shape for a model of these dimensions: as many of the blocks as there are.
     pub fn new(config: &PowderConfig, facts: &ModelFacts) -> ClientTaskShape {
         let depth = facts.backbone.vit().map_or(0, |vit| vit.depth);
         let first = (config.first_block as usize).min(depth.saturating_sub(1));
@@ -54,7 +54,7 @@ impl ClientTaskShape {
         }
     }
 
-    /// Blocks and parts with a number to draw at.
+    /// Returns the blocks and parts with a number to draw at.
     pub(super) fn parts(&self) -> impl Iterator<Item = (u64, usize, ComponentPart)> + use<> {
         let parts = |block| ComponentPart::ALL.into_iter().map(move |part| (block, part));
         self.blocks.clone().flat_map(parts).zip(1..).map(|((block, part), at)| (at, block, part))
@@ -68,7 +68,7 @@ impl ClientTaskShape {
         }
     }
 
-    /// A client task's own parameters: components, and a head of this number of classes.
+    /// Returns a client task's own parameters: components, and a head of this number of classes.
     pub fn own(&self, classes: usize) -> Vec<(String, Vec<usize>)> {
         let rows = self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
@@ -90,7 +90,7 @@ impl ClientTaskShape {
         parts.chain(self.head(slots * classes).shapes()).collect()
     }
 
-    /// Client tasks of this number of classes one behind the other, and zeros up to `count` client tasks.
+    /// Returns the client tasks one behind the other, and zeros up to `count` client tasks.
     pub fn table_of(
         &self,
         client_tasks: &[&ParameterSet],
@@ -106,7 +106,7 @@ impl ClientTaskShape {
         self.table(classes, count).into_iter().map(joined).collect()
     }
 
-    /// The client tasks of a table.
+    /// Returns the client tasks of a table.
     pub fn slots_of(&self, table: &ParameterSet, classes: usize) -> Vec<ParameterSet> {
         let count =
             table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1);
@@ -129,7 +129,7 @@ impl ClientTaskShape {
         looks.map(|(_, block, part)| (part.name(block), self.rows(part, rows))).collect()
     }
 
-    /// Numbers of scores of a sample on this number of client tasks.
+    /// Returns the number of scores of a sample on this number of client tasks.
     pub fn scores(&self, slots: usize) -> usize {
         self.blocks.len() * slots * self.components
     }
@@ -161,8 +161,8 @@ impl ClientTaskShape {
         set
     }
 
-    /// Keys and attention of mixtures of client tasks, one behind the other: each the sum over `slots` by a row of
-    /// weights.
+    /// Returns the keys and attention of mixtures of client tasks, one behind the other: each the sum over `slots` by a
+    /// row of weights.
     pub fn similarity_keys(
         &self,
         mixtures: &[Vec<f64>],
@@ -220,8 +220,8 @@ impl ClientTaskShape {
 }
 
 impl ClientTaskShape {
-    /// The components of all other client tasks that have a share, one behind the other, their prompts times that
-    /// share.
+    /// Returns the components of all other client tasks that have a share, one behind the other, their prompts times
+    /// that share.
     fn beside(&self, shares: &[f64], own: usize, client_tasks: &[&ParameterSet]) -> ParameterSet {
         let others = || {
             let slots = shares.iter().zip(client_tasks).enumerate();
@@ -245,12 +245,12 @@ impl ClientTaskShape {
     }
 }
 
-/// A parameter of client tasks, of those that have it.
+/// Returns a parameter of client tasks, of those that have it.
 fn rows_of<'a>(name: &str, client_tasks: &[&'a ParameterSet]) -> Vec<Option<&'a [f32]>> {
     client_tasks.iter().map(|slot| slot.get(name).map(|rows| &*rows.values)).collect()
 }
 
-/// The weighted sum of a parameter of this number of numbers over client tasks, in their order.
+/// Returns the weighted sum of a parameter of this number of numbers over client tasks, in their order.
 fn sum_of<'a>(width: usize, rows: impl Iterator<Item = (f64, Option<&'a [f32]>)>) -> Vec<f64> {
     let rows = rows.filter(|(weight, _)| *weight > 0.0);
     let rows: Vec<(f64, &[f32])> = rows.filter_map(|(weight, row)| Some((weight, row?))).collect();

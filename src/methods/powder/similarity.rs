@@ -14,14 +14,14 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Means of a class.
+    /// Returns the means of a class.
     pub(super) fn class(&self, class: usize) -> Vec<f64> {
         let width = self.means.len() / self.counts.len().max(1);
         let row = &self.means[class * width..(class + 1) * width];
         row.iter().map(|mean| f64::from(*mean)).collect()
     }
 
-    /// The mean over classes of their means, times their number: a class counts as much as any other.
+    /// Returns the mean over classes of their means, times their number: a class counts as much as any other.
     pub(super) fn all(&self) -> Vec<f64> {
         let width = self.means.len() / self.counts.len().max(1);
         let mut sum = vec![0.0; width];
@@ -31,7 +31,7 @@ impl Attention {
         sum
     }
 
-    /// The classes that have samples.
+    /// Returns the classes that have samples.
     fn classes(&self) -> impl Iterator<Item = usize> + use<'_> {
         (0..self.counts.len()).filter(|class| self.counts[*class] > 0)
     }
@@ -85,7 +85,7 @@ pub struct Likeness {
 }
 
 impl Likeness {
-    /// The power of mean cosines over the client tasks that both were scored against, a row for each of `ours`.
+    /// Returns the power of mean cosines over the client tasks that both were scored against, a row for each of `ours`.
     fn of(&self, ours: &[Seen<'_>], theirs: &[Seen<'_>]) -> Vec<Vec<f64>> {
         let mut likes = mean_cosines(ours, theirs, (self.blocks, self.components));
         for like in likes.iter_mut().flatten() {
@@ -94,8 +94,8 @@ impl Likeness {
         likes
     }
 
-    /// `W`: a row per client task, over all client tasks, that sums to 1. Only client tasks that `lend` give anything
-    /// to others; a client task whose samples were not scored is similar only to itself.
+    /// Returns `W`: a row per client task, over all client tasks, that sums to 1. Only client tasks that `lend` give
+    /// anything to others; a client task whose samples were not scored is similar only to itself.
     pub fn weights(&self, client_tasks: &[Option<&Attention>], lend: &[bool]) -> Vec<Vec<f64>> {
         let seen: Vec<usize> = (0..client_tasks.len())
             .filter(|client_task| client_tasks[*client_task].is_some())
@@ -160,8 +160,8 @@ impl Likeness {
 /// Classes that are kept in a row of classes, the class itself among them (Powder's release, `topk_for_class`).
 const CLOSEST_CLASSES: usize = 3;
 
-/// The client tasks with the largest weights in a row of `W`, at most `top`, the largest first, the earlier of equals;
-/// none without weight.
+/// Returns the client tasks with the largest weights in a row of `W`, at most `top`, the largest first, the earlier of
+/// equals; none without weight.
 pub fn most_similar(row: &[f64], top: usize) -> Vec<usize> {
     let mut client_tasks: Vec<usize> =
         (0..row.len()).filter(|client_task| row[*client_task] > 0.0).collect();

@@ -23,7 +23,7 @@ pub struct ClientTaskKey {
 }
 
 impl ClientTaskKey {
-    /// The client task that a participant works on.
+    /// Returns the client task that a participant works on.
     pub fn of(participant: &Participant) -> ClientTaskKey {
         ClientTaskKey { task: participant.view.task, client: participant.client }
     }
@@ -75,17 +75,17 @@ impl ClientTaskTable {
         &self.slots
     }
 
-    /// The number of a client task.
+    /// Returns the number of a client task.
     pub fn find(&self, key: ClientTaskKey) -> Option<usize> {
         self.slots.iter().position(|client_task| client_task.key == key)
     }
 
-    /// A client task, to change.
+    /// Returns a client task, to change.
     pub fn slot_mut(&mut self, number: usize) -> &mut ClientTaskEntry {
         &mut self.slots[number]
     }
 
-    /// The number of the client task with these head rows, which begins now if it has not yet.
+    /// Returns the number of the client task with these head rows, which begins now if it has not yet.
     pub fn begin(
         &mut self,
         key: ClientTaskKey,
@@ -109,7 +109,7 @@ impl ClientTaskTable {
         self.slots.len() - 1
     }
 
-    /// The client tasks that a client task's samples need not be scored against again: they were scored since
+    /// Returns the client tasks that a client task's samples need not be scored against again: they were scored since
     /// anything changed.
     pub fn known(&self, client_task: usize) -> &[u32] {
         match &self.slots[client_task] {
@@ -137,8 +137,8 @@ impl ClientTaskTable {
         client_task.rounds += 1;
     }
 
-    /// The client tasks that lend, by number, but for those that are `known`, and keys and attention of what each mixed
-    /// when it was last worked on.
+    /// Returns the client tasks that lend, by number, but for those that are `known`, and keys and attention of what
+    /// each mixed when it was last worked on.
     pub fn looks(
         &self,
         shape: &ClientTaskShape,
@@ -222,7 +222,8 @@ impl ClientTaskTable {
         joined([&self.slots[client_task].parameters, &shape.mix(&rows, client_task, &all)])
     }
 
-    /// All client tasks as every client gets them, with what a client task takes from them, for `count` client tasks.
+    /// Returns all client tasks as every client gets them, with what a client task takes from them, for `count` client
+    /// tasks.
     pub fn shared(
         &self,
         client_task: usize,
@@ -278,7 +279,7 @@ impl ClientTaskTable {
         Body::new(meta.finish(), sections)
     }
 
-    /// The inverse of [`save`](ClientTaskTable::save).
+    /// Inverts [`save`](ClientTaskTable::save).
     ///
     /// # Errors
     /// Where it was not written by it.

@@ -8,7 +8,7 @@ use crate::model::{Parameter, prompts};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 
-/// Values uniform on -1..1.
+/// Returns the values uniform on -1..1.
 pub(in crate::methods) fn uniform_parameter(shape: &[usize], key: StreamKey) -> Parameter {
     let mut rng = key.rng();
     let values = (0..shape.iter().product::<usize>()).map(|_| uniform(&mut rng, -1.0, 1.0) as f32);

@@ -12,7 +12,7 @@ use crate::methods::{
     regmean, scaffold, stsa,
 };
 
-/// All of them, in the order in which they are shown.
+/// Returns the built-in methods, in the order in which they are shown.
 pub(super) fn builtin() -> Vec<MethodEntry> {
     vec![
         hgp::entry().of_family(Statistics),

@@ -100,7 +100,7 @@ struct Replaying<'a> {
 }
 
 impl Replaying<'_> {
-    /// Some of these slots, without replacement; none where there are none.
+    /// Draws some of these slots, without replacement; none where there are none.
     fn draw(&self, client_tasks: &[usize], (step, which): (u64, u64), batch: usize) -> Vec<usize> {
         let count = self.replay.buffer.drawn(batch, client_tasks.len());
         let key = self.key.domain(Domain::Method).step(DRAWS + 2 * step + which);
@@ -108,7 +108,7 @@ impl Replaying<'_> {
         drawn.into_iter().map(|at| client_tasks[at as usize]).collect()
     }
 
-    /// The samples of these slots as training sees them, with what was noted of each.
+    /// Reads the samples of these slots as training sees them, with what was noted of each.
     fn read(
         &self,
         client_tasks: &[usize],
@@ -200,7 +200,7 @@ impl Replaying<'_> {
     }
 }
 
-/// Logits of a batch by the model that trains.
+/// Returns the logits of a batch by the model that trains.
 fn logits_of(pass: &TrainingStep<'_>, batch: &Batch) -> Result<Tensor, LearningError> {
     pass.model.training_logits(batch, pass.device, pass.dropout.clone())
 }

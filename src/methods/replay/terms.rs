@@ -53,7 +53,7 @@ impl Terms {
         self.alpha > 0.0
     }
 
-    /// The loss of a step; a draw that is not there adds nothing.
+    /// Returns the loss of a step; a draw that is not there adds nothing.
     pub fn loss(
         &self,
         batch: Batch2<'_>,

@@ -19,12 +19,12 @@ impl ClassSums {
         self.values.len() / self.width.max(1)
     }
 
-    /// The sum of a class.
+    /// Returns the sum of a class.
     pub fn row(&self, class: usize) -> &[f64] {
         &self.values[class * self.width..(class + 1) * self.width]
     }
 
-    /// The sum of a class, to change.
+    /// Returns the sum of a class, to change.
     pub fn row_mut(&mut self, class: usize) -> &mut [f64] {
         &mut self.values[class * self.width..(class + 1) * self.width]
     }

@@ -138,7 +138,7 @@ impl StsaConfig {
         StsaConfig::read(table, Variant::Estimated(estimation))
     }
 
-    /// The number added to the diagonal of the Gram matrix.
+    /// Returns the number added to the diagonal of the Gram matrix.
     pub(super) fn penalty(&self) -> Penalty {
         match self.lambda_scale {
             LambdaScale::Absolute => Penalty::Absolute(self.lambda),

@@ -24,7 +24,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// One without samples.
+    /// Returns a unit without samples.
     pub fn empty(classes: usize, width: usize) -> Unit {
         Unit { sums: ClassSums::zeros(classes, width), counts: vec![0.0; classes] }
     }
@@ -36,8 +36,8 @@ impl Unit {
     }
 }
 
-/// The estimate of a task's Gram matrix from its units. `all` is how many parts the clients cut, those
-/// without samples too, which [`UnitCount::Total`] takes for `U`.
+/// Returns the estimate of a task's Gram matrix from its units. `all` is how many parts the clients cut, those without
+/// samples too, which [`UnitCount::Total`] takes for `U`.
 pub fn estimate(units: &[Unit], all: usize, width: usize, rule: &Estimation) -> Symmetric {
     let classes = units.iter().map(|unit| unit.counts.len()).max().unwrap_or(0);
     let classes: Vec<Class<'_>> = (0..classes).map(|class| Class::of(units, class)).collect();
@@ -74,7 +74,7 @@ impl<'a> Class<'a> {
         Class { units, total }
     }
 
-    /// The weights of the scatter and of `P P^T` for this number of units, clamped at zero as the code does
+    /// Returns the weights of the scatter and of `P P^T` for this number of units, clamped at zero as the code does
     /// where there are more units than samples.
     fn weights(&self, units: f64) -> (f64, f64) {
         let n = self.total;
@@ -102,8 +102,8 @@ impl<'a> Class<'a> {
     }
 }
 
-/// Weight of every class's scatter on behalf of the classes of a single unit: their `N - 1` degrees
-/// of freedom times the covariance pooled over the others, `sum scatter / sum (U - 1)`.
+/// Returns the weight of every class's scatter on behalf of the classes of a single unit: their `N - 1` degrees of
+/// freedom times the covariance pooled over the others, `sum scatter / sum (U - 1)`.
 fn pooled_weight(classes: &[Class<'_>]) -> f64 {
     let alone = classes.iter().filter(|class| class.units.len() == 1);
     let missing: f64 = alone.map(|class| class.total - 1.0).sum();

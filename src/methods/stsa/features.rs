@@ -45,7 +45,7 @@ impl Frozen {
         }
     }
 
-    /// A shard in order, with features in place of pixels where they are kept.
+    /// Returns a loader of a shard in order, with features in place of pixels where they are kept.
     fn loader(&self, ctx: &RunContext, shard: &Shard) -> Result<Loader, PolicyError> {
         let loader = ctx.statistics_loader(shard);
         match self {
@@ -65,7 +65,7 @@ impl Frozen {
         }
     }
 
-    /// `(batch, channels, height, width)` to `(batch, d)`.
+    /// Maps `(batch, channels, height, width)` to `(batch, d)`.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         match self {
             Frozen::Staged(staged) => staged.features(pixels),
@@ -119,7 +119,7 @@ pub(super) fn collect(
     Ok(Collected { unit, gram: gram.map(Gram::finish) })
 }
 
-/// Features in f64, row-major, of this width.
+/// Returns the features in f64, row-major, of this width.
 pub(super) fn doubles(features: &Tensor, width: usize) -> Result<Vec<f64>, PolicyError> {
     let (_, found) = features.dims2()?;
     if found != width {

@@ -40,7 +40,7 @@ impl Scorer {
         self.weights.len() / self.layer.width()
     }
 
-    /// Scores of rows of features `(n, d)` over head rows `rows`: `(n, rows)`, row-major.
+    /// Returns the scores of rows of features `(n, d)` over head rows `rows`: `(n, rows)`, row-major.
     pub fn score(&self, features: &[f64], rows: Range<usize>) -> Vec<f64> {
         let width = self.layer.width();
         let mut hidden = self.layer.apply(features);
@@ -106,7 +106,7 @@ impl RidgeHead {
     }
 }
 
-/// Rows of length one; rows of zeros stay.
+/// Scales rows to length one; rows of zeros stay.
 fn normalise(rows: &mut [f64], width: usize) {
     for row in rows.chunks_mut(width) {
         let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();

@@ -14,19 +14,19 @@ const GRAM: &str = "gram";
 const SUMS: &str = "sums";
 const COUNTS: &str = "counts";
 
-/// All that a client needs besides the frozen network.
+/// Returns all that a client needs besides the frozen network.
 pub(super) fn down() -> MessageSpec {
     let seed = TensorSpec::new(Kind::Settings, SEED, &[], Dtype::U64);
     MessageSpec { extra: vec![seed], ..MessageSpec::default() }
 }
 
-/// The download of a seed.
+/// Returns the download of a seed.
 pub(super) fn of_seed(seed: u64) -> Result<Message, WireError> {
     let seed = NamedTensor::new(SEED, [], Values::U64([seed].into()))?;
     Ok(Message { extra: vec![Section::new(Kind::Settings, vec![seed])], ..Message::default() })
 }
 
-/// The inverse of [`of_seed`].
+/// Inverts [`of_seed`].
 pub(super) fn seed_of(download: &Message) -> Result<u64, WireError> {
     Ok(download.tensor(Kind::Settings, SEED)?.shaped(&[])?.as_u64()?[0])
 }
@@ -56,7 +56,7 @@ impl Stsa {
     }
 }
 
-/// The upload that a layout asks for.
+/// Returns the upload that a layout asks for.
 pub(super) fn upload(layout: &MessageSpec, found: &Collected) -> Result<Message, WireError> {
     let Collected { unit, gram } = found;
     let tensor = |place: &TensorSpec| match (&*place.name, gram) {

@@ -55,7 +55,7 @@ impl StsaServer {
         }
     }
 
-    /// `G` and `P^T` of what arrived from units: the matrix is estimated. `all` counts empty units, too.
+    /// Returns `G` and `P^T` of what arrived from units: the matrix is estimated. `all` counts empty units, too.
     fn estimated(
         &mut self,
         (units, all): (&[Unit], usize),
@@ -79,7 +79,8 @@ impl StsaServer {
         Ok((gram, sums))
     }
 
-    /// Sums over all training samples of some classes of a task, which no server of a federation could know.
+    /// Returns the sums over all training samples of some classes of a task, which no server of a federation could
+    /// know.
     fn truth(
         &self,
         view: &TaskView,
@@ -123,7 +124,7 @@ impl StsaServer {
         Ok(())
     }
 
-    /// `W^T = (G + lambda I)^-1 P` over the classes seen.
+    /// Returns `W^T = (G + lambda I)^-1 P` over the classes seen.
     fn solve(&mut self, seen: usize) -> Result<(), PolicyError> {
         let width = self.method.width();
         let solution = self.head(&self.gram, &self.sums.values[..seen * width])?;

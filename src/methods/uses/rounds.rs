@@ -25,18 +25,18 @@ impl Uses {
         ignored
     }
 
-    /// Rounds of the whole run.
+    /// Returns the number of rounds of the whole run.
     fn all_rounds(&self) -> u64 {
         self.phases.iter().map(|phase| u64::from(phase.rounds)).sum()
     }
 
-    /// Rounds of the longest phase of a task in which clients train.
+    /// Returns the number of rounds of the longest phase of a task in which clients train.
     fn longest(&self) -> u32 {
         let trained = self.phases.iter().filter(|phase| phase.trains);
         trained.map(|phase| phase.rounds).max().unwrap_or(0)
     }
 
-    /// Uploads that a round aggregates at most.
+    /// Returns the maximum number of uploads that a round aggregates.
     fn most_uploads(&self, scenario: &Scenario) -> usize {
         let clients = scenario.federation.clients;
         if let (Close::Buffer, Some(buffer)) = (scenario.round.close, scenario.round.buffer) {
@@ -78,7 +78,7 @@ impl Uses {
         Some(Ignored::new("federation.fold", message))
     }
 
-    /// Schedules of the learning rate that never come to change it.
+    /// Returns the schedules of the learning rate that never come to change it.
     fn schedules(&self, scenario: &Scenario) -> Vec<Ignored> {
         let (client, longest) = (&scenario.client, self.longest());
         let mut ignored = Vec::new();
@@ -124,7 +124,7 @@ impl Uses {
         ignored
     }
 
-    /// Faults of rounds behind the last.
+    /// Returns the faults of rounds behind the last.
     fn late_faults(&self, scenario: &Scenario) -> Option<Ignored> {
         let all = self.all_rounds();
         let late = scenario.faults.iter().flat_map(|fault| &fault.rounds);
@@ -138,7 +138,7 @@ impl Uses {
     }
 }
 
-/// The fewest uploads of which a trimmed mean leaves out any.
+/// Returns the fewest uploads of which a trimmed mean leaves out any.
 fn least_trimmed(trim: f64) -> usize {
     let about = (1.0 / trim).floor().min(1e9) as usize;
     let mut from = about.saturating_sub(1)..=about.saturating_add(2);

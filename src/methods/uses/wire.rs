@@ -62,7 +62,7 @@ impl Content {
 }
 
 impl Carried {
-    /// Of a method for a model of these facts.
+    /// Reads the messages of a method for a model of these facts.
     pub fn of(method: &dyn Method, facts: &ModelFacts) -> Carried {
         let mut carried = Carried { directions: Default::default(), layouts: Vec::new() };
         let rows = (facts.classes / facts.tasks.max(1)).max(1);
@@ -197,12 +197,12 @@ fn codecs(
     ignored
 }
 
-/// Kinds in the order of reports.
+/// Returns the kinds in the order of reports.
 fn kinds(kinds: &BTreeSet<Kind>) -> String {
     joined(&kinds.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>())
 }
 
-/// `a, b and c`.
+/// Returns `a, b and c`.
 fn joined(words: &[String]) -> String {
     match words {
         [] => String::new(),

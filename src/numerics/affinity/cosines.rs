@@ -9,7 +9,7 @@ pub struct MeanCosines {
     pub between: Option<f64>,
 }
 
-/// Mean cosines of rows of `width` values, of which every `own` consecutive ones belong to one client. A row of zeros
+/// Returns the mean cosines of rows of `width` values; each `own` consecutive ones are of one client. A row of zeros
 /// has no direction and counts as orthogonal to all others.
 ///
 /// Sums of unit vectors say it without looking at pairs: `sum_(i != j) u_i u_j = |sum u|^2 - sum |u|^2`.

@@ -12,7 +12,7 @@ pub struct Counting {
 }
 
 impl Default for Counting {
-    /// The means, clipped: the review of the paper does not say, and sums would let large clients dominate.
+    /// Returns the means, clipped: the review of the paper does not say, and sums would let large clients dominate.
     fn default() -> Self {
         Counting { mean_over_samples: true, mean_over_layers: true, clipped: true }
     }
@@ -39,7 +39,7 @@ pub struct ClassHistogram {
 }
 
 impl ClassHistogram {
-    /// Nothing counted yet, of this number of components, classes and layers.
+    /// Returns an empty histogram of this number of components, classes and layers.
     pub fn new(
         components: usize,
         classes: usize,
@@ -61,12 +61,12 @@ impl ClassHistogram {
         }
     }
 
-    /// Samples counted so far.
+    /// Returns the number of samples counted so far.
     pub fn samples(&self) -> u64 {
         self.samples.iter().sum()
     }
 
-    /// `H`, `(components, classes)` row-major; 0 for classes without samples.
+    /// Returns `H`, `(components, classes)` row-major; 0 for classes without samples.
     pub fn entries(&self) -> Vec<f64> {
         let Counting { mean_over_samples, mean_over_layers, .. } = self.counting;
         let layers = if mean_over_layers { self.layers.max(1) as f64 } else { 1.0 };

@@ -6,8 +6,8 @@ use super::{Program, SLACK};
 const RIDGE: f64 = 1e-13;
 
 impl Program {
-    /// The multipliers, by letting rows in one after the other, the one that lacks most first, and out again where
-    /// their multiplier would fall below zero.
+    /// Returns the multipliers, by letting rows in one after the other, the one that lacks most first, and out again
+    /// where their multiplier would fall below zero.
     pub fn by_active_sets(&self) -> Option<Vec<f64>> {
         let count = self.lacks.len();
         let mut multipliers = vec![0.0; count];

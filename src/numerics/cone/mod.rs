@@ -35,7 +35,7 @@ fn product<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[A], b: &[B]) -> f64 {
 }
 
 impl Program {
-    /// Of a vector and rows of its length.
+    /// Creates the program of a vector and rows of its length.
     pub fn of<V, R>(vector: &[V], rows: &[&[R]], rho: f64) -> Program
     where
         V: Copy + Into<f64>,
@@ -64,15 +64,15 @@ impl Program {
         }
     }
 
-    /// Products of numbers for each entry of a vector that this number of rows turns: lengths, inner products, and what
-    /// is [moved].
+    /// Returns the products of numbers for each entry of a vector that this number of rows turns: lengths, inner
+    /// products, and what is [moved].
     pub fn multiplications(rows: usize) -> usize {
         let lengths = 1 + rows;
         let inner = rows * (rows + 1) / 2 + rows;
         lengths + inner + rows
     }
 
-    /// The multipliers, by trying every set of rows that may be at their limits: for a few rows.
+    /// Returns the multipliers, by trying every set of rows that may be at their limits: for a few rows.
     pub fn by_enumeration(&self) -> Option<Vec<f64>> {
         let count = self.lacks.len();
         let mut sets: Vec<u32> = (0..1u32 << count).collect();
@@ -87,8 +87,8 @@ impl Program {
         })
     }
 
-    /// The multipliers for which these rows are exactly at their limits and the others have none; nothing where rows
-    /// depend on each other. `ridge` is added to the diagonal.
+    /// Returns the multipliers for which these rows are exactly at their limits and the others have none; nothing where
+    /// rows depend on each other. `ridge` is added to the diagonal.
     fn at_limits(&self, active: &[usize], ridge: f64) -> Option<Vec<f64>> {
         let (order, count) = (active.len(), self.lacks.len());
         let mut factor = vec![0.0; order * order];
@@ -129,7 +129,7 @@ impl Program {
         self.lacking(multipliers).iter().all(|lacks| *lacks <= SLACK)
     }
 
-    /// Multipliers of all rows, as long as they are.
+    /// Returns the multipliers of all rows, as long as they are.
     fn scaled(&self, multipliers: &[f64]) -> Vec<f64> {
         let (full, count) = &self.rows;
         let mut all = vec![0.0; *count];
@@ -143,7 +143,7 @@ impl Program {
 /// Squared sine of an angle below which rows depend on each other.
 const DEPENDENT: f64 = 1e-12;
 
-/// `g + R^T z`.
+/// Returns `g + R^T z`.
 pub fn moved<V, R>(vector: &[V], rows: &[&[R]], multipliers: &[f64]) -> Vec<f64>
 where
     V: Copy + Into<f64>,

@@ -68,7 +68,7 @@ impl Cholesky {
         Ok(Cholesky { order, lower })
     }
 
-    /// Rows of the factor.
+    /// Returns the number of rows of the factor.
     pub fn order(&self) -> usize {
         self.order
     }

@@ -29,7 +29,8 @@ impl DiagonalGaussian {
 }
 
 impl Sampler {
-    /// Independent dimensions with these variances. Fails when one is negative or anything is not finite.
+    /// Returns a sampler of independent dimensions with these variances. Fails when one is negative or anything is not
+    /// finite.
     pub fn diagonal(mean: &[f64], variance: Vec<f64>) -> Result<Sampler, GaussianError> {
         let bad = mean.iter().find(|m| !m.is_finite());
         if let Some(v) = bad.or(variance.iter().find(|v| !v.is_finite() || **v < 0.0)) {
@@ -43,12 +44,13 @@ impl Sampler {
         Sampler { mean: mean.to_vec(), spread: Spread::Factor(lower) }
     }
 
-    /// Dimensions.
+    /// Returns the number of dimensions.
     pub fn dim(&self) -> usize {
         self.mean.len()
     }
 
-    /// The feature that standard normals `noise` (dim,) stand for: `mean + sqrt(variance) noise` or `mean + L noise`.
+    /// Places the feature that standard normals `noise` (dim,) stand for: `mean + sqrt(variance) noise` or `mean + L
+    /// noise`.
     pub fn place(&self, noise: &[f64], out: &mut [f32]) {
         match &self.spread {
             Spread::Diagonal(deviation) => {
@@ -68,7 +70,7 @@ impl Sampler {
         }
     }
 
-    /// One feature, `(dim,)`. Takes `dim` words, one more if `dim` is odd. `scratch` is reused between calls.
+    /// Draws one feature, `(dim,)`. Takes `dim` words, one more if `dim` is odd. `scratch` is reused between calls.
     pub fn draw(&self, rng: &mut impl RngCore, scratch: &mut Vec<f64>, out: &mut [f32]) {
         scratch.resize(self.dim().next_multiple_of(2), 0.0);
         for pair in scratch.chunks_exact_mut(2) {

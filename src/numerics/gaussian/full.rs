@@ -17,7 +17,7 @@ pub struct FullGaussian {
 }
 
 impl FullGaussian {
-    /// Mean and unbiased covariance of rows of length `dim`: one pass for the mean, one product of the
+    /// Returns the mean and unbiased covariance of rows of length `dim`: one pass for the mean, one product of the
     /// centerd rows on this thread.
     pub fn fit<T: Copy + Into<f64>>(dim: usize, rows: &[impl AsRef<[T]>]) -> FullGaussian {
         let DiagonalGaussian { count, mean, .. } =
@@ -39,13 +39,13 @@ impl FullGaussian {
         FullGaussian { count, mean, covariance }
     }
 
-    /// Dimensions.
+    /// Returns the number of dimensions.
     pub fn dim(&self) -> usize {
         self.mean.len()
     }
 
-    /// The Gaussian of both sets of samples together; see [`DiagonalGaussian::merge`]. A part of one sample moves the
-    /// mean and adds its distance, so nothing is lost by its missing covariance.
+    /// Returns the Gaussian of both sets of samples together; see [`DiagonalGaussian::merge`]. A part of one sample
+    /// moves the mean and adds its distance, so nothing is lost by its missing covariance.
     pub fn merge(&self, other: &FullGaussian) -> FullGaussian {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };
@@ -65,13 +65,13 @@ impl FullGaussian {
         FullGaussian { count: self.count + other.count, mean, covariance }
     }
 
-    /// The lower triangle row by row, `dim (dim + 1) / 2` numbers: what travels.
+    /// Returns the lower triangle row by row, `dim (dim + 1) / 2` numbers: what travels.
     pub fn packed(&self) -> Vec<f64> {
         let dim = self.dim();
         (0..dim).flat_map(|i| self.covariance[i * dim..=i * dim + i].iter().copied()).collect()
     }
 
-    /// The inverse of [`FullGaussian::packed`]; `None` when the lengths do not fit together.
+    /// Inverts [`FullGaussian::packed`]; `None` when the lengths do not fit together.
     pub fn from_packed(count: u64, mean: Vec<f64>, packed: &[f64]) -> Option<FullGaussian> {
         let dim = mean.len();
         if packed.len() != dim * (dim + 1) / 2 {

@@ -54,7 +54,7 @@ pub struct DiagonalGaussian {
 }
 
 impl DiagonalGaussian {
-    /// Mean and unbiased variance of rows of length `dim`, in one pass (Welford 1962).
+    /// Returns the mean and unbiased variance of rows of length `dim`, in one pass (Welford 1962).
     pub fn fit<T: Copy + Into<f64>>(
         dim: usize,
         rows: impl IntoIterator<Item = impl AsRef<[T]>>,
@@ -77,19 +77,19 @@ impl DiagonalGaussian {
         DiagonalGaussian { count, mean, variance: squares }
     }
 
-    /// Dimensions.
+    /// Returns the number of dimensions.
     pub fn dim(&self) -> usize {
         self.mean.len()
     }
 
-    /// The variance divided by `n` instead of `n - 1`.
+    /// Returns the variance divided by `n` instead of `n - 1`.
     pub fn biased_variance(&self) -> Vec<f64> {
         let n = self.count.max(1) as f64;
         let scale = self.count.saturating_sub(1) as f64 / n;
         self.variance.iter().map(|v| v * scale).collect()
     }
 
-    /// The Gaussian of both sets of samples together (Chan, Golub and LeVeque 1979).
+    /// Returns the Gaussian of both sets of samples together (Chan, Golub and LeVeque 1979).
     pub fn merge(&self, other: &DiagonalGaussian) -> DiagonalGaussian {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };
@@ -106,8 +106,9 @@ impl DiagonalGaussian {
     }
 }
 
-/// Mean and variance, `(dim,)` each, of a mixture `sum_m weight_m N(mean_m, inflation * variance_m)`; the weights
-/// sum to one. The variance is `sum_m weight_m (inflation * variance_m + mean_m^2) - mean^2`, computed around the mean.
+/// Returns the mean and variance, `(dim,)` each, of a mixture `sum_m weight_m N(mean_m, inflation * variance_m)`; the
+/// weights sum to one. The variance is `sum_m weight_m (inflation * variance_m + mean_m^2) - mean^2`, computed around
+/// the mean.
 pub fn mixture_moments<'a>(
     dim: usize,
     parts: impl IntoIterator<Item = (f64, &'a [f64], &'a [f64])> + Clone,

@@ -14,7 +14,7 @@ pub struct ClassMoments {
 }
 
 impl ClassMoments {
-    /// Of rows of length `dim`.
+    /// Fits rows of length `dim`.
     pub fn fit<T: Copy + Into<f64>>(
         dim: usize,
         rows: impl IntoIterator<Item = impl AsRef<[T]>>,
@@ -24,9 +24,9 @@ impl ClassMoments {
         ClassMoments { count: fitted.count, mean: fitted.mean, variance }
     }
 
-    /// `mu = sum_k p_k mu_k`, `var = sum_k p_k (mu_k^2 + var_k) - mu^2` with `p_k = n_k / sum n`: exactly those of all
-    /// samples together, however they are divided among clients. Computed around `mu`, so it is never negative. Nothing
-    /// where there is no sample.
+    /// Returns `mu = sum_k p_k mu_k`, `var = sum_k p_k (mu_k^2 + var_k) - mu^2` with `p_k = n_k / sum n`: exactly those
+    /// of all samples together, however they are divided among clients. Computed around `mu`, so it is never negative.
+    /// Nothing where there is no sample.
     ///
     /// ```
     /// use fedcast::numerics::gaussian::ClassMoments;

@@ -35,7 +35,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// For people.
+    /// Returns a name for messages.
     pub fn word(self) -> &'static str {
         match self {
             Network::Vit => "a vision transformer",
@@ -59,12 +59,12 @@ pub struct Rule {
     pub scale: Option<&'static str>,
 }
 
-/// A tensor that stays as it is.
+/// Returns a rule for a tensor that stays as it is.
 pub(super) const fn same(from: &'static [&'static str; 1], to: &'static str) -> Rule {
     Rule { to, from, layout: Layout::Same, scale: None }
 }
 
-/// One that stays as it is where there is no LayerScale behind it.
+/// Returns a rule for a tensor that stays as it is where there is no LayerScale behind it.
 pub(super) const fn scaled(
     from: &'static [&'static str; 1],
     to: &'static str,
@@ -73,18 +73,18 @@ pub(super) const fn scaled(
     Rule { to, from, layout: Layout::Same, scale: Some(scale) }
 }
 
-/// One with another layout.
+/// Returns a rule with another layout.
 pub(super) const fn laid(from: &'static [&'static str], to: &'static str, layout: Layout) -> Rule {
     Rule { to, from, layout, scale: None }
 }
 
 impl Family {
-    /// A name of this family with our words in it.
+    /// Returns a name of this family with our words in it.
     pub(in crate::weights) fn our_words(&self, theirs: &str) -> String {
         self.words.iter().fold(theirs.to_owned(), |name, (their, our)| reworded(name, their, our))
     }
 
-    /// A name of ours with the words of this family.
+    /// Returns a name of ours with the words of this family.
     pub(in crate::weights) fn their_words(&self, ours: &str) -> String {
         self.words.iter().fold(ours.to_owned(), |name, (their, our)| reworded(name, our, their))
     }

@@ -91,17 +91,17 @@ impl TorchFile {
         Ok((listing, TorchFile { archive, folder, tensors, part, others }))
     }
 
-    /// Under which key of the pickle the tensors were.
+    /// Returns the key of the pickle under which the tensors were.
     pub fn part(&self) -> Option<&str> {
         self.part.as_deref()
     }
 
-    /// Under which keys of the pickle other tensors are.
+    /// Returns the keys of the pickle under which other tensors are.
     pub fn others(&self) -> &[String] {
         &self.others
     }
 
-    /// One tensor, in rows whatever its strides are.
+    /// Reads one tensor, in rows whatever its strides are.
     pub fn read(&mut self, origin: &str, name: &str) -> Result<Values, WeightsError> {
         let malformed = |reason: String| WeightsError::malformed(origin, FORMAT, reason);
         let stored = &self.tensors[name];

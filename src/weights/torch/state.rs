@@ -52,8 +52,8 @@ pub(super) struct Found {
     pub strange: Vec<String>,
 }
 
-/// The named tensors of a pickle, below the keys of `part` where it has a set of tensors there; `None` where there are
-/// none.
+/// Returns the named tensors of a pickle, below the keys of `part` where it has a set of tensors there; `None` where
+/// there are none.
 pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
     let mut sets = Vec::new();
     list_sets(&object, &mut Vec::new(), &mut sets);
@@ -84,7 +84,7 @@ pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
     (!empty).then_some(found)
 }
 
-/// The keys that lead to every set of named tensors, joined by dots; none for the outermost.
+/// Lists the keys that lead to every set of named tensors, joined by dots; none for the outermost.
 fn list_sets(object: &Object, path: &mut Vec<String>, sets: &mut Vec<String>) {
     let Object::Dict(pairs) = object else { return };
     if pairs
@@ -108,7 +108,7 @@ fn list_sets(object: &Object, path: &mut Vec<String>, sets: &mut Vec<String>) {
     }
 }
 
-/// The keys that lead to the tensors that are read unless others are asked for.
+/// Returns the keys that lead to the tensors that are read unless others are asked for.
 fn chosen(object: &Object) -> Option<String> {
     let mut object = object;
     let mut path = Vec::new();
@@ -134,7 +134,7 @@ fn is_named((name, _): &(Object, Object), key: &str) -> bool {
     matches!(name, Object::Unicode(name) if name == key)
 }
 
-/// The function that would make a tensor or an array of this, where it is one.
+/// Returns the function that would make a tensor or an array of this, where it is one.
 fn maker(object: &Object) -> Option<String> {
     let callable = match object {
         Object::Reduce { callable, .. } => callable,
@@ -147,7 +147,7 @@ fn maker(object: &Object) -> Option<String> {
     makes.then(|| format!("{module_name}.{class_name}"))
 }
 
-/// A tensor, where this is one.
+/// Returns a tensor, where this is one.
 fn stored(object: Object) -> Option<Stored> {
     let (module, class, args) = call(object)?;
     let mut args = args.into_iter();
@@ -171,7 +171,7 @@ fn call(object: Object) -> Option<(String, String, Vec<Object>)> {
     Some((module_name, class_name, args))
 }
 
-/// Storage, offset, extents and strides; what follows them is not needed.
+/// Returns the storage, offset, extents and strides; what follows them is not needed.
 fn view(mut args: impl Iterator<Item = Object>) -> Option<Stored> {
     let Object::PersistentLoad(storage) = args.next()? else { return None };
     let offset = number(args.next()?)?;
@@ -207,7 +207,7 @@ fn numbers(object: Object) -> Option<Vec<usize>> {
 }
 
 impl Stored {
-    /// Bytes of an element; `None` of types that are no weights.
+    /// Returns the number of bytes of an element; `None` of types that are no weights.
     pub fn size(&self) -> Option<usize> {
         match self.kind.as_str() {
             "F32" => Some(4),
@@ -217,7 +217,7 @@ impl Stored {
         }
     }
 
-    /// The elements of the storage from its first to its last one.
+    /// Returns the elements of the storage from its first to its last one.
     pub fn span(&self) -> Option<Range<usize>> {
         if self.shape.contains(&0) {
             return Some(self.offset..self.offset);
@@ -235,7 +235,7 @@ impl Stored {
         (values <= span.len().max(1)).then_some(span)
     }
 
-    /// The elements in rows, out of the bytes of its span; `None` where they lie so already.
+    /// Returns the elements in rows, out of the bytes of its span; `None` where they lie so already.
     pub fn rows(&self, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
         let mut dense = vec![1; self.shape.len()];
         for axis in (0..dense.len().saturating_sub(1)).rev() {

@@ -9,7 +9,7 @@ use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::PolicyError;
 
-/// The gradient of a member's whole loss at the model that it received, in the shapes of its parameters.
+/// Returns the gradient of a member's whole loss at the model that it received, in the shapes of its parameters.
 pub(super) fn received_gradient<S>(
     ClientContext { model, shared, ctx }: &ClientContext<'_>,
     member: &PackClient<'_, S>,
@@ -27,7 +27,7 @@ pub(super) fn received_gradient<S>(
     placed.collect()
 }
 
-/// A gradient in the shape of its parameter, of whose rows some have one.
+/// Returns a gradient in the shape of its parameter, of whose rows some have one.
 fn placed(
     whole: Option<&Parameter>,
     gradient: &[f64],

@@ -57,7 +57,7 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
         VectorStore::default()
     }
 
-    /// The loss of the members of a pack.
+    /// Returns the loss of the members of a pack.
     ///
     /// # Errors
     /// What the network reports.
@@ -72,7 +72,7 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
         false
     }
 
-    /// A client's own vectors after a round, and the change of its variate that the server adds up.
+    /// Returns a client's own vectors after a round, and the change of its variate that the server adds up.
     fn renewed(
         &self,
         known: &Variates<'_>,
@@ -150,7 +150,7 @@ impl<'a> Variates<'a> {
         fitted(self.own.get(name), &self.control)
     }
 
-    /// `mean n`: the training samples of the task by all clients.
+    /// Returns `mean n`: the training samples of the task by all clients.
     pub fn mean_samples(&self) -> f64 {
         let sizes = self.ctx.dataset.class_sizes();
         let of = |class: &u32| sizes.get(*class as usize).copied().unwrap_or(0);
@@ -158,12 +158,12 @@ impl<'a> Variates<'a> {
         of_task.max(1) as f64 / self.model.clients.max(1) as f64
     }
 
-    /// `n_m / mean n`; 1 for a client without a sample, which does not train.
+    /// Returns `n_m / mean n`; 1 for a client without a sample, which does not train.
     pub fn relative_size(&self) -> f64 {
         if self.samples == 0 { 1.0 } else { self.samples as f64 / self.mean_samples() }
     }
 
-    /// New vectors: what `step` makes of those of some sets, number by number, wherever the client trains.
+    /// Returns the new vectors: what `step` makes of those of some sets, number by number, wherever the client trains.
     pub(in crate::methods) fn renewed<const N: usize, F: Fn([f64; N]) -> f64>(
         &self,
         old: &ParameterSet,
@@ -174,8 +174,8 @@ impl<'a> Variates<'a> {
         up.renewed(old, &self.shared.trained_rows(self.model, self.view), sets, step)
     }
 
-    /// The mean gradient along a way of these learning rates, `(from - to) / rates`, without what was added to every
-    /// one of them.
+    /// Returns the mean gradient along a way of these learning rates, `(from - to) / rates`, without what was added to
+    /// every one of them.
     pub(in crate::methods) fn mean_gradient(
         &self,
         old: &ParameterSet,

@@ -11,7 +11,7 @@ use crate::model::ParameterSet;
 use crate::policy::{KeptUpload, Message, ModelFacts, PolicyError, vectors_of};
 use crate::wire::{Kind, WireError};
 
-/// The vectors of a download by name, rows in the places they have on the server.
+/// Returns the vectors of a download by name, rows in the places they have on the server.
 pub(super) fn sent_vectors<M: ControlVariates>(
     method: &M,
     (shared, model): (&SharedModel<'_>, &ModelFacts),
@@ -23,7 +23,7 @@ pub(super) fn sent_vectors<M: ControlVariates>(
     sent_names(method).iter().map(set).collect()
 }
 
-/// The names of those vectors.
+/// Returns the names of those vectors.
 pub(super) fn sent_names<M: ControlVariates>(method: &M) -> &'static [&'static str] {
     match method.keeping().keeper {
         Keeper::Client => &[CONTROL],

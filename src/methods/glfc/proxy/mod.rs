@@ -105,7 +105,7 @@ impl Proxy {
         Search { calls: self.calls as usize, rate: 0.1, kept: self.images as usize }
     }
 
-    /// The network whose gradients are sent.
+    /// Returns the network whose gradients are sent.
     pub(super) fn net(&self, model: &ModelFacts) -> LeNet {
         let key = StreamKey::new(self.seed, Domain::Init);
         LeNet::new(model.backbone.input(), model.classes, key)
@@ -198,8 +198,8 @@ impl Proxy {
         Ok(())
     }
 
-    /// Sample passes of a round with gradients of this number of images, for virtual time: looking for them, in a
-    /// task's first round, and a forward pass of those that are kept, in each that scores a model.
+    /// Returns the sample passes of a round with gradients of this number of images, for virtual time: looking for
+    /// them, in a task's first round, and a forward pass of those that are kept, in each that scores a model.
     pub(super) fn work(&self, model: &ModelFacts, round: u32, images: usize) -> f64 {
         let images = images as f64;
         // A gradient by parameters and two by pixels, of three forward passes each.
@@ -212,8 +212,8 @@ impl Proxy {
         looking + scored / 3.0
     }
 
-    /// Sample passes of a signalled client with samples of this number of classes: a forward pass, the distances to
-    /// their means, and for each class the steps that move an image and the gradient at it.
+    /// Returns the sample passes of a signalled client with samples of this number of classes: a forward pass, the
+    /// distances to their means, and for each class the steps that move an image and the gradient at it.
     pub(super) fn client_work(&self, model: &ModelFacts, samples: usize, classes: usize) -> f64 {
         let nearest = choosing_work(model, samples, (classes, classes), classes);
         let moving = classes as f64 * f64::from(self.perturbation);
@@ -221,12 +221,12 @@ impl Proxy {
     }
 }
 
-/// Multiplications of a forward pass of the network whose gradients are sent.
+/// Returns the multiplications of a forward pass of the network whose gradients are sent.
 fn lenet(model: &ModelFacts) -> f64 {
     LeNet::multiplications_of(model.backbone.input(), model.classes) as f64
 }
 
-/// The head cut to its first rows.
+/// Returns the head cut to its first rows.
 pub(super) fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet, PolicyError> {
     let mut cut = set.clone();
     for name in HeadKind::of(set).by_row() {
@@ -237,14 +237,14 @@ pub(super) fn with_rows(set: &ParameterSet, rows: usize) -> Result<ParameterSet,
     Ok(cut)
 }
 
-/// The old model of the task after `task`, which knows this number of head rows.
+/// Returns the old model of the task after `task`, which knows this number of head rows.
 fn asset(task: TaskId, parameters: &ParameterSet, rows: usize) -> Arc<Asset> {
     let meta = (rows as u32).to_le_bytes().to_vec();
     let body = Body::new(meta, parameter_sections(parameters));
     Arc::new(Asset::new(OLD, u32::from(task.0), Kind::Weights, body))
 }
 
-/// The old model that an asset holds, and the head rows that it knows.
+/// Returns the old model that an asset holds, and the head rows that it knows.
 ///
 /// # Errors
 /// Where it holds something else.
@@ -277,7 +277,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The images as a data set of this number of classes.
+    /// Returns the images as a data set of this number of classes.
     fn split(&self, classes: usize) -> Result<Split, DataError> {
         Split::from_buffer(self.images.clone(), self.shape, self.labels.clone(), classes)
     }

@@ -75,7 +75,7 @@ impl Augment {
     }
 }
 
-/// The score of a model over these head rows; 0 where nothing was found yet.
+/// Returns the score of a model over these head rows; 0 where nothing was found yet.
 ///
 /// # Errors
 /// Parameters or images that do not fit.
@@ -112,7 +112,7 @@ pub fn of(
     Ok(right as f64 / labels.len() as f64)
 }
 
-/// Noisy copies of features, class by class.
+/// Returns the noisy copies of features, class by class.
 fn copies(
     features: &[Vec<f32>],
     labels: &[u32],
@@ -159,7 +159,7 @@ fn copies(
     (copied, of)
 }
 
-/// Variances of features, around their mean; of fewer than two nothing varies.
+/// Returns the variances of features, around their mean; of fewer than two nothing varies.
 fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
     let (n, dim) = (features.len() as f64, features.first().map_or(0, |feature| feature.len()));
     let of = |at: usize| {
@@ -223,7 +223,7 @@ impl Seen {
         Ok(())
     }
 
-    /// The first task is over: the radius is the root of the mean over classes of what clients said.
+    /// Ends the first task: the radius is the root of the mean over classes of what clients said.
     pub(super) fn end_first_task(&mut self, augment: &Augment) {
         let traces = std::mem::take(&mut self.traces);
         if !augment.from_clients || traces.is_empty() {

@@ -34,7 +34,7 @@ struct Block {
 }
 
 impl Disagreement {
-    /// Of a server and its teachers.
+    /// Creates the disagreement of a server and its teachers.
     ///
     /// # Errors
     /// When pools differ in shape.
@@ -58,12 +58,12 @@ impl Disagreement {
         Ok(Disagreement { blocks, pool, entries })
     }
 
-    /// Numbers of a block's prompt.
+    /// Returns the number of entries of a block's prompt.
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// `sum_b sum_i weights_i(b) sum_j |rho_w - rho_i|^2` of queries `(b, d)`, `[]`.
+    /// Returns `sum_b sum_i weights_i(b) sum_j |rho_w - rho_i|^2` of queries `(b, d)`, `[]`.
     ///
     /// # Errors
     /// When queries have another width.
@@ -84,7 +84,7 @@ impl Disagreement {
     }
 }
 
-/// `rows rows^T`.
+/// Returns `rows rows^T`.
 fn inner_products(rows: &Tensor) -> Result<Vec<f32>> {
     let (count, width) = rows.dims2()?;
     let values = rows.flatten_all()?.to_vec1::<f32>()?;
@@ -94,7 +94,7 @@ fn inner_products(rows: &Tensor) -> Result<Vec<f32>> {
     Ok(products)
 }
 
-/// Value and gradient of `sum_b sum_i w_i(b) v G_i v^T` in cosines `(b, (1 + teachers) pool)`.
+/// Returns value and gradient of `sum_b sum_i w_i(b) v G_i v^T` in cosines `(b, (1 + teachers) pool)`.
 fn quadratic(
     cosines: &[f32],
     products: &[Vec<f32>],

@@ -48,7 +48,7 @@ impl AddAssign for Terms {
 }
 
 impl Heads {
-    /// Of a server and its teachers.
+    /// Creates the heads of a server and its teachers.
     ///
     /// # Errors
     /// When heads differ in shape.
@@ -59,7 +59,7 @@ impl Heads {
         Ok(Heads { weight, bias, seen: server.weight.dim(0)? })
     }
 
-    /// `classification - lambda divergence` of queries `(b, d)`, `[]`, and the two terms.
+    /// Returns `classification - lambda divergence` of queries `(b, d)`, `[]`, and the two terms.
     ///
     /// # Errors
     /// When queries have another width.
@@ -87,7 +87,7 @@ impl Heads {
     }
 }
 
-/// One pseudo-query: logits of the server and of every teacher, each over the rows seen.
+/// Returns one pseudo-query: logits of the server and of every teacher, each over the rows seen.
 fn row(
     logits: &[f32],
     gradient: &mut [f32],

@@ -43,7 +43,7 @@ pub struct Value {
 }
 
 impl<'a> Objective<'a> {
-    /// Of a server and its teachers.
+    /// Creates the objective of a server and its teachers.
     ///
     /// # Errors
     /// When models differ in shape.
@@ -57,8 +57,8 @@ impl<'a> Objective<'a> {
         Ok(Objective { teachers, heads: Heads::new(server, teachers)?, disagreement, loss })
     }
 
-    /// `classification - kl * divergence - mse * distance`, a mean of it or its value alone, of pseudo-queries `(b, d)`
-    /// that were made for these labels, `[]`, and its terms.
+    /// Returns `classification - kl * divergence - mse * distance`, a mean of it or its value alone, of pseudo-queries
+    /// `(b, d)` that were made for these labels, `[]`, and its terms.
     ///
     /// # Errors
     /// When queries have another width.
@@ -93,13 +93,13 @@ pub struct Steps {
     pub rate: f64,
 }
 
-/// The rule of every step on the server: no weight decay.
+/// Returns the rule of every step on the server: no weight decay.
 pub fn adam(learning_rate: f64) -> OptimizerConfig {
     OptimizerConfig::Adam(Adam { learning_rate, ..Adam::default() })
 }
 
-/// A fresh generator after its training, and the terms of its objective in the last step. Start values are drawn at
-/// `key.step(0)`, batch `s` at `key.step(1 + s)`.
+/// Returns a fresh generator after its training, and the terms of its objective in the last step. Start values are
+/// drawn at `key.step(0)`, batch `s` at `key.step(1 + s)`.
 ///
 /// # Errors
 /// What stops it as a whole; a loss that is not finite.

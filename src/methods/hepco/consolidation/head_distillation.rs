@@ -16,7 +16,7 @@ pub struct HeadStudent {
 }
 
 impl HeadStudent {
-    /// As the server is.
+    /// Starts as a copy of the server.
     ///
     /// # Errors
     /// What the tensor library reports.
@@ -25,12 +25,12 @@ impl HeadStudent {
         Ok(HeadStudent { weight: Var::from_tensor(&weight)?, bias: Var::from_tensor(&bias)? })
     }
 
-    /// The optimizer of weight and bias.
+    /// Returns the optimizer of weight and bias.
     pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(vec![self.weight.clone(), self.bias.clone()])
     }
 
-    /// The loss of pseudo-queries `(b, d)` that were made for these labels, `[]`.
+    /// Returns the loss of pseudo-queries `(b, d)` that were made for these labels, `[]`.
     ///
     /// # Errors
     /// When they do not fit.
@@ -39,7 +39,7 @@ impl HeadStudent {
         ops::cross_entropy(&logits, labels, 0..self.bias.elem_count())
     }
 
-    /// One step; the loss before it.
+    /// Makes one step and returns the loss before it.
     ///
     /// # Errors
     /// When queries and labels do not fit.

@@ -20,7 +20,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// From parameters, with the head rows seen so far.
+    /// Creates a model from parameters, with the head rows seen so far.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.
@@ -59,8 +59,8 @@ impl Teacher {
     }
 }
 
-/// `omega_i(y) = n_i(y) / N` of clients' label counts by head row of all classes. Normalized, all of them together are
-/// 1; as released, `N = sum_y max(n(y), 1)` also counts classes that no client has.
+/// Returns `omega_i(y) = n_i(y) / N` of clients' label counts by head row of all classes. Normalized, all of them
+/// together are 1; as released, `N = sum_y max(n(y), 1)` also counts classes that no client has.
 pub fn omega(counts: &[Vec<u32>], form: OmegaForm) -> Vec<Vec<f32>> {
     let of_class = |row: usize| counts.iter().map(|counts| u64::from(counts[row])).sum();
     let classes = 0..counts.first().map_or(0, Vec::len);

@@ -36,7 +36,7 @@ pub struct Student {
 }
 
 impl Student {
-    /// As the server is.
+    /// Starts as a copy of the server.
     ///
     /// # Errors
     /// What the tensor library reports.
@@ -46,12 +46,12 @@ impl Student {
         Ok(Student { keys: vars(&server.keys)?, prompts: vars(&server.prompts)?, by_prompts })
     }
 
-    /// The optimizer of keys, then prompts.
+    /// Returns the optimizer of keys, then prompts.
     pub fn optimizer(&self, rate: f64) -> Optimizer {
         adam(rate).over(self.keys.iter().chain(&self.prompts).cloned().collect())
     }
 
-    /// One step; the loss before it.
+    /// Makes one step and returns the loss before it.
     ///
     /// # Errors
     /// What the tensor library reports.
@@ -67,7 +67,7 @@ impl Student {
         Ok(loss)
     }
 
-    /// The loss and its gradients, in the keys and (kept here) in the prompts.
+    /// Returns the loss and its gradients, in the keys and (kept here) in the prompts.
     pub(super) fn gradients(
         &mut self,
         lessons: &[DistillationBatch<'_>],
@@ -89,7 +89,7 @@ impl Student {
         Ok((total, by_keys))
     }
 
-    /// One block's part of a lesson: its value, and a loss that knows its gradient in the keys.
+    /// Returns one block's part of a lesson: its value, and a loss that knows its gradient in the keys.
     fn block(&mut self, block: usize, lesson: &DistillationBatch<'_>) -> Result<(f64, Tensor)> {
         let DistillationBatch { queries, labels, teachers } = lesson;
         let own = cosines(queries, &self.keys[block])?;
@@ -131,7 +131,7 @@ impl Student {
     }
 }
 
-/// `weight |own - theirs|^2`; its residual is added.
+/// Returns `weight |own - theirs|^2`; its residual is added.
 fn learn((own, theirs): (&[f32], &[f32]), weight: f32, residual: &mut [f32]) -> f64 {
     if weight == 0.0 {
         return 0.0;

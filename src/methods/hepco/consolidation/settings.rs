@@ -111,7 +111,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Old pseudo-queries in a step.
+    /// Returns the old pseudo-queries in a step.
     pub fn replayed(&self) -> usize {
         share_of(self.server_batch as usize, self.replay_ratio)
     }
@@ -121,8 +121,8 @@ impl Settings {
         self.prompt_steps > 0 || self.head_steps > 0
     }
 
-    /// Multiplications of the steps after a round of this number of clients, in a task from 0: forward through
-    /// generators, weighted prompts and heads, and twice as much backward where they learn.
+    /// Returns the multiplications of the steps after a round of this number of clients, in a task from 0: forward
+    /// through generators, weighted prompts and heads, and twice as much backward where they learn.
     pub fn multiplications(
         &self,
         pools: &PoolShape,
