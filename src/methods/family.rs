@@ -20,7 +20,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them, in the order in which they are shown.
+    /// Families in the order in which they are shown.
     pub const ALL: [Family; 7] = [
         Family::Averaging,
         Family::Adapters,

@@ -4,7 +4,7 @@ use crate::model::{LoraPlace, LoraShape, VitConfig};
 use crate::policy::ModelFacts;
 use crate::scenario::reader::{Keys, TableReader};
 
-/// As many as any transformer has.
+/// Number of blocks that no transformer exceeds.
 pub(super) const ALL_BLOCKS: u32 = 99;
 
 /// Pairs in the blocks of a transformer, as keys of these names, with these defaults.

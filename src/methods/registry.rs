@@ -46,7 +46,7 @@ impl Registry {
         Registry { entries: entries::builtin() }
     }
 
-    /// With one more; it replaces a method of the same name.
+    /// Returns the registry with one more method; it replaces a method of the same name.
     pub fn with(mut self, entry: MethodEntry) -> Registry {
         self.entries.retain(|known| known.name != entry.name);
         self.entries.push(entry);

@@ -39,7 +39,7 @@ struct PhaseUse {
     epochs: bool,
 }
 
-/// In which tasks something is so.
+/// Tasks in which a property holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reach {
     Nowhere,
@@ -49,7 +49,7 @@ enum Reach {
 
 /// Reason that a key has no meaning.
 struct Lack {
-    /// Or it has one here and there.
+    /// True if the key has no meaning at all, false if it has none in some tasks.
     whole: bool,
     why: String,
 }

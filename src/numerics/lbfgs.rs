@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 const HISTORY: usize = 100;
 /// A gradient below this everywhere is zero.
 const FLAT: f64 = 1e-7;
-/// Nothing has moved below this.
+/// Largest change that counts as none.
 const STILL: f64 = 1e-9;
 
 /// State of L-BFGS between calls.

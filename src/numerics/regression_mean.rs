@@ -37,9 +37,9 @@ pub struct NotFinite;
 /// Second moments of the inputs of a layer, summed and not divided.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Moments {
-    /// Of every input alone.
+    /// Moments of every input alone.
     Diagonal(Vec<f64>),
-    /// Of every pair.
+    /// Moments of every pair.
     Full(Symmetric),
 }
 

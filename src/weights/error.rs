@@ -11,7 +11,7 @@ pub enum WeightsError {
         "cannot read the weights {file}: {source}\n  check the path `backbone.weights` of the scenario"
     )]
     Unreadable {
-        /// As given.
+        /// File as given.
         file: String,
         /// Error of the system.
         source: io::Error,
@@ -19,7 +19,7 @@ pub enum WeightsError {
     /// File of no known kind, or of a kind that is not supported.
     #[error("{file} {what}\n  {advice}")]
     Foreign {
-        /// As given.
+        /// File as given.
         file: String,
         /// Kind of the file, as the end of a sentence.
         what: String,
@@ -29,7 +29,7 @@ pub enum WeightsError {
     /// Damaged file of a supported kind.
     #[error("{file} is not an intact {format}: {reason}\n  {advice}")]
     Malformed {
-        /// As given.
+        /// File as given.
         file: String,
         /// Format that it should have.
         format: &'static str,
@@ -41,7 +41,7 @@ pub enum WeightsError {
     /// A tensor is of a type that is no weight.
     #[error("{file}: tensor `{name}` is {kind}; weights must be f32, f16, bf16 or f64")]
     Type {
-        /// As given.
+        /// File as given.
         file: String,
         /// The tensor.
         name: String,
@@ -53,7 +53,7 @@ pub enum WeightsError {
         "{file}: tensor `{name}` holds {value} at element {index}\n  the file is damaged or its training diverged: use another checkpoint"
     )]
     NotFinite {
-        /// As given.
+        /// File as given.
         file: String,
         /// The tensor.
         name: String,
@@ -64,9 +64,9 @@ pub enum WeightsError {
     /// A tensor that its names promise is not there.
     #[error("{file} has no tensor `{name}`{meaning}\n  {advice}")]
     Missing {
-        /// As given.
+        /// File as given.
         file: String,
-        /// In the names of the file.
+        /// Tensor in the names of the file.
         name: String,
         /// Meaning of the tensor, as the end of a sentence.
         meaning: String,
@@ -76,7 +76,7 @@ pub enum WeightsError {
     /// Tensors whose extents contradict each other.
     #[error("{file}: {what}\n  {advice}")]
     Shape {
-        /// As given.
+        /// File as given.
         file: String,
         /// Description of the contradiction.
         what: String,
@@ -86,7 +86,7 @@ pub enum WeightsError {
     /// File with another network than the requested one.
     #[error("{file} holds another network than [backbone] states: {what}\n  {advice}")]
     Other {
-        /// As given.
+        /// File as given.
         file: String,
         /// Differences, and the network that the file resembles.
         what: String,
@@ -96,7 +96,7 @@ pub enum WeightsError {
     /// Tensors that the network has no place for.
     #[error("{file} has {what}\n  {advice}")]
     LeftOver {
-        /// As given.
+        /// File as given.
         file: String,
         /// Number and names of the tensors, and their meaning if it is known.
         what: String,
@@ -105,7 +105,7 @@ pub enum WeightsError {
     },
 }
 
-/// Said of files that were cut or changed on their way.
+/// Advice for files that were cut or changed in transit.
 pub(super) const AGAIN: &str = "fetch or copy it again";
 
 impl WeightsError {

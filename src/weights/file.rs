@@ -21,7 +21,7 @@ const HEAD: u64 = 4_096;
 
 /// A file whose index has been read.
 pub struct WeightsFile<'a> {
-    /// As errors call it.
+    /// Name of the file in errors.
     origin: String,
     listing: Listing,
     container: Container<'a>,

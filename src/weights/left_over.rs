@@ -1,4 +1,4 @@
-//! Nothing silent: what a network asks of a file, and what of the file it has no place for.
+//! Differences between a network and a file: missing tensors, and tensors without a place.
 
 use std::collections::BTreeMap;
 

@@ -24,13 +24,13 @@ pub struct Line {
 /// Use of every tensor of a file.
 #[derive(Clone, Debug)]
 pub struct NameMap {
-    /// In whose names it is.
+    /// Family of its names.
     pub family: &'static Family,
     /// Prefix of all names in the file.
     pub prefix: String,
     /// Sorted by our names.
     pub lines: Vec<Line>,
-    /// Behind the features, or of training only: not read.
+    /// Tensors after the features, or of training only: not read.
     pub passed: Vec<String>,
     /// Tensors that no rule knows.
     pub left: Vec<String>,

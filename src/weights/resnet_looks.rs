@@ -45,7 +45,7 @@ enum Stem {
     Single(usize),
     /// Several convolutions.
     Deep,
-    /// None that is known.
+    /// Unknown layers.
     Unknown,
 }
 

@@ -22,7 +22,7 @@ pub(in crate::methods) struct ParameterVectors {
 }
 
 impl ParameterVectors {
-    /// Of a client with this view.
+    /// Selects the vectors of a client with this view.
     pub fn of(
         shared: &SharedModel<'_>,
         model: &ModelFacts,

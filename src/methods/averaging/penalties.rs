@@ -12,13 +12,13 @@ use crate::model::{ModelError, ParameterSet, Variables};
 
 /// `<w, s_m>` of every member over all that trains.
 pub(in crate::methods) struct LinearPenalty {
-    /// Of every variable; none where all slopes are zero.
+    /// Term of every variable; none where all slopes are zero.
     terms: Vec<Option<Linear>>,
     members: usize,
 }
 
 impl LinearPenalty {
-    /// Of members with these vectors, of the head those of `rows`.
+    /// Creates the terms of members with these vectors; of the head they cover `rows`.
     ///
     /// # Errors
     /// When a vector is missing.
@@ -65,7 +65,7 @@ pub(in crate::methods) struct ProximalPenalty {
 }
 
 impl ProximalPenalty {
-    /// Of members with these strengths and anchors, of the head those of `rows`.
+    /// Creates the penalty of members with these strengths and anchors; of the head it covers `rows`.
     ///
     /// # Errors
     /// When an anchor is missing.

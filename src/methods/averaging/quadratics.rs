@@ -60,7 +60,7 @@ pub struct Step {
 pub struct Walked {
     pub client: usize,
     pub end: Vec<f64>,
-    /// Of gradients, before they are clipped.
+    /// Norms of gradients, before they are clipped.
     pub norms: Vec<f64>,
 }
 

@@ -11,13 +11,13 @@ use crate::policy::{AveragingGroup, TensorSpec};
 /// Purpose of a selection of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowPurpose {
-    /// To a client.
+    /// Rows sent to a client.
     Down,
-    /// To the server.
+    /// Rows sent to the server.
     Up,
-    /// To answer after a task.
+    /// Rows for predictions after a task.
     Inference,
-    /// To be trained by a client.
+    /// Rows that a client trains.
     Training,
 }
 
@@ -25,7 +25,7 @@ pub enum RowPurpose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowSelection {
     pub head: Range<usize>,
-    /// Of parameters by task.
+    /// Rows of parameters by task.
     pub pool: Range<usize>,
     /// True if only the rows that the receiver trains are sent. The receiver then cannot predict by itself.
     pub only_trained: bool,

@@ -12,7 +12,7 @@ use crate::policy::{PolicyError, RoundContext, RunContext};
 /// One part of the components of all client tasks in a block.
 struct Stack {
     name: String,
-    /// Of one client task.
+    /// Shape of one client task.
     shape: Vec<usize>,
     /// Client task by client task, component by component.
     rows: Vec<f32>,

@@ -110,7 +110,7 @@ struct CompensationTraining<'a> {
     config: &'a C2PromptConfig,
     /// Schedule of each member's random decisions.
     coins: Vec<CompensationSchedule>,
-    /// Of each member; empty where there are none.
+    /// Prompts of each member; empty where there are none.
     prompts: Vec<Tensor>,
     histograms: Vec<ClassHistogram>,
     /// Steps with compensation prompts, of each member.

@@ -13,7 +13,7 @@ pub struct ClientTaskMoments {
     pub means: Vec<f32>,
     /// `(classes, d)`; divided by the number of samples, not by one less.
     pub variances: Vec<f32>,
-    /// By class.
+    /// Samples by class.
     pub counts: Vec<u32>,
 }
 

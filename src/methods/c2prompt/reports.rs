@@ -34,7 +34,7 @@ pub struct Reports {
 pub struct Report {
     /// Ids of the data set, in which a class that comes again is the same one.
     pub classes: Vec<u32>,
-    /// In the same order.
+    /// Moments in the same order.
     pub moments: ClientTaskMoments,
 }
 
@@ -97,21 +97,20 @@ impl Reports {
         Ok(client_tasks.into_iter().map(|classes| Gaussians::of(classes, &pooled, dim)).collect())
     }
 
-    /// Of the classes of client tasks that begin in a stage, the share that another client has reported, too. None
-    /// where no client task begins.
+    /// Returns the share of the classes that begin in a stage that another client has reported, too. None where no
+    /// client task begins.
     pub fn second_holders(&self, period: TaskId) -> Option<f64> {
         self.share_of_begun(period, |_, _| true)
     }
 
-    /// Of the same classes the share of which another client has reported other samples. Where no client has, a class's
-    /// Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the same
-    /// images.
+    /// Returns the share of the same classes of which another client has reported other samples. Where no client has, a
+    /// class's Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the
+    /// same images.
     pub fn other_samples(&self, period: TaskId) -> Option<f64> {
         self.share_of_begun(period, |own, other| !same_samples(own, other))
     }
 
-    /// Of the classes of client tasks that begin in a stage, the share that another client has reported such that
-    /// `counts`.
+    /// Returns the share of the classes that begin in a stage that another client reported and `counts` accepts.
     fn share_of_begun(
         &self,
         period: TaskId,

@@ -162,7 +162,7 @@ pub struct ClassFeatures {
 }
 
 impl ClassFeatures {
-    /// Of at least one feature.
+    /// Returns the mean of at least one feature.
     fn mean(&self) -> ClassMean {
         let DiagonalGaussian { count, mean, .. } =
             DiagonalGaussian::fit(self.features[0].len(), self.features.iter());

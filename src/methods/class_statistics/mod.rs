@@ -48,7 +48,7 @@ pub enum CovarianceForm {
 pub struct ClassStatistics {
     /// Head row of the class.
     pub row: u32,
-    /// Of its features; from at least two samples.
+    /// Gaussian of its features; from at least two samples.
     pub gaussian: ClassGaussian,
 }
 

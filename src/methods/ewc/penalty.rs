@@ -7,7 +7,7 @@ use crate::learning::{Classifier, LearningError};
 use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ParameterSet;
 
-/// Of every member, what holds each variable; nothing where nothing does.
+/// Penalty on every member's anchored variables; nothing where nothing does.
 pub(super) struct EwcObjective {
     held: Vec<Option<Vec<Held>>>,
     strength: f64,
@@ -20,7 +20,8 @@ struct Held {
 }
 
 impl EwcObjective {
-    /// From earlier models of the members and their Fishers. Rows that an earlier model did not have have no weight.
+    /// Creates the penalty from earlier models of the members and their Fishers. Rows that an earlier model did not
+    /// have have no weight.
     pub fn new(
         network: &Classifier,
         anchors: Vec<Option<(ParameterSet, ParameterSet)>>,

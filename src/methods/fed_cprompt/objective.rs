@@ -70,9 +70,9 @@ impl Objective for FeatureContrast {
 
 /// Compares the components of the task with what was received and with those of earlier tasks.
 pub(super) struct PromptContrast {
-    /// By member.
+    /// Tensors by member.
     global: Vec<Tensor>,
-    /// By earlier task and member.
+    /// Tensors by earlier task and member.
     earlier: Vec<Vec<Tensor>>,
     c2l: C2l,
 }

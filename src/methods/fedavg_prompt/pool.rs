@@ -74,7 +74,7 @@ impl Prompting for WeightedPool {
         0
     }
 
-    /// Nothing is frozen: every task trains the whole pool.
+    /// Returns all rows: every task trains the whole pool.
     fn trained(&self, _name: &str, rows: usize) -> Range<usize> {
         0..rows
     }

@@ -114,7 +114,7 @@ fn before(
     }
 }
 
-/// Of the new samples, and of exemplars where they take part.
+/// Returns the cross-entropy of the new samples, and of exemplars where they take part.
 fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &Seen<'_>) -> Result<Tensor> {
     let all = 0..seen.rows.end;
     let columns = match config.supervision {

@@ -24,7 +24,8 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Of `received`, the parts that `trains` names over fresh variables; the head answers for `rows`.
+    /// Creates a network of `received` with fresh variables for the parts that `trains` names; the head answers for
+    /// `rows`.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.

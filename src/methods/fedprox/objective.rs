@@ -46,7 +46,7 @@ impl LocalUpdate<()> for FedProx {
 struct FedProxObjective {
     mu: f64,
     prox: Prox,
-    /// Of every variable.
+    /// Anchor of every variable.
     anchors: Vec<Parameter>,
 }
 

@@ -30,7 +30,7 @@ pub struct Choosing {
     pub budget: usize,
     /// True if a sample may be chosen again.
     pub repeats: bool,
-    /// By what.
+    /// Criterion of the selection.
     pub by: Exemplars,
 }
 

@@ -20,7 +20,7 @@ use crate::wire::Saved;
 /// Those it has still to choose from are its own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct GlfcClientState {
-    /// Of one sample.
+    /// Bytes of one sample.
     pub(super) sample_bytes: u64,
     /// The task that the last signal began.
     pub(super) task: Option<TaskId>,

@@ -32,9 +32,9 @@ pub(super) struct GradMaObjective {
 
 /// The two other places where gradients are taken.
 struct ReferenceModels {
-    /// At the model received.
+    /// Model at the received parameters.
     start: Classifier,
-    /// Before the last step.
+    /// Model before the last step.
     previous: Classifier,
 }
 

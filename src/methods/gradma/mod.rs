@@ -103,7 +103,7 @@ impl GradMa {
         self.project != Project::Server
     }
 
-    /// Of all parameters.
+    /// Returns the number of values of all parameters.
     fn numbers(&self, model: &ModelFacts) -> usize {
         self.fedavg.parameters(model).numbers()
     }

@@ -9,7 +9,7 @@ use crate::model::{Parameter, ParameterSet};
 use crate::policy::{parameter_sections, parameters_of};
 use crate::wire::{Body, MetaReader, MetaWriter, Saved, WireError};
 
-/// Before the names of the previous server's parameters in a saved state.
+/// Prefix of the names of the previous server's parameters in a saved state.
 const PREVIOUS: &str = "previous.";
 
 /// Label counts and the previous server.
@@ -17,7 +17,7 @@ const PREVIOUS: &str = "previous.";
 pub struct HepcoMemory {
     /// Samples reported in all rounds so far, by head row.
     pub counts: Vec<u64>,
-    /// From the second task on.
+    /// Previous server, from the second task on.
     pub previous: Option<Previous>,
 }
 

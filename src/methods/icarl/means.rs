@@ -70,7 +70,7 @@ pub struct Means {
 }
 
 impl Means {
-    /// Of sums `(rows, dim)` and counts `(rows)`.
+    /// Computes means from sums `(rows, dim)` and counts `(rows)`.
     pub fn of(sums: &[f64], counts: &[f64]) -> Means {
         let dim = sums.len() / counts.len().max(1);
         let held = (0..).zip(sums.chunks_exact(dim.max(1))).zip(counts);

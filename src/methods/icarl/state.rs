@@ -22,7 +22,7 @@ pub struct Exemplars {
     pub(super) waiting: Option<(TaskId, Shard)>,
     /// Tasks before this one have been met.
     pub(super) seen: u64,
-    /// Of one sample.
+    /// Bytes of one sample.
     pub(super) sample_bytes: u64,
 }
 

@@ -18,7 +18,7 @@ pub(super) const EARLIER: &str = "earlier";
 #[derive(Debug, Default)]
 pub struct Tasks {
     begun: Option<usize>,
-    /// Of every task its pairs.
+    /// Pairs of every task.
     pairs: Vec<ParameterSet>,
     /// `A_s G_s` of every task, by name of weight; none where no client reported.
     products: Vec<Option<BTreeMap<String, Vec<f64>>>>,

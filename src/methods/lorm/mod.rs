@@ -200,7 +200,7 @@ impl Answer<Tasks> for Lorm {
         Ok(Some(Arc::new(Classifier::frozen(&ctx.backbone, &network)?)))
     }
 
-    /// With the pairs of earlier tasks, as the server answers within a task.
+    /// Predicts with the pairs of earlier tasks, as the server does within a task.
     fn client_predictor(
         &self,
         _model: &ModelFacts,

@@ -67,7 +67,7 @@ pub(super) struct PiLoraObjective<'o> {
     others: [Option<PrototypeHead>; 2],
     /// Number of head rows before the task's.
     before: u32,
-    /// Of every name of an `A`, those of earlier tasks.
+    /// Earlier tasks' tensors by name of `A`.
     earlier: BTreeMap<String, Vec<Tensor>>,
     met: &'o mut [ClassFeatureSums],
 }

@@ -193,7 +193,7 @@ mod tests {
 
     struct Found {
         loss: f32,
-        /// By features, weight and bias.
+        /// Slopes by features, weight and bias.
         slopes: [Vec<f32>; 3],
     }
 

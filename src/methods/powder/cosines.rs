@@ -11,9 +11,9 @@ use super::similarity::Attention;
 /// Attention to be compared: that of samples of one class of a client task, or of all its classes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seen<'a> {
-    /// Of one class.
+    /// Attention of one class.
     Class(&'a Attention, usize),
-    /// Of all.
+    /// Attention of all classes.
     Whole(&'a Attention),
 }
 

@@ -55,7 +55,7 @@ impl<'a> Learner<'a> {
 
 /// The samples of a step, with what a companion may ask of them.
 pub struct Step<'a> {
-    /// Of all members.
+    /// Batch of all members.
     pub batch: &'a PackBatch,
     /// The class of each sample among those of its client task.
     pub classes: &'a [u32],

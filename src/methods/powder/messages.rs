@@ -153,7 +153,7 @@ pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
 pub struct SimilarityKeys {
     /// The client tasks, by number, rising.
     pub slots: Vec<u32>,
-    /// Their rows one behind the other.
+    /// Parameters of the client tasks, their rows one behind the other.
     pub parameters: ParameterSet,
 }
 

@@ -12,7 +12,7 @@ use crate::wire::Saved;
 /// what [`kept_bytes`](ClientState::kept_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ReplayMemory {
-    /// Of one sample.
+    /// Bytes of one sample.
     pub(super) sample_bytes: u64,
     /// Tasks before this one have been offered.
     next: u64,

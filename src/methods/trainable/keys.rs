@@ -68,24 +68,24 @@ impl TrainableKeys {
         module: false,
     };
 
-    /// With plain means of clients by default, as this source has it.
+    /// Uses plain means of clients by default, as this source has it.
     pub const fn uniform(self, source: &'static str) -> TrainableKeys {
         let weights = Setting::Key { default: ClientWeighting::Uniform, source: Some(source) };
         TrainableKeys { weights, ..self }
     }
 
-    /// With plain means of clients, always.
+    /// Always uses plain means of clients.
     pub const fn always_uniform(self) -> TrainableKeys {
         TrainableKeys { weights: Setting::Fixed(ClientWeighting::Uniform), ..self }
     }
 
-    /// With head rows of the classes seen so far in messages by default, as this source has it.
+    /// Sends head rows of the classes seen so far by default, as this source has it.
     pub const fn growing(self, source: &'static str) -> TrainableKeys {
         let head = Setting::Key { default: HeadForm::Growing, source: Some(source) };
         TrainableKeys { head, ..self }
     }
 
-    /// With a loss in which all classes seen always compete.
+    /// Makes all classes seen always compete in the loss.
     pub const fn over_all_seen(self) -> TrainableKeys {
         TrainableKeys { old_logits: Setting::Fixed(OldLogits::Keep), ..self }
     }

@@ -18,7 +18,7 @@ use crate::wire::{Dtype, Kind};
 /// Contents of a method's messages, over every phase of its first two tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
-    /// To clients, and to the server.
+    /// Contents for clients and for the server.
     directions: [Content; 2],
     layouts: Vec<MessageSpec>,
 }

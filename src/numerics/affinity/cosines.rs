@@ -3,9 +3,9 @@
 /// Mean cosines between components.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MeanCosines {
-    /// Of two components of one client; `None` where no client has two.
+    /// Mean cosine of two components of one client; `None` where no client has two.
     pub within: Option<f64>,
-    /// Of components of two clients; `None` where there is one client.
+    /// Mean cosine of components of two clients; `None` where there is one client.
     pub between: Option<f64>,
 }
 

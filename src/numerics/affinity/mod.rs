@@ -73,8 +73,8 @@ pub struct Affinity {
 }
 
 impl Affinity {
-    /// From histograms, one row of `classes` entries per component. A row of nothing (of unit rows, one
-    /// without a positive entry) keeps itself.
+    /// Computes the affinity from histograms, one row of `classes` entries per component. A row of nothing (of unit
+    /// rows, one without a positive entry) keeps itself.
     pub fn of(histograms: &[f64], classes: usize, scale: RowScale, tau: f64) -> Affinity {
         let rows: Vec<Vec<f64>> =
             histograms.chunks_exact(classes.max(1)).map(|row| scale.apply(row)).collect();

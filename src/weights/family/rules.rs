@@ -5,13 +5,13 @@ use crate::weights::Layout;
 /// The names that one program gives the tensors of one kind of network.
 #[derive(Debug)]
 pub struct Family {
-    /// For people.
+    /// Name for messages.
     pub name: &'static str,
     /// Network that the rules lead to.
     pub network: Network,
     /// The tensor by whose name it is recognised, behind any prefix.
     pub anchor: &'static str,
-    /// From its names to ours.
+    /// Rules from its names to ours.
     pub rules: &'static [Rule],
     /// Parts of its names that are other words for parts of ours, first theirs; where no rule is about them. One that
     /// begins with a dot stands anywhere, any other one at the beginning.

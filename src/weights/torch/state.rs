@@ -29,12 +29,12 @@ const WITHIN: usize = 2;
 /// A tensor of a PyTorch file: a view of a storage.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Stored {
-    /// As [`widened`](crate::weights::file::widened) calls types.
+    /// Type as [`widened`](crate::weights::file::widened) names it.
     pub kind: String,
     pub shape: Vec<usize>,
-    /// In elements.
+    /// Strides in elements.
     pub strides: Vec<usize>,
-    /// Of its first element.
+    /// Offset of the first element, in elements.
     pub offset: usize,
     /// The name of the bytes.
     pub storage: String,

@@ -69,7 +69,7 @@ const COPIES: usize = 5;
 const DRAWS: usize = 100;
 
 impl Augment {
-    /// With the radius that was found out, where one was.
+    /// Returns the augmentation with the radius that was found, if there is one.
     pub fn at(self, found: f64) -> Augment {
         Augment { radius: if found > 0.0 { found } else { self.radius }, ..self }
     }
@@ -170,8 +170,7 @@ fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
     (0..dim).map(of).collect()
 }
 
-/// Of every class of a shard its head row, the trace of the covariance of its features divided by their width, and its
-/// samples.
+/// Returns the head row, the trace of the covariance divided by the width, and the samples of each class.
 ///
 /// # Errors
 /// When a sample cannot be read, or the parameters do not fit.

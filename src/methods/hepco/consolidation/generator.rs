@@ -13,7 +13,7 @@ use crate::numerics::streams::StreamKey;
 
 /// Share of a batch in the running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
-/// As PyTorch's default.
+/// Epsilon of batch norms, PyTorch's default.
 const EPS: f64 = 1e-5;
 
 /// The sizes of a generator.

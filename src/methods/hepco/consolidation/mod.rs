@@ -71,7 +71,7 @@ pub struct Previous {
 /// Generators of a round's pseudo-queries.
 #[derive(Debug)]
 pub struct Generators {
-    /// For classes of the task.
+    /// Generator for classes of the task.
     pub new: Generator,
     /// Terms of its objective in the last step.
     pub new_value: Value,
@@ -84,7 +84,7 @@ pub struct Generators {
 pub struct Distilled {
     /// Parameters that moved.
     pub parameters: ParameterSet,
-    /// Of the last step, before it.
+    /// Loss of the last step, before it.
     pub loss: f64,
 }
 
@@ -124,7 +124,7 @@ enum Draws {
 }
 
 impl<'a> Consolidation<'a> {
-    /// Of the mean of clients' parameters; `None` where no client reported a sample.
+    /// Prepares the consolidation of the mean of clients' parameters; `None` where no client reported a sample.
     ///
     /// # Errors
     /// When parameters do not fit the shape.
@@ -173,7 +173,7 @@ impl<'a> Consolidation<'a> {
         }))
     }
 
-    /// All of it: what moved, and figures for the journal.
+    /// Runs the whole consolidation. Returns what moved, and metrics for the journal.
     ///
     /// # Errors
     /// A loss that is not finite.

@@ -46,7 +46,7 @@ impl Model {
 /// A model to learn from.
 #[derive(Clone, Debug)]
 pub struct Teacher {
-    /// As it came in.
+    /// Model as the client sent it.
     pub model: Model,
     /// Weight for every label, by head row: `omega_i(y)`, or 1.
     pub weights: Vec<f32>,

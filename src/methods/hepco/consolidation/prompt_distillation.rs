@@ -31,7 +31,7 @@ pub struct Student {
     pub keys: Vec<Var>,
     /// `(pool, length * d)` by block.
     pub prompts: Vec<Var>,
-    /// Of the prompts; reused from step to step.
+    /// Gradients of the prompts; reused from step to step.
     pub(super) by_prompts: Vec<Vec<f32>>,
 }
 

@@ -34,7 +34,7 @@ impl PseudoQueries {
         Ok(PseudoQueries { queries, labels: batch.labels })
     }
 
-    /// With others behind them.
+    /// Appends other pseudo-queries.
     ///
     /// # Errors
     /// When widths differ.
@@ -44,7 +44,7 @@ impl PseudoQueries {
         Ok(PseudoQueries { queries, labels: [self.labels, old.labels].concat() })
     }
 
-    /// As a lesson of these teachers.
+    /// Returns a lesson of these teachers.
     pub fn taught_by(self, teachers: &[Teacher]) -> DistillationBatch<'_> {
         DistillationBatch { queries: self.queries, labels: self.labels, teachers }
     }

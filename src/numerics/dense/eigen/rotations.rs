@@ -27,7 +27,7 @@ const IDLE: Step = Step { cosines: [1.0; DEPTH], sines: [0.0; DEPTH] };
 
 /// Sweeps that are applied together.
 struct Pass {
-    /// By the row that the first sweep is at, from `MARGIN` rows before the matrix on.
+    /// Steps by the row that the first sweep is at, from `MARGIN` rows before the matrix on.
     steps: Vec<Step>,
     /// Rows `i` of the rotations: the smallest, and one more than the largest.
     rows: (usize, usize),
