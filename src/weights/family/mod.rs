@@ -1,5 +1,4 @@
-//! Families of names of checkpoints: one table of rules per family, each in its own file. one table of rules per
-//! family, each in its own file.
+//! Families of names of checkpoints: one table of rules per family, each in its own file.
 
 mod bert;
 mod hugging_face_resnet;
