@@ -17,7 +17,7 @@ use crate::wire::{Body, BodyShape, Kind, MetaReader, MetaWriter, WireError};
 /// Name of the asset.
 const PREVIOUS: &str = "previous";
 
-/// State of a method that keeps nothing but the previous model, as the registry prints it.
+/// Registry text for the state of methods whose only teacher is the previous model.
 pub(in crate::methods) const STATE: &str =
     "server: the parameters, and those at the end of the task before; client: nothing";
 

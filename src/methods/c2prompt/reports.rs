@@ -110,7 +110,7 @@ impl Reports {
         self.share_of_begun(period, |own, other| !same_samples(own, other))
     }
 
-    /// Returns the share of the classes that begin in a stage that another client reported and `counts` accepts.
+    /// Returns the share of classes beginning in a stage for which another report passes `counts`.
     fn share_of_begun(
         &self,
         period: TaskId,

@@ -24,8 +24,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Creates a network of `received` with fresh variables for the parts that `trains` names; the head answers for
-    /// `rows`.
+    /// Creates a network of `received` with fresh variables for the parts in `trains`. The head answers for `rows`.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.

@@ -170,7 +170,7 @@ fn variances(features: &[&Vec<f32>]) -> Vec<f64> {
     (0..dim).map(of).collect()
 }
 
-/// Returns the head row, the trace of the covariance divided by the width, and the samples of each class.
+/// Returns each class's head row, trace of the covariance divided by the width, and samples.
 ///
 /// # Errors
 /// When a sample cannot be read, or the parameters do not fit.

@@ -22,7 +22,7 @@ pub struct Batch {
 }
 
 impl Conditions {
-    /// Creates conditions from samples per head row, with noise of this width; `None` if there is no sample.
+    /// Creates conditions from samples per head row, with noise of this width. `None` if there is no sample.
     pub fn new(counts: &[u64], noise: usize) -> Option<Conditions> {
         let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
         Some(Conditions { law: Categorical::new(&weights)?, noise })

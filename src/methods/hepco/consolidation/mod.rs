@@ -124,7 +124,7 @@ enum Draws {
 }
 
 impl<'a> Consolidation<'a> {
-    /// Prepares the consolidation of the mean of clients' parameters; `None` where no client reported a sample.
+    /// Prepares the consolidation of the mean of clients' parameters. `None` if no client reported a sample.
     ///
     /// # Errors
     /// When parameters do not fit the shape.
