@@ -1,12 +1,12 @@
-//! What most methods train: a backbone, perhaps with a prefix prompt or adapters, and a head.
+//! Model that most methods train: a backbone, perhaps with a prefix prompt or adapters, and a head.
 //!
 //! **The parameters decide what trains.** A [`ParameterSet`] that a client received may hold
 //! * `head.weight` and `head.bias` (a linear head), or `head.weight` and `head.sigma` (a cosine head);
 //! * `prompt.00`, `prompt.01`, ...: a prefix prompt `(length, d)` of block 0, 1, ..., the first half of
 //!   its rows keys and the second half values (as in HGP);
 //! * `adapter.00.down.weight`, ...: a bottleneck adapter of every block (as in STSA's first stage);
-//! * `lora.00.qkv.a`, `lora.00.qkv.b`, ...: low-rank pairs beside linear layers; where there are several at one place,
-//!   one per task behind a leading axis, the last trains;
+//! * `lora.00.qkv.a`, `lora.00.qkv.b`, ...: low-rank pairs parallel to linear layers; where there are several at one
+//!   place, one per task behind a leading axis, the last trains;
 //! * `adjust.*`, `head.hidden.*` and `head.norm.*`: FedHAF's module and the hidden layer of its head, between frozen
 //!   features and the rows (features are then the module's); its batch norms take moments of the batch in
 //!   training, or those of the module its running ones ([`BatchNormMode`](crate::model::BatchNormMode));
@@ -50,20 +50,20 @@ use crate::model::{
 #[derive(Clone, Debug)]
 pub struct Classifier {
     backbone: Arc<Backbone>,
-    /// What all samples get.
+    /// Adaptation that all samples get.
     adaptation: Adaptation,
-    /// What each sample gets by its query.
+    /// Prompts that each sample gets by its query.
     pool: Option<PromptPool>,
-    /// What lies between the backbone and the rows of the head.
+    /// Transformation between the backbone and the rows of the head.
     adjustment: Option<Adjustment>,
     head: ClassHead,
     /// The rows of the whole head that `head` holds.
     rows: Range<usize>,
-    /// What trains, sorted by name; empty when frozen.
+    /// Trainable variables, sorted by name; empty when frozen.
     variables: Variables,
     /// By each member of a pack; by one where there is no pack.
     received: Vec<ParameterSet>,
-    /// The same at other places, made when first asked for.
+    /// Copies at other places, made on first request.
     copies: Copies,
 }
 
@@ -75,17 +75,17 @@ impl Classifier {
         self.received.len()
     }
 
-    /// What trains, sorted by name.
+    /// Returns the trainable variables, sorted by name.
     pub fn variables(&self) -> &Variables {
         &self.variables
     }
 
-    /// The same without their names.
+    /// Returns the trainable variables without their names.
     pub fn vars(&self) -> Vec<Var> {
         self.variables.iter().map(|(_, var)| var.clone()).collect()
     }
 
-    /// What it was made from.
+    /// Returns the parameters that the classifier was made from.
     pub fn received(&self) -> &ParameterSet {
         &self.received[0]
     }
@@ -116,12 +116,12 @@ impl Classifier {
         self.below_head(pixels, &self.adaptation_for(queries.as_ref(), None)?)
     }
 
-    /// Whether it asks for queries; where a batch brings none it computes them itself.
+    /// Returns true if the classifier uses queries; if a batch brings none, it computes them itself.
     pub fn asks_queries(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// What samples with these queries get; `groups` says whose they are where there is a pack.
+    /// Returns the adaptation of samples with these queries; `groups` assigns samples to members of a pack.
     fn adaptation_for(
         &self,
         queries: Option<&Tensor>,
@@ -144,7 +144,7 @@ impl Classifier {
         }))
     }
 
-    /// How much of it is the backbone it was made on: what a cache may hand over in place of pixels.
+    /// Returns the part that equals the backbone it was made on: a cache may supply its output instead of pixels.
     pub fn frozen_part(&self) -> FrozenPart {
         let prompted = self.pool.as_ref().map(|pool| pool.prompting().first_block());
         match prompted.or_else(|| self.adaptation.first_adapted_block()) {
@@ -185,7 +185,7 @@ impl Classifier {
         }
     }
 
-    /// What the frozen part gave to features.
+    /// Computes features from the output of the frozen part.
     fn above(&self, rows: Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         match (self.frozen_part(), &self.adjustment) {
             (FrozenPart::Below(block), _) => self.backbone.features_from(&rows, block, adaptation),
@@ -257,7 +257,7 @@ impl Classifier {
     }
 }
 
-/// What a module drops, which is trained by one member alone.
+/// Returns the drops of a module that one member alone trains.
 fn drops(adaptation: &Adaptation) -> Option<Drops> {
     let Dropout { rate, places } = adaptation.dropout.as_ref()?;
     places.first().map(|place| Drops { rate: *rate, place: *place })

@@ -1,8 +1,7 @@
 //! Right answers about the images of client tasks (tasks of a client's own).
 //!
-//! An image may be a sample of several client tasks, and its class has a head row of its own in each. What a model that
-//! is told no client task makes of the image is the same whichever client task asks, so it is asked once and counted
-//! for all of them.
+//! An image may be a sample of several client tasks, and its class has a separate head row in each. A prediction
+//! without a given client task is the same for all of them, so it is computed once and counted for each.
 //!
 //! ```
 //! use fedcast::learning::{PredictionTask, Tally};
@@ -23,15 +22,15 @@ use candle_core::{DType, Tensor};
 use super::LearningError;
 use super::evaluation::{Tally, argmax, tally_batch};
 
-/// What is asked about a batch of images.
+/// Question about a batch of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PredictionTask {
-    /// Which of the rows seen each is of; its label is right.
+    /// Row among all rows seen; the label is right.
     Plainly,
-    /// Which row of the client task that has these, which the model is told; the label is right.
+    /// Row among those of a given client task, which these are; the label is right.
     InSlot(Range<usize>),
-    /// Which row of all client tasks begun; a row of every client task that has the image is right for that client
-    /// task.
+    /// Row among those of all client tasks begun. For each client task that has the image, its own row of the class
+    /// is right.
     InSlots {
         /// The rows of client tasks begun, in rising order; the others have never been trained and are no answers.
         open: Arc<[Range<usize>]>,
@@ -41,7 +40,7 @@ pub enum PredictionTask {
 }
 
 impl PredictionTask {
-    /// Counts a batch of scores `(b, rows in scope)`: those of the client task where it is told, or of all rows seen.
+    /// Counts a batch of scores `(b, rows in scope)`: of the given client task, or of all rows seen.
     ///
     /// # Errors
     /// Scores of another shape.
@@ -82,7 +81,7 @@ impl PredictionTask {
 }
 
 impl Tally {
-    /// Counts a sample of a client task which is told: `scores` are those of its rows `own`.
+    /// Counts a sample of a given client task: `scores` are those of its rows `own`.
     pub fn count_of_slot(&mut self, own: &Range<usize>, scores: &[f32], label: u32) {
         self.count_from(own.start, scores, label);
         self.count_within(own, scores, label);
@@ -118,8 +117,8 @@ mod tests {
     use crate::numerics::streams::{Domain, StreamKey};
     use candle_core::Device;
 
-    /// Check 9 of the protocol: knowing the client task never makes a right answer wrong, and rows of client tasks that
-    /// nobody trains are no answers.
+    /// Check 9 of the protocol: a given client task never makes a right answer wrong, and rows of client tasks that
+    /// no client trains are no answers.
     #[test]
     fn answers_within_a_slot_are_right_where_those_among_all_are() -> Result<(), LearningError> {
         let mut rng = StreamKey::new(1, Domain::Method).rng();
@@ -143,7 +142,7 @@ mod tests {
             let within = tally.within[&(own.start as u32)];
             assert!(right > 0 && within > right && within < 200, "{within} and {right}");
 
-            // With the client task told, all answers are those within it.
+            // With the client task given, all answers are within it.
             let mut told = Tally::new(9);
             let scores = all.narrow(1, own.start, own.len())?;
             PredictionTask::InSlot(own.clone()).tally(&mut told, &scores, &labels)?;

@@ -1,14 +1,14 @@
 //! The loss of distribution compensation (C²Prompt's LCDC): features go towards the Gaussian of their class.
 //!
-//! `L_c = 1/2 (f - mu)ᵀ diag(var + eps)⁻¹ (f - mu)`, which is what minimizing the negative log-likelihood of the
-//! Gaussian comes to; the review of the paper prints the log-likelihood itself, with a minus sign, which is to be
-//! maximised. Variances far below those of the other dimensions make it explode, hence the floor.
+//! `L_c = 1/2 (f - mu)ᵀ diag(var + eps)⁻¹ (f - mu)`, which is equivalent to minimizing the negative log-likelihood of
+//! the Gaussian; the review of the paper prints the log-likelihood itself, with a minus sign, which is to be
+//! maximized. Variances far below those of the other dimensions make it explode, hence the floor.
 
 use candle_core::{Result, Tensor, bail};
 
 use crate::model::ops;
 
-/// What keeps variances away from zero.
+/// Lower bound that keeps variances away from zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whitening {
     /// Added to every variance.

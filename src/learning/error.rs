@@ -1,10 +1,10 @@
-//! What can go wrong while learning. A client that fails so is a failed participant, not a failed run.
+//! Errors of training and evaluation. A client with such an error is a failed participant; the run goes on.
 
 use super::CacheError;
 use crate::data::DataError;
 use crate::model::ModelError;
 
-/// Why training or evaluation stopped.
+/// Reason why training or evaluation stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum LearningError {
     /// A loss, gradient or score that is NaN or infinite.

@@ -27,7 +27,7 @@ pub fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
     (0..len.div_ceil(size)).map(move |k| k * size..((k + 1) * size).min(len))
 }
 
-/// What was predicted of which class; rows are head rows.
+/// Counts of predictions by class; rows are head rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Right predictions per true class.
@@ -57,7 +57,7 @@ impl Tally {
         Tally { correct, total, predicted: zeros, not_a_number: 0, within, confused: None }
     }
 
-    /// The same, which also counts what is taken for what.
+    /// Returns an empty tally that also counts the confusion of each pair of classes.
     pub fn with_confusion(classes: usize) -> Tally {
         Tally { confused: Some(Confusion::new()), ..Tally::new(classes) }
     }

@@ -8,10 +8,10 @@
 //! empirical  sum over (x, y)  g^2                       the true label only
 //! batches    sum over mini-batches  (their mean g)^2    in training mode (TARGET, LANDER, STSA)
 //! ```
-//! These are sums, in f64, not means: that over two sets of samples is the sum of theirs. A block of samples may not be
-//! added up before it is squared. Where a pack can hold several copies of the model, every sample gets a copy of its own,
-//! and one backward pass gives as many gradients; a backbone or a module of its own goes sample by sample, by the running
-//! moments of its batch norms.
+//! These are sums, in f64, not means: that over two sets of samples is the sum of theirs. A block of samples may not
+//! be added up before it is squared. Where a pack can hold several copies of the model, every sample gets its own
+//! copy, and one backward pass gives one gradient per copy; an own backbone or module is processed sample by sample,
+//! with the running moments of its batch norms.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::model::{Backbone, FrozenPart, ModelError, Parameter, ParameterSet};
 use crate::numerics::wide::each;
 use crate::scenario::reader::Choice;
 
-/// Which square of which gradient is taken.
+/// Form of the squared gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum FisherForm {
     /// Of the true label, weighted by its probability.
@@ -51,7 +51,7 @@ const NUMBERS: usize = 1 << 24;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FisherDiagonal {
     by_name: BTreeMap<Arc<str>, Vec<f64>>,
-    /// How many samples, or mini-batches.
+    /// Number of samples or mini-batches.
     pub terms: u64,
 }
 
@@ -108,12 +108,12 @@ impl FisherPass {
         Ok(FisherPass { network, form, sum })
     }
 
-    /// What a cache may hand over in place of pixels.
+    /// Returns the frozen part, whose output a cache may supply instead of pixels.
     pub fn frozen_part(&self) -> FrozenPart {
         self.network.frozen_part()
     }
 
-    /// The samples of a batch: as many as it has copies, or those of a mini-batch.
+    /// Returns the samples of a batch: one per copy, or those of a mini-batch.
     pub fn batch(&self, mini_batch: usize) -> usize {
         match self.form {
             FisherForm::Batches => mini_batch,
@@ -189,7 +189,7 @@ impl FisherPass {
         Ok(())
     }
 
-    /// What was added up.
+    /// Returns the accumulated sums.
     pub fn finish(self) -> FisherDiagonal {
         self.sum
     }

@@ -74,7 +74,7 @@ impl Head {
     }
 }
 
-/// What is minimized, per sample over the logits of the range; batches take the mean.
+/// Minimized loss, per sample over the logits of the range; batches take the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HeadLoss {
     /// Softmax cross-entropy of `z`.
@@ -100,7 +100,7 @@ pub struct HeadTraining {
     pub weight_decay: f64,
     /// From epoch to epoch.
     pub schedule: Schedule,
-    /// What is minimized.
+    /// Minimized loss.
     pub loss: HeadLoss,
 }
 

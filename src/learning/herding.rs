@@ -14,7 +14,7 @@ use clap::ValueEnum;
 
 use crate::scenario::reader::Choice;
 
-/// How the samples of a class are ordered.
+/// Rule that orders the samples of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Herding {
     /// Those nearest to the class mean (FedHAF, eq. 6).
@@ -45,8 +45,8 @@ impl Herding {
         }
     }
 
-    /// The same by a greedy rule that may choose a sample again, as the releases of GLFC and LGA do: as many as there
-    /// are samples at most, some of them several times.
+    /// Orders samples by a greedy rule that may choose a sample again, as the releases of GLFC and LGA do. Returns at
+    /// most as many as there are samples, some of them several times.
     pub fn order_with_repeats<T: Copy + Into<f64>>(
         self,
         features: &[T],
@@ -88,7 +88,7 @@ impl Herding {
     }
 }
 
-/// How far from the class mean that of the chosen ones would be with this one more.
+/// Returns the distance of the chosen samples' mean from the class mean if this one is added.
 fn gap(row: &[f64], sum: &[f64], mean: &[f64], chosen: usize) -> f64 {
     let of = |((v, sum), mean): ((&f64, &f64), &f64)| mean - (sum + v) / (chosen + 1) as f64;
     norm(row.iter().zip(sum).zip(mean).map(of))

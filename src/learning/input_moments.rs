@@ -12,7 +12,7 @@ use crate::model::{InputHook, LinearLayer, ops};
 use crate::numerics::regression_mean::Moments;
 use crate::numerics::symmetric::Symmetric;
 
-/// Which moments of a layer's inputs.
+/// Form of the moments of a layer's inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MomentForm {
     /// Of every input alone: a number for each.

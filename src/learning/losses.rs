@@ -42,7 +42,8 @@ use super::optimizer::lend;
 use crate::model::ops;
 use crate::scenario::reader::Choice;
 
-/// The scalar `f(x)` whose gradient is what `f` returns beside its value, row-major and of `x`'s length.
+/// Returns the scalar `f(x)` with a given gradient. `f` returns the value and the gradient, row-major and of `x`'s
+/// length.
 ///
 /// # Errors
 /// When the gradient has another length.

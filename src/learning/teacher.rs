@@ -15,13 +15,13 @@ use crate::model::{Backbone, BatchNormMode, HeadKind, ModelError, ParameterSet};
 pub struct Teacher {
     model: Classifier,
     rows: Range<usize>,
-    /// Whether each member of a pack has a copy of it.
+    /// True if each member of a pack has a copy of the teacher.
     packed: bool,
 }
 
 impl Teacher {
-    /// One of these parameters, for those of `rows` that its head has. Without `norms` it normalizes by running
-    /// moments; with them as a student in training does, by which it is one itself that nobody steps.
+    /// Returns the teacher of these parameters, for those of `rows` that its head has. Without `norms` it normalizes
+    /// by running moments; with them as a student in training does, although it is never stepped.
     ///
     /// # Errors
     /// When parameters are missing or do not fit the backbone.
@@ -77,7 +77,7 @@ impl Teacher {
         self.told(self.model.logits(&self.model.batch_features(batch, device)?)?)
     }
 
-    /// The same of the samples of a pack.
+    /// Returns the teacher's answers for the samples of a pack.
     ///
     /// # Errors
     /// As there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{HeadKind, ModelError, Parameter, ParameterSet};
 
-/// The same parameters with a head of these rows only.
+/// Returns the parameters with a head of these rows only.
 ///
 /// # Errors
 /// When there is no head or it has fewer rows.

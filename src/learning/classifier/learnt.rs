@@ -1,4 +1,4 @@
-//! What trained, as parameters again: by member, in the places of what was received.
+//! Trained values as parameters again: by member, at the places of the received ones.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::learning::prompting::is_prompt;
 use crate::model::{ModelError, Parameter, ParameterSet, is_lora};
 
 impl Classifier {
-    /// Where the numbers of a variable lie, flat, among those of the whole parameter.
+    /// Returns the flat range of a variable's values among those of the whole parameter.
     pub fn place_of(&self, name: &str) -> Option<Range<usize>> {
         let whole = self.received[0].get(name)?;
         let (_, variable) = self.variables.iter().find(|(own, _)| &**own == name)?;

@@ -15,7 +15,7 @@ use crate::model::{
 /// A backbone over variables of these values.
 type OwnBackbone = fn(&Backbone, &ParameterSet) -> Result<Backbone, ModelError>;
 
-/// Which variables, by name, are held as they are.
+/// Predicate on names: true for variables that stay as they are.
 type Stays<'a> = &'a dyn Fn(&str) -> bool;
 
 impl Classifier {
@@ -66,8 +66,8 @@ impl Classifier {
         })
     }
 
-    /// Received parameters as fresh variables; of the head only `rows`, the classes of the task
-    /// at hand (so that no optimizer can move any other row).
+    /// Turns received parameters into new variables. Of the head it takes only `rows`, the classes of the current
+    /// task, so that no optimizer can move any other row.
     ///
     /// # Errors
     /// When parameters are missing or do not fit the backbone.
@@ -219,13 +219,13 @@ impl Classifier {
         })
     }
 
-    /// Whether several copies of these parameters can be in one pack.
+    /// Returns true if several copies of these parameters can be in one pack.
     pub fn packs(backbone: &Backbone, set: &ParameterSet) -> bool {
         !backbone.is_in(set) && !Adjustment::is_in(set)
     }
 
-    /// This classifier, frozen, at the place of `backbone`, which is a copy of its own; `None` where it
-    /// is there already. A place gets one copy, which lives as long as this one.
+    /// Returns this classifier, frozen, at the place of `backbone`, which is another copy. `None` if it is already
+    /// there. A place gets one copy, which lives as long as this one.
     ///
     /// # Errors
     /// When the device has no room.

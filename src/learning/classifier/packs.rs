@@ -1,4 +1,4 @@
-//! What a pass over the samples of a pack computes: each member on its own samples.
+//! Passes over the samples of a pack: each member on its own samples.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::data::Batch;
 use crate::learning::{LearningError, PackBatch};
 use crate::model::{Adaptation, Dropout, FrozenPart, InputHook, ops};
 
-/// What a pass over the samples of a pack gives.
+/// Outputs of a pass over the samples of a pack.
 #[derive(Clone, Debug)]
 pub struct PackOutputs {
     /// `(b, d)`.
@@ -18,14 +18,14 @@ pub struct PackOutputs {
     pub losses: Tensor,
 }
 
-/// The same before any loss.
+/// Outputs of a pass over the samples of a pack before any loss.
 #[derive(Clone, Debug)]
 pub struct PackLogits {
     /// `(b, d)`.
     pub features: Tensor,
     /// On the rows of the classifier, `(b, rows)`.
     pub logits: Tensor,
-    /// What prompts that depend on queries add to the losses, `(members)`.
+    /// Loss term of prompts that depend on queries, `(members)`.
     pub pull: Option<Tensor>,
 }
 
@@ -59,8 +59,8 @@ impl Classifier {
         self.adapted_features(&step.batch, device, &adaptation)
     }
 
-    /// [`batch_features`](Classifier::batch_features) while somebody looks at what enters the linear layers of blocks
-    /// that nothing froze.
+    /// Returns [`batch_features`](Classifier::batch_features) and observes the inputs of the linear layers. For
+    /// blocks that nothing froze.
     ///
     /// # Errors
     /// When the batch does not fit the backbone, and those of the tap.

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::scenario::reader::Choice;
 
-/// How many samples of a class a budget for all of them leaves.
+/// Number of samples per class that a total budget allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Quota {
     /// The budget by the classes, rounded down: never more than the budget in all.
@@ -20,7 +20,7 @@ pub enum Quota {
 }
 
 impl Quota {
-    /// Of one of so many classes.
+    /// Returns the quota of one of `classes` classes.
     pub fn of(self, budget: usize, classes: usize) -> usize {
         match self {
             Quota::Floor => budget / classes.max(1),
@@ -54,17 +54,17 @@ impl ByClass {
         self.rows.iter().map(|(row, samples)| (*row, samples.as_slice()))
     }
 
-    /// How many classes it knows.
+    /// Returns the number of known classes.
     pub fn classes(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many samples it holds.
+    /// Returns the number of stored samples.
     pub fn len(&self) -> usize {
         self.rows.values().map(Vec::len).sum()
     }
 
-    /// Whether it holds none.
+    /// Returns true if no sample is stored.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

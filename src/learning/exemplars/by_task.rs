@@ -16,13 +16,13 @@ pub struct ByTask {
 }
 
 impl ByTask {
-    /// Keeps these samples of a task, of so many bytes each.
+    /// Keeps these samples of a task, of `sample_bytes` bytes each.
     pub fn keep(&mut self, task: TaskId, samples: Shard, sample_bytes: u64) {
         self.tasks.insert(task, samples);
         self.sample_bytes = sample_bytes;
     }
 
-    /// Whether samples of a task have been chosen, be it none.
+    /// Returns true if samples of a task have been chosen, even if none.
     pub fn knows(&self, task: TaskId) -> bool {
         self.tasks.contains_key(&task)
     }

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`ByTask`] | those chosen of every task, ascending | a [share](kept) of every class, or all | FedHAF, the oracle |
 //! | [`ByClass`] | the first of every class, in an order of merit | one for all classes: [`Quota`] | iCaRL |
-//! | [`Reservoir`] | a uniform part of a stream, with logits noted of each | so many in all | ER, DER++ |
+//! | [`Reservoir`] | a uniform part of a stream, with logits noted of each | a fixed total | ER, DER++ |
 //!
 //! Orders of merit are in [`Herding`](super::Herding).
 

@@ -41,12 +41,12 @@ impl Reservoir {
         self.offered
     }
 
-    /// What it holds, by client task.
+    /// Returns the stored samples with their client tasks.
     pub fn slots(&self) -> &[BufferedSample] {
         &self.slots
     }
 
-    /// The same, to be noted again.
+    /// Returns the stored samples mutably, so that new logits can be noted.
     pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut BufferedSample> {
         self.slots.iter_mut()
     }

@@ -1,4 +1,4 @@
-//! The same share of every class of a shard.
+//! Equal fraction of every class of a shard.
 //!
 //! ```
 //! use fedcast::learning::kept;

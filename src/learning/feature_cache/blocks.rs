@@ -1,21 +1,21 @@
 //! The canonical blocks of a split.
 //!
-//! A block is what is computed, checked and written at once: for every class its samples in index order,
-//! cut in chunks of [`BLOCK`]. Samples of a class are asked for together, in a task and by its clients.
-//! The batches are the same whoever asks first, so that on a GPU, too, where bits depend on the batch
-//! around a sample, workers and clients change nothing.
+//! A block is the unit that is computed, checked and written at once: for every class its samples in index order, cut
+//! in chunks of [`BLOCK`]. Samples of a class are requested together, in a task and by its clients. The batches do
+//! not depend on who requests first, so that on a GPU, too, where bits depend on the batch around a sample, workers
+//! and clients change nothing.
 
 use crate::data::Split;
 
 /// Samples in a block; the last one of a class may be smaller. Part of every key.
 pub const BLOCK: usize = 32;
 
-/// How a split is cut.
+/// Division of a split into blocks.
 #[derive(Debug)]
 pub(super) struct Blocks {
     /// All samples, block after block.
     samples: Vec<u32>,
-    /// Where each block begins in `samples`, and the end.
+    /// Start of each block in `samples`, and the end.
     starts: Vec<usize>,
     /// Block and row in it of every sample.
     places: Vec<(u32, u32)>,
@@ -36,7 +36,7 @@ impl Blocks {
         Blocks { samples, starts, places }
     }
 
-    /// How many there are.
+    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a cache in a file.
+//! Errors of a cache in a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 pub struct CacheError {
     /// The folder or file.
     pub path: PathBuf,
-    /// What was tried.
+    /// Attempted action.
     pub action: &'static str,
-    /// Why it failed.
+    /// Cause of the failure.
     pub source: io::Error,
 }
 

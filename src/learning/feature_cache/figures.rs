@@ -1,4 +1,4 @@
-//! What the cache did for a run. Measured, so outside every digest.
+//! Metrics of the cache in a run. Measured, so outside every digest.
 
 use serde::{Deserialize, Serialize};
 

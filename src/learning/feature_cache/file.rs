@@ -45,7 +45,7 @@ pub(super) struct CacheFile {
     rows: Box<[AtomicU32]>,
     /// Values per sample.
     row: usize,
-    /// Where values begin.
+    /// Offset of the values.
     data: usize,
 }
 
@@ -95,7 +95,7 @@ impl CacheFile {
         Ok(Opened { file, notice })
     }
 
-    /// Whether a block is written and intact.
+    /// Returns the state of a block: missing, intact or damaged.
     pub fn holds(&self, blocks: &Blocks, block: usize) -> Held {
         let range = self.range(blocks, block);
         let (mut sum, mut values) = ([0; SUM], vec![0; range.len()]);

@@ -1,4 +1,4 @@
-//! What the name of a cache file stands for: everything that its values depend on.
+//! Key behind the name of a cache file: everything that its values depend on.
 
 use candle_core::DType;
 

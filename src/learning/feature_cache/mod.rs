@@ -60,7 +60,7 @@ use super::LearningError;
 use crate::data::{Split, Transform};
 use crate::model::{Backbone, FrozenPart};
 
-/// Where values are kept.
+/// Storage place of cached values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
     /// Nowhere: everything is computed per batch, to the same bits.
@@ -98,8 +98,8 @@ impl Default for FeatureCache {
 }
 
 impl FeatureCache {
-    /// A cache whose stores take at most `limit` bytes each, in memory or on disk; larger ones are not
-    /// made. `tokens` says whether streams of tokens are kept beside features.
+    /// Returns a cache whose stores take at most `limit` bytes each, in memory or on disk. Larger ones are not made.
+    /// If `tokens`, streams of tokens are kept in addition to features.
     pub fn new(place: Storage, limit: u64, tokens: bool) -> FeatureCache {
         let (stores, notices) = (Mutex::default(), Mutex::default());
         FeatureCache { place, limit, tokens, stores, notices }
@@ -163,7 +163,7 @@ impl FeatureCache {
         Ok(Some(store))
     }
 
-    /// What people should know: files that were damaged and are computed again.
+    /// Returns notices for the user: files that were damaged and are computed again.
     pub fn notices(&self) -> Vec<String> {
         let mut all = self.notices.lock().clone();
         let CacheFigures { damaged, .. } = self.figures();
@@ -175,7 +175,7 @@ impl FeatureCache {
         all
     }
 
-    /// What all stores did so far.
+    /// Returns the metrics of all stores so far.
     pub fn figures(&self) -> CacheFigures {
         let stores = self.stores.lock();
         stores.iter().map(|store| store.figures()).fold(CacheFigures::default(), CacheFigures::plus)

@@ -16,7 +16,7 @@ use crate::data::{DataError, SampleRows, Split, Transform};
 use crate::learning::LearningError;
 use crate::model::{Backbone, FrozenPart};
 
-/// What is kept, of which samples.
+/// Source of stored values: the frozen part and the samples.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub network: Network,
@@ -47,14 +47,14 @@ impl Source {
     }
 }
 
-/// Where the values of a finished block are.
+/// Location of the values of a finished block.
 #[derive(Debug)]
 enum StoreEntry {
     Memory(Box<[f32]>),
     File,
 }
 
-/// What one part of a frozen network gives for every sample of a split.
+/// Output of one part of a frozen network for every sample of a split.
 ///
 /// [`fill`](FeatureStore::fill) computes what is missing; several threads may ask at once, and each block
 /// is computed by one of them. Afterwards rows are read without waiting.
@@ -66,7 +66,7 @@ pub struct FeatureStore {
     kept: Vec<OnceLock<StoreEntry>>,
     /// `None`: values stay in memory.
     file: Option<CacheFile>,
-    /// Blocks that somebody computes at the moment.
+    /// Blocks that a thread computes at the moment.
     busy: Mutex<BTreeSet<usize>>,
     done: Condvar,
     figures: Mutex<CacheFigures>,
@@ -127,7 +127,7 @@ impl FeatureStore {
         while !missing.is_empty() {
             if let Some(claim) = self.claim_or_wait(&missing) {
                 let kept = self.make(rows, device, claim.block)?;
-                // Nobody else sets it: the block was claimed.
+                // No other thread sets it: the block was claimed.
                 let _ = self.kept[claim.block].set(kept);
             }
             missing.retain(|block| !self.has(*block));
@@ -135,7 +135,7 @@ impl FeatureStore {
         Ok(())
     }
 
-    /// What it did so far.
+    /// Returns the metrics of the store so far.
     pub fn figures(&self) -> CacheFigures {
         let counted = *self.figures.lock();
         CacheFigures { read: self.read.load(Ordering::Relaxed), ..counted }
@@ -153,7 +153,7 @@ impl FeatureStore {
         self.kept[block].get().is_some()
     }
 
-    /// The first missing block nobody computes, or `None` after somebody has finished one.
+    /// Claims the first missing block that no thread computes; `None` after another one is finished.
     fn claim_or_wait(&self, missing: &[usize]) -> Option<Claim<'_>> {
         let mut busy = self.busy();
         // A block is kept before it ceases to be busy.

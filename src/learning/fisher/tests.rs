@@ -171,8 +171,8 @@ fn sums_have_the_closed_form_of_a_linear_softmax() {
     }
 }
 
-/// A residual network of its own goes sample by sample, by running moments: what else is in a batch does not matter, and
-/// nothing is added up before it is squared.
+/// An own residual network is processed sample by sample, by running moments: the rest of a batch does not matter,
+/// and nothing is added up before it is squared.
 #[test]
 fn a_network_of_its_own_is_seen_sample_by_sample() {
     let config =

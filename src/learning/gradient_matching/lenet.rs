@@ -12,7 +12,7 @@ const CHANNELS: usize = 12;
 /// Their kernels are so wide, and images are padded by 2.
 const KERNEL: usize = 5;
 const PADDING: isize = 2;
-/// How far the windows of each are apart.
+/// Stride of the windows of each convolution.
 const STRIDES: [usize; 3] = [2, 2, 1];
 
 /// A LeNet with sigmoids for images of one size.
@@ -47,7 +47,7 @@ impl LeNet {
         net
     }
 
-    /// How many parameters there are for such images and so many classes.
+    /// Returns the number of parameters for such images and `classes` classes.
     pub fn length_of(image: [usize; 3], classes: usize) -> usize {
         let side = |side: usize| side.div_ceil(STRIDES[0]).div_ceil(STRIDES[1]);
         let wide = CHANNELS * side(image[1]) * side(image[2]);
@@ -84,7 +84,7 @@ impl LeNet {
         self.shapes[0]
     }
 
-    /// Where weight and bias of a layer lie; the linear one is the last.
+    /// Returns the ranges of weight and bias of a layer; the linear one is the last.
     fn layer(&self, layer: usize) -> (Range<usize>, Range<usize>) {
         let mut start = 0;
         for before in 0..=layer {
@@ -100,7 +100,7 @@ impl LeNet {
         (0..0, 0..0)
     }
 
-    /// The same, its parameters moved so many times along a direction.
+    /// Returns a copy with its parameters moved by `times * direction`.
     pub(super) fn moved(&self, direction: &[f64], times: f64) -> LeNet {
         let moved = self.parameters.iter().zip(direction).map(|(p, d)| p + times * d);
         LeNet { parameters: moved.collect(), ..self.clone() }

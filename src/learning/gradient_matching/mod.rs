@@ -28,17 +28,17 @@ use crate::numerics::distributions::standard_normal;
 use crate::numerics::lbfgs::Lbfgs;
 use crate::numerics::streams::StreamKey;
 
-/// How far the parameters are moved for the difference of two input gradients.
+/// Step of the parameters for the difference of two input gradients.
 const DIFFERENCE: f64 = 1e-5;
 
-/// How an image is looked for.
+/// Settings of the search for an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
     /// Calls of L-BFGS, of at most 20 iterations each.
     pub calls: usize,
     /// Length of its steps.
     pub rate: f64,
-    /// The last so many images are kept.
+    /// Number of last images that are kept.
     pub kept: usize,
 }
 
@@ -67,7 +67,7 @@ impl Search {
 /// The distance between the gradient of an image and one that was sent.
 pub struct Matching<'a> {
     pub net: &'a LeNet,
-    /// What was sent.
+    /// Gradient that was sent.
     pub gradient: &'a [f64],
     pub label: usize,
 }

@@ -1,16 +1,16 @@
-//! What the members of a pack learn from, step by step.
+//! Training data of the members of a pack, step by step.
 
 use super::TrainingPlan;
 use crate::data::{Batch, Batches, DataError, Loader};
 use crate::model::ops::Groups;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// What one member of a pack learns from.
+/// Training data of one member of a pack.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberData<'a> {
     /// Its shard.
     pub loader: &'a Loader,
-    /// Where the order of samples (domain `Shuffle`) and augmentation (`Augment`) are drawn.
+    /// Key of the order of samples (domain `Shuffle`) and of augmentation (`Augment`).
     pub key: StreamKey,
 }
 
@@ -19,18 +19,18 @@ pub struct MemberData<'a> {
 pub struct PackBatch {
     /// One member's samples behind the other's.
     pub batch: Batch,
-    /// Whose they are; a member without a batch has none.
+    /// Members that the samples belong to; a member without a batch has none.
     pub groups: Groups,
     /// Each member's own count of steps, from 0.
     pub steps: Vec<u64>,
 }
 
-/// Where a member stands: its batches, epoch after epoch.
+/// Position of a member: its batches, epoch after epoch.
 pub(super) struct BatchCursor<'a> {
     course: MemberData<'a>,
     batch: usize,
     epochs: u32,
-    /// The epoch at hand; its remaining batches lie beside it.
+    /// Current epoch; its remaining batches are kept in addition.
     epoch: u32,
     batches: Batches<'a>,
     left: usize,
@@ -45,7 +45,7 @@ pub(super) struct MemberBatch {
     /// The member's own count of steps, from 0.
     pub step: u64,
     pub epoch: u32,
-    /// Whether the epoch ends with it.
+    /// True if the epoch ends with it.
     pub last: bool,
 }
 

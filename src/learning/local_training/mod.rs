@@ -55,12 +55,12 @@ use super::{LearningError, Optimizer, OptimizerConfig, Schedule};
 use crate::data::{Batch, Loader};
 use crate::numerics::streams::StreamKey;
 
-/// How a client trains: the `[client]` table of a scenario.
+/// Settings of a client's training: the `[client]` table of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingPlan {
     /// Passes over the shard.
     pub epochs: u32,
-    /// Steps in all, epoch after epoch, where not so many epochs; the last epoch may be cut short.
+    /// Total steps, epoch after epoch, in place of `epochs`; the last epoch may be cut short.
     pub steps: Option<u64>,
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
@@ -72,7 +72,7 @@ pub struct TrainingPlan {
     pub round_schedule: Schedule,
     /// The learning rate of the first round, where the plan is that of a round.
     pub first_rate: Option<f64>,
-    /// Which round of how many it is, where the plan is that of a round.
+    /// Number of the round, and of how many, if the plan is that of a round.
     pub round: Option<(u32, u32)>,
     /// Largest global gradient norm; `None` leaves gradients alone.
     pub clip: Option<f64>,
@@ -110,7 +110,7 @@ impl TrainingPlan {
         self.first_rate.unwrap_or(self.optimizer.learning_rate())
     }
 
-    /// Steps of a shard of so many samples.
+    /// Returns the steps of a shard of `samples` samples.
     pub fn steps_of(&self, samples: usize) -> u64 {
         match self.steps {
             Some(steps) if samples > 0 => steps,
@@ -357,7 +357,7 @@ mod tests {
         .collect()
     }
 
-    /// The same members in one pack.
+    /// Trains the members in one pack.
     fn together(fills: [f32; 4]) -> Vec<Trained> {
         let loaders = loaders();
         let courses: Vec<MemberData<'_>> = (loaders.iter().zip(0..))
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    /// What a GPU does: composed ops, moments and clipping beside the variables, losses read per epoch.
+    /// Path of a GPU: composed ops, moments and clipping where the variables are, losses read per epoch.
     #[test]
     fn the_path_of_a_gpu_trains_members_as_the_cpu_does() {
         for fills in [[0.0, 0.1, -0.1, 0.02], [0.0, 0.1, f32::NAN, 0.02]] {
@@ -432,7 +432,7 @@ mod tests {
         }
     }
 
-    /// The loss is finite and its gradient is not: told at the same step, with the same name.
+    /// The loss is finite and its gradient is not: reported at the same step, with the same name.
     #[test]
     fn a_spoilt_gradient_is_told_alike_on_both_paths() {
         let run = || {

@@ -1,9 +1,9 @@
 //! The loop: one forward and one backward pass per step for all members of a pack.
 //!
-//! Trainables hold the members' values one behind the other, `(members, ..)`; losses come per member
-//! and are differentiated as their sum, so that each member's gradient is its own. A member with
-//! fewer steps than the others takes part with no sample once its batches are used up, and one that
-//! meets a value that is not finite stops there; neither moves any more, and nobody else notices.
+//! Trainables hold the members' values one behind the other, `(members, ..)`; losses come per member and are
+//! differentiated as their sum, so that each member's gradient is its own. A member with fewer steps than the others
+//! takes part with no sample once its batches are used up, and one that meets a value that is not finite stops there;
+//! neither moves any more, and no other member is affected.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ fn per_member(losses: &Tensor, members: usize) -> Result<Tensor, LearningError> 
     Ok(losses)
 }
 
-/// What the members learn from in a step; those without a turn have no sample in the batch.
+/// Data of the members' next step; members without a turn have no sample in the batch.
 struct Upcoming {
     batch: PackBatch,
     turns: Vec<Option<Taken>>,
@@ -148,7 +148,7 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// The next batch of every member that still learns; `None` when nobody does.
+    /// Returns the next batch of every member that still trains; `None` when none does.
     fn next_step(&mut self) -> Result<Option<Upcoming>, LearningError> {
         let mut batches = Vec::with_capacity(self.members.len());
         let mut turns = Vec::with_capacity(self.members.len());
@@ -187,7 +187,7 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// Whether somebody has a step to take.
+    /// Returns true if any member has a step to take.
     fn goes_on(&self, turns: &[Option<Taken>]) -> bool {
         let members = turns.iter().zip(&self.members);
         members.into_iter().any(|(turn, (_, progress))| turn.is_some() && !progress.has_failed())
@@ -207,7 +207,7 @@ impl<'a> Pack<'a> {
         self.members.iter().map(batches).max().unwrap_or(0)
     }
 
-    /// How far each member goes; members whose gradient is not finite stop.
+    /// Returns the stride of each member; members whose gradient is not finite stop.
     fn strides(
         &mut self,
         turns: &[Option<Taken>],
@@ -231,7 +231,7 @@ impl<'a> Pack<'a> {
         Ok(strides)
     }
 
-    /// How far each member goes that has a turn and has not failed, its gradient as it is.
+    /// Returns the stride, without clipping, of each member that has a turn and has not failed.
     fn unclipped(&self, turns: &[Option<Taken>]) -> Vec<Option<Stride>> {
         let members = turns.iter().zip(&self.members);
         let stride = |(turn, (_, progress)): (&Option<Taken>, &(BatchCursor<'_>, Progress))| {
@@ -241,7 +241,7 @@ impl<'a> Pack<'a> {
         members.map(stride).collect()
     }
 
-    /// Which gradient of a member is not finite.
+    /// Returns the name of the variable whose gradient of a member is not finite.
     fn spoilt(&self, gradients: &GradStore, member: usize) -> Result<String, LearningError> {
         for (name, var) in self.trainables {
             let norms = member_norms(gradients, std::slice::from_ref(var), self.members.len())?;

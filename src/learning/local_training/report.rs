@@ -1,8 +1,8 @@
-//! What is known of a training while it goes on and after it.
+//! Record of a training, during and after it.
 
 use crate::learning::LearningError;
 
-/// What happened during [`train`](super::train).
+/// Report of a call of [`train`](super::train).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrainingReport {
     /// Optimizer steps.
@@ -21,7 +21,7 @@ pub struct TrainingReport {
 }
 
 impl TrainingReport {
-    /// What the journal says of a client's training.
+    /// Returns the metrics of a client's training for the journal.
     pub fn metrics(&self) -> Vec<(&'static str, f64)> {
         let last = self.epoch_losses.last().copied().unwrap_or(0.0);
         vec![
@@ -32,12 +32,12 @@ impl TrainingReport {
     }
 }
 
-/// What is remembered of a member's part of a step.
+/// Record of a member's part of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
     /// The member's own count of steps, from 0.
     pub step: u64,
-    /// Whether its epoch, or the training, ends with it.
+    /// True if its epoch, or the training, ends with it.
     pub last: bool,
     pub samples: usize,
     /// The learning rate.
@@ -48,7 +48,7 @@ pub(super) struct Taken {
 #[derive(Default)]
 pub(super) struct Progress {
     report: TrainingReport,
-    /// Sum of losses and count of samples of the epoch at hand.
+    /// Sum of losses and count of samples of the current epoch.
     epoch: (f64, u64),
     failed: Option<LearningError>,
 }

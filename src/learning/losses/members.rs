@@ -7,8 +7,8 @@ use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor, b
 use crate::learning::optimizer::lend;
 use crate::model::ops;
 
-/// The linear term `<w, c>` of every member, whose gradient is `c` whatever `w` is: what moves a descent into another
-/// direction. It is made once for all steps of a training.
+/// Linear term `<w, c>` of every member, whose gradient is `c` for every `w`: it changes the direction of a descent.
+/// It is made once for all steps of a training.
 #[derive(Clone, Debug)]
 pub struct Linear {
     /// `c`, of the shape of the variable.
@@ -49,8 +49,8 @@ impl Linear {
     }
 }
 
-/// The pull of every member towards a place of its own, `mu/2 |w - a|^2`; `anchors` lie as the variable does, and there
-/// is a `mu` for each member.
+/// Returns each member's proximal term towards its own anchor, `mu/2 |w - a|^2`. `anchors` lie as the variable does,
+/// and there is a `mu` for each member.
 ///
 /// # Errors
 /// Anchors of another number.

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::closed_form;
 use crate::scenario::reader::Choice;
 
-/// How far a class mean is from its prototype.
+/// Distance of a class mean from its prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ProtoDistance {
     /// The mean of squares over the entries of a feature.
@@ -35,7 +35,7 @@ impl FromIterator<(u32, Vec<f32>)> for ClassPrototypes {
 }
 
 impl ClassPrototypes {
-    /// Whether no class has one.
+    /// Returns true if no class has a prototype.
     pub fn is_empty(&self) -> bool {
         self.by_class.is_empty()
     }

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use super::closed_form;
 use crate::scenario::reader::Choice;
 
-/// What is made of the classes of a sample; over samples it is always the mean.
+/// Reduction over the classes of a sample; over samples it is always the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ClassReduction {
     /// The mean over classes.
@@ -58,7 +58,7 @@ pub fn sigmoid_cross_entropy(
     scaled(logits, targets, |_| 1.0, scale)
 }
 
-/// The mean over samples and classes, each sample with a weight of its own (GLFC, LGA); neither targets nor weights are
+/// Returns the mean over samples and classes, with a weight per sample (GLFC, LGA). Neither targets nor weights are
 /// differentiated.
 ///
 /// # Errors

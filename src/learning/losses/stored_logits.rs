@@ -4,8 +4,9 @@ use candle_core::{Result, Tensor, bail};
 
 use super::closed_form;
 
-/// `mean over samples of mean over compared columns of (z - stored)^2`, of logits `(b, C)`, as a scalar. A sample's first
-/// `columns` columns are compared, or as many as were noted of it; one of which nothing was noted adds nothing.
+/// Returns `mean over samples of mean over compared columns of (z - stored)^2` as a scalar. `z` are logits `(b, C)`.
+/// A sample's first `columns` columns are compared, or all that were stored of it if fewer; a sample without stored
+/// logits adds nothing.
 ///
 /// # Errors
 /// As many notes as samples, and no more columns than there are.

@@ -169,7 +169,7 @@ impl AccuracyMatrix {
         mean((1..self.tasks()).filter_map(lost))
     }
 
-    /// What a task (from 0) takes from each of those before it that have test samples.
+    /// Returns the drops in accuracy that a task (from 0) causes in each earlier task with test samples.
     fn drops_at(&self, task: usize) -> Vec<f64> {
         (0..task).filter_map(|i| Some(self.at(i, task - 1)? - self.at(i, task)?)).collect()
     }

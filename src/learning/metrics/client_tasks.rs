@@ -1,8 +1,8 @@
-//! Measures of an asynchronous benchmark, where every client has tasks of its own (Powder's script;
-//! `protocol-others.md`, section 3).
+//! Measures of an asynchronous benchmark, in which every client has its own tasks. Source: Powder's script;
+//! `protocol-others.md`, section 3.
 //!
-//! `E[p][g]` is the accuracy of client task `g` at evaluation point `p`, for the client tasks that somebody has begun
-//! by then; a client task finishes at the point after which its client leaves it.
+//! `E[p][g]` is the accuracy of client task `g` at evaluation point `p`, for the client tasks that any client has
+//! begun by then; a client task finishes at the point after which its client leaves it.
 //!
 //! | | |
 //! |---|---|
@@ -53,13 +53,14 @@ impl PerPoint {
     }
 }
 
-/// What forward transfer is measured against at the last point.
+/// Reference of forward transfer at the last point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
     /// The client tasks that finish there, as at every point.
     #[default]
     Own,
-    /// Those that finish at the *first* point: an oddity of the published script, which takes entry 0 of its list.
+    /// Client tasks that finish at the *first* point: an oddity of the published script, which takes entry 0 of its
+    /// list.
     Script,
 }
 
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!((constant.forgetting().mean, constant.backward().mean), (Some(0.0), Some(0.0)));
         let one = of(&[&[Some(7.0)]]);
         assert_eq!((one.average(), one.incremental()), (Some(7.0), Some(7.0)));
-        // A client task that nobody trained alone has no forward transfer.
+        // A client task that no client trained alone has no forward transfer.
         assert_eq!(one.forward(&[None], Direct::Own), None);
         assert_eq!(one.forward(&[Some(5.0)], Direct::Own).unwrap().mean, Some(2.0));
         assert_eq!(ClientTaskAccuracies::default().average(), None);

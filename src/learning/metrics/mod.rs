@@ -1,4 +1,4 @@
-//! What a run is judged by: accuracy per task over time, forgetting, bias of the clients.
+//! Metrics of a run: accuracy per task over time, forgetting, bias of the clients.
 //!
 //! Accuracies are in percent. `A[i][j]` is the accuracy on task `i` after training task `j`,
 //! both from 0 in code and from 1 in the papers' formulas.

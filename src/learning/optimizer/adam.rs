@@ -3,7 +3,7 @@
 use super::{MomentsMut, Stride};
 use crate::numerics::wide::{Work, wide};
 
-/// Where the weight decay enters.
+/// Place where the weight decay enters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decay {
     /// AdamW: the value shrinks by `rate * decay` before the step.
@@ -26,7 +26,7 @@ pub struct Adam {
     pub epsilon: f64,
     /// Weight decay, 0 for none.
     pub weight_decay: f64,
-    /// How the decay enters.
+    /// Form of the weight decay.
     pub decay: Decay,
 }
 

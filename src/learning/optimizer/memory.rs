@@ -1,4 +1,4 @@
-//! Where what a rule remembers lies, and a step of all variables there.
+//! Storage of an optimizer's state, and a step of all variables there.
 
 use candle_core::{Tensor, Var};
 
@@ -6,12 +6,12 @@ use super::on_device::{self, Columns, Held};
 use super::{Moments, OptimizerConfig, Stride};
 use crate::learning::LearningError;
 
-/// What is remembered of each variable, and so where steps are computed.
+/// State of each variable, and so the place where steps are computed.
 #[derive(Debug)]
 pub(super) enum OptimizerMemory {
     /// In slices, where values are slices too.
     Host(Vec<Moments>),
-    /// Beside the variables.
+    /// On the device of the variables.
     Device(Vec<Held>),
 }
 

@@ -57,8 +57,7 @@ impl OptimizerConfig {
         self.over_pack(vars, 1)
     }
 
-    /// The optimizer of variables that each hold the values of so many members, one behind the
-    /// other.
+    /// Returns the optimizer of variables that hold the values of `members` members, one behind the other.
     ///
     /// # Panics
     /// When a variable cannot be divided among them.
@@ -76,7 +75,7 @@ impl OptimizerConfig {
     }
 }
 
-/// What an optimizer carries from one training to the next.
+/// State that an optimizer carries from one training to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OptimizerState {
     /// Steps taken.
@@ -137,7 +136,7 @@ impl Optimizer {
         Ok(())
     }
 
-    /// What [`resume`](Optimizer::resume) needs.
+    /// Returns the state that [`resume`](Optimizer::resume) needs.
     ///
     /// # Errors
     /// What the device reports.

@@ -1,16 +1,16 @@
 //! The rules as tensor operations on stacked variables: what a GPU runs, where fetching gradients
 //! and values at every step would cost more than the step.
 //!
-//! A variable is seen as `(members, values of one)`; learning rates, clipping factors and Adam's
-//! corrections are columns `(members, 1)` that are uploaded together, once per step. A member that
-//! does not move keeps its values and moments, whatever its gradient is.
+//! A variable is seen as `(members, values of one)`; learning rates, clipping factors and Adam's corrections are
+//! columns `(members, 1)` that are uploaded together, once per step. A member that does not move keeps its values and
+//! moments, regardless of its gradient.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
 use super::{Adam, Decay, Moments, OptimizerConfig, Sgd, Stride};
 
-/// What a rule remembers of one variable, on the variable's device, `(members, values)`; nothing
-/// before the first step, which is zeros.
+/// State of one variable on the variable's device, `(members, values)`. Nothing before the first step, which stands
+/// for zeros.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     first: Option<Tensor>,
@@ -18,7 +18,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Places moments beside `var`.
+    /// Places moments on the device of `var`.
     pub fn new(moments: &Moments, var: &Var, members: usize) -> Result<Held> {
         let place = |values: &[f32]| -> Result<Option<Tensor>> {
             let own = values.len() / members.max(1);
@@ -41,11 +41,11 @@ impl Held {
 
 /// One step's numbers of every member; those that rest have a row all the same.
 pub(super) struct Columns {
-    /// What the gradient is multiplied with.
+    /// Factor of the gradient.
     scale: Tensor,
     /// Learning rate; for Adam over the first correction.
     stride: Tensor,
-    /// What a value is multiplied with first.
+    /// Factor of the value, applied first.
     shrink: Tensor,
     /// Adam's second correction, inverse.
     widen: Tensor,

@@ -1,10 +1,10 @@
-//! Which rule moves values, what it remembers, and one step of it on plain slices.
+//! Update rule of an optimizer, its state, and one step of it on plain slices.
 
 use std::ops::Range;
 
 use super::{Adam, Sgd};
 
-/// Which rule, with its constants.
+/// Update rule with its constants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptimizerConfig {
     /// Stochastic gradient descent.
@@ -13,7 +13,7 @@ pub enum OptimizerConfig {
     Adam(Adam),
 }
 
-/// What a rule remembers of one tensor.
+/// State of a rule for one tensor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moments {
     /// Momentum buffer, or first moment; empty where the rule has none.
@@ -37,12 +37,12 @@ pub(super) struct MomentsMut<'a> {
     pub second: &'a mut [f32],
 }
 
-/// How far one member of a pack goes in a step.
+/// Step size of one member of a pack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stride {
     /// The learning rate.
     pub rate: f64,
-    /// What the gradient is multiplied with: the clipping factor.
+    /// Factor of the gradient: the clipping factor.
     pub scale: f64,
 }
 
@@ -57,7 +57,7 @@ impl OptimizerConfig {
         OptimizerConfig::Adam(Adam { learning_rate, ..Adam::default() })
     }
 
-    /// The same with a momentum; Adam has its own and is left as it is.
+    /// Returns a copy with this momentum; Adam has its own and stays as it is.
     pub fn momentum(mut self, value: f64) -> Self {
         if let OptimizerConfig::Sgd(sgd) = &mut self {
             sgd.momentum = value;
@@ -65,7 +65,7 @@ impl OptimizerConfig {
         self
     }
 
-    /// The same with a weight decay.
+    /// Returns a copy with this weight decay.
     pub fn weight_decay(mut self, value: f64) -> Self {
         match &mut self {
             OptimizerConfig::Sgd(sgd) => sgd.weight_decay = value,
@@ -82,7 +82,7 @@ impl OptimizerConfig {
         }
     }
 
-    /// The same with another base learning rate.
+    /// Returns a copy with this base learning rate.
     pub fn with_learning_rate(mut self, value: f64) -> Self {
         match &mut self {
             OptimizerConfig::Sgd(sgd) => sgd.learning_rate = value,

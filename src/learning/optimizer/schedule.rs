@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-/// How the learning rate changes from epoch to epoch.
+/// Schedule of the learning rate from epoch to epoch.
 ///
 /// ```
 /// use fedcast::learning::Schedule;
@@ -12,7 +12,7 @@ use std::f64::consts::PI;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Schedule {
-    /// The same rate throughout.
+    /// Constant rate.
     #[default]
     Constant,
     /// `base/2 (1 + cos(pi e / epochs))` (Loshchilov and Hutter 2017): `e = 0` gives the base
@@ -25,7 +25,7 @@ pub enum Schedule {
     MultiStep {
         /// Epochs at which the rate falls, ascending.
         milestones: Vec<u32>,
-        /// What it is multiplied with.
+        /// Factor of the learning rate.
         factor: f64,
     },
     /// The beginning of another schedule, however many epochs there are (Powder's code: ten epochs of a quarter of a

@@ -8,7 +8,7 @@ use candle_core::Tensor;
 use super::{PromptTensors, Prompting};
 use crate::model::{Adaptation, ModelError, Prefix, ops, prompts};
 
-/// What a component consists of in one block.
+/// Part of a component in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComponentPart {
     /// `a` `(components, d)`: which entries of the query count.
@@ -35,7 +35,7 @@ impl ComponentPart {
     }
 }
 
-/// Weighted components, of which those of the task at hand train.
+/// Weighted components, of which those of the current task train.
 #[derive(Clone, Debug)]
 pub struct Components {
     /// Blocks with a prefix.
@@ -46,7 +46,7 @@ pub struct Components {
     pub trained: Range<usize>,
     /// `mu`, the weight of the orthogonality penalty over the components in use.
     pub penalty: f64,
-    /// Whether attention passes a softmax over its entries first (Fed-CPrompt).
+    /// True if attention passes a softmax over its entries first (Fed-CPrompt).
     pub softmax: bool,
 }
 

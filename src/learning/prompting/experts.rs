@@ -23,16 +23,16 @@ pub fn expert_name(block: usize) -> String {
     format!("prompt.{block:02}.expert")
 }
 
-/// Who the expert of an image is.
+/// Choice of the expert of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expert {
-    /// This one, whatever the image; it trains.
+    /// This one for every image; it trains.
     Given(usize),
     /// The one among these whose key is nearest to the query.
     Nearest(Range<usize>),
 }
 
-/// Which keys and values the images of a batch get of their experts.
+/// Layout of the keys and values that the images of a batch get of their experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ExpertLayout {
     /// An image those of its own expert.
@@ -51,11 +51,11 @@ pub struct Experts {
     pub general: Range<usize>,
     /// Blocks with an expert's prefix.
     pub experts: Range<usize>,
-    /// Who the expert is.
+    /// Choice of the expert.
     pub expert: Expert,
     /// `w` of `- w mean_i cos(q_i, key)` in the loss, for the key of a given expert.
     pub pull: f64,
-    /// Whose keys and values an image gets.
+    /// Layout of the keys and values of an image.
     pub layout: ExpertLayout,
 }
 

@@ -16,8 +16,8 @@
 //! 1. Name the parameters `prompt.*`: they travel as prompts. A parameter whose leading axis counts prompts may train
 //!    in a range of rows only ([`Prompting::trained`]); the others are constants, so that no optimizer can
 //!    move them. A parameter without gradient must not train: the loop refuses it.
-//! 2. Implement [`Prompting`] for **one member**: no cohort axis. Whatever differs between training and
-//!    inference (the task, a mask) are fields of the implementing type; make one per round.
+//! 2. Implement [`Prompting`] for **one member**: no cohort axis. Anything that differs between training and
+//!    inference (the task, a mask) is a field of the implementing type; make one per round.
 //! 3. Train with `Classifier::pack_with(backbone, received, rows, Some(prompting))` on loaders from
 //!    `lab.queried(lab.frozen(lab.train_loader(shard), model.frozen_part())?, view)?`, and
 //!    `model.pack_losses(step, ..)`, which adds [`Prompting::loss`]. Predict with
@@ -89,7 +89,7 @@ pub use selected::{KEYS, POOL, SelectedPrompts};
 use crate::model::{Adaptation, ModelError};
 use crate::scenario::reader::Choice;
 
-/// Which image a query is of, where training augments.
+/// View of an image that a query is computed of, where training augments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum QueryView {
     /// The image without augmentation, computed once.
@@ -101,22 +101,22 @@ pub enum QueryView {
     Augmented,
 }
 
-/// How queries become what is added to a transformer, for one member of a pack.
+/// Rule that turns queries into additions to a transformer, for one member of a pack.
 pub trait Prompting: Debug + Send + Sync {
     /// The first block that gets anything; 0 for prompt tokens. What lies below is computed once.
     fn first_block(&self) -> usize;
 
-    /// Which of the `rows` (leading axis) of a parameter train; an empty range for none.
+    /// Returns the rows that train, of the `rows` (leading axis) of a parameter; an empty range for none.
     fn trained(&self, name: &str, rows: usize) -> Range<usize>;
 
-    /// What the samples with these queries `(b, d)` get: prefixes and prompt tokens for all of them or,
-    /// with a leading axis `b`, for each.
+    /// Returns the adaptation of samples with these queries `(b, d)`. Prefixes and prompt tokens are for all of them
+    /// or, with a leading axis `b`, for each.
     ///
     /// # Errors
     /// When a parameter is missing or does not fit.
     fn adapt(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Adaptation, ModelError>;
 
-    /// What is added to the member's loss in training, `[]`: matching of keys, penalties.
+    /// Returns the addition to the member's loss in training, `[]`: matching of keys, penalties.
     ///
     /// # Errors
     /// As [`adapt`](Prompting::adapt).

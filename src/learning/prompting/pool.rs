@@ -50,7 +50,7 @@ impl PromptPool {
         Ok(PromptPool { prompting, parameters, members: 1 })
     }
 
-    /// Over variables, which come back sorted by name; `stacked` are the parameters of so many members.
+    /// Returns a pool over variables, which are sorted by name. `stacked` are the parameters of `members` members.
     pub fn trainable(
         prompting: Arc<dyn Prompting>,
         stacked: &ParameterSet,
@@ -85,7 +85,7 @@ impl PromptPool {
         Ok((PromptPool { prompting, parameters, members }, variables))
     }
 
-    /// How queries become prompts.
+    /// Returns the rule that turns queries into prompts.
     pub fn prompting(&self) -> &Arc<dyn Prompting> {
         &self.prompting
     }
@@ -104,7 +104,7 @@ impl PromptPool {
         self.parameters.iter().map(whole).collect()
     }
 
-    /// What samples with these queries `(b, d)` get; `groups` says whose they are where there is a pack.
+    /// Returns the adaptation of samples with these queries `(b, d)`. `groups` assigns samples to members of a pack.
     pub fn adapt(
         &self,
         queries: &Tensor,
@@ -119,7 +119,7 @@ impl PromptPool {
         Ok(Adaptation { groups: groups.cloned(), per_sample: true, ..joined(&parts)? })
     }
 
-    /// What is added to each member's loss, `(members)`, or `[]` without a pack; `None` for nothing.
+    /// Returns the addition to each member's loss, `(members)`, or `[]` without a pack; `None` for nothing.
     pub fn losses(&self, queries: &Tensor, groups: &Groups) -> Result<Option<Tensor>, ModelError> {
         let mut losses = vec![None; groups.members()];
         for (member, run) in runs(queries, Some(groups))? {

@@ -25,7 +25,7 @@ pub struct SelectedPrompts {
     pub pull: f64,
     /// The tokens' positions.
     pub position: PromptPosition,
-    /// Which outputs make a feature.
+    /// Outputs that make a feature.
     pub pooling: Pooling,
 }
 

@@ -1,4 +1,4 @@
-//! What prompts are chosen and weighted by, against the package's own vectors and against what released code answers.
+//! Tests of the choice and weights of prompts against own vectors and against results of released code.
 
 use candle_core::Var;
 

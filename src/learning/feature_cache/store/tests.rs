@@ -220,7 +220,7 @@ fn damaged_blocks_are_computed_again_and_counted() {
     assert!(cache.notices()[0].contains("were damaged"), "{:?}", cache.notices());
 }
 
-/// Who asks again gets what is there; whoever asks for anything else does not.
+/// A repeated request returns the existing store; a request for anything else does not.
 #[test]
 fn what_was_asked_for_before_is_lent_again_and_nothing_else() {
     let (one, other, cache) = (backbone(1), backbone(2), FeatureCache::default());
