@@ -1,4 +1,4 @@
-//! What a method adds to the frozen network: plain tensors, handed over per forward pass.
+//! Additions of a method to the frozen network: plain tensors, given to each forward pass.
 //!
 //! A method computes tensors (from `Var`s, prompt pools, generators ...) and puts them
 //! here; the network never learns which method they come from.
@@ -47,7 +47,7 @@ impl Prefix {
 pub struct Adaptation {
     /// By block; blocks beyond the end have none.
     pub prefix: Vec<Option<Prefix>>,
-    /// Whether prefixes are `(b, L, d)`, one per sample, also where there is a pack.
+    /// True if prefixes are `(b, L, d)`, one per sample, also where there is a pack.
     pub per_sample: bool,
     /// Tokens between CLS and the patches.
     pub tokens: Option<PromptTokens>,
@@ -57,13 +57,13 @@ pub struct Adaptation {
     pub block_tokens: Vec<Option<Tensor>>,
     /// For blocks 0, 1, ...; blocks beyond the end have none.
     pub adapters: Vec<Adapter>,
-    /// Low-rank pairs beside linear layers; by block, blocks beyond the end have none.
+    /// Low-rank pairs parallel to linear layers; by block, blocks beyond the end have none.
     pub loras: Vec<Option<LoraBlock>>,
     /// In training: what is dropped inside adapters.
     pub dropout: Option<Dropout>,
-    /// Which samples belong to which member of a pack; `None` where there is no pack.
+    /// Samples of each member of a pack; `None` where there is no pack.
     pub groups: Option<Groups>,
-    /// Who looks at what enters linear layers.
+    /// Observer of the inputs of linear layers.
     pub tap: Option<Arc<dyn InputHook>>,
 }
 
@@ -78,7 +78,7 @@ impl Adaptation {
         Adaptation { prefix: prefixes.into_iter().map(Some).collect(), ..Adaptation::none() }
     }
 
-    /// The same for the samples of a pack.
+    /// Returns the adaptation for the samples of a pack.
     pub fn grouped(&self, groups: &Groups) -> Adaptation {
         Adaptation { groups: Some(groups.clone()), ..self.clone() }
     }
@@ -94,8 +94,8 @@ impl Adaptation {
         Ok(Adaptation::prefixes(prefixes))
     }
 
-    /// The first block that differs from the plain network: whatever lies below can be
-    /// computed once per sample. `None` when nothing is adapted.
+    /// Returns the first block that differs from the plain network. Everything below it can be computed once per
+    /// sample. `None` when nothing is adapted.
     pub fn first_adapted_block(&self) -> Option<usize> {
         let adapted = (!self.adapters.is_empty() || self.tokens.is_some()).then_some(0);
         let tokens = self.block_tokens.iter().position(Option::is_some);
@@ -104,7 +104,7 @@ impl Adaptation {
         [adapted, tokens, prefix, loras].into_iter().flatten().min()
     }
 
-    /// Whether nobody looks at what enters a block's linear layers, and nothing is added to what they compute.
+    /// Returns true if a block's linear layers are unobserved and unchanged: no tap, no low-rank pairs.
     pub(super) fn leaves_layers(&self, block: usize) -> bool {
         self.tap.is_none() && self.loras.get(block).is_none_or(Option::is_none)
     }
@@ -140,7 +140,7 @@ impl Adaptation {
         block < self.adapters.len()
     }
 
-    /// What the adapter of a block adds to the residual stream `u`, if there is one.
+    /// Returns the output of a block's adapter for the residual stream `u`, if there is one.
     pub(super) fn adapter_output(
         &self,
         block: usize,

@@ -1,5 +1,5 @@
-//! Bottleneck adapters: a small perceptron beside that of a block (AdaptFormer, Chen et al. 2022; STSA's
-//! first stage).
+//! Bottleneck adapters: a small perceptron parallel to that of a block (AdaptFormer, Chen et al. 2022; STSA's first
+//! stage).
 //!
 //! With `u` the residual stream after attention, before the block's second norm:
 //! `u <- u + MLP(LN(u)) + 0.1 (ReLU(u W_dn + b_dn) W_up + b_up)`, dropout behind the rectifier in
@@ -39,7 +39,7 @@ pub struct Dropout {
     pub places: Vec<MaskPlace>,
 }
 
-/// Where the masks of a step are drawn; every block has one of its own.
+/// Place at which the masks of a step are drawn; every block has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaskPlace {
     /// The client's.
@@ -49,7 +49,7 @@ pub struct MaskPlace {
 }
 
 impl Dropout {
-    /// `x` `(b, ..)`, whose samples belong to `groups`; `block` tells the masks of a step apart.
+    /// Applies dropout to `x` `(b, ..)`, whose samples belong to `groups`; `block` sets its masks apart.
     pub(crate) fn apply(&self, x: &Tensor, block: usize, groups: &Groups) -> Result<Tensor> {
         if groups.members() != self.places.len() {
             bail!("dropout: masks of {} for {} members", self.places.len(), groups.members());
@@ -67,8 +67,8 @@ impl Dropout {
 }
 
 impl Adapter {
-    /// What it adds to the residual stream `u` `(b, n, d)` of a block; `groups` are the members of a
-    /// pack, where there is one.
+    /// Returns the addition to the residual stream `u` `(b, n, d)` of a block. `groups` are the members of a pack,
+    /// where there is one.
     pub(super) fn forward(
         &self,
         u: &Tensor,
@@ -126,8 +126,8 @@ impl AdapterShape {
         (0..self.blocks).flat_map(of_block).collect()
     }
 
-    /// Start values: `W_dn` Kaiming-uniform with a = sqrt 5, that is uniform on `±1/sqrt(d)`; all else zero.
-    /// Every block has a stream of its own.
+    /// Returns start values: `W_dn` Kaiming-uniform with a = sqrt 5, that is uniform on `±1/sqrt(d)`; all else zero.
+    /// Every block has its own stream.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         let bound = 1.0 / (self.dim.max(1) as f64).sqrt();
         let draw = |(name, shape): (String, Vec<usize>)| {
@@ -164,7 +164,7 @@ pub fn adapters_of(
     Ok(adapters)
 }
 
-/// Whether a parameter of this name belongs to an adapter.
+/// Returns true if a parameter of this name belongs to an adapter.
 pub fn is_adapter(name: &str) -> bool {
     name.starts_with("adapter.")
 }

@@ -1,4 +1,4 @@
-//! What turns an image into features, whichever kind it is.
+//! Backbone of any kind: turns images into features.
 //!
 //! A method that only needs features asks [`Backbone::features`]; one that reaches into the blocks of a
 //! transformer asks [`Backbone::vit`] and says so at check time where there is none.
@@ -67,7 +67,7 @@ impl Backbone {
         })
     }
 
-    /// The same over fresh variables: every parameter trains.
+    /// Returns the backbone over new variables: every parameter trains.
     ///
     /// # Errors
     /// As [`Backbone::from_parameters`], and where the backbone is frozen only.
@@ -108,7 +108,7 @@ impl Backbone {
         })
     }
 
-    /// The same over fresh variables.
+    /// Returns this backbone over new variables.
     ///
     /// # Errors
     /// As [`Backbone::with_trainables`].
@@ -125,7 +125,8 @@ impl Backbone {
         })
     }
 
-    /// The same over fresh variables and evaluating: batch norms use their running statistics and leave them alone.
+    /// Returns this backbone over new variables, evaluating: batch norms use their running statistics and do not move
+    /// them.
     ///
     /// # Errors
     /// As [`Backbone::with_trainables`].
@@ -157,7 +158,7 @@ impl Backbone {
         }
     }
 
-    /// Where it computes.
+    /// Returns the place at which the backbone computes.
     pub fn place(&self) -> &DeviceSpec {
         static CPU: DeviceSpec =
             DeviceSpec { device: Device::Cpu, compute: DType::F32, products: Precision::F32 };
@@ -279,7 +280,7 @@ impl Backbone {
         }
     }
 
-    /// Whether `set` brings parameters of its own for this backbone: full fine-tuning.
+    /// Returns true if `set` holds own parameters for this backbone: full fine-tuning.
     pub fn is_in(&self, set: &ParameterSet) -> bool {
         match self {
             Backbone::Vit(_) => set.get("cls_token").is_some(),
@@ -321,7 +322,8 @@ impl From<Bert> for Backbone {
     }
 }
 
-/// What every member of a pack gets alone, one behind the other: its bits then depend on nobody else.
+/// Computes the features of each member of a pack alone, one after the other. Its bits then depend on no other
+/// member.
 fn each_alone(
     pixels: &Tensor,
     groups: &Groups,

@@ -12,7 +12,7 @@ use super::prototype_head::PrototypeHead;
 use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
-/// Which classifier.
+/// Kind of classifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadKind {
     /// Weights and biases.
@@ -58,7 +58,7 @@ impl HeadKind {
 /// The dimensions of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadShape {
-    /// Which classifier.
+    /// Kind of classifier.
     pub kind: HeadKind,
     /// Rows: classes.
     pub rows: usize,
@@ -106,7 +106,7 @@ impl ClassHead {
         })
     }
 
-    /// The same over fresh variables, which come back sorted by name.
+    /// Returns the head over new variables, and these sorted by name.
     ///
     /// # Errors
     /// As [`ClassHead::frozen_at`].

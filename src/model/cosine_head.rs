@@ -46,7 +46,7 @@ impl CosineHead {
         Ok(CosineHead { weight: weight.tensor(device)?, sigma: sigma.tensor(device)? })
     }
 
-    /// The same head over fresh variables, which come back sorted by name; a pack's heads are
+    /// Returns the head over new variables, and these sorted by name. A pack's heads are
     /// [stacked](ParameterSet::stacked).
     ///
     /// # Errors

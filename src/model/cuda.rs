@@ -11,7 +11,7 @@ use candle_core::{Device, Result};
 
 use sys::CUmemPool_attribute as Attribute;
 
-/// A device object on a GPU for the use of one worker, with a stream of its own.
+/// Opens a device object on a GPU for the use of one worker, with its own stream.
 pub(super) fn open(index: usize) -> Result<Device> {
     let device = Device::new_cuda_with_stream(index)?;
     let cuda = device.as_cuda_device()?;

@@ -1,8 +1,8 @@
 //! Opening the device a scenario names.
 //!
-//! A GPU needs a program built with the cargo feature `cuda`. Every worker opens a device object of
-//! its own, with a stream and handles of its own: two workers of a GPU overlap, and no tensor ever
-//! crosses from one to the other except through the host.
+//! A GPU needs a program built with the cargo feature `cuda`. Every worker opens its own device object, with its own
+//! stream and handles: two workers of a GPU overlap, and no tensor ever crosses from one to the other except through
+//! the host.
 
 use candle_core::DType;
 use thiserror::Error;
@@ -12,7 +12,7 @@ use super::ops::Precision;
 use crate::exit::{CommandError, Exit};
 use crate::scenario::{Compute, DeviceName};
 
-/// Why a device cannot be used.
+/// Reason why a device cannot be used.
 #[derive(Debug, Error)]
 pub enum DeviceError {
     /// This program was built for the CPU.
@@ -33,13 +33,13 @@ pub enum DeviceError {
     Refused {
         /// Its name.
         device: DeviceName,
-        /// What the driver says.
+        /// Message of the driver.
         reason: String,
     },
 }
 
 impl DeviceError {
-    /// What the driver says of a device, without the backtrace that candle puts below it.
+    /// Returns the error for a device that the driver refuses, without candle's backtrace.
     pub fn refused(device: DeviceName, error: &candle_core::Error) -> DeviceError {
         let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
         DeviceError::Refused { device, reason }
@@ -83,7 +83,7 @@ fn open_gpu(index: usize) -> Result<candle_core::Device, DeviceError> {
     Err(DeviceError::NotBuilt { device: DeviceName::Cuda(index) })
 }
 
-/// Whether a tensor operation failed because the memory of its device is full.
+/// Returns true if a tensor operation failed because the memory of its device is full.
 pub fn is_out_of_memory(error: &candle_core::Error) -> bool {
     // The driver says CUDA_ERROR_OUT_OF_MEMORY, cuBLAS and cuRAND that an allocation failed.
     let text = error.to_string();
@@ -111,7 +111,7 @@ mod tests {
         let half = DeviceSpec::open(DeviceName::Cpu, Compute::Bf16).unwrap();
         assert_eq!((half.compute, half.products), (DType::F32, Precision::Bf16));
         assert!(!half.same(&DeviceSpec::cpu()));
-        // No machine has so many.
+        // No machine has this many.
         let error =
             DeviceSpec::open(DeviceName::Cuda(4_000), Compute::Auto).unwrap_err().to_string();
         assert!(error.contains("cuda:4000"), "{error}");

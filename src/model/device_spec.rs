@@ -1,4 +1,4 @@
-//! Where tensors live, and the type networks compute in.
+//! Device of tensors, and the type that networks compute in.
 
 use candle_core::{DType, Device};
 
@@ -6,12 +6,12 @@ use super::ops::Precision;
 
 /// A device and the type of activations and frozen weights on it.
 ///
-/// Whatever trains, heads, losses and features are `f32` everywhere; `bf16` halves what the
-/// layers in between read, write and multiply. On a CPU tensors of `bf16` only cost; what is faster there is to
-/// round the factors of products alone.
+/// Trainable values, heads, losses and features are `f32` everywhere; `bf16` halves what the layers in between read,
+/// write and multiply. On a CPU tensors of `bf16` only cost; what is faster there is to round the factors of products
+/// alone.
 #[derive(Clone, Debug)]
 pub struct DeviceSpec {
-    /// Where tensors live.
+    /// Device of the tensors.
     pub device: Device,
     /// `F32` or `BF16`.
     pub compute: DType,
@@ -25,7 +25,7 @@ impl DeviceSpec {
         DeviceSpec { device: Device::Cpu, compute: DType::F32, products: Precision::F32 }
     }
 
-    /// Whether both are the same device object (two objects of one GPU are not) and type.
+    /// Returns true if both are the same device object (two objects of one GPU are not) and type.
     pub fn same(&self, other: &DeviceSpec) -> bool {
         self.device.same_device(&other.device)
             && (self.compute, self.products) == (other.compute, other.products)

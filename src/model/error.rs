@@ -1,9 +1,9 @@
-//! What can go wrong with a network or its file, and what to do about it.
+//! Errors of networks and their files, with advice.
 
 use crate::exit::{CommandError, Exit};
 use crate::weights::{WeightsError, shown};
 
-/// Errors of the model floor. A wrong or damaged weights file is told by tensor name.
+/// Error of a network or its file. A wrong or damaged weights file is reported by tensor name.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// A file of weights that cannot be used.
@@ -21,7 +21,7 @@ pub enum ModelError {
         name: String,
         /// The shape it should have, where known.
         expected: Option<Vec<usize>>,
-        /// What to do.
+        /// Advice.
         advice: &'static str,
     },
     /// A tensor has another shape than the configuration asks for.
@@ -39,19 +39,19 @@ pub enum ModelError {
         found: Vec<usize>,
         /// The shape asked for.
         expected: Vec<usize>,
-        /// What to do.
+        /// Advice.
         advice: &'static str,
     },
     /// Dimensions that do not fit together.
     #[error("impossible vision transformer: {reason}")]
     Config {
-        /// What does not fit, and what to change.
+        /// Mismatch, and what to change.
         reason: String,
     },
     /// The input or the adaptation does not fit the network.
     #[error("{reason}")]
     Input {
-        /// What does not fit.
+        /// Mismatch.
         reason: String,
     },
     /// The tensor library refused.

@@ -1,5 +1,5 @@
-//! How much memory training takes, estimated before anything runs: from it the number of clients
-//! of a pack follows, which is part of the plan and may not depend on what is free at the moment.
+//! Memory of training, estimated before a run. The number of clients of a pack follows from it; that number is part
+//! of the plan and may not depend on what is free at the moment.
 //!
 //! Of each block of a transformer the backward pass needs the tensors between its ops: eleven of
 //! the width and two of the perceptron's width per token, in the compute type. While it passes a
@@ -67,9 +67,8 @@ pub fn bytes_per_client(
 /// Packs beyond this gain nothing: the products are large enough.
 const LARGEST: u64 = 64;
 
-/// Clients of a pack, each of so many bytes, for a device of `memory` bytes that `workers` share,
-/// every one of them with a copy of the weights; four fifths of the memory are planned with. At
-/// least 1.
+/// Returns the number of clients in a pack on a device of `memory` bytes, at least 1. A client takes `client` bytes;
+/// `workers` share the device, each with a copy of the weights; four fifths of the memory are planned with.
 pub fn clients_that_fit(
     backbone: &BackboneConfig,
     compute: DType,

@@ -1,4 +1,4 @@
-//! How much of a model never changes, and so needs computing once per sample.
+//! Part of a model that never changes, and so is computed once per sample.
 
 use candle_core::Tensor;
 
@@ -34,7 +34,7 @@ impl FrozenPart {
 /// longer per sample than 32, and one alone takes 40 % longer.
 pub const FROZEN_BATCH: usize = 8;
 
-/// What `give` makes of `pixels` `(b, c, h, w)`, on a CPU [`FROZEN_BATCH`] at a time, the last ones filled up:
+/// Applies `give` to `pixels` `(b, c, h, w)`. On a CPU it takes [`FROZEN_BATCH`] at a time, the last ones filled up:
 /// see [`Backbone::frozen`].
 ///
 /// # Errors
@@ -58,13 +58,12 @@ pub fn in_frozen_batches<E: From<candle_core::Error>>(
 }
 
 impl Backbone {
-    /// What a frozen part gives for `pixels` `(b, c, h, w)`: features `(b, dim)`, or the tokens
-    /// `(b, n, d)` that enter the block the part ends below.
+    /// Returns the output of a frozen part for `pixels` `(b, c, h, w)`. It is features `(b, dim)`, or the tokens `(b,
+    /// n, d)` that enter the block the part ends below.
     ///
-    /// A matrix product rounds a row in a way that depends on how many rows there are, and on nothing
-    /// else of them. So on a CPU samples are taken [`FROZEN_BATCH`] at a time, the last ones filled
-    /// up: what comes out for a sample is the same to the bit whatever batch it came in, and need not
-    /// be kept to be had again.
+    /// A matrix product rounds a row in a way that depends on the number of rows, and on nothing else about them. So
+    /// on a CPU samples are taken [`FROZEN_BATCH`] at a time, the last ones filled up: the result of a sample is the
+    /// same to the bit in every batch, and can be computed again instead of kept.
     ///
     /// # Errors
     /// When the pixels do not fit, or there are no blocks.

@@ -1,4 +1,4 @@
-//! The weights of an extractor that nobody trains, held by name: what its layers are built of, and what it is known by.
+//! Weights of an extractor that is never trained, by name: the source of its layers and of its digest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

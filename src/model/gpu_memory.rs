@@ -2,7 +2,7 @@
 
 use candle_core::{Device, Result};
 
-/// The memory of one GPU, which all its workers share. A CPU has none of its own.
+/// Memory of one GPU, which all its workers share. A CPU has none.
 #[derive(Clone, Debug)]
 pub struct GpuMemory {
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "no GPU can be opened"))]

@@ -10,7 +10,7 @@ use crate::numerics::distributions::{fill_normal, uniform};
 use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
-/// How a linear head starts.
+/// Start values of a linear head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadStart {
     /// Weight and bias uniform on `±1/sqrt(dim)`.
@@ -107,7 +107,7 @@ impl LinearHead {
         Ok(LinearHead { weight: weight.tensor(device)?, bias: bias.tensor(device)? })
     }
 
-    /// The same head over fresh variables, which come back sorted by name; a pack's heads are
+    /// Returns the head over new variables, and these sorted by name. A pack's heads are
     /// [stacked](ParameterSet::stacked).
     ///
     /// # Errors

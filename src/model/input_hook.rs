@@ -58,7 +58,7 @@ impl LinearLayer {
     }
 }
 
-/// Who looks.
+/// Observer of the inputs of linear layers.
 pub trait InputHook: Debug + Send + Sync {
     /// `x` `(b, n, in)` enters a layer, with all tokens of all samples.
     ///

@@ -1,4 +1,4 @@
-//! Low-rank pairs beside linear layers of a transformer (LoRA, Hu et al. 2022).
+//! Low-rank pairs parallel to linear layers of a transformer (LoRA, Hu et al. 2022).
 //!
 //! ```text
 //! y = W x + b + B_0 (A_0 x) + B_1 (A_1 x) + ...        A (r, in), B (out, r); no factor alpha / r
@@ -21,7 +21,7 @@ use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
-/// Where a pair stands in a block.
+/// Place of a pair in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Choice)]
 pub enum LoraPlace {
     /// The layer of queries, keys and values together.
@@ -100,7 +100,7 @@ impl Factor {
 
 const PREFIX: &str = "lora.";
 
-/// Whether a parameter of this name belongs to a pair.
+/// Returns true if a parameter of this name belongs to a pair.
 pub fn is_lora(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
@@ -168,13 +168,13 @@ impl LoraBlock {
 pub struct LoraShape {
     /// The transformer.
     pub vit: VitConfig,
-    /// How many of its blocks have pairs, from the first on.
+    /// Number of blocks that have pairs, from the first on.
     pub blocks: usize,
     /// At which places of a block.
     pub places: Vec<LoraPlace>,
     /// `r`.
     pub rank: usize,
-    /// How many pairs there are at each place, one per task; without, there is one, and no axis of tasks.
+    /// Number of pairs at each place, one per task; `None`: one pair, and no axis of tasks.
     pub tasks: Option<usize>,
 }
 
@@ -197,8 +197,8 @@ impl LoraShape {
         (0..self.blocks.min(self.vit.depth)).flat_map(of_block).collect()
     }
 
-    /// Start values: `A` Kaiming-uniform with a = sqrt 5, that is uniform on `±1/sqrt(in)`; `B` zero. Every factor has a
-    /// stream of its own.
+    /// Returns start values: `A` Kaiming-uniform with a = sqrt 5, that is uniform on `±1/sqrt(in)`; `B` zero. Every
+    /// factor has its own stream.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         let draw = |(name, shape): (String, Vec<usize>)| {
             let mut values = vec![0f32; shape.iter().product()];

@@ -12,7 +12,7 @@ const MOMENTUM: f64 = 0.1;
 /// As PyTorch's default.
 const EPS: f64 = 1e-5;
 
-/// What a batch norm remembers of the batches it has seen. Clones of a network share it.
+/// Running statistics of a batch norm. Clones of a network share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     /// `(c)`.
@@ -47,7 +47,7 @@ pub(crate) struct Norm {
     pub weight: Tensor,
     pub bias: Tensor,
     pub running: Arc<Mutex<Running>>,
-    /// Whether it takes the moments of the batch and learns from them, or the running ones.
+    /// True if it uses the moments of the batch and moves the running ones; false: it uses the latter.
     pub trains: bool,
 }
 

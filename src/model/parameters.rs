@@ -61,7 +61,7 @@ impl Parameter {
         self.shape.get(1..).unwrap_or_default().iter().product()
     }
 
-    /// How many rows it has along the first axis.
+    /// Returns the number of rows along the first axis.
     pub fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)
     }
@@ -85,7 +85,7 @@ impl Parameter {
         Ok(Parameter { shape, values: self.values[rows.start * width..rows.end * width].into() })
     }
 
-    /// The same with the rows from `first` on replaced by those of `part`.
+    /// Returns a copy with the rows from `first` on replaced by those of `part`.
     ///
     /// # Errors
     /// When they do not fit.
@@ -105,7 +105,7 @@ impl Parameter {
         Ok(Parameter { shape: self.shape.clone(), values })
     }
 
-    /// The same behind so many rows of zeros.
+    /// Returns a copy behind `rows` rows of zeros.
     pub fn behind_zeros(&self, rows: usize) -> Parameter {
         if rows == 0 {
             return self.clone();
@@ -232,7 +232,7 @@ impl ParameterSet {
         self.parameters.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no parameter.
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty()
     }

@@ -12,9 +12,9 @@ use crate::scenario::reader::Choice;
 pub struct PromptTokens {
     /// `(b, n, d)`; `n` at least 1.
     pub tokens: Tensor,
-    /// Which positions they carry.
+    /// Position embeddings of the tokens.
     pub position: PromptPosition,
-    /// What a feature is made of.
+    /// Outputs that make a feature.
     pub pooling: Pooling,
 }
 
@@ -30,7 +30,7 @@ pub enum PromptPosition {
 }
 
 impl PromptPosition {
-    /// The same on a device.
+    /// Returns the position embeddings on a device.
     ///
     /// # Errors
     /// When it has no room.
@@ -44,7 +44,7 @@ impl PromptPosition {
     }
 }
 
-/// Which outputs of the last block, after the final norm, make a feature.
+/// Outputs of the last block, after the final norm, that make a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Pooling {
     /// CLS alone.
@@ -57,7 +57,7 @@ pub enum Pooling {
 }
 
 impl PromptTokens {
-    /// How many there are.
+    /// Returns the number of tokens.
     pub fn count(&self) -> Result<usize> {
         self.tokens.dim(1)
     }

@@ -42,7 +42,7 @@ impl PrototypeHead {
         Ok(PrototypeHead { prototypes: PrototypeHead::entry(set)?.tensor(device)? })
     }
 
-    /// The same head over a fresh variable; a pack's heads are [stacked](ParameterSet::stacked).
+    /// Returns the head over a new variable. A pack's heads are [stacked](ParameterSet::stacked).
     ///
     /// # Errors
     /// As [`PrototypeHead::frozen_at`].

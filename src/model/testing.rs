@@ -1,5 +1,5 @@
-//! Where tests of networks and ops compute: on the CPU, or where `FEDCAST_TEST_DEVICE` says
-//! (`cuda:0`), so that one set of tests serves every device.
+//! Device of the tests of networks and ops: the CPU, or the value of `FEDCAST_TEST_DEVICE` (`cuda:0`). So one set of
+//! tests serves every device.
 
 use candle_core::Device;
 
@@ -19,12 +19,12 @@ fn open() -> Device {
     DeviceSpec::open(name, Compute::F32).unwrap_or_else(|why| panic!("{VARIABLE}: {why}")).device
 }
 
-/// The device of this thread's tests; every thread has an object of its own.
+/// Returns the device of this thread's tests; every thread has its own object.
 pub(crate) fn device() -> Device {
     DEVICE.with(Device::clone)
 }
 
-/// The same as a place, in `f32`.
+/// Returns the tests' device as a place, in `f32`.
 pub(crate) fn place() -> DeviceSpec {
     DeviceSpec { device: device(), ..DeviceSpec::cpu() }
 }

@@ -14,13 +14,13 @@ use crate::weights::{Format, NameMap, Network, Strictness, WeightsFile};
 /// A file of weights that a scenario names.
 #[derive(Clone, Debug, Default)]
 pub struct WeightsSource {
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What people call it: the path, or the name by which it was fetched.
+    /// Name in messages: the path, or the name by which it was fetched.
     pub name: String,
     /// Patterns of tensors that may be left over.
     pub ignore: Vec<String>,
-    /// Which of several sets of weights is read; unless it is said, the one that was averaged over training.
+    /// Set of weights to read, where a file has several. By default the one that was averaged over training.
     pub part: Option<String>,
 }
 

@@ -13,7 +13,7 @@ use crate::weights::{
     Format, InferredVit, NameMap, Network, READ, ResNetLooks, WeightsError, blocks,
 };
 
-/// What a file of weights is to us.
+/// Report on a file of weights.
 #[derive(Debug)]
 pub struct WeightsReport {
     /// Its container.
@@ -28,10 +28,10 @@ pub struct WeightsReport {
     pub network: Result<(BackboneConfig, blake3::Hash), ModelError>,
 }
 
-/// Looks at a file; `heads` are those of its transformer where the width does not tell.
+/// Inspects a file; `heads` are those of its transformer if they do not follow from the width.
 ///
 /// # Errors
-/// A file that cannot be read, or whose names nobody knows.
+/// A file that cannot be read, or whose names are unknown.
 pub fn inspect_weights(
     source: &WeightsSource,
     heads: Option<usize>,

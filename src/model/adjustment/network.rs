@@ -1,8 +1,8 @@
 //! The networks below the rows of a head: the module `g` and the head's hidden layer, each frozen or in training.
 //!
-//! A part that trains takes the moments of the batch, moves its running statistics and drops entries; one that
-//! is frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included. A frozen
-//! part that teaches may be told to take the moments of the batch, too, as whoever learns from it does.
+//! A part that trains takes the moments of the batch, moves its running statistics and drops entries; one that is
+//! frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included. A frozen part
+//! that teaches may be set to take the moments of the batch, too, as its student does.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::model::{
 };
 use crate::scenario::reader::Choice;
 
-/// Which of the two networks train.
+/// Flags of the networks that train.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trains {
     pub module: bool,
@@ -69,7 +69,7 @@ impl TeacherBatchNormMode {
     }
 }
 
-/// Which of the two networks normalize by the moments of the batch.
+/// Flags of the networks that normalize by the moments of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByBatch {
     pub module: bool,
@@ -79,12 +79,12 @@ pub(crate) struct ByBatch {
 impl ByBatch {
     pub const NOTHING: ByBatch = ByBatch { module: false, head: false };
 
-    /// In training: a module as it is told to, the norm of a head always.
+    /// Returns the flags in training: a module by its setting, the norm of a head always.
     pub fn training(trains: Trains, norms: BatchNormMode) -> ByBatch {
         ByBatch { module: trains.module && norms == BatchNormMode::Batch, head: trains.head }
     }
 
-    /// Of a teacher of somebody who normalizes so.
+    /// Returns the flags of a teacher whose student has these.
     pub fn taught_by(self, teacher: TeacherBatchNormMode) -> ByBatch {
         match teacher {
             TeacherBatchNormMode::Student => self,
@@ -92,13 +92,13 @@ impl ByBatch {
         }
     }
 
-    /// Whether any answer depends on its batch.
+    /// Returns true if any answer depends on its batch.
     pub fn any(self) -> bool {
         self.module || self.head
     }
 }
 
-/// Where a step draws its masks, and how much it drops.
+/// Dropout rate, and the place at which a step draws its masks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drops {
     pub rate: f64,
@@ -156,7 +156,7 @@ pub(crate) struct Adjustment {
 }
 
 impl Adjustment {
-    /// Whether a set holds such networks.
+    /// Returns true if a set holds such networks.
     pub fn is_in(set: &ParameterSet) -> bool {
         set.get(&format!("{HIDDEN}.weight")).is_some()
     }
@@ -190,7 +190,7 @@ impl Adjustment {
         Ok(Adjustment { trains, module, hidden, variables, running })
     }
 
-    /// What trains, sorted by name.
+    /// Returns the trainable variables, sorted by name.
     pub fn variables(&self) -> &Variables {
         &self.variables
     }

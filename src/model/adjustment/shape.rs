@@ -17,7 +17,7 @@ use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 use crate::scenario::reader::Choice;
 
-/// Where the module adds something to what passed it.
+/// Position of the module's residual connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Residual {
     /// Around the second layer.
@@ -50,7 +50,7 @@ pub struct ModuleShape {
     pub hidden: usize,
     /// Width of what it gives.
     pub output: usize,
-    /// Where it adds its input.
+    /// Position of the residual connection.
     pub residual: Residual,
 }
 
@@ -62,7 +62,7 @@ pub(super) const SHORTCUT: &str = "adjust.shortcut";
 pub(super) const HIDDEN: &str = "head.hidden";
 pub(super) const HEAD_NORM: &str = "head.norm";
 
-/// Whether a parameter of this name belongs to the module; all others are the head's.
+/// Returns true if a parameter of this name belongs to the module; all others are the head's.
 pub(crate) fn of_module(name: &str) -> bool {
     name.starts_with("adjust.")
 }
@@ -99,7 +99,7 @@ impl NetworkShape {
         shapes
     }
 
-    /// Names and shapes of everything, with so many rows of the head.
+    /// Returns names and shapes of all tensors, with `rows` rows of the head.
     pub fn shapes(&self, rows: usize) -> Vec<(String, Vec<usize>)> {
         let mut shapes = self.common();
         shapes.push((LinearHead::WEIGHT.to_owned(), vec![rows, self.head_hidden]));
@@ -114,13 +114,13 @@ impl NetworkShape {
         trained.map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Start values: weights from a normal of variance `2 / inputs` (He et al. 2015), biases 0, norms 1 and 0.
-    /// Every tensor has a stream of its own, told apart by its name.
+    /// Returns start values: weights from a normal of variance `2 / inputs` (He et al. 2015), biases 0, norms 1 and
+    /// 0. Every tensor has its own stream, keyed by its name.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         self.shapes(self.classes).into_iter().map(|shape| initial(shape, key)).collect()
     }
 
-    /// The same of everything but the head's rows.
+    /// Returns the start values of everything but the head's rows.
     pub fn initial_common(&self, key: StreamKey) -> ParameterSet {
         self.common().into_iter().map(|shape| initial(shape, key)).collect()
     }

@@ -1,4 +1,4 @@
-//! What a backbone is made of, without its parameters.
+//! Configuration of a backbone, without its parameters.
 
 use super::super::deep_resnet::Depth;
 use super::super::{BertConfig, DeepResNetConfig, ModelError, ResNetConfig, VitConfig};
@@ -28,7 +28,7 @@ pub struct PixelShape {
 }
 
 impl BackboneConfig {
-    /// What a scenario calls it.
+    /// Returns the word for it in a scenario.
     pub fn kind(&self) -> &'static str {
         match self {
             BackboneConfig::Vit(_) => "vit",

@@ -1,5 +1,5 @@
-//! What a forward pass costs, in multiplications: the unit in which virtual time compares a server's own work with a
-//! client's passes.
+//! Cost of a forward pass in multiplications. It is the unit in which virtual time compares a server's own work with
+//! a client's passes.
 
 use super::BackboneConfig;
 use crate::model::resnet::StemShape;
@@ -21,7 +21,7 @@ impl BackboneConfig {
     }
 }
 
-/// Projections, attention and perceptrons of so many layers.
+/// Returns the cost of projections, attention and perceptrons of `layers` layers.
 fn transformer(layers: usize, tokens: usize, dim: usize, hidden: usize) -> f64 {
     let products = tokens * (4 * dim * dim + 2 * dim * hidden);
     let attention = 2 * tokens * tokens * dim;

@@ -19,7 +19,7 @@ pub struct BertConfig {
     pub positions: usize,
     /// Tokens of the sequences it is given.
     pub length: usize,
-    /// What of them is the feature.
+    /// Rule that makes a feature of the tokens' outputs.
     pub pooling: Pooling,
 }
 

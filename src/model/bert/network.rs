@@ -34,7 +34,7 @@ impl Bert {
     /// passed over.
     ///
     /// # Errors
-    /// Told by file and tensor, see [`ModelError`].
+    /// Named by file and tensor, see [`ModelError`].
     pub fn load(source: &WeightsSource, config: BertConfig) -> Result<Bert, ModelError> {
         let opened = OpenWeights::open(source)?;
         let set = opened.parameters(Network::Bert, config.parameter_shapes())?;
@@ -66,7 +66,7 @@ impl Bert {
         Ok(Bert { encoder, place: place.clone(), ..self.clone() })
     }
 
-    /// Where it computes. Between tokens and features it does so in the type of the place.
+    /// Returns the place at which the network computes. Between tokens and features it uses the type of the place.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }

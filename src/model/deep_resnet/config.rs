@@ -4,10 +4,10 @@
 const STEM: usize = 64;
 /// Channels between the first and the last convolution of a bottleneck, per stage.
 const WIDTHS: [usize; 4] = [64, 128, 256, 512];
-/// A bottleneck ends with so many times its width.
+/// Ratio of a bottleneck's output channels to its width.
 const EXPANSION: usize = 4;
 
-/// How deep the network is.
+/// Depth of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// ResNet-50.
@@ -29,7 +29,7 @@ impl Depth {
 /// The dimensions of a [`DeepResNet`](super::DeepResNet).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeepResNetConfig {
-    /// How deep.
+    /// Depth of the network.
     pub depth: Depth,
     /// Pixels of both sides of the image; the network itself takes any size.
     pub image: usize,
@@ -90,7 +90,7 @@ fn norm(layer: &str, channels: usize, shapes: &mut Vec<(String, Vec<usize>)>) {
 mod tests {
     use super::*;
 
-    /// Those of torchvision without the classifier of 1,000 classes (2,049,000 scalars).
+    /// Parameters of torchvision without the classifier of 1,000 classes (2,049,000 scalars).
     #[test]
     fn parameters_are_as_many_as_published() {
         let count = |depth| DeepResNetConfig { depth, image: 224 }.parameter_count();

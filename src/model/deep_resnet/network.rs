@@ -26,7 +26,7 @@ impl DeepResNet {
     /// over.
     ///
     /// # Errors
-    /// Told by file and tensor, see [`ModelError`].
+    /// Named by file and tensor, see [`ModelError`].
     pub fn load(source: &WeightsSource, config: DeepResNetConfig) -> Result<Self, ModelError> {
         let opened = OpenWeights::open(source)?;
         let set = opened.parameters(Network::ResNet, config.parameter_shapes())?;
@@ -64,7 +64,7 @@ impl DeepResNet {
         Ok(DeepResNet { layers, place: place.clone(), ..self.clone() })
     }
 
-    /// Where it computes. Between pixels and features it does so in the type of the place.
+    /// Returns the place at which the network computes. Between pixels and features it uses the type of the place.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }

@@ -1,4 +1,4 @@
-//! Which prompts a query picks: decided on the host, without gradient.
+//! Choice of prompts by a query: made on the host, without gradient.
 
 use candle_core::{DType, Result, Tensor};
 

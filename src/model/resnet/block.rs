@@ -27,7 +27,7 @@ impl Unit {
 pub(super) struct Block {
     pub first: Unit,
     pub second: Unit,
-    /// Where the shortcut has to change size.
+    /// Convolution of a shortcut that has to change size.
     pub downsample: Option<Unit>,
 }
 

@@ -17,7 +17,7 @@ pub struct ResNetConfig {
     pub width: usize,
     /// Blocks of every stage.
     pub blocks: [usize; STAGES],
-    /// What stands in front of them.
+    /// Layers in front of the stages.
     pub stem: Stem,
 }
 
@@ -63,7 +63,7 @@ impl BlockShape {
         format!("layer{}.{}.", self.stage + 1, self.block)
     }
 
-    /// Whether the shortcut needs a convolution of its own to fit.
+    /// Returns true if the shortcut needs its own convolution to fit.
     pub fn reshapes(&self) -> bool {
         self.stride != 1 || self.inputs != self.outputs
     }
@@ -132,8 +132,8 @@ impl ResNetConfig {
     }
 }
 
-/// Whether a parameter of this name is a buffer: state of a batch norm that travels and is averaged, but
-/// is no variable of an optimizer, of weight decay or of a proximal term.
+/// Returns true if a parameter of this name is a buffer. A buffer is state of a batch norm that travels and is
+/// averaged, but is no variable of an optimizer, of weight decay or of a proximal term.
 pub fn is_buffer(name: &str) -> bool {
     [MEAN, VARIANCE, BATCHES].iter().any(|buffer| name.ends_with(buffer))
 }

@@ -10,7 +10,7 @@ impl ResNet {
     /// Start values as torchvision's: convolutions from a normal of variance `2 / (out k k)` (He et al.
     /// 2015, by fan out), batch norms 1 and 0, running means 0 and variances 1, no batch seen.
     ///
-    /// Every convolution has a stream of its own, told apart by its name.
+    /// Every convolution has its own stream, keyed by its name.
     pub fn initial_parameters(config: &ResNetConfig, key: StreamKey) -> ParameterSet {
         let draw = |name: &str, shape: Vec<usize>| {
             let mut values = vec![0f32; shape.iter().product()];

@@ -17,10 +17,10 @@ use crate::weights::Network;
 
 /// A residual network with torchvision's parameters, frozen or over variables.
 ///
-/// **Frozen, it evaluates**: batch norms use their running statistics. **Over variables, it trains**: batch
-/// norms use the moments of the batch, and every forward pass moves the running statistics, which
-/// [`ResNet::parameters`] returns beside the variables. They are buffers ([`is_buffer`](super::is_buffer)):
-/// no optimizer ever sees them. ([`ResNet::evaluating_at`] is over variables and evaluates.)
+/// **Frozen, it evaluates**: batch norms use their running statistics. **Over variables, it trains**: batch norms use
+/// the moments of the batch, and every forward pass moves the running statistics, which [`ResNet::parameters`]
+/// returns in addition to the variables. They are buffers ([`is_buffer`](super::is_buffer)): no optimizer ever sees
+/// them. ([`ResNet::evaluating_at`] is over variables and evaluates.)
 #[derive(Clone, Debug)]
 pub struct ResNet {
     config: ResNetConfig,
@@ -40,7 +40,7 @@ impl ResNet {
     /// Reads a file of weights in torchvision's names; its classifier (`fc.*`) is passed over.
     ///
     /// # Errors
-    /// Told by file and tensor, see [`ModelError`].
+    /// Named by file and tensor, see [`ModelError`].
     pub fn load(source: &WeightsSource, config: ResNetConfig) -> Result<ResNet, ModelError> {
         let opened = OpenWeights::open(source)?;
         let set = opened.parameters(Network::ResNet, config.parameter_shapes())?;
@@ -80,7 +80,7 @@ impl ResNet {
         ResNet::frozen_at(self.config, &self.parameters()?, place)
     }
 
-    /// The same network over fresh variables: every parameter that is no buffer trains, on the CPU.
+    /// Returns the network over new variables: every parameter that is no buffer trains, on the CPU.
     ///
     /// # Errors
     /// As [`ResNet::from_parameters`].
@@ -182,7 +182,7 @@ impl ResNet {
         Ok(ResNet { config, stem, blocks, named, running, variables, digest, place })
     }
 
-    /// Where its tensors live. Between pixels and features it computes in the type of the place.
+    /// Returns the place of its tensors. Between pixels and features it computes in the type of the place.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }
@@ -382,7 +382,7 @@ mod tests {
         assert_ne!(evaluated.to_vec2::<f32>()?, by_batch.to_vec2::<f32>()?);
         assert!(!evaluated.track_op());
         assert_eq!(frozen.parameters()?.digest(), after.digest(), "evaluation moves nothing");
-        // A sample's features do not depend on the samples beside it.
+        // A sample's features do not depend on the other samples of its batch.
         let alone = frozen.features(&images(1))?.to_vec2::<f32>()?;
         for (a, b) in alone[0].iter().zip(&evaluated.to_vec2::<f32>()?[0]) {
             assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{a} {b}");

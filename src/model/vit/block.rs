@@ -76,7 +76,7 @@ impl Block {
         (adaptation, block): (&Adaptation, usize),
     ) -> Result<Tensor> {
         let groups = adaptation.groups.as_ref();
-        // Beside an adapter the gradient of `x` is a sum of three, whose order is the ops'.
+        // With an adapter the gradient of `x` is a sum of three, whose order is the ops'.
         if adaptation.leaves_layers(block) && !adaptation.has_adapter(block) {
             let (eps, layers) = (config.norm_eps, [&self.fc1, &self.fc2]);
             let (norm, activation) = (&self.norm2, config.activation);

@@ -1,4 +1,4 @@
-//! Checkpoints of vision transformers, in whatever names and container, with errors that name the tensor.
+//! Checkpoints of vision transformers in any known names and container. Errors name the tensor.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::model::parameters::{Parameter, ParameterSet};
 use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::weights::{InferredVit, Network};
 
-/// A checkpoint in memory: the network's parameters as f32, whatever the file's type.
+/// Checkpoint in memory: the network's parameters as f32, independent of the file's type.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    /// Where it comes from, for errors.
+    /// Origin, for errors.
     pub origin: String,
     /// Dimensions, read off the shapes.
     pub config: VitConfig,
@@ -62,8 +62,8 @@ impl Checkpoint {
         Ok(Checkpoint { origin, config, parameters })
     }
 
-    /// The same network for images of `image` pixels a side: the position embedding is
-    /// resampled, everything else is shared.
+    /// Returns the network for images of `image` pixels a side. The position embedding is resampled, everything else
+    /// is shared.
     ///
     /// # Errors
     /// When `image` is not a multiple of the patch.

@@ -74,7 +74,7 @@ impl VitConfig {
         self.channels * self.patch * self.patch
     }
 
-    /// The same network for images of another side.
+    /// Returns the configuration for images of another side.
     pub fn at_resolution(self, image: usize) -> VitConfig {
         VitConfig { image, ..self }
     }
@@ -141,11 +141,11 @@ impl VitConfig {
         Ok(())
     }
 
-    /// The dimensions that tensors tell; heads cannot be seen in them and are those that published transformers of the
-    /// width have, unless given.
+    /// Returns the dimensions that follow from tensors. The heads cannot be seen in them: unless given, they are
+    /// those of published transformers of the width.
     ///
     /// # Errors
-    /// When nobody knows the heads, or they do not fit.
+    /// When the heads are not known, or do not fit.
     pub fn inferred(
         file: &str,
         shape: InferredVit,

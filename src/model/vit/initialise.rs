@@ -10,7 +10,7 @@ impl Vit {
     /// (its truncation at +-2 is a hundred deviations away), CLS of deviation 1e-6, biases 0,
     /// layer norms 1 and 0, the patch embedding uniform on `±1/sqrt(fan in)` with its bias.
     ///
-    /// Every tensor has a stream of its own, told apart by its name.
+    /// Every tensor has its own stream, keyed by its name.
     pub fn initial_parameters(config: &VitConfig, key: StreamKey) -> ParameterSet {
         let draw = |name: &str, shape: Vec<usize>| {
             let mut values = vec![0f32; shape.iter().product()];

@@ -1,5 +1,5 @@
-//! The same small transformer in the names and layouts of every family, written here by hand from what those programs
-//! save: all of them must load to the same bits.
+//! Small transformer in the names and layouts of every family. Written here by hand from what those programs save:
+//! all of them must load to the same bits.
 
 use candle_core::{Device, Tensor};
 

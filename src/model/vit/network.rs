@@ -34,7 +34,7 @@ pub struct Vit {
     /// All parameters by name; the fields above share their storage.
     named: BTreeMap<Arc<str>, Tensor>,
     variables: Variables,
-    /// Of the parameters, once somebody asked; frozen networks only.
+    /// Digest of the parameters, computed on first request; frozen networks only.
     digest: OnceLock<blake3::Hash>,
     place: DeviceSpec,
 }
@@ -45,7 +45,7 @@ impl Vit {
     /// transformers of the width have.
     ///
     /// # Errors
-    /// Told by file and tensor, see [`ModelError`].
+    /// Named by file and tensor, see [`ModelError`].
     pub fn load(
         path: &Path,
         resolution: Option<usize>,
@@ -118,7 +118,7 @@ impl Vit {
         Vit::assemble(self.config, named, Vec::new(), place)
     }
 
-    /// The same network over fresh variables: every parameter trains, on the CPU.
+    /// Returns the network over new variables: every parameter trains, on the CPU.
     ///
     /// # Errors
     /// As [`Vit::from_parameters`].
@@ -182,7 +182,7 @@ impl Vit {
         })
     }
 
-    /// Where its tensors live.
+    /// Returns the place of its tensors.
     pub fn place(&self) -> &DeviceSpec {
         &self.place
     }

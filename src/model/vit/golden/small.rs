@@ -204,7 +204,7 @@ fn vit_tokens_of_blocks() -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Adapters beside the perceptron, and the cosine head of STSA's first stage.
+/// Adapters parallel to the perceptron, and the cosine head of STSA's first stage.
 #[test]
 fn golden_adapter_parallel() -> Result<(), ModelError> {
     let (Some(golden), Some(images)) = (Golden::open("adapter"), Golden::open("vit_tokens")) else {
