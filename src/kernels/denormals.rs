@@ -1,6 +1,6 @@
 //! Denormal numbers: kept, as every result of a run assumes, or flushed to zero.
 //!
-//! A library that was compiled with fast math may tell the processor to flush them, for the thread that loads it and all
+//! A library that was compiled with fast math may make the processor flush them, for the thread that loads it and all
 //! threads that this one starts.
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Vector instructions that kernels use: the widest that the machine has, or fewer where somebody asks for it.
+//! Vector instructions that kernels use: the widest that the machine has, or fewer on request.
 //!
 //! The choice is a matter of speed alone: every path gives the same bits.
 
@@ -13,7 +13,7 @@ pub use environment::{ArithmeticError, VARIABLE};
 /// Instruction sets that kernels are compiled for, each with all that comes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vectors {
-    /// What every machine of the platform has.
+    /// Instructions that every machine of the platform has.
     Baseline,
     /// 256 bits, and fused multiply-add.
     Avx2,
@@ -51,7 +51,7 @@ impl Vectors {
         environment::chosen(std::env::var_os(VARIABLE).as_deref(), Vectors::of_hardware())
     }
 
-    /// What kernels in this thread use.
+    /// Returns the instructions that kernels in this thread use.
     #[inline]
     pub fn in_use() -> Vectors {
         Vectors::of_machine().min(LIMIT.get())
@@ -69,7 +69,7 @@ impl Vectors {
         work()
     }
 
-    /// Returns the widest that the machine has, whatever [`VARIABLE`] asks for.
+    /// Returns the widest that the machine has, regardless of [`VARIABLE`].
     #[cfg(target_arch = "x86_64")]
     pub fn of_hardware() -> Vectors {
         use std::is_x86_feature_detected as has;

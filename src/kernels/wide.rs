@@ -1,10 +1,10 @@
 //! Loops in the widest vectors the machine has, with the same bits on every machine.
 //!
-//! [`wide`] compiles its work for AVX-512 and AVX2 besides the baseline and picks at run time. What is
-//! compiled so is what the compiler *inlines* there: a [`Work`] has a `run` that is `#[inline(always)]` and made of
-//! plain loops. A closure, or the fold of an iterator, is a function of its own where it is long, and then is
-//! compiled for the baseline, four times slower and without a sign of it. So [`wide`] takes no closures, and
-//! [`each`] and [`joined`] take short ones only. `cargo bench --bench vectors` measures what the width is worth.
+//! [`wide`] compiles its work for AVX-512 and AVX2 besides the baseline and picks at run time. Only code that the
+//! compiler *inlines* there is compiled so: a [`Work`] has a `run` that is `#[inline(always)]` and made of plain
+//! loops. A closure, or the fold of an iterator, is a separate function where it is long, and then is compiled for
+//! the baseline, four times slower and without a sign of it. So [`wide`] takes no closures, and [`each`] and
+//! [`joined`] take short ones only. `cargo bench --bench vectors` measures what the width is worth.
 //!
 //! Rust neither reorders additions nor contracts to fused multiply-add, and sums below use a fixed
 //! number of lanes, so vector width never shows in a result. The exponential is
@@ -19,16 +19,16 @@ const LANES: usize = 16;
 /// Values that are copied and then changed in place while they are in the cache.
 pub const PIECE: usize = 1024;
 
-/// What [`wide`] runs.
+/// Work that [`wide`] runs.
 pub trait Work {
-    /// What it answers.
+    /// Result type.
     type Answer;
 
     /// Does it. To be `#[inline(always)]`, as are all functions it calls.
     fn run(self) -> Self::Answer;
 }
 
-/// Runs `work` compiled for the best instruction set at hand.
+/// Runs `work` compiled for the best instruction set of the machine.
 #[inline(always)]
 pub fn wide<W: Work>(work: W) -> W::Answer {
     #[cfg(target_arch = "x86_64")]
@@ -211,7 +211,7 @@ pub fn sum_of_pairs(xs: &[f32], ys: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 
     fold(lanes, |a, b| a + b)
 }
 
-/// The largest value; NaN is skipped (it shows up in whatever is computed next).
+/// Returns the largest value; NaN is skipped (it shows up in the next results).
 #[inline(always)]
 pub fn largest(xs: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if b > a { b } else { a };

@@ -42,7 +42,7 @@ impl Affine {
         layer_norm(x, &self.weight, &self.bias, eps)
     }
 
-    /// Whether it never gets a gradient, and lies where our kernels read it.
+    /// Returns true if it never gets a gradient, and lies where our kernels read it.
     pub(super) fn is_frozen(&self) -> bool {
         let of =
             |tensor: &Tensor| !tensor.track_op() && tensor.is_contiguous() && served(&[tensor]);

@@ -50,7 +50,7 @@ pub fn attention_at(
     grouped_attention_at(precision, packed, heads, prefix, queries, &members)
 }
 
-/// Whose prefix is whose, where it is not said: all have the same, or each sample its own.
+/// Returns the samples of each prefix. Unless given: all have the same prefix, or each sample its own.
 pub(super) fn members_of(
     batch: usize,
     prefix: Option<(&Tensor, &Tensor)>,
@@ -148,7 +148,7 @@ pub(super) fn geometry(
 
 struct Attention {
     geometry: Geometry,
-    /// Whether a backward pass may follow.
+    /// True if a backward pass may follow.
     tracked: bool,
     probabilities: Mutex<Vec<f32>>,
 }

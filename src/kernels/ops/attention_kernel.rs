@@ -22,7 +22,7 @@ pub(super) struct Geometry {
     pub heads: usize,
     /// Prefix keys (and values) in front of the sequence's own; 0 without a prefix.
     pub prefix: usize,
-    /// Which samples see which prefix.
+    /// Samples of each prefix.
     pub members: Groups,
     /// Of the kernel's products.
     pub precision: Precision,
@@ -58,7 +58,7 @@ pub(super) struct Gradients {
 }
 
 impl Gradients {
-    /// Those of the prefix as tensors, each where its operand is tracked.
+    /// Returns the gradients of the prefix as tensors, each where its operand is tracked.
     ///
     /// # Errors
     /// Only what candle itself reports.
@@ -166,8 +166,8 @@ impl Geometry {
         }
     }
 
-    /// Whose rows meet the prefix in one product: all queries where every token asks (they lie at equal distances
-    /// then), otherwise those of one sample.
+    /// Returns the rows that meet the prefix in one product. These are all queries where every token asks (they lie
+    /// at equal distances then), otherwise those of one sample.
     fn askers(&self, Group { samples, .. }: &Group) -> Vec<Rows> {
         match self.queries == self.tokens {
             true => vec![Rows { sample: samples.start, rows: samples.len() * self.queries }],
@@ -247,8 +247,8 @@ impl Geometry {
         Matrix::strided(&scores[self.prefix..], self.queries, self.tokens, self.span())
     }
 
-    /// Appends `scale * q [k_prefix ; k]^T` of a head for all samples of a piece to `all`; `q` and `k` are told by sample
-    /// and rows.
+    /// Appends a head's `scale * q [k_prefix ; k]^T` for all samples of a piece to `all`. `q` and `k` return a matrix
+    /// by sample and rows.
     fn asked<'s, 'a>(
         &self,
         all: &'s mut Vec<f32>,

@@ -14,7 +14,7 @@ use super::relu::{below, relu};
 use super::stock;
 use super::storage::{lend, served, tensor_like, values, wide_type};
 
-/// What `x` is normalized with.
+/// Statistics that normalize `x`.
 #[derive(Clone, Copy, Debug)]
 pub enum Statistics<'a> {
     /// The moments of this very batch, as [`channel_moments`](super::channel_moments()) gives them.
@@ -115,7 +115,7 @@ fn composition(
 struct BatchNorm {
     mean: Vec<f32>,
     rstd: Vec<f32>,
-    /// Whether the moments are the batch's own, so that the gradient goes through them.
+    /// True if the moments are the batch's own, so that the gradient goes through them.
     through_moments: bool,
     rectify: bool,
 }
@@ -126,8 +126,8 @@ struct Gradients {
     input: Vec<f32>,
     /// Weight, then bias.
     affine: Vec<f32>,
-    /// What arrives below the rectifier, which is the residual's; empty without a rectifier,
-    /// where it is what came in.
+    /// Gradient below the rectifier, which is the residual's. Empty without a rectifier, where it equals the incoming
+    /// gradient.
     below: Vec<f32>,
 }
 

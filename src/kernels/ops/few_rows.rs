@@ -9,7 +9,7 @@ use crate::wide::{Work, wide};
 /// Lanes of every sum: fixed, so that no vector width shows in a result.
 const LANES: usize = 16;
 
-/// Whether a product is of this kind: at most 16 rows, a weight of at least a MiB.
+/// Returns true if a product is of this kind: at most 16 rows, a weight of at least a MiB.
 pub(super) fn applies(rows: usize, weight: &[f32]) -> bool {
     rows <= 16 && weight.len() >= 1 << 18
 }
@@ -56,7 +56,7 @@ fn one(row: &[f32], w: &[f32]) -> f32 {
     lanes.iter().sum::<f32>() + rest(row, w)
 }
 
-/// The same for four rows, which share the reading of `w`. Spelled out: compilers keep these sums in
+/// Returns the products of four rows, which share the reading of `w`. Spelled out: compilers keep these sums in
 /// registers, and would not if they were an array of arrays.
 #[inline(always)]
 fn four(rows: &[&[f32]; 4], w: &[f32]) -> [f32; 4] {
@@ -91,7 +91,7 @@ fn whole(values: &[f32]) -> &[[f32; LANES]] {
     values.as_chunks::<LANES>().0
 }
 
-/// What is left behind the last whole chunk.
+/// Returns the product of the values behind the last whole chunk.
 #[inline(always)]
 fn rest(row: &[f32], w: &[f32]) -> f32 {
     let (row, w) = (row.as_chunks::<LANES>().1, w.as_chunks::<LANES>().1);

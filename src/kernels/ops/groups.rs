@@ -1,9 +1,9 @@
-//! Which samples of a batch belong to which member of a pack.
+//! Division of a batch's samples among the members of a pack.
 //!
-//! A pack trains several clients in one forward and backward pass: their samples lie one behind
-//! the other in the batch, and whatever is a member's own (prefix, head, loss) has a leading axis
-//! of members. On the CPU every product of a pack keeps the shape it has for its member alone, so
-//! it has the same bits; elsewhere products run over all members at once.
+//! A pack trains several clients in one forward and backward pass: their samples lie one behind the other in the
+//! batch, and everything that is a member's own (prefix, head, loss) has a leading axis of members. On the CPU every
+//! product of a pack keeps the shape it has for its member alone, so it has the same bits; elsewhere products run
+//! over all members at once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Groups {
         Groups::new([samples])
     }
 
-    /// Every sample is a member of its own.
+    /// Returns groups of one sample each.
     pub fn each(samples: usize) -> Groups {
         Groups::new(vec![1; samples])
     }

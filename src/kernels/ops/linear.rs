@@ -44,8 +44,8 @@ pub fn linear_at(
     }
 }
 
-/// [`linear`] for the members of a pack: `x` `(b, .., in)`, `weight` `(out, in)` for all or
-/// `(members, out, in)` with a layer each, `bias` likewise; gives `(b, .., out)`.
+/// Computes [`linear`] for the members of a pack. `x` is `(b, .., in)`; `weight` is `(out, in)` for all, or
+/// `(members, out, in)` with a layer each; so is `bias`, without `in`. Returns `(b, .., out)`.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -182,7 +182,7 @@ struct Linear {
     precision: Precision,
 }
 
-/// `(outputs, inputs)` of a layer, and whether each member has one of its own.
+/// Returns `(outputs, inputs)` of a layer, and true if each member has its own.
 fn extents(weight: &Shape) -> Result<(usize, usize, bool)> {
     match *weight.dims() {
         [outputs, inputs] => Ok((outputs, inputs, false)),

@@ -12,7 +12,7 @@ use crate::products::{self, Target};
 /// Summand of a product.
 pub(super) type Onto<'a> = products::Onto<&'a [f32]>;
 
-/// What the factors of a product are rounded to on a CPU; sums are `f32` always.
+/// Precision to which a CPU rounds the factors of a product; sums are `f32` always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Nothing.

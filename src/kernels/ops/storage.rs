@@ -29,7 +29,7 @@ pub fn served(tensors: &[&Tensor]) -> bool {
     !KERNELS_OFF.get() && tensors.iter().all(host)
 }
 
-/// What sums and exponentials of tensors of this type are computed in: at least `f32`.
+/// Returns the type for sums and exponentials of tensors of this type: at least `f32`.
 pub(super) fn wide_type(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }

@@ -141,7 +141,7 @@ mod tests {
         Ok(())
     }
 
-    /// Sixteen lanes, then halves on halves: 1 is lost beside 2^24 unless it meets another 1 first.
+    /// Sixteen lanes, then halves on halves: 1 is lost next to 2^24 unless it meets another 1 first.
     #[test]
     fn a_row_is_added_in_sixteen_lanes() -> Result<()> {
         let large = 16_777_216f32;

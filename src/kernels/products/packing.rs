@@ -9,7 +9,7 @@ use super::view::Strided;
 /// Values of packed factors that a thread keeps room for until its next product: 16 MB.
 const MAX_KEPT_BYTES: usize = 16 << 20;
 
-/// A whole cut into parts of at most so many, as even as they can be.
+/// Division of a whole into parts of limited size, as even as they can be.
 #[derive(Clone, Copy)]
 pub(super) struct Parts {
     each: usize,
@@ -60,7 +60,7 @@ thread_local! {
     static BUFFERS: RefCell<[Buffer; 2]> = RefCell::default();
 }
 
-/// Lends `work` room for so many numbers of a packed left and a packed right factor. What is in them is anything.
+/// Lends `work` room for a packed left and a packed right factor, of `left` and `right` numbers of any value.
 pub(super) fn with_room<T>(left: usize, right: usize, work: impl FnOnce(*mut T, *mut T)) {
     BUFFERS.with_borrow_mut(|[for_left, for_right]| {
         work(for_left.room(left), for_right.room(right));

@@ -17,12 +17,12 @@ pub(super) const COLUMNS: usize = 48;
 /// Values of a vector of 512 bits.
 const LANES: usize = 16;
 
-/// Where a tile goes: `values = scale * sums + onto`.
+/// Destination of a tile: `values = scale * sums + onto`.
 pub(super) struct TileTarget<'a> {
     /// From the tile's first value on.
     pub values: &'a mut [MaybeUninit<f32>],
     pub row_stride: usize,
-    /// How many of [`ROWS`] there are.
+    /// Number of rows, of [`ROWS`].
     pub rows: usize,
     /// Of the tile's columns. Values that are added to are there.
     pub onto: Onto<'a>,
@@ -33,7 +33,7 @@ pub(super) struct TileTarget<'a> {
 pub(super) type Multiply =
     fn(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>);
 
-/// The fastest one at hand.
+/// Returns the fastest kernel that the machine has.
 pub(super) fn multiply() -> Multiply {
     #[cfg(target_arch = "x86_64")]
     match Vectors::in_use() {
@@ -56,7 +56,7 @@ pub(super) fn multiply() -> Multiply {
     step_by_step
 }
 
-/// `VECTORS` are as many as the columns of `b` fill.
+/// Multiplies by the instruction; `VECTORS` is the number that the columns of `b` fill.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn by_instruction<const VECTORS: usize>(
@@ -119,7 +119,7 @@ fn by_instruction<const VECTORS: usize>(
     }
 }
 
-/// What [`Narrowed`] holds from row `top` on.
+/// Returns the pairs of [`Narrowed`] from row `top` on.
 ///
 /// # Panics
 /// When it does not hold all pairs of a tile's rows.

@@ -1,9 +1,8 @@
 //! Products of matrices in `bf16` on a CPU: factors are rounded to `bf16`, sums are `f32`.
 //!
 //! CPUs with AVX512-BF16 multiply twice as many such factors per second as `f32` ones. Elsewhere the same instruction
-//! is computed step by step, **to the same bits**: an element of the result is one chain of additions along
-//! its row and column, two products at a time, whatever vectors the machine has and wherever the
-//! element lies in the matrix.
+//! is computed step by step, **to the same bits**: an element of the result is one chain of additions along its row
+//! and column, two products at a time, independent of the machine's vectors and of the element's place in the matrix.
 //!
 //! ```text
 //! a (rows, k) ──narrowed──▶ blocks of rows ─┐
@@ -39,12 +38,12 @@ const GROUP: usize = 1 << 17;
 const KEPT: usize = 1 << 22;
 
 thread_local! {
-    /// Where left factors lie while they are multiplied, and right ones: kept from product to product.
+    /// Buffer of left factors during a product, and one of right ones: kept from product to product.
     static LEFT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     static RIGHT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// So many numbers of a buffer, whatever they are, and room for whole vectors behind them.
+/// Returns `numbers` numbers of a buffer, of any value, with room for whole vectors behind them.
 fn room(buffer: &mut Vec<u32>, numbers: usize) -> &mut [u32] {
     let numbers = numbers + STRIP;
     if buffer.len() < numbers {

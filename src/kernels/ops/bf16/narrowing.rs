@@ -11,11 +11,12 @@ use crate::wide::{Work, wide};
 /// Columns that [`Narrowing::down`] takes at a time, and numbers of a vector.
 pub(super) const STRIP: usize = 16;
 
-/// How pairs are made, from the first place on. NaN stays NaN. Behind the last pair up to [`STRIP`] - 1 others may get
-/// any value, for which there has to be room: a store of a part of a vector costs many times as much as one of a whole.
+/// Functions that make pairs, from the first place on. NaN stays NaN. Behind the last pair up to [`STRIP`] - 1 others
+/// may get any value, for which there has to be room: a store of a part of a vector costs many times more than one of
+/// a whole.
 #[derive(Clone, Copy)]
 pub(super) struct Narrowing {
-    /// Of neighbors in a row; an odd last one gets zero beside it.
+    /// Pairs of neighbors in a row; an odd last one is paired with zero.
     pub along: fn(pairs: &mut [u32], row: &[f32]),
     /// Of the values of two rows that stand one above the other; without a lower row zeros stand there.
     pub across: fn(pairs: &mut [u32], upper: &[f32], lower: Option<&[f32]>),
@@ -25,7 +26,7 @@ pub(super) struct Narrowing {
 }
 
 impl Narrowing {
-    /// The fastest at hand.
+    /// Returns the fastest functions that the machine has.
     pub fn at_hand() -> Narrowing {
         #[cfg(target_arch = "x86_64")]
         if Vectors::in_use() == Vectors::Avx512Bf16 {

@@ -51,12 +51,12 @@ impl<'a> Panels<'a> {
         self.columns
     }
 
-    /// Whether the matrix had as many rows and columns.
+    /// Returns true if the matrix had this number of rows and columns.
     pub fn fits(&self, rows: usize, columns: usize) -> bool {
         (self.rows, self.columns) == (rows, columns)
     }
 
-    /// All panels from left to right, as many together as hold so many pairs, and one at least.
+    /// Returns all panels from left to right, in groups that hold at most `pairs` pairs, or one panel.
     pub(super) fn groups(&self, pairs: usize) -> impl Iterator<Item = Range<usize>> {
         let panels = self.columns.div_ceil(COLUMNS);
         let together = (pairs / (self.pairs * COLUMNS).max(1)).max(1);
@@ -76,6 +76,6 @@ pub(super) struct Panel<'a> {
     pub values: &'a [u32],
     /// The first of them in the matrix.
     pub left: usize,
-    /// How many are filled.
+    /// Number of filled columns.
     pub columns: usize,
 }

@@ -109,8 +109,7 @@ fn vectors_of_every_width_find_the_same_bits() {
     }
 }
 
-/// Numbers at the edges of the format, where the instruction has rules of its own: each times each, and added to
-/// others.
+/// Numbers at the edges of the format, where the instruction has its own rules: each times each, and added to others.
 #[test]
 fn tiny_and_huge_numbers_are_treated_alike() {
     let mut edges =
@@ -123,7 +122,7 @@ fn tiny_and_huge_numbers_are_treated_alike() {
     let edges: Vec<f32> = edges.iter().flat_map(|edge| [*edge, -edge]).collect();
     let n = edges.len();
     for inner in [1, 2] {
-        // Beside every edge another one of its neighbors.
+        // Each edge is paired with another one of its neighbors.
         let beside = |at: usize, step: usize| edges[(at + step * 5) % n];
         let a: Vec<f32> = (0..n * inner).map(|i| beside(i / inner, i % inner)).collect();
         let b: Vec<f32> = (0..n * inner).map(|i| beside(i % n, 3 * (i / n))).collect();
@@ -145,7 +144,7 @@ fn tiny_and_huge_numbers_are_treated_alike() {
     }
 }
 
-/// What was multiplied before never shows, not even where a factor is filled up.
+/// Earlier products never show, not even where a factor is filled up.
 #[test]
 fn nothing_of_a_product_is_left_for_the_next() {
     let poison = vec![f32::NAN; 130 * 130];

@@ -12,7 +12,7 @@ use super::super::storage::{lent, served, tensor_like, values};
 use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
-/// What a block attends to.
+/// Keys and values that a block attends to.
 #[derive(Clone, Copy)]
 pub struct Attended<'a> {
     /// As many slices of the width.
@@ -21,7 +21,7 @@ pub struct Attended<'a> {
     pub prefix: Option<(&'a Tensor, &'a Tensor)>,
     /// The first tokens of a sample, which go on.
     pub queries: usize,
-    /// Whose prefix is whose; where it is not said, all samples have the same or each its own.
+    /// Samples of each prefix; `None`: all samples have the same or each its own.
     pub members: Option<&'a Groups>,
 }
 
@@ -74,12 +74,12 @@ struct Attention {
     layers: [Affine; 2],
     geometry: Geometry,
     pieces: Pieces,
-    /// Whether a backward pass may follow.
+    /// True if a backward pass may follow.
     tracked: bool,
     kept: Mutex<AttentionBuffers>,
 }
 
-/// What a backward pass needs.
+/// Buffers that a backward pass needs.
 #[derive(Default)]
 struct AttentionBuffers {
     packed: Vec<f32>,

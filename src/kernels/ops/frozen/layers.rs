@@ -1,4 +1,4 @@
-//! What both halves are made of.
+//! Layers and pieces that both halves are made of.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::wide::wide;
 /// Rows of a piece: of 768 values each they fill 786 kB, which a cache of the second level holds.
 const PIECE: usize = 256;
 
-/// Whether kernels serve a half's layers: all are frozen, and both linear ones multiply alike.
+/// Returns true if kernels serve a half's layers: all are frozen, and both linear ones multiply alike.
 pub(super) fn are_served(norm: &Affine, [first, second]: [&Affine; 2]) -> bool {
     let frozen = [norm, first, second].into_iter().all(Affine::is_frozen);
     frozen && first.precision == second.precision
@@ -80,14 +80,14 @@ impl<'a> Linear<'a> {
         Ok(Linear { weight, bias, inputs, outputs, precision: layer.precision })
     }
 
-    /// What rows are multiplied by on their way through; `buffer` is where it may lie.
+    /// Returns the product of the forward pass; `buffer` may hold its factor.
     pub fn forth<'b>(&'b self, buffer: &'b mut Vec<u32>) -> Pass<'b> {
         let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
         let factor = Factor::new(weight.t(), self.precision, buffer);
         Pass { layer: self, factor, back: false }
     }
 
-    /// The same for gradients of results.
+    /// Returns the product of the backward pass, for gradients of results; `buffer` may hold its factor.
     pub fn back<'b>(&'b self, buffer: &'b mut Vec<u32>) -> Pass<'b> {
         let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
         Pass { layer: self, factor: Factor::new(weight, self.precision, buffer), back: true }
@@ -114,7 +114,7 @@ impl Pass<'_> {
     }
 }
 
-/// Which samples go through a half together.
+/// Division of samples into pieces that go through a half together.
 pub(super) struct Pieces {
     /// The samples of each member of a pack: in `f32` a product has the bits that it has when its member is alone.
     groups: Groups,
@@ -130,7 +130,7 @@ impl Pieces {
         Ok(Pieces { groups, precision })
     }
 
-    /// The rows of pieces, one behind the other, where a sample has so many.
+    /// Returns the rows of pieces, one behind the other, for `each` rows per sample.
     pub fn rows(&self, each: usize) -> Vec<Range<usize>> {
         match self.precision {
             Precision::F32 => {

@@ -50,9 +50,9 @@ struct Perceptron {
     layers: [Affine; 2],
     activation: Activation,
     pieces: Pieces,
-    /// Whether a backward pass may follow.
+    /// True if a backward pass may follow.
     tracked: bool,
-    /// What enters the activation, where one may.
+    /// Input of the activation, if a backward pass may follow.
     hidden: Mutex<Vec<f32>>,
 }
 

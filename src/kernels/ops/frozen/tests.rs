@@ -63,7 +63,7 @@ fn a_perceptron_has_the_bits_of_its_layers() {
     }
 }
 
-/// The same from the ops.
+/// Computes the half from the ops.
 fn composed(
     x: &Tensor,
     norm: &Affine,

@@ -121,7 +121,7 @@ impl Winograd {
     }
 }
 
-/// Room for 16 matrices of so many values.
+/// Returns room for 16 matrices of `values` values.
 fn room(buffer: &mut Vec<f32>, values: usize) -> &mut [f32] {
     let values = PRODUCTS * (values + APART);
     if buffer.len() < values {
@@ -136,7 +136,7 @@ fn one(all: &[f32], place: usize) -> &[f32] {
     &all[place * each..][..each - APART]
 }
 
-/// The same, to write to.
+/// Returns one of 16 matrices, to write to.
 fn one_mut(all: &mut [f32], place: usize) -> &mut [f32] {
     let each = all.len() / PRODUCTS;
     &mut all[place * each..][..each - APART]

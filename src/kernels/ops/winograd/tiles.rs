@@ -18,10 +18,10 @@ const OUTSIDE: usize = usize::MAX;
 /// places of the cache.
 pub(super) const APART: usize = 5 * LANES;
 
-/// What 16 channels have at each of the 16 places of a tile.
+/// Values of 16 channels at each of the 16 places of a tile.
 type Lanes = [[f32; LANES]; PRODUCTS];
 
-/// Where the tiles of a convolution lie: `2 x 2` pixels of the output each, and the `4 x 4` of the input that they see.
+/// Tiles of a convolution: `2 x 2` pixels of the output each, and the `4 x 4` of the input that they see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiles {
     /// Height, width and channels of the images.
@@ -33,7 +33,7 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// What tiles of the output see of the input.
+    /// Returns the input's tiles: the pixels that tiles of the output see.
     pub fn of_input(geometry: &Geometry) -> Tiles {
         let image = [geometry.height, geometry.width, geometry.channels];
         Tiles { image, before: geometry.padding, ..Tiles::of_output(geometry) }
@@ -46,7 +46,8 @@ impl Tiles {
         Tiles { image: [height, width, geometry.outputs], grid, before: 0 }
     }
 
-    /// Where the channels of each pixel of a tile of this side begin, line by line; [`OUTSIDE`] beyond the image.
+    /// Returns the start of the channels of each pixel of a tile of this side. The order is line by line; [`OUTSIDE`]
+    /// beyond the image.
     #[inline(always)]
     fn pixels(&self, tile: usize, side: usize) -> [usize; PRODUCTS] {
         let ([height, width, channels], [down, across]) = (self.image, self.grid);
