@@ -1,6 +1,6 @@
 //! Samples that belong to no client and to no task: a public, unlabelled set from which methods distil.
 //!
-//! It is dealt in equal shards, in an order of its own, and what does not fill a shard is left out. A client has the shard
+//! It is dealt in equal shards, in its own order, and what does not fill a shard is left out. A client has the shard
 //! of its number modulo the shards, so that of many clients several have the same.
 
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use crate::quantity::ClientId;
 /// Draws of the order of shards begin at this step of the domain; before are those of what is held out.
 const ORDER: u64 = 1 << 32;
 
-/// What is known of them before any is read.
+/// Facts about auxiliary samples, known before any is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuxiliaryFacts {
     /// Samples of a shard.
     pub samples: usize,
     /// Channels, rows and columns of a stored image, where all have the same.
     pub image: Option<[usize; 3]>,
-    /// Whether the server has a shard of its own.
+    /// True if the server has its own shard.
     pub server: bool,
 }
 
 /// Unlabelled samples in shards.
 #[derive(Clone, Debug)]
 pub struct Auxiliary {
-    /// All labels are zero: nobody knows them.
+    /// Samples without labels: all are set to zero.
     split: Arc<Split>,
     order: Arc<[u32]>,
     /// Shards of clients.
     parts: usize,
-    /// Whether the server has one more.
+    /// True if the server has a shard in addition.
     server: bool,
 }
 
 impl Auxiliary {
-    /// The samples of a split without their labels, for a model of so many classes.
+    /// Returns the samples of a split without their labels, for a model of `classes` classes.
     ///
     /// # Errors
     /// Fewer samples than shards.
@@ -61,7 +61,7 @@ impl Auxiliary {
         Ok(Auxiliary { split: Arc::new(unlabelled), order: order.into(), parts, server })
     }
 
-    /// Samples of every shard, of so many.
+    /// Returns the size of every shard, from `samples` samples in all.
     pub fn samples_of_a_shard(samples: usize, (parts, server): (usize, bool)) -> usize {
         samples / (parts + usize::from(server)).max(1)
     }

@@ -1,4 +1,4 @@
-//! What a training step or a pass reads: pixels (or tokens, or features) and labels that are head rows.
+//! Input of a training step or a pass: pixels (or tokens, or features) and labels that are head rows.
 
 use candle_core::{Device, Tensor};
 
@@ -54,7 +54,7 @@ impl Batch {
         self.labels().len()
     }
 
-    /// Whether it holds no sample; loaders never give such a batch.
+    /// Returns true if it holds no sample; loaders never give such a batch.
     pub fn is_empty(&self) -> bool {
         self.labels().is_empty()
     }
@@ -146,7 +146,7 @@ impl Batch {
         Ok(())
     }
 
-    /// What a network reads, on a device: pixels, f32 `(batch, channels, height, width)`, or the tokens of
+    /// Returns a network's input on a device. It is pixels, f32 `(batch, channels, height, width)`, or the tokens of
     /// sequences, u32 `(batch, length)`.
     ///
     /// # Errors

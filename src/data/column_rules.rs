@@ -30,7 +30,7 @@ pub(super) fn differ<'a>(
     }
 }
 
-/// Names that the hub's `datasets` gives to the numbers of a column, in what it writes beside a schema.
+/// Returns the names of the numbers of a column in schema metadata that the hub's `datasets` writes.
 pub(super) fn names_of_numbers(note: &str, column: &str) -> Option<Vec<String>> {
     let note: Value = serde_json::from_str(note).ok()?;
     let names = note.get("info")?.get("features")?.get(column)?.get("names")?.as_array()?;

@@ -52,7 +52,7 @@ impl ColumnarFile {
         }
     }
 
-    /// The values of a column, whatever numbers they are.
+    /// Returns the values of a column of numbers of any type.
     ///
     /// # Errors
     /// No such column, texts, missing values, damage.

@@ -53,13 +53,13 @@ impl Table {
         &self.path
     }
 
-    /// The value of a key beside the schema.
+    /// Returns the value of a key in the schema's metadata.
     fn note(&self, key: &str) -> Option<&str> {
         let notes = self.reader.metadata().file_metadata().key_value_metadata()?;
         notes.iter().find(|note| note.key == key)?.value.as_deref()
     }
 
-    /// The names that the hub's `datasets` writes beside the schema for the numbers of a column.
+    /// Returns the names that the hub's `datasets` writes in the metadata for the numbers of a column.
     fn names_of_numbers(&self, column: &str) -> Option<Vec<String>> {
         column_rules::names_of_numbers(self.note("huggingface")?, column)
     }
@@ -100,7 +100,7 @@ impl Table {
         }
     }
 
-    /// The values of a column, whatever numbers they are.
+    /// Returns the values of a column of numbers of any type.
     ///
     /// # Errors
     /// No such column, texts, missing values, damage.
@@ -318,8 +318,8 @@ fn is_unsigned(leaf: &ColumnDescriptor) -> bool {
         || matches!(leaf.logical_type_ref(), Some(LogicalType::Integer(kind)) if !kind.is_signed)
 }
 
-/// What the values of a column stand for where they are not what they look like: days, ticks, numbers with a point to
-/// be moved.
+/// Returns the meaning of a column's values if they are not plain numbers. It is days, ticks, or numbers with a point
+/// to be moved.
 fn meaning(leaf: &ColumnDescriptor) -> Option<String> {
     use ConvertedType as C;
     let plain = [

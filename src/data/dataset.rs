@@ -31,11 +31,11 @@ pub struct Dataset {
     pub name: String,
     /// Class id -> name.
     pub class_names: Vec<String>,
-    /// What clients learn from; shards index it.
+    /// Training samples of clients; shards index it.
     pub train: Arc<Split>,
-    /// What the server measures accuracy on.
+    /// Samples on which the server measures accuracy.
     pub test: Arc<Split>,
-    /// What people should know of how it was read: what stood in for something else, what was passed over.
+    /// Notes for the user: replacements and omissions when it was read.
     pub notes: Vec<String>,
 }
 
@@ -60,9 +60,9 @@ pub struct Split {
     /// Pixels after deterministic transforms, shared by everyone who asks for the same one.
     prepared: Mutex<Vec<(Transform, Option<Arc<Prepared>>)>>,
     prepared_budget: usize,
-    /// Who each sample belongs to by nature, where the data say so.
+    /// Natural owner of each sample, if the data have owners.
     owners: Option<Vec<u32>>,
-    /// Once somebody asked.
+    /// Digest, computed on first request.
     digest: OnceLock<blake3::Hash>,
 }
 
@@ -125,7 +125,7 @@ impl Split {
         Split::new(Store::Chosen { of: of.base(), samples: base }, labels, classes)
     }
 
-    /// Where the pixels are: this split, or the one its samples were chosen from.
+    /// Returns the split that has the pixels: this one, or the one its samples were chosen from.
     pub fn base(self: &Arc<Split>) -> Arc<Split> {
         match &self.store {
             Store::Chosen { of, .. } => Arc::clone(of),
@@ -149,12 +149,12 @@ impl Split {
         }
     }
 
-    /// The same, whose samples belong to somebody by nature: one number per sample.
+    /// Returns the split with a natural owner for each sample, one number per sample.
     pub(crate) fn with_owners(self, owners: Vec<u32>) -> Split {
         Split { owners: Some(owners), ..self }
     }
 
-    /// The same samples, held as `owners` says, whoever has them by nature.
+    /// Returns the samples with these owners in place of natural ones.
     pub(crate) fn owned_by(self: Arc<Split>, owners: Vec<u32>) -> Result<Arc<Split>, DataError> {
         let split = match Arc::try_unwrap(self) {
             Ok(split) => split,
@@ -166,12 +166,12 @@ impl Split {
         Ok(Arc::new(split.with_owners(owners)))
     }
 
-    /// Who each sample belongs to by nature, such as the speaker of a line; `None` where the data say nothing.
+    /// Returns the natural owner of each sample, such as the speaker of a line. `None` if the data have none.
     pub fn owners(&self) -> Option<&[u32]> {
         self.owners.as_deref()
     }
 
-    /// Whether its samples are text, and so have tokens instead of pixels.
+    /// Returns true if its samples are text, and so have tokens instead of pixels.
     pub fn is_text(&self) -> bool {
         match &self.store {
             Store::Tokens { .. } => true,
@@ -183,7 +183,7 @@ impl Split {
         }
     }
 
-    /// Whether its samples are images, and so have pixels.
+    /// Returns true if its samples are images, and so have pixels.
     pub fn has_pixels(&self) -> bool {
         match &self.store {
             Store::Tokens { .. } | Store::Rows { .. } => false,
@@ -228,8 +228,8 @@ impl Split {
         }
     }
 
-    /// What a network reads of some samples: pixels `(b, c, h, w)` after a deterministic transform, tokens `(b, n)`, or
-    /// rows of a table `(b, n, 1, 1)`.
+    /// Returns a network's input for some samples. It is pixels `(b, c, h, w)` after a deterministic transform,
+    /// tokens `(b, n)`, or rows of a table `(b, n, 1, 1)`.
     ///
     /// # Errors
     /// A sample that cannot be read, samples of different shapes, or a transform that draws.
@@ -252,7 +252,7 @@ impl Split {
         self.labels.len()
     }
 
-    /// Whether there is no sample at all.
+    /// Returns true if there is no sample.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
@@ -348,7 +348,7 @@ impl Split {
         Ok(*self.digest.get_or_init(|| hasher.finalize()))
     }
 
-    /// How many bytes of floats [`Split::prepared`] may keep (0: prepare nothing).
+    /// Sets the bytes of floats that [`Split::prepared`] may keep (0: prepare nothing).
     #[cfg(test)]
     pub(super) fn set_prepared_budget(&mut self, bytes: usize) {
         self.prepared_budget = bytes;
@@ -358,7 +358,7 @@ impl Split {
     /// when the transform draws or only turns bytes into floats (which costs less than the memory of
     /// four times the bytes), an image fails, or the result would not fit the budget.
     ///
-    /// Evaluation and frozen-feature passes read the same pixels again and again; whoever asks first
+    /// Evaluation and frozen-feature passes read the same pixels again and again; the first thread to request them
     /// prepares them while others wait.
     ///
     /// Where samples were chosen from another split it is that one's: ask it for [`origin`](Split::origin).

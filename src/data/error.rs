@@ -1,4 +1,4 @@
-//! What can be wrong with data: always which file, what was expected, what was found, what to do.
+//! Errors of data: the file, what was expected, what was found, and advice.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ pub enum DataError {
     /// A file or folder is not where it should be.
     #[error("{}: not found; expected {expected}. {advice}", path.display())]
     Missing {
-        /// Where it was looked for.
+        /// Path at which it was expected.
         path: PathBuf,
-        /// What should be there.
+        /// Expected content.
         expected: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
-    /// It has a name and was not fetched.
+    /// Named data that were not fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// The operating system could not read a file.
@@ -29,9 +29,9 @@ pub enum DataError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
     /// A file is there but its content is not what its format says.
@@ -39,19 +39,19 @@ pub enum DataError {
     Corrupt {
         /// The file (for an archive: archive/member).
         path: PathBuf,
-        /// What the format asks for.
+        /// Content that the format requires.
         expected: String,
-        /// What is there.
+        /// Content that was found.
         found: String,
-        /// What to do.
+        /// Advice.
         advice: String,
     },
     /// A request that this data set cannot meet.
     #[error("{}; {advice}", shortened(what))]
     Unfit {
-        /// What does not fit.
+        /// Mismatch.
         what: String,
-        /// What to change.
+        /// Advice.
         advice: String,
     },
     /// No acceptable partition was drawn.
@@ -71,7 +71,7 @@ pub enum DataError {
         attempts: u32,
         /// The smallest shard of the best partition drawn.
         smallest: u32,
-        /// What to change.
+        /// Advice.
         advice: String,
     },
     /// A batch could not be put on the device.
@@ -79,7 +79,7 @@ pub enum DataError {
     Device(#[from] candle_core::Error),
 }
 
-/// So many characters of what was found are shown: names in a stranger's file may have any length.
+/// Number of shown characters of what was found: names in a stranger's file may have any length.
 const SHOWN: usize = 1_000;
 
 fn shortened(text: &str) -> String {
@@ -98,7 +98,7 @@ pub(crate) enum Cause {
     OtherContent,
     /// A class without samples in one of the parts.
     ClassWithoutSamples,
-    /// Labels that say that nobody knows them, such as -1 in the test parts of the hub.
+    /// Labels that stand for unknown ones, such as -1 in the test parts of the hub.
     Unlabeled,
     /// A label that is none of the classes.
     UnknownLabel,
@@ -136,7 +136,7 @@ impl Cause {
     }
 }
 
-/// What helps where the system, or a reader of text, refuses a file.
+/// Returns advice for a file that the system, or a reader of text, refuses.
 fn advice_for(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidData => "Save it as UTF-8 text, or name another file",
@@ -170,7 +170,7 @@ impl DataError {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> DataError {
-        // One that holds nothing is damaged whatever it should have been.
+        // An empty file is damaged in any format.
         let holds_something = std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
         let stand_in = holds_something.then(|| foreign(path)).flatten();
         stand_in.unwrap_or_else(|| DataError::because(Cause::Damaged, path, expected, found))
@@ -186,7 +186,7 @@ impl DataError {
         DataError::advised(path, expected, found, cause.advice())
     }
 
-    /// A file whose content does not fit, with advice of its own.
+    /// Returns the error for a file whose content does not fit, with own advice.
     pub(crate) fn advised(
         path: &Path,
         expected: impl Into<String>,

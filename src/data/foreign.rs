@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Cause, DataError};
 use crate::files::{self, Kind};
 
-/// Bytes that tell such a file.
+/// Number of first bytes that identify such a file.
 const HEAD: u64 = 256;
 
 /// The error for a file whose first bytes say that it is something else; `None` where they say nothing, or cannot be

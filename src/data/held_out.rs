@@ -6,12 +6,12 @@ use super::{DataError, Dataset, Split};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// What samples are held out for; each has draws of its own.
+/// Purpose of held-out samples; each has its own draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To measure accuracies on.
     Validation = 1,
-    /// To belong to nobody.
+    /// Samples without owner.
     Auxiliary = 2,
 }
 

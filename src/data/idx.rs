@@ -20,7 +20,7 @@ const SIDE: usize = 28;
 const IMAGES: u32 = 0x0000_0803;
 const LABELS: u32 = 0x0000_0801;
 
-/// What the files of the test part are named by.
+/// Prefixes of the files of the test part.
 const TEST: [&str; 2] = ["t10k-", "test-"];
 const TRAIN: [&str; 1] = ["train-"];
 
@@ -50,7 +50,7 @@ pub fn open(path: &Path) -> Result<Dataset, DataError> {
     open_set(&folder, None, name)
 }
 
-/// The files of a set in a folder, of whatever set where none is named. The name of a set ends before `train-`, and may
+/// Opens the files of a set in a folder, of any set if none is named. The name of a set ends before `train-`, and may
 /// be empty.
 fn open_set(folder: &Path, set: Option<&str>, name: String) -> Result<Dataset, DataError> {
     let names = listed(folder)?;
@@ -121,7 +121,7 @@ fn the_one(
     Ok(folder.join(first))
 }
 
-/// How many samples a file has, and their bytes.
+/// Returns the number of samples of a file, and their bytes.
 fn body(file: &Path, magic: u32) -> Result<(usize, Vec<u8>), DataError> {
     let bytes = unpacked(file)?;
     let word = |at: usize| {
@@ -224,7 +224,7 @@ mod tests {
         let image = data.train.image(3).unwrap();
         assert_eq!((image.channels, image.height, image.width), (1, 28, 28));
         assert_eq!(image.pixels[..], [3; SIDE * SIDE]);
-        // As torchvision unpacks them beside each other: the same set.
+        // As torchvision unpacks them next to each other: the same set.
         std::fs::write(root.path().join("train-labels-idx1-ubyte"), &files(5)[1]).unwrap();
         assert_eq!(open(root.path()).unwrap().train.len(), 5);
     }
@@ -258,7 +258,7 @@ mod tests {
             std::fs::copy(root.path().join(name), other).unwrap();
         }
         assert!(open(root.path()).unwrap_err().to_string().contains("several data sets"));
-        // The set without a name, whatever lies beside it.
+        // The set without a name, regardless of other files there.
         let named = root.path().join("train-images-idx3-ubyte.gz");
         assert_eq!(open(&named).unwrap().train.len(), 5);
         let error = open(&root.path().join("emnist-train-images-idx3-ubyte.gz")).unwrap_err();

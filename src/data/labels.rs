@@ -1,8 +1,8 @@
 //! Labels and owners as files have them, one cell a row, and how those of several files become numbers.
 //!
 //! One rule for every source. Cells without a value are errors ([`LabelReader`]). Where all cells of all files are
-//! numbers they have to be whole, and are ordered by value whatever their spelling (`2`, `2.0`, the text `2`); otherwise
-//! all are words, ordered byte by byte. A file that names its classes has numbers of its own: they are indices into its
+//! numbers they have to be whole, and are ordered by value in any spelling (`2`, `2.0`, the text `2`); otherwise all
+//! are words, ordered byte by byte. A file that names its classes has its own numbers: they are indices into its
 //! names, and its samples are matched by name with those of other files ([`join`](joined::join)).
 
 mod classes;
@@ -32,7 +32,7 @@ pub(super) struct Labels {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Value {
     text: String,
-    /// Where names of numbers are looked up by it: a number of a column of numbers, no text of digits.
+    /// Index for names of numbers: a number of a column of numbers, no text of digits.
     index: Option<i64>,
     /// Row that had it first.
     first: usize,
@@ -46,7 +46,7 @@ impl Labels {
         reader.finish()
     }
 
-    /// The same, where the file has names for its numbers: an index into them each.
+    /// Returns the labels with the file's names for its numbers, each an index into them.
     pub fn with_names(self, names: Option<Vec<String>>) -> Labels {
         let normal = |names: Vec<String>| names.iter().map(|name| normal_form(name)).collect();
         Labels { names: names.map(normal), ..self }

@@ -22,7 +22,7 @@ use crate::files::{self, Kind};
 /// Pixels of both sides.
 const SIDE: usize = 28;
 
-/// What is read of a file.
+/// Fields that are read of a file.
 #[derive(Deserialize)]
 struct File {
     users: Vec<String>,

@@ -34,9 +34,9 @@ pub struct Loader {
     shard: Shard,
     task_sequence: Arc<TaskSequence>,
     transform: Arc<Transform>,
-    /// What stands for the samples in place of their pixels.
+    /// Rows that replace the samples' pixels.
     rows: Option<Arc<dyn SampleRows>>,
-    /// What comes beside them.
+    /// Queries in addition to the samples.
     queries: Option<Arc<dyn SampleRows>>,
 }
 
@@ -51,13 +51,13 @@ impl Loader {
         Loader { split, shard, task_sequence, transform, rows: None, queries: None }
     }
 
-    /// The same samples, order and labels, with rows in place of pixels: its batches are
-    /// [`Batch::Features`]. Only for transforms that draw nothing. The rows are those of [`base`](Loader::base).
+    /// Returns the loader with rows in place of pixels: its batches are [`Batch::Features`]. Samples, order and
+    /// labels stay. Only for transforms that draw nothing. The rows are those of [`base`](Loader::base).
     pub fn with_rows(self, rows: Arc<dyn SampleRows>) -> Loader {
         Loader { rows: Some(self.of_base(rows)), ..self }
     }
 
-    /// The same samples with a query beside each: its batches are [`Batch::Queried`]. The queries are those of
+    /// Returns the loader with a query for each sample: its batches are [`Batch::Queried`]. The queries are those of
     /// [`base`](Loader::base).
     pub fn with_queries(self, queries: Arc<dyn SampleRows>) -> Loader {
         Loader { queries: Some(self.of_base(queries)), ..self }
@@ -71,8 +71,8 @@ impl Loader {
         }
     }
 
-    /// Where the pixels are, and the numbers that its samples have there: what is computed from pixels is kept for
-    /// these.
+    /// Returns the split that has the pixels, and the samples' numbers there. Results computed from pixels are kept
+    /// by these.
     pub fn base(&self) -> (Arc<Split>, Shard) {
         let base = self.split.base();
         match Arc::ptr_eq(&self.split, &base) {
@@ -81,7 +81,7 @@ impl Loader {
         }
     }
 
-    /// The queries beside its samples, where there are any.
+    /// Returns the queries of its samples, if there are any.
     pub fn queries(&self) -> Option<&Arc<dyn SampleRows>> {
         self.queries.as_ref()
     }
@@ -96,7 +96,7 @@ impl Loader {
         &self.shard
     }
 
-    /// What images go through.
+    /// Returns the transform of the images.
     pub fn transform(&self) -> &Arc<Transform> {
         &self.transform
     }
@@ -106,7 +106,7 @@ impl Loader {
         self.shard.len()
     }
 
-    /// Whether the shard is empty.
+    /// Returns true if the shard is empty.
     pub fn is_empty(&self) -> bool {
         self.shard.is_empty()
     }
@@ -141,8 +141,8 @@ impl Loader {
         self.in_order_drawn(batch_size, StreamKey::new(0, Domain::Augment))
     }
 
-    /// The shard once, in its own order; sample `i` draws its augmentation at `augment_key` as in an
-    /// epoch of its own, so that it repeats no draw of training.
+    /// Returns the shard once, in its own order, with augmentation. Sample `i` draws it at `augment_key` as in a
+    /// separate epoch, so that it repeats no draw of training.
     pub fn in_order_drawn(&self, batch_size: usize, augment_key: StreamKey) -> Batches<'_> {
         const OWN_EPOCH: u64 = u32::MAX as u64;
         self.batches_of(self.shard.to_vec(), batch_size, OWN_EPOCH, augment_key)

@@ -1,4 +1,5 @@
-//! What people see while many images are decoded: how much memory they take, said before it is taken, and how far it is.
+//! Progress display while many images are decoded. It shows the memory they take, before it is taken, and the
+//! progress.
 //!
 //! A library is silent: nothing is shown until a program asks with [`show_loading`].
 
@@ -10,10 +11,10 @@ use crate::quantity::Bytes;
 
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// So many images are decoded before anybody wonders.
+/// Number of images that are decoded without a display.
 const MANY: usize = 2_000;
 
-/// Whether the decoding of many images is shown on stderr from now on. It changes no result.
+/// Sets whether the decoding of many images is shown on stderr from now on. It changes no result.
 pub fn show_loading(shown: bool) {
     SHOWN.store(shown, Ordering::Relaxed);
 }
@@ -57,6 +58,6 @@ impl Drop for Loading {
 
 fn say(line: &str) {
     use std::io::Write;
-    // Nobody can be told when even this fails.
+    // There is no way left to report it when even this fails.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

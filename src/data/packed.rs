@@ -1,9 +1,9 @@
 //! Images in Parquet files, as data sets lie on the Hugging Face hub, or in the Arrow files of `save_to_disk`.
 //!
-//! A row has an image, as bytes of a PNG or JPEG (the `bytes` of a structure, or the column itself), and a label. Files
-//! are those whose name, or whose folder's, is `train`, and `test` or `validation`, or goes on behind it with `-` or `.`;
-//! several are read one behind the other in the order of their names. A folder of `save_to_disk` lists its files itself.
-//! The hub's names of classes are taken from beside the schema of each file.
+//! A row has an image, as bytes of a PNG or JPEG (the `bytes` of a structure, or the column itself), and a label.
+//! Files are those whose name, or whose folder's, is `train`, and `test` or `validation`, or goes on behind it with
+//! `-` or `.`; several are read one behind the other in the order of their names. A folder of `save_to_disk` lists
+//! its files itself. The hub's names of classes are taken from the metadata of each file's schema.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::store::{Encoded, Store};
 use super::{DataError, Dataset, TestShare};
 use crate::quantity::Bytes;
 
-/// How to read images from Parquet or Arrow files.
+/// Options for reading images from Parquet or Arrow files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedOptions {
     /// Form in which images leave their files.
@@ -27,13 +27,13 @@ pub struct PackedOptions {
     pub label: String,
     /// The column of owners.
     pub client: Option<String>,
-    /// What is tested where there is no test part.
+    /// Test fraction where there is no test part.
     pub test_share: Option<TestShare>,
     /// Keep decoded images in memory up to this many bytes per split; with 0 images are not even read.
     pub budget: usize,
 }
 
-/// Images as they lie in the files of a part are held until they are decoded: at most so many bytes.
+/// Limit in bytes of the encoded images of a part, which are held until they are decoded.
 const MOST: u64 = 16_000_000_000;
 
 /// Files of images.
@@ -54,7 +54,7 @@ pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> 
         true => part_files::single(path)?,
         false => part_files::find(path, FORMS)?,
     };
-    // Of a part that is tested nobody asks whose its images are.
+    // Owners of a test part are not requested.
     let tested = PackedOptions { client: None, ..options.clone() };
     let train = part(&opened(train)?, options)?;
     let test = test.map(|files| part(&opened(files)?, &tested)).transpose()?;
@@ -84,7 +84,7 @@ fn part(tables: &[ColumnarFile], options: &PackedOptions) -> Result<Part, DataEr
     Ok(Part { files, samples })
 }
 
-/// The images of a part, which are at most so many bytes as they lie there.
+/// Returns the encoded images of a part, at most `most` bytes.
 fn images(tables: &[ColumnarFile], name: &str, most: u64) -> Result<Vec<Encoded>, DataError> {
     let (mut images, mut left) = (Vec::new(), most);
     for table in tables {

@@ -1,4 +1,4 @@
-//! Which files of a folder are a part of a data set, and which folder of a repository has them.
+//! Files of a folder that are a part of a data set, and the folder of a repository that has them.
 
 mod numbered;
 
@@ -14,11 +14,11 @@ use super::saved_folder::{SavedFolder, is_all_meant};
 /// Forms of files that a source reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileForms {
-    /// How their names end.
+    /// Endings of their names.
     pub endings: &'static [&'static str],
     /// True if a folder of arrays (`.npy`) is read like a file.
     pub arrays: bool,
-    /// What the training part is expected as.
+    /// Expected form of the training part, for errors.
     pub expected: &'static str,
 }
 
@@ -28,11 +28,11 @@ pub(super) struct PartFiles {
     pub train: Vec<PathBuf>,
     /// `None` where there are none.
     pub test: Option<Vec<PathBuf>>,
-    /// What people should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What a folder that cannot be listed is expected to be.
+/// Expected form of a folder that cannot be listed.
 const TABLES: &str = "a folder of tables";
 
 /// Words that the files of the test part begin with, the first that is there.
@@ -106,7 +106,7 @@ impl PartFiles {
     }
 }
 
-/// A file that is named itself: a part that nobody has divided.
+/// Returns the files for a path of a single file: a part without division.
 ///
 /// # Errors
 /// One of a saved part that is a selection of its rows.

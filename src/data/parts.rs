@@ -1,7 +1,7 @@
 //! A data set put together from parts as files have them: samples, labels, whose they are.
 //!
-//! Whatever is read in several files is brought together here and nowhere else: columns by their names
-//! ([`by_name`]), labels and owners by what they mean in their own file ([`labels`](super::labels)).
+//! Everything that is read in several files is joined here and nowhere else: columns by their names ([`by_name`]),
+//! labels and owners by their meaning in their own file ([`labels`](super::labels)).
 
 mod by_name;
 
@@ -23,20 +23,20 @@ pub(super) struct Part {
     pub samples: Store,
 }
 
-/// What one file says of its samples.
+/// Content of one file of a part.
 #[derive(Debug)]
 pub(super) struct PartFile {
     /// For errors.
     pub place: PathBuf,
     pub labels: Labels,
-    /// Whose each sample is; of no use in a part that is tested.
+    /// Owner of each sample; not used in a test part.
     pub owners: Option<Labels>,
     /// Names of the numbers in a row, in the order in which they were read; `None` where they have places only.
     pub columns: Option<Vec<String>>,
 }
 
 impl Part {
-    /// A part of one file whose samples are nobody's.
+    /// Returns a part of one file whose samples have no owners.
     pub fn of_file(place: PathBuf, labels: Labels, samples: Store) -> Part {
         Part { files: vec![PartFile { place, labels, owners: None, columns: None }], samples }
     }
@@ -52,7 +52,7 @@ impl Part {
             .collect()
     }
 
-    /// Whose every sample is, where all files say so.
+    /// Returns the owner of every sample, if all files have owners.
     ///
     /// # Errors
     /// Owners that do not fit together.
@@ -67,7 +67,7 @@ impl Part {
     }
 }
 
-/// The same numbers without gaps: names of a file may be nobody's.
+/// Returns the numbers without gaps: a file may name owners without samples.
 fn ranks_of_those_there(owners: Vec<u32>) -> Vec<u32> {
     let mut there = owners.clone();
     there.sort_unstable();
@@ -82,7 +82,7 @@ pub(super) struct Parts {
     /// For people.
     pub name: String,
     pub train: Part,
-    /// `None` where nobody has divided the samples.
+    /// Test part; `None` if the samples are not divided.
     pub test: Option<Part>,
     pub notes: Vec<String>,
 }

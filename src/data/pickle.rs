@@ -1,28 +1,29 @@
 //! Python's pickles, as far as data sets are kept in them: lists, dictionaries, texts, numbers and NumPy's arrays.
 //!
-//! A pickle is a program for a machine with a stack. This one only builds values: whatever a pickle asks to import or to
-//! call stays the name of it, so reading one from a stranger runs nothing. Only what it holds is copied, and a value that
-//! is remembered is shared. Opcodes of protocols 0 to 5 that such files use are known; any other is an error.
+//! A pickle is a program for a machine with a stack. This one only builds values: anything that a pickle asks to
+//! import or to call stays the name of it, so reading one from a stranger runs nothing. Only what it holds is copied,
+//! and a value that is remembered is shared. Opcodes of protocols 0 to 5 that such files use are known; any other is
+//! an error.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
 use std::rc::Rc;
 
-/// What a pickle holds.
+/// Value of a pickle.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     /// `None`, a number with a fraction: nothing that data are made of.
     Other,
     Bool(bool),
     Int(i64),
-    /// A text or bytes, which files of Python 2 do not tell apart.
+    /// Text or bytes, which files of Python 2 do not distinguish.
     Bytes(Rc<[u8]>),
     List(Rc<Vec<Value>>),
     Tuple(Rc<Vec<Value>>),
     Dict(Rc<Vec<(Value, Value)>>),
     /// `module name`.
     Name(Rc<str>),
-    /// What is made by calling a name with arguments, and the state that it was given.
+    /// Result of calling a name with arguments, and the state that it was given.
     Made {
         name: Rc<str>,
         state: Rc<Value>,
@@ -104,7 +105,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value> {
     }
 }
 
-/// So many times at most is a container put into another: each may be one level more, and values are freed level by
+/// Limit of how often a container is put into another. Each may be one level more, and values are freed level by
 /// level on the stack of the thread.
 const NESTED: usize = 1_000;
 
@@ -131,7 +132,7 @@ impl<'a> Machine<'a> {
         Ok(taken)
     }
 
-    /// A number of so many bytes, the lowest first.
+    /// Reads a number of `count` bytes, the lowest first.
     fn number(&mut self, count: usize) -> Result<u64> {
         let bytes = self.take(count)?.iter().rev();
         Ok(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -358,8 +359,8 @@ impl<'a> Machine<'a> {
     fn remember(&mut self, number: u64) -> Result<()> {
         let value = self.stack.last().cloned().ok_or_else(|| wrong("nothing to keep"))?;
         self.remembered += 1;
-        // What is filled later is looked up by nobody: lists and dictionaries of data sets are not shared. The type of
-        // an array is known by its name.
+        // Values that are filled later are never looked up: lists and dictionaries of data sets are not shared. The
+        // type of an array is known by its name.
         let is_type = |name: &str| name.starts_with(DTYPE);
         let is_filled = match &value {
             Value::List(_) | Value::Dict(_) => true,
@@ -400,10 +401,11 @@ fn pairs(values: Vec<Value>) -> Result<Vec<(Value, Value)>> {
     Ok(pairs)
 }
 
-/// How the name of the type of an array begins.
+/// Prefix of the name of an array's type.
 const DTYPE: &str = "numpy dtype";
 
-/// What a call stands for: an array, the type of one with its letters, or bytes that Python 3 wrote for Python 2.
+/// Returns the value of a call. It is an array, the type of one with its letters, or bytes that Python 3 wrote for
+/// Python 2.
 fn made(called: &Value, arguments: &Value) -> Result<Value> {
     let (Value::Name(name), Value::Tuple(arguments)) = (called, arguments) else {
         return Err(wrong("a call of no name"));
@@ -450,7 +452,7 @@ pub(super) mod tests {
         [b"M", (number as u16).to_le_bytes().as_slice()].concat()
     }
 
-    /// What Python 2 writes of an array of bytes.
+    /// Returns an array of bytes as Python 2 writes it.
     pub fn array(rows: usize, columns: usize, bytes: &[u8]) -> Vec<u8> {
         let mut pickle = b"cnumpy.core.multiarray\n_reconstruct\nq\x05cnumpy\nndarray\nq\x06K\x00\x85U\x01b\x87Rq\x07(K\x01".to_vec();
         pickle.extend([int(rows), int(columns)].concat());

@@ -22,7 +22,7 @@ pub trait SampleRows: Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct HeldRows {
     shape: Vec<usize>,
-    /// Where the row of each sample begins.
+    /// Start of each sample's row.
     starts: BTreeMap<u32, usize>,
     values: Vec<f32>,
 }

@@ -1,4 +1,4 @@
-//! Folders that `save_to_disk` of Hugging Face's `datasets` writes: a part each, or several beside a list of them.
+//! Folders that `save_to_disk` of Hugging Face's `datasets` writes: one part, or several next to a list of them.
 //!
 //! ```text
 //! dataset_dict.json                 the names of the parts
@@ -24,9 +24,9 @@ const STATE: &str = "state.json";
 /// A folder that `save_to_disk` wrote.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SavedFolder {
-    /// A part that nobody has divided.
+    /// Part without division.
     Part(PathBuf),
-    /// Parts by their names, each in a folder of its own.
+    /// Parts by their names, each in a separate folder.
     Parts { folder: PathBuf, names: Vec<String> },
 }
 
@@ -148,7 +148,7 @@ pub(super) fn is_all_meant(file: &Path) -> Result<(), DataError> {
     }
 }
 
-/// Checks that a name is one of a file or folder beside the list that has it.
+/// Checks that a name is one of a file or folder next to the list that has it.
 fn is_inside(list: &Path, name: &str) -> Result<(), DataError> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {

@@ -8,13 +8,13 @@ use crate::numerics::streams::{Domain, StreamKey};
 /// Pixels of a batch, row-major, and their `(batch, channels, height, width)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stacked {
-    /// As many as the extents say.
+    /// Values, in the number that the shape gives.
     pub pixels: Vec<f32>,
     /// The four extents.
     pub shape: [usize; 4],
 }
 
-/// What one image goes through.
+/// Source of one image: its split, transform and prepared pixels.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub split: &'a Split,

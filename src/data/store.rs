@@ -1,4 +1,4 @@
-//! Where the samples of a split are: in one buffer, in files, or in another split.
+//! Storage of a split's samples: in one buffer, in files, or in another split.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::folder::{self, StoredForm};
 use super::{DataError, Image, Split};
 
-/// Where the pixels, or the tokens, are.
+/// Storage of the pixels, or the tokens.
 #[derive(Debug)]
 pub(crate) enum Store {
     /// All images in one buffer, one size.
@@ -140,14 +140,14 @@ impl Store {
 /// An image as a file has it, PNG or JPEG.
 #[derive(Clone, Debug)]
 pub(crate) enum Encoded {
-    /// A file of its own.
+    /// Separate file.
     File(PathBuf),
     /// A row of a table.
     Packed { bytes: Arc<[u8]>, table: Arc<Path>, row: u32 },
 }
 
 impl Encoded {
-    /// Where it is, for errors.
+    /// Returns its place, for errors.
     pub fn place(&self) -> PathBuf {
         match self {
             Encoded::File(path) => path.clone(),
@@ -155,7 +155,7 @@ impl Encoded {
         }
     }
 
-    /// What the file has.
+    /// Returns the bytes of the file.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -169,7 +169,7 @@ impl Encoded {
     }
 }
 
-/// Where images of different sizes lie, one behind the other.
+/// Shapes and starts of images of different sizes, one behind the other.
 #[derive(Debug)]
 pub(crate) struct Shapes {
     list: Vec<[usize; 3]>,

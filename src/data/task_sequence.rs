@@ -1,4 +1,4 @@
-//! Which classes arrive when, and which head row each one gets.
+//! Sequence of tasks: their classes, and the head row of each class.
 //!
 //! The order of classes is the data set's own or a seeded shuffle; tasks are consecutive slices of that
 //! order. A class's place in the order is its **head row**, so the rows of task `t` are contiguous and the
@@ -38,7 +38,7 @@ pub struct TaskSequence {
     pub order: Vec<u32>,
     /// The tasks, in the order they arrive.
     pub tasks: Vec<Arc<TaskView>>,
-    /// Where clients have tasks of their own; a task is then what all clients may begin in a period.
+    /// Client tasks, if clients have own tasks; a task is then what all clients may begin in a period.
     pub client_tasks: Option<Arc<ClientTasks>>,
     rows: Vec<u32>,
 }
@@ -46,7 +46,7 @@ pub struct TaskSequence {
 /// One task: its head rows and the classes at those rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskView {
-    /// Which task.
+    /// Number of the task.
     pub task: TaskId,
     /// Head rows that are new in this task.
     pub rows: Range<usize>,
@@ -98,7 +98,7 @@ impl TaskSequence {
         TaskSequence { order: rows.clone(), tasks, client_tasks: Some(client_tasks), rows }
     }
 
-    /// What a client learns of a task: all of it, or its own client task.
+    /// Returns a client's view of a task: all of it, or its own client task.
     pub fn view_of(&self, task: TaskId, client: ClientId) -> &Arc<TaskView> {
         match &self.client_tasks {
             None => &self.tasks[task.index()],

@@ -1,4 +1,4 @@
-//! A test part for data that nobody has divided: a share, drawn of every class or of all samples.
+//! Test part for data without a division: a share, drawn of every class or of all samples.
 
 use super::DataError;
 use crate::numerics::distributions::{choose, shuffle};
@@ -10,7 +10,7 @@ pub use crate::scenario::TestShare;
 /// Training samples and test samples, both ascending.
 type Divided = (Vec<u32>, Vec<u32>);
 
-/// Tells the draw of a class from other ones that hold samples out.
+/// Separates the draw of a class from other ones that hold samples out.
 const STEP: u64 = 3;
 
 impl TestShare {

@@ -24,12 +24,12 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, TaskId};
 pub use crate::scenario::UnitRule;
 
-/// Where a client's cut of a task is drawn.
+/// Returns the stream key of a client's cut of a task.
 pub fn key(seed: u64, task: TaskId, client: ClientId) -> StreamKey {
     StreamKey::new(seed, Domain::Units).task(u32::from(task.0)).client(client.0)
 }
 
-/// The numbers of the units that a shard of so many samples has; each of them holds one at least.
+/// Returns the numbers of the units of a shard of `samples` samples; each of them holds at least one.
 pub fn numbers(samples: usize, units: u32, rule: UnitRule) -> Range<u32> {
     match rule {
         UnitRule::Even => 0..(units as usize).min(samples) as u32,

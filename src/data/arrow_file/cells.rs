@@ -1,4 +1,4 @@
-//! Values of an Arrow array one by one, whatever type they have.
+//! Values of an Arrow array one by one, of any type.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

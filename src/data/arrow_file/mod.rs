@@ -1,8 +1,8 @@
 //! Columns of an Arrow file in the streaming format, as `save_to_disk` of Hugging Face's `datasets` writes it.
 //!
-//! Values are those that a Parquet file of the same columns gives: names of classes are taken from beside the schema, and
-//! a missing value is an error. Columns of numbers are read when a file is opened; those of texts, bytes and lists when
-//! they are asked for, and nobody holds more of them than is returned.
+//! Values are those that a Parquet file of the same columns gives: names of classes are taken from the schema's
+//! metadata, and a missing value is an error. Columns of numbers are read when a file is opened; those of texts,
+//! bytes and lists on request, and only what is returned is held.
 
 mod cells;
 mod stream;
@@ -65,7 +65,7 @@ impl ArrowFile {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// The values of a column, whatever numbers they are.
+    /// Returns the values of a column of numbers of any type.
     ///
     /// # Errors
     /// No such column, texts, missing values, damage.
@@ -213,7 +213,7 @@ impl ArrowFile {
     }
 }
 
-/// Returns true for a column of numbers, which is small beside one of texts, bytes or lists.
+/// Returns true for a column of numbers, which is small compared with one of texts, bytes or lists.
 fn is_plain(field: &Field) -> bool {
     field.data_type().is_numeric() || *field.data_type() == DataType::Boolean
 }

@@ -13,7 +13,7 @@ use crate::data::DataError;
 use crate::data::foreign::foreign;
 use crate::files::{self, Kind};
 
-/// A file that remembers that somebody read beyond its end.
+/// File that remembers reads beyond its end.
 struct EndWatch {
     file: BufReader<File>,
     is_past_end: bool,

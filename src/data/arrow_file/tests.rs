@@ -224,7 +224,7 @@ fn files_that_are_not_whole_are_refused() {
     let twice = opened(&[whole.as_slice(), whole.as_slice()].concat()).unwrap_err().to_string();
     assert!(twice.contains("more behind its mark of the end"), "{twice}");
     assert!(opened(b"ARROW1\0\0").unwrap_err().to_string().contains("read_feather"));
-    // Whatever byte is lost, nothing panics.
+    // No lost byte causes a panic.
     for at in 0..whole.len() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;

@@ -1,6 +1,6 @@
 //! The files of both sets in both versions.
 
-/// What tells the two sets apart.
+/// Layout of one of the two sets.
 pub(super) struct Layout {
     pub name: &'static str,
     /// The one that is looked for first comes first.
@@ -13,7 +13,7 @@ pub(super) struct Layout {
 
 /// The files of a version.
 pub(super) struct Version {
-    /// Whether its files are pickles.
+    /// True if its files are pickles.
     pub python: bool,
     pub folder: &'static str,
     pub train: &'static [&'static str],

@@ -26,7 +26,7 @@ use super::{Cause, DataError, Dataset, Split};
 use crate::files::{self, Kind, TarLimits};
 use layout::{HUNDRED, Layout, TEN, Version};
 
-/// Which of the two sets.
+/// CIFAR-10 or CIFAR-100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cifar {
     /// 10 classes, `data_batch_1` ... `data_batch_5` and `test_batch`.

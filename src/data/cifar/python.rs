@@ -7,7 +7,7 @@ use super::{Layout, PIXELS, Samples};
 use crate::data::pickle::{self, Value};
 use crate::data::{Cause, DataError};
 
-/// What helps where a pickle holds something else than the published ones.
+/// Advice for a pickle that differs from the published ones.
 const AS_PUBLISHED: &str = "Write it again as the published files are: a dictionary of lists and of an array of bytes in rows, \
      pickle.dump(..., protocol=2)";
 

@@ -1,4 +1,4 @@
-//! Which classes client tasks have.
+//! Draws of the classes of client tasks.
 
 use super::ClientTaskRules;
 use crate::numerics::distributions::{below, choose};
@@ -33,7 +33,8 @@ fn from_all(rng: &mut impl rand::RngCore, rules: &ClientTaskRules, classes: usiz
     taken(rng, &(0..classes as u32).collect::<Vec<_>>(), rules.classes)
 }
 
-/// So many classes of an earlier client task, and the rest from others. Who shares none may well draw some of them.
+/// Draws some classes of an earlier client task, and the rest from others. If none is to be shared, it draws from
+/// all, and may hit some of them.
 fn overlapping(
     rng: &mut impl rand::RngCore,
     rules: &ClientTaskRules,
@@ -53,7 +54,7 @@ fn overlapping(
     list
 }
 
-/// So many of them.
+/// Draws `count` classes of `of`.
 fn taken(rng: &mut impl rand::RngCore, of: &[u32], count: usize) -> Vec<u32> {
     let places = choose(rng, of.len() as u64, count as u64);
     places.into_iter().map(|place| of[place as usize]).collect()

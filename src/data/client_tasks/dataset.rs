@@ -1,4 +1,4 @@
-//! The data set in which every class of every client task is a class of its own.
+//! Data set in which each class of each client task is a separate class.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl ClientTasks {
         (0..self.rows()).map(of).collect()
     }
 
-    /// Which of a class's `samples` training images its client task has at this row.
+    /// Returns the slice of a class's `samples` training images that its client task has at this row.
     fn slice(&self, row: usize, samples: usize) -> std::ops::Range<usize> {
         if !self.begins_at(row) {
             return 0..0;
@@ -26,7 +26,7 @@ impl ClientTasks {
         end(slice)..end(slice + 1)
     }
 
-    /// What the slice of a client task is counted by.
+    /// Returns the number by which the slice of a client task is counted.
     fn slice_of(&self, client_task: ClientTask) -> usize {
         match self.rules.slices {
             SliceBy::Period => client_task.stage.index(),
@@ -37,7 +37,7 @@ impl ClientTasks {
         }
     }
 
-    /// What every client holds of a period: nothing where it does not begin the client task.
+    /// Returns the shard of every client in a period: empty where it does not begin the client task.
     pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
@@ -52,8 +52,9 @@ impl ClientTasks {
 }
 
 impl Dataset {
-    /// The same images as client tasks see them: class ids are head rows, an image is there once for every client task
-    /// that has it, and client tasks that are never begun are empty. The names of classes are those of the original.
+    /// Returns the images as client tasks see them. Class ids are head rows, an image is there once for every client
+    /// task that has it, and client tasks that are never begun are empty. The names of classes are those of the
+    /// original.
     ///
     /// # Errors
     /// Client tasks of another data set.
@@ -91,7 +92,7 @@ impl Dataset {
 }
 
 impl ClientTasks {
-    /// Whether the client task of a head row is ever begun.
+    /// Returns true if the client task of a head row is ever begun.
     fn begins_at(&self, row: usize) -> bool {
         self.begins(self.slot(row / self.rules.classes))
     }

@@ -1,10 +1,10 @@
 //! Client tasks: tasks of which every client has its own (Powder's asynchronous benchmark,
 //! `[tasks] arrival = "powder"`).
 //!
-//! A client task is a pair of a period and a client, with classes of its own; a class that comes again in another
-//! client task is another label there, with a head row of its own. All clients work on the client tasks of the first
-//! period. As a later one begins, a share of them, drawn again, moves to the client tasks of that period, and the
-//! others go on with what they have, so that some client tasks are never begun.
+//! A client task is a pair of a period and a client, with its own classes; a class that comes again in another client
+//! task is another label there, with a separate head row. All clients work on the client tasks of the first period.
+//! As a later one begins, a share of them, drawn again, moves to the client tasks of that period, and the others go
+//! on with what they have, so that some client tasks are never begun.
 //!
 //! ```text
 //! period   0          1          2              rows of slot (p, m): classes * (p * clients + m) ..
@@ -56,11 +56,11 @@ pub use crate::scenario::SliceBy;
 pub struct ClientTask {
     /// The period in which it can begin.
     pub stage: TaskId,
-    /// Whose it is.
+    /// Its client.
     pub client: ClientId,
 }
 
-/// What client tasks are drawn from.
+/// Settings that client tasks are drawn from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskRules {
     /// Periods of the run.
@@ -75,7 +75,7 @@ pub struct ClientTaskRules {
     pub moving: f64,
     /// Share of a class's training images that a client task has.
     pub share: f64,
-    /// Which share that is.
+    /// Rule that numbers the slices.
     pub slices: SliceBy,
     /// Of the classes and of who moves.
     pub seed: u64,
@@ -106,10 +106,10 @@ impl ClientTaskRules {
 }
 
 impl ClientTasks {
-    /// Draws the classes of all client tasks of a data set of so many classes, and who moves when.
+    /// Draws the classes of all client tasks of a data set of `classes` classes, and each period's movers.
     ///
     /// # Errors
-    /// Numbers that cannot be: more classes in a client task than there are, nobody who moves.
+    /// Numbers that cannot be: more classes in a client task than there are, or no client that moves.
     pub fn draw(rules: ClientTaskRules, classes: usize) -> Result<ClientTasks, DataError> {
         check(&rules, classes)?;
         let lists = classes::draw(&rules, classes);
@@ -132,12 +132,12 @@ impl ClientTasks {
         Ok(ClientTasks { views, classes: lists.concat(), movers, rules })
     }
 
-    /// What they were drawn from.
+    /// Returns the settings that they were drawn from.
     pub fn rules(&self) -> &ClientTaskRules {
         &self.rules
     }
 
-    /// How many there are, begun or not.
+    /// Returns the number of client tasks, begun or not.
     pub fn count(&self) -> usize {
         self.views.len()
     }
@@ -181,15 +181,15 @@ impl ClientTasks {
         &self.movers[period.index()]
     }
 
-    /// Whether anybody ever works on it.
+    /// Returns true if the client task is ever begun.
     pub fn begins(&self, client_task: ClientTask) -> bool {
         self.movers(client_task.stage).binary_search(&client_task.client).is_ok()
     }
 
-    /// What a client works on in a period.
+    /// Returns the client task that a client works on in a period.
     pub fn held(&self, client: ClientId, period: TaskId) -> ClientTask {
         let of = |period: u16| ClientTask { stage: TaskId(period), client };
-        // Everybody begins in the first period.
+        // All clients begin in the first period.
         (1..=period.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
     }
 

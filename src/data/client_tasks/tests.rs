@@ -76,8 +76,8 @@ fn numbers_that_cannot_be_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Invariants of the schedule (Powder's card): so many move, a client task is trained by its client alone, and
-    /// every begun client task is finished exactly once.
+    /// Invariants of the schedule (Powder's card): a fixed number of clients move, a client task is trained by its
+    /// client alone, and every begun client task is finished exactly once.
     #[test]
     fn every_begun_slot_is_held_and_finished_once(
         clients in 1u32..40, periods in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
@@ -115,7 +115,7 @@ proptest! {
             prop_assert_eq!(list.len(), 6);
             let most = lists[..at].iter().map(|other| other.intersection(list).count()).max();
             prop_assert!(at == 0 || most >= Some(overlap));
-            // Whoever shares everything shares it in the first period, too.
+            // A client task that shares everything shares it in the first period, too.
             prop_assert!(overlap < 6 || *list == lists[0]);
         }
     }
@@ -219,7 +219,7 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     assert_eq!(all.len(), enough.iter().map(BTreeSet::len).sum::<usize>());
 }
 
-/// What is kept of a frozen network is kept per image, however many client tasks have it, and a loader finds it.
+/// Outputs of a frozen network are kept per image, not per client task, and a loader finds them.
 #[test]
 fn rows_of_the_original_are_read_through_the_samples_of_slots() {
     use crate::data::{Batch, HeldRows, Loader, Transform};

@@ -1,4 +1,4 @@
-//! Who is trained on and who is tested.
+//! Division into training and test images.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::data::{Cause, DataError};
 /// Folders that stand for `test/` where that is missing, in this order.
 const VALIDATION: [&str; 3] = ["val", "valid", "validation"];
 
-/// The only folder of images that nobody has sorted, as in `test/` of Tiny-ImageNet.
+/// Folder of unsorted images where it is the only one, as in `test/` of Tiny-ImageNet.
 const UNSORTED: &str = "images";
 
 impl Division {
@@ -279,7 +279,7 @@ mod tests {
         let made = Division::of(root.path(), &tested(0.2)).unwrap();
         assert_eq!(made.class_names, ["train", "tram"]);
         assert_eq!((made.train.len(), made.test.len()), (12, 3));
-        // One that holds classes is a part, and what lies beside it is none of it.
+        // A folder that holds classes is a part, and what lies next to it is not in it.
         let root = folder(&[("train/cat", 10), ("train/emu", 5)]);
         let made = Division::of(root.path(), &tested(0.2)).unwrap();
         assert_eq!(made.class_names, ["cat", "emu"]);
@@ -326,12 +326,12 @@ mod tests {
         std::fs::write(root.path().join("test/1.jpg"), "").unwrap();
         let made = Division::of(root.path(), &plain).unwrap();
         assert!(made.notes[0].contains("test/ has no folders of classes"), "{:?}", made.notes);
-        // Tiny-ImageNet where somebody has sorted val/: test/images is of no class.
+        // Tiny-ImageNet with val/ sorted: test/images is of no class.
         let root = folder(&[("train/a", 4), ("val/a", 2), ("test/images", 3)]);
         let made = Division::of(root.path(), &plain).unwrap();
         assert_eq!((made.class_names.len(), made.test.len()), (1, 2));
         assert!(made.notes[0].starts_with("accuracies are measured on val/"), "{:?}", made.notes);
-        // Unless `images` is a class of its own.
+        // Unless `images` is a class itself.
         let root = folder(&[("train/images", 4), ("val/images", 2), ("test/images", 3)]);
         assert_eq!(Division::of(root.path(), &plain).unwrap().test.len(), 3);
         let root = folder(&[("train/a", 4), ("test/images", 3)]);

@@ -1,7 +1,7 @@
-//! What lies in a folder: classes, images, and what is neither.
+//! Entries of a folder: classes, images, and everything else.
 //!
 //! Nothing is left out in silence. An image in a format that is not read, or a folder among images, is an error that
-//! counts all of them; files that nobody takes for samples (notes, licenses, thumbnails of a file manager) are passed
+//! counts all of them; files that are clearly no samples (notes, licenses, thumbnails of a file manager) are passed
 //! over, and [`Census::notes`] says how many.
 
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use crate::data::{Cause, DataError, normal_form};
 /// Formats that are read.
 const READ: [&str; 5] = ["png", "jpg", "jpeg", "bmp", "webp"];
 
-/// Endings of files that lie beside images and are none.
+/// Endings of files that lie next to images and are none.
 const BESIDE: [&str; 13] =
     ["txt", "md", "html", "htm", "xml", "json", "csv", "tsv", "yaml", "yml", "log", "pdf", "ini"];
 
 /// Whole names of such files, in small letters.
 const NAMES: [&str; 4] = ["thumbs.db", "license", "licence", "readme"];
 
-/// What was met among images while folders were listed.
+/// Entries other than images that were met while folders were listed.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     /// Neither read nor harmless.
     strange: Vec<PathBuf>,
     /// Harmless.
     passed: Vec<PathBuf>,
-    /// Folders beside those of classes whose names say that they are none.
+    /// Folders next to those of classes whose names say that they are none.
     hidden: Vec<PathBuf>,
     /// The first folder without any image.
     empty: Option<PathBuf>,
@@ -67,7 +67,7 @@ impl Census {
         Ok(is_empty)
     }
 
-    /// Notices what lies beside the folders of classes, and so is of none.
+    /// Notes the entries next to the folders of classes, which belong to no class.
     pub fn beside_classes(&mut self, folder: &Path) -> Result<(), DataError> {
         for entry in entries(folder, "a folder of classes")? {
             match (is_hidden(&entry), entry.is_dir()) {
@@ -81,7 +81,7 @@ impl Census {
         Ok(())
     }
 
-    /// What to tell people.
+    /// Returns the notes for the user.
     ///
     /// # Errors
     /// Anything that may have been meant as a sample and cannot be read; a class without images.
@@ -140,7 +140,7 @@ fn names(files: &[PathBuf]) -> String {
 /// A folder of images of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClassFolder {
-    /// The class, in one form whatever system the folder was made on.
+    /// Class, in one form on every system.
     pub name: String,
     pub path: PathBuf,
 }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn images_of_no_class_are_noticed() {
-        // Beside `images`, and beside the folders of classes.
+        // Next to `images`, and next to the folders of classes.
         let (images, notes) = listed(&["images/a.png", "b.png"]);
         assert_eq!(images, 1);
         assert!(
@@ -341,7 +341,7 @@ mod tests {
         let mut census = Census::default();
         census.beside_classes(root.path()).unwrap();
         assert!(census.notes().unwrap_err().to_string().contains("stray.jpg"));
-        // Whatever it is, unless nobody would take it for a sample.
+        // Any kind of entry, unless it is clearly no sample.
         std::fs::rename(root.path().join("stray.jpg"), root.path().join("stray.tif")).unwrap();
         let mut census = Census::default();
         census.beside_classes(root.path()).unwrap();
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(file, folders[0].path.join("é.png"));
         assert_eq!(file_at(root.path(), Path::new("Café/e.png")), None);
         std::fs::create_dir(root.path().join("Café")).unwrap();
-        // Of a file system that tells them apart.
+        // Of a file system with case-sensitive names.
         if folders_in(root.path()).unwrap().len() == 4 {
             let error = sub_folders(root.path()).unwrap_err().to_string();
             assert!(error.contains(r#"`Cafe\xcc\x81` and `Caf\xc3\xa9`"#), "{error}");
@@ -394,7 +394,7 @@ mod tests {
         for class in ["cat", "Emu", "Cat"] {
             std::fs::create_dir_all(root.path().join(class)).unwrap();
         }
-        // Of a file system that tells them apart.
+        // Of a file system with case-sensitive names.
         if folders_in(root.path()).unwrap().len() == 3 {
             let error = sub_folders(root.path()).unwrap_err().to_string();
             assert!(error.contains("`Cat` and `cat`"), "{error}");

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `train/CLASS/*` and `test/CLASS/*` (or `val/CLASS/*`) | the folder `train` |
 //! | Tiny-ImageNet as it is downloaded | `val/val_annotations.txt` |
-//! | CUB-200-2011 as it is downloaded | `train_test_split.txt` beside `images.txt` |
+//! | CUB-200-2011 as it is downloaded | `train_test_split.txt` next to `images.txt` |
 //! | DomainNet as it is downloaded | `DOMAIN_train.txt` and `DOMAIN_test.txt` |
 //! | anything undivided | the published lists of a [split](SplitSection), or a [share that is drawn](TestShare) |
 //!
@@ -38,22 +38,22 @@ use division::Division;
 pub(super) use entries::entries;
 pub use form::StoredForm;
 
-/// How to read and keep a folder.
+/// Options for reading and keeping a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FolderOptions {
-    /// What every image is resized to, once.
+    /// Size that every image is resized to, once.
     pub size: StoredSize,
     /// Treatment of what cameras noted.
     pub orientation: Orientation,
-    /// Who is trained on and who is tested; `None`: the folders `train` and `test` say it.
+    /// Division into training and test images; `None`: by the folders `train` and `test`.
     pub split: Option<SplitSection>,
-    /// What is tested of images that nobody has divided.
+    /// Test fraction of images without a division.
     pub test_share: Option<TestShare>,
-    /// Where images lie.
+    /// Layout of the folders.
     pub layout: FolderLayout,
-    /// Whether the folder above that of a class, with [`FolderLayout::Domains`], says whose its images are: `train/CLIENT/CLASS/*`.
+    /// True if the folder above a class's, with [`FolderLayout::Domains`], names the owner: `train/CLIENT/CLASS/*`.
     pub clients: bool,
-    /// Keep only the first so many training images of every class.
+    /// Number of first training images of every class to keep.
     pub subset: Option<usize>,
     /// Keep decoded images in memory up to this many bytes per split.
     pub budget: usize,
@@ -113,8 +113,8 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
     Ok(Dataset { name, train: split(train)?, test: split(test)?, class_names, notes })
 }
 
-/// Whose every image is, by the folder above that of its class: numbers in the order of names. A class may keep its
-/// images one folder deeper, in `images`.
+/// Returns the owner of every image, by the folder above that of its class: numbers in the order of names. A class
+/// may keep its images one folder deeper, in `images`.
 fn owners<'a>(images: impl Iterator<Item = (&'a PathBuf, &'a str)>) -> Vec<u32> {
     let folder = |(path, class): (&'a PathBuf, &str)| {
         let is_named = |folder: &&Path, name: &str| {

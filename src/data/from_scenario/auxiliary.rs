@@ -1,15 +1,15 @@
-//! How many samples of nobody there are, and in which shards.
+//! Number of auxiliary samples, and their shards.
 
 use super::dataset::{is_at_hand, whole_class_sizes};
 use crate::data::{Auxiliary, AuxiliaryFacts, DataError, Dataset};
 use crate::scenario::{AuxiliarySection, DataSection, DataSource, Population, Scenario};
 
 impl AuxiliaryFacts {
-    /// Those of a scenario before a run; `None` where it has no such samples. Of its own data `of_nobody` are set aside,
-    /// where these were listed; another data set that is at hand is listed here.
+    /// Returns the facts of a scenario before a run; `None` if it has no auxiliary samples. Of its own data,
+    /// `of_nobody` are set aside if these were listed; another data set that is present is listed here.
     ///
     /// # Errors
-    /// Where their number is not known, or nobody says how many shards there are.
+    /// When their number, or that of shards, is not known.
     pub fn from_scenario(
         scenario: &Scenario,
         of_nobody: Option<usize>,
@@ -36,10 +36,10 @@ impl AuxiliaryFacts {
         AuxiliaryFacts::of(scenario, section, samples.ok_or_else(unknown)?).map(Some)
     }
 
-    /// Those of so many samples.
+    /// Returns the facts for `samples` auxiliary samples in all.
     ///
     /// # Errors
-    /// Where nobody says how many shards there are.
+    /// When the number of shards is not given.
     pub fn of(
         scenario: &Scenario,
         section: &AuxiliarySection,
@@ -58,7 +58,7 @@ impl AuxiliaryFacts {
 /// Shards of clients, and whether the server has one.
 ///
 /// # Errors
-/// Where clients are always new, so that nobody knows how many there are, and nobody says.
+/// When clients are always new, so that their number is unknown, and no number of shards is given.
 pub(crate) fn shards(
     scenario: &Scenario,
     section: &AuxiliarySection,

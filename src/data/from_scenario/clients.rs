@@ -1,4 +1,4 @@
-//! Whose samples.
+//! Clients of a scenario: their samples.
 
 use crate::data::{
     DataError, FreshClients, FreshPartition, NaturalClients, PartitionKind, Partitioner, Split,

@@ -1,4 +1,4 @@
-//! Which data set.
+//! Data set of a scenario.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::scenario::{
 };
 
 impl Dataset {
-    /// What a scenario learns from and is measured on: the data that `[data]` names, less what belongs to nobody and what
-    /// is held out for validation, which stands in place of the test set where `data.evaluate` says so.
+    /// Returns the training and test data of a scenario. These are the data that `[data]` names, without auxiliary
+    /// samples and without what is held out for validation, which replaces the test set if `data.evaluate` says so.
     ///
     /// # Errors
-    /// Whatever is missing or damaged; classes too small to hold samples out.
+    /// Missing or damaged data; classes too small to hold samples out.
     pub fn from_scenario(scenario: &Scenario, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
         Ok(Dataset::with_auxiliary(scenario, tokeniser)?.0)
     }
 
-    /// The same, and the samples of nobody where `[data.auxiliary]` asks for some.
+    /// Returns the data of a scenario, and the auxiliary samples if `[data.auxiliary]` asks for some.
     ///
     /// # Errors
     /// As there.
@@ -43,11 +43,11 @@ impl Dataset {
         Ok((data.noting_untested(), auxiliary))
     }
 
-    /// What a scenario learns from with labels and owners only, for those who count, and its samples of nobody: images
-    /// are neither read nor decoded where they can be listed.
+    /// Returns labels and owners of a scenario's data, and its auxiliary samples. For counting: images are neither
+    /// read nor decoded where they can be listed.
     ///
     /// # Errors
-    /// Whatever is missing or damaged; classes too small to hold samples out.
+    /// Missing or damaged data; classes too small to hold samples out.
     pub fn listed_from_scenario(
         scenario: &Scenario,
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
@@ -62,7 +62,7 @@ impl Dataset {
         Dataset::opened(section, &Tokeniser::Characters, 0)
     }
 
-    /// Held as a file says, less the samples of nobody, which come second, and less what is held out.
+    /// Applies the owners of a file, and takes out auxiliary samples (returned second) and held-out ones.
     fn learnt_from(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let (section, seed) = (&scenario.data, scenario.seed.partition);
         let data = self.held_as_listed(&scenario.partition)?;
@@ -89,7 +89,7 @@ impl Dataset {
     /// Opens what `[data]` names, all of it; `tokeniser` is for text.
     ///
     /// # Errors
-    /// Whatever is missing or damaged.
+    /// Missing or damaged data.
     pub fn open(section: &DataSection, tokeniser: &Tokeniser) -> Result<Dataset, DataError> {
         Dataset::opened(section, tokeniser, IN_MEMORY)
     }
@@ -166,7 +166,7 @@ fn play_options(section: &TextSection) -> PlayOptions {
 }
 
 impl Tokeniser {
-    /// What the backbone of a scenario reads text with.
+    /// Returns the tokenizer of a scenario's backbone.
     ///
     /// # Errors
     /// A vocabulary that cannot be read, or has more pieces than the network knows.
@@ -192,12 +192,12 @@ impl Tokeniser {
     }
 }
 
-/// Whether the data are here, so that they can be listed; those inside the program always are.
+/// Returns true if the data are present, so that they can be listed; embedded ones always are.
 pub fn is_at_hand(section: &DataSection) -> bool {
     section.source == DataSource::Digits || path(section).is_ok_and(|path| path.exists())
 }
 
-/// Where the data is: at its path, or where it was fetched to by name.
+/// Returns the path of the data: the given one, or that to which they were fetched by name.
 fn path(section: &DataSection) -> Result<PathBuf, DataError> {
     let settings = Settings::from_env();
     match (&section.path, section.name()) {
@@ -210,9 +210,9 @@ fn path(section: &DataSection) -> Result<PathBuf, DataError> {
     }
 }
 
-/// Training samples of every class that clients learn from, without the data at hand: those of the embedded digits,
-/// otherwise the published total spread evenly (the first classes take the rest), less what clients do not get. `None`
-/// where no size is known.
+/// Returns the training samples of every class that clients learn from, without opening data. They are those of the
+/// embedded digits, otherwise the published total spread evenly (the first classes take the rest), less what clients
+/// do not get. `None` where no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     let sizes = whole_class_sizes(section)?;
     Some(sizes.into_iter().map(|whole| section.learnt(whole)).collect())

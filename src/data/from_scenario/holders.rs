@@ -1,15 +1,15 @@
-//! Who holds which sample, as a file says.
+//! Owners of samples as a file lists them.
 
 use std::path::Path;
 
 use crate::data::{DataError, Dataset, Split};
 use crate::scenario::{OwnedSample, PartitionKind, PartitionSection, Unlisted};
 
-/// The number of nobody.
+/// Owner number of a sample without owner.
 const NOBODY: u32 = u32::MAX;
 
 impl Dataset {
-    /// The same data, whose training samples belong to whom the file of `[partition]` says, where it names one.
+    /// Returns the data with the training samples' owners of the file in `[partition]`, if it names one.
     ///
     /// # Errors
     /// A line for a sample that there is not; samples that no line names.

@@ -1,4 +1,4 @@
-//! Which tasks.
+//! Tasks of a scenario.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl TaskSequence {
 }
 
 impl ClientTaskRules {
-    /// Those of a scenario whose clients have tasks of their own.
+    /// Returns the settings of a scenario whose clients have own tasks.
     pub fn from_scenario(scenario: &Scenario) -> Option<ClientTaskRules> {
         let ArrivalChoice::Powder { slot_classes, overlap, moving } = scenario.tasks.arrival else {
             return None;

@@ -1,4 +1,4 @@
-//! Which transforms.
+//! Transforms of a scenario.
 
 use std::sync::Arc;
 

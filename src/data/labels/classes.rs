@@ -12,7 +12,7 @@ pub(in crate::data) struct Numbered {
     pub names: Vec<String>,
     pub train: Vec<u32>,
     pub test: Option<Vec<u32>>,
-    /// What people should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ pub(in crate::data) struct Joined {
     pub rows: Vec<Vec<u32>>,
     /// True if files name their classes, so that some may have no row.
     pub is_named: bool,
-    /// What people should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 

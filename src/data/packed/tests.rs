@@ -128,7 +128,7 @@ fn a_part_is_in_one_place_and_its_files_are_named_by_it() {
         std::fs::copy(data("train-00001-of-00002.parquet"), data(name)).unwrap();
     }
     assert_eq!(open(root.path(), &options()).unwrap().train.len(), 3);
-    // A part beside the one that is measured on is not used, and that is said.
+    // A part in addition to the one that is measured on is not used, and a note says so.
     std::fs::copy(data("validation-00000-of-00001.parquet"), data("test.parquet")).unwrap();
     let both = open(root.path(), &options()).unwrap();
     assert_eq!(

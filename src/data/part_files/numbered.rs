@@ -48,7 +48,7 @@ pub(super) fn whole(files: &[PathBuf]) -> Result<(), DataError> {
     ))
 }
 
-/// What is said of files that nobody has numbered.
+/// Returns a note on several files that are not numbered.
 pub(super) fn several(files: &[PathBuf]) -> Option<String> {
     let [first, .., last] = files else { return None };
     let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();

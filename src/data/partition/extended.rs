@@ -1,5 +1,5 @@
-//! The HGP code's mode for many clients (protocol section 5): before the Dirichlet draw, a few
-//! samples are reserved for every client, so that nobody is left with nothing.
+//! Mode of the HGP code for many clients (protocol section 5). Before the Dirichlet draw, a few samples are reserved
+//! for every client, so that no client is left with nothing.
 
 use rand::RngCore;
 

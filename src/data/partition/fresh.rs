@@ -1,9 +1,8 @@
 //! Shards of fresh clients: populations so large that every round meets new ones.
 //!
 //! A client's shard is keyed by (task, client) alone and drawn when it is needed; a population of a million costs
-//! nothing until somebody is asked. Shards of different clients are independent and **may overlap**.
-//! Who is asked in a round is a function of the round alone, so the shards of round 40 are drawn without
-//! those of rounds 1 to 39.
+//! nothing until a client is sampled. Shards of different clients are independent and **may overlap**. The cohort of
+//! a round is a function of the round alone, so the shards of round 40 are drawn without those of rounds 1 to 39.
 
 use rand::RngCore;
 
@@ -13,7 +12,7 @@ use crate::numerics::share::{floor, share_of};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::ClientId;
 
-/// What a fresh client holds.
+/// Distribution of a fresh client's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FreshPartition {
     /// A label distribution from Dirichlet(`beta`) over the task's classes, then
@@ -33,8 +32,8 @@ pub enum FreshPartition {
         split: f64,
         /// Beta: the tail's size relative to the head's, 1 for balanced.
         imbalance: f64,
-        /// Whether `imbalance` thins out only what clients [report](FreshClients::reported); who reports none of
-        /// a class holds none.
+        /// True if `imbalance` thins out only the counts that clients [report](FreshClients::reported). A client that
+        /// reports none of a class holds none.
         counts_only: bool,
     },
 }
@@ -48,11 +47,11 @@ pub struct FreshClients {
     pub seed: u64,
 }
 
-/// Tells these streams from those of [`super::Partitioner`], by `StreamKey::unit`.
+/// Separates these streams from those of [`super::Partitioner`], by `StreamKey::unit`.
 const FRESH: u32 = 2;
 
 impl FreshClients {
-    /// What `client` holds of a task; `by_class` are the train samples of every class id.
+    /// Returns the shard of `client` in a task; `by_class` are the train samples of every class id.
     pub fn shard(&self, view: &TaskView, client: ClientId, by_class: &[Vec<u32>]) -> Shard {
         let sizes: Vec<usize> = view.classes.iter().map(|&c| by_class[c as usize].len()).collect();
         let mut rng = self.key(view, client).rng();
@@ -73,9 +72,8 @@ impl FreshClients {
         self.draw(&mut self.key(view, client).rng(), &sizes)
     }
 
-    /// What `client` says that it holds, where that is something else than [`Self::counts`]: HePCo's long
-    /// tail as three of the four data sets of its release that have one, whose reported classes keep the whole
-    /// share.
+    /// Returns the counts that `client` reports, if they differ from [`Self::counts`]. They do with HePCo's long tail
+    /// as in three of the four data sets of its release that have one, whose reported classes keep the whole share.
     pub fn reported(
         &self,
         view: &TaskView,
@@ -172,7 +170,7 @@ fn whole_share(available: f64, split: f64) -> u32 {
     floor(split * available) as u32
 }
 
-/// What the long tail leaves of the class at a place of the order, before the split.
+/// Returns the samples that the long tail leaves of the class at a place, before the split.
 fn tail(place: usize, held: usize, average: f64, imbalance: f64) -> f64 {
     let depth = place as f64 / (held - 1).max(1) as f64;
     floor(average * libm::pow(imbalance, depth)) as f64
@@ -316,7 +314,7 @@ mod tests {
         let held = per_class(&fresh.shard(&view, ClientId(3), &by_class));
         let said = fresh.reported(&view, ClientId(3), &[500; 20]).unwrap();
         assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (250, 80));
-        // The sixth class's share of the tail is less than one sample: nobody reports it, and nobody holds it.
+        // The sixth class's share of the tail is less than one sample: no client reports it, and none holds it.
         assert!(held.iter().zip(&said).all(|(held, said)| *held == if *said > 0 { 50 } else { 0 }));
         let real = FreshPartition::Ratios {
             category: 0.6,

@@ -1,5 +1,5 @@
-//! Latent Dirichlet allocation as the MFCL line and FedHAF divide a task: every client has as many samples, its
-//! classes in proportions of its own.
+//! Latent Dirichlet allocation as the MFCL line and FedHAF divide a task. All clients have equally many samples, and
+//! each has its own proportions of classes.
 
 use rand::RngCore;
 

@@ -1,4 +1,4 @@
-//! Who holds which sample: one shard per client and task, disjoint, together the whole task.
+//! Division of samples among clients: one shard per client and task, disjoint, together the whole task.
 //!
 //! A partition is drawn task by task from named streams. The draws see only the *sizes* of the classes, never
 //! pixels, so [`Partitioner::counts`] gives, without any data present, exactly the counts that
@@ -35,7 +35,7 @@ use owners::{Owners, smallest_shard};
 use super::{DataError, Shard, TaskView};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// How a task is divided. Sections are of the HGP benchmark protocol.
+/// Rule that divides a task. Sections are of the HGP benchmark protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartitionKind {
     /// Every client gets an equal random part.
@@ -178,7 +178,7 @@ impl Partitioner {
         }
     }
 
-    /// What can be refused without drawing.
+    /// Refuses what can be refused without drawing.
     fn check(&self, view: &TaskView, sizes: &[usize]) -> Result<(), DataError> {
         let refuse = |what: String, advice: &str| Err(DataError::unfit(what, advice));
         if self.clients == 0 {
@@ -271,7 +271,7 @@ impl Partitioner {
     }
 }
 
-/// Tells the reservation's stream from those of the attempts, by `StreamKey::unit`.
+/// Separates the reservation's stream from those of the attempts, by `StreamKey::unit`.
 const RESERVATION: u32 = 1;
 
 #[cfg(test)]

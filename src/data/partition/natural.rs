@@ -1,4 +1,4 @@
-//! Shards as the data have them: every client is somebody in the data.
+//! Shards by natural owners: every client is an owner in the data.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::data::{DataError, Shard, Split, TaskView};
 pub use crate::scenario::Leftover;
 
-/// Who holds which sample: the owners who hold most are clients, the first one holds most.
+/// Clients by natural owners: the owners with most samples are clients, the first one holds most.
 #[derive(Clone, Debug)]
 pub struct NaturalClients {
     /// Of every sample.
@@ -20,7 +20,7 @@ pub struct NaturalClients {
 struct Held {
     sample: u32,
     client: usize,
-    /// Which class of the task it is of.
+    /// Class of the task that it is of.
     class: usize,
 }
 
@@ -74,7 +74,7 @@ impl NaturalClients {
         Ok(NaturalClients { client_of, labels: split.labels().to_vec(), clients })
     }
 
-    /// The owners of a split as clients of the same numbers; samples of others are nobody's.
+    /// Returns the owners of a split as clients of the same numbers; samples of others have no client.
     ///
     /// # Errors
     /// Data without owners, too little for one of them.

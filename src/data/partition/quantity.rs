@@ -5,8 +5,8 @@ use rand::RngCore;
 use super::Owners;
 use crate::numerics::distributions::{below, choose};
 
-/// Every client chooses `classes` different classes; every sample of a class goes to one of
-/// those that chose it, all equally likely. `None` when a class was chosen by nobody.
+/// Draws owners after every client has chosen `classes` different classes. Every sample of a class goes to one of the
+/// clients that chose it, all equally likely. `None` if no client chose some class.
 pub(super) fn draw(
     rng: &mut impl RngCore,
     sizes: &[usize],

@@ -95,7 +95,7 @@ impl Partitioner {
         }
     }
 
-    /// The same rule with more even draws, or with samples reserved for every client.
+    /// Returns the rule with more even draws, or with samples reserved for every client.
     fn more_even(&self) -> Vec<(Remedy, Partitioner)> {
         let with =
             |remedy: Remedy, kind: PartitionKind| (remedy, Partitioner { kind, ..self.clone() });
@@ -149,7 +149,7 @@ mod tests {
         TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap()
     }
 
-    /// The advice for ten classes of so many samples, in five tasks.
+    /// Returns the advice for ten classes of `size` samples, in five tasks.
     fn advice(partitioner: &Partitioner, size: usize) -> String {
         let (task_sequence, sizes) = (curriculum(), vec![size; 10]);
         let failed = |view| partitioner.counts(view, &sizes).err();
@@ -187,7 +187,7 @@ mod tests {
         assert!(told.contains("`federation.clients = 80`"), "{told}");
     }
 
-    /// Whatever is named divides every task, and what is named first is the smaller change.
+    /// All remedies divide every task, and the first one is the smaller change.
     #[test]
     fn uneven_draws_are_made_more_even() {
         let uneven = of(PartitionKind::Dirichlet { beta: 0.01 }, 5, 1);

@@ -204,7 +204,7 @@ fn a_partition_never_changes() {
     assert_eq!(counts, recorded);
 }
 
-/// Protocol, check 3: nobody holds more than an even share and one class more; one client holds all.
+/// Protocol, check 3: no client holds more than an even share and one class more; one client holds all.
 #[test]
 fn a_cap_keeps_shards_near_an_even_share() {
     let sizes = [500; 10];
@@ -223,8 +223,8 @@ fn a_cap_keeps_shards_near_an_even_share() {
     assert_eq!(shards[0].len(), 5_000);
 }
 
-/// Protocol of FedHAF and MFCL, check 4: equal client sizes whatever the concentration, even classes for a large
-/// one, and few classes for a small one.
+/// Protocol of FedHAF and MFCL, check 4: equal client sizes for every concentration, even classes for a large one,
+/// and few classes for a small one.
 #[test]
 fn clients_of_an_allocation_are_equal_in_size_and_differ_in_proportions() {
     let (task_sequence, _) = world(&[100, 130, 90, 81], 1);

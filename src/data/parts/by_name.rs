@@ -96,7 +96,7 @@ fn order(
     }
 }
 
-/// The first names of a list, at most so many, in backquotes.
+/// Returns the first names of a list, at most `most`, in backquotes.
 pub(in crate::data) fn listed(names: &[&str], most: usize) -> String {
     let shown: Vec<String> = names.iter().take(most).map(|name| format!("`{name}`")).collect();
     match names.len() - shown.len() {
@@ -163,7 +163,7 @@ mod tests {
         let notes = align(&mut train, Some(&mut test)).unwrap();
         assert_eq!(values(&test), [4.0, 5.0, 6.0]);
         assert!(notes[1].contains("test: its columns have no names"), "{notes:?}");
-        // Where nobody has any, there is nothing to say.
+        // Where no file has names, no note is needed.
         let (mut train, mut test) = (part(vec![file("a", 1, None)], &[1.0; 3]), test);
         assert_eq!(align(&mut train, Some(&mut test)).unwrap(), [""; 0]);
     }

@@ -1,6 +1,6 @@
-//! What can be wrong with an array of NumPy, and what helps.
+//! Errors of NumPy arrays, with advice.
 
-/// Why an array is not what a scenario asks for.
+/// Reason why an array is not the one that a scenario needs.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArrayError {
     /// Bytes that are missing, or none of NumPy's.

@@ -10,11 +10,11 @@ use crate::data::{DataError, column_rules};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub label: usize,
-    /// `None` where nobody asks, and in a part that is tested.
+    /// Column of owners; `None` if owners are not requested, and in a test part.
     pub client: Option<usize>,
     /// Columns that are the numbers of a row, in the order of the file.
     pub of_row: Vec<usize>,
-    /// What is left out, for people.
+    /// Notes for the user: what is left out.
     pub notes: Vec<String>,
 }
 

@@ -77,7 +77,7 @@ pub fn open(
     Parts { name, train, test, notes }.into_dataset(share)
 }
 
-/// What the files of a part hold; `reference` becomes the columns of the first file that has names for them.
+/// Reads the files of a part. `reference` becomes the columns of the first file that has names for them.
 fn read_all(
     files: Vec<PathBuf>,
     role: Role,

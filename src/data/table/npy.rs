@@ -201,7 +201,7 @@ impl Array {
         Ok(reader.finish())
     }
 
-    /// A text of so many code points or bytes, padded with zeros; `None` for one that is no Unicode.
+    /// Returns a text of fixed size in code points or bytes, padded with zeros; `None` for invalid Unicode.
     fn text(&self, place: usize) -> Option<String> {
         let bytes = &self.values[place * self.size..(place + 1) * self.size];
         if self.kind == b'S' {
@@ -232,7 +232,7 @@ fn descr(header: &str) -> Option<&str> {
 pub(super) mod tests {
     use super::*;
 
-    /// What NumPy writes of an array.
+    /// Returns an array as NumPy writes it.
     pub fn npy(descr: &str, by_column: bool, shape: &str, values: &[u8]) -> Vec<u8> {
         let order = if by_column { "True" } else { "False" };
         let header =

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::data::DataError;
 use crate::data::labels::Labels;
 
-/// How to read a table.
+/// Columns or arrays of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableNames {
     /// Numbers in a row.
@@ -18,23 +18,23 @@ pub struct TableNames {
     pub client: Option<String>,
 }
 
-/// What a part is for.
+/// Role of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Its rows have owners, where the scenario asks for them.
     Train,
-    /// Its rows are nobody's: a column of owners may be there or not.
+    /// Rows without owners: a column of owners may be there or not.
     Test,
 }
 
-/// What a file holds.
+/// Content of a file.
 pub(super) struct Rows {
     pub values: Vec<f32>,
     pub labels: Labels,
     pub owners: Option<Labels>,
     /// Names of the numbers of a row, where they have any.
     pub columns: Option<Vec<String>>,
-    /// What people should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 

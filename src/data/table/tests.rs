@@ -286,7 +286,7 @@ fn parquet_has_lists_or_columns() {
     assert!(error.contains("a column `class`, found the columns features, label, user"), "{error}");
 }
 
-/// What the program reads of a folder with these files.
+/// Opens a folder with these files.
 fn opened(files: &[(&str, &str)], client: Option<&str>) -> Result<Dataset, String> {
     let root = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| write(root.path(), name, text));

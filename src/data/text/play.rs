@@ -1,10 +1,10 @@
-//! A play as a data set: which character comes next in what somebody says.
+//! Data set of a play: the next character of a speech is the class.
 //!
 //! The file is plain text in blocks with an empty line between them; the first line of a block is a speaker's name
-//! and a colon, the others are said. A block without a name goes on with the last speaker. What a speaker says in the
-//! whole play is one text. From it, every `stride` characters, comes a sample: the characters before are what is
+//! and a colon, the others are said. A block without a name goes on with the last speaker. A speaker's blocks in the
+//! whole play are one text. From it, every `stride` characters, comes a sample: the characters before are what is
 //! seen, the next one is the class. The last part of every speaker's text is for tests, so that nothing is tested
-//! that a neighbor was trained on word for word; everybody is tested, whether a client or not.
+//! that a neighbor was trained on word for word; all speakers are tested, whether a client or not.
 //!
 //! Classes are the most frequent characters of the training samples, the most frequent one first; samples of others
 //! are left out. Speakers are numbered by how much they say, those who say most first.
@@ -17,16 +17,16 @@ use super::Tokeniser;
 use crate::data::store::Store;
 use crate::data::{DataError, Dataset, Split};
 
-/// How to read a play.
+/// Options for reading a play.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlayOptions {
     /// Characters that are seen.
     pub context: usize,
     /// Characters from one sample to the next.
     pub stride: usize,
-    /// Classes: so many of the most frequent characters.
+    /// Number of classes: the most frequent characters.
     pub symbols: usize,
-    /// Whether capitals count as small letters.
+    /// True if capitals count as small letters.
     pub fold_case: bool,
     /// Share of a speaker's text that is tested, the last.
     pub test: f64,
@@ -97,7 +97,7 @@ pub fn open(
     })
 }
 
-/// Where in a speaker's text the next characters stand.
+/// Positions of the next characters in a speaker's text.
 struct Places {
     train: Vec<usize>,
     test: Vec<usize>,
@@ -127,7 +127,7 @@ impl Windows {
     }
 }
 
-/// What every speaker says, those who say most first; of equals by name. Or what is wrong, and where.
+/// Returns the text of every speaker, longest first, of equals by name. An error says its place.
 fn speeches(text: &str, fold_case: bool) -> Result<Vec<Vec<char>>, String> {
     let mut said: BTreeMap<&str, String> = BTreeMap::new();
     let mut last = None;
@@ -172,7 +172,7 @@ fn most_frequent(characters: impl Iterator<Item = char>, most: usize) -> Vec<cha
     counts.into_iter().take(most).map(|(c, _)| c).collect()
 }
 
-/// What a class is called.
+/// Returns the name of a class.
 fn word(symbol: char) -> String {
     match symbol {
         ' ' => "blank".to_owned(),

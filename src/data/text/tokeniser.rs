@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::WordPieces;
 use crate::data::DataError;
 
-/// How text becomes tokens. Every sequence has a token in front and one behind, and is filled up with 0.
+/// Rule that turns text into tokens. Every sequence has a token in front and one behind, and is filled up with 0.
 #[derive(Clone, Debug)]
 pub enum Tokeniser {
     /// One token per character: printable ASCII and the end of a line; anything else is unknown.
@@ -28,7 +28,7 @@ impl Tokeniser {
     /// Tokens in front and behind.
     pub const FRAME: usize = 2;
 
-    /// The tokens of `text`, as many as `length`; of a text that is too long its end.
+    /// Returns `length` tokens of `text`; of a text that is too long, those of its end.
     ///
     /// # Errors
     /// See [`WordPieces::encode`].

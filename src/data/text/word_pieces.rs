@@ -79,7 +79,7 @@ impl WordPieces {
     }
 }
 
-/// What a `tokenizer.json` would say beside a `vocab.txt`: BERT's rules.
+/// Returns the `tokenizer.json` that belongs to a `vocab.txt`: BERT's rules.
 fn of_vocabulary(text: &str) -> Value {
     let pieces = || text.lines().map(str::trim_end);
     let special = |piece: &str| piece.starts_with('[') && piece.ends_with(']');

@@ -1,4 +1,4 @@
-//! The image under way: bytes or floats, with scratch memory that is reused from image to image.
+//! Image during its transforms: bytes or floats, with scratch memory that is reused from image to image.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Workspace {
     tables: BTreeMap<(Kernel, usize, usize), Table>,
 }
 
-/// Which of the two holds the image now.
+/// Form that holds the image now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Depth {
     #[default]

@@ -1,4 +1,4 @@
-//! Where to cut: the geometry of crops, apart from the pixels.
+//! Geometry of crops, apart from the pixels.
 
 use rand::RngCore;
 

@@ -9,7 +9,7 @@ use rand::RngCore;
 
 use crate::numerics::distributions::{shuffle, uniform};
 
-/// How far each property moves: its factor is uniform in `[max(0, 1 - x), 1 + x]`; 0 leaves it alone.
+/// Range of each property: its factor is uniform in `[max(0, 1 - x), 1 + x]`; 0 leaves it alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitter {
     pub brightness: f64,
@@ -17,7 +17,7 @@ pub struct Jitter {
     pub saturation: f64,
 }
 
-/// What is moved.
+/// Property of an image that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
     Brightness,
@@ -82,7 +82,7 @@ pub fn adjust_u8(image: &mut [u8], channels: usize, property: Property, factor: 
     }
 }
 
-/// The same on planes of floats in `[0, 1]`, cut off at both ends.
+/// Adjusts planes of floats in `[0, 1]`, cut off at both ends.
 pub fn adjust_f32(image: &mut [f32], channels: usize, property: Property, factor: f64) {
     let factor = factor as f32;
     let blend = |value: &mut f32, lacking: f32| {

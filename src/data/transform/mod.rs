@@ -45,14 +45,14 @@ pub enum Step {
     Resize {
         /// Pixels of the shorter side.
         side: usize,
-        /// How pixels are interpolated.
+        /// Kernel of the interpolation.
         kernel: Kernel,
     },
-    /// Both sides become `side`, whatever the shape.
+    /// Both sides become `side`, for any shape.
     Squash {
         /// Pixels of both sides.
         side: usize,
-        /// How pixels are interpolated.
+        /// Kernel of the interpolation.
         kernel: Kernel,
     },
     /// The middle `side x side`.
@@ -75,12 +75,12 @@ pub enum Step {
         scale: [f64; 2],
         /// Smallest and largest width/height.
         ratio: [f64; 2],
-        /// How pixels are interpolated.
+        /// Kernel of the interpolation.
         kernel: Kernel,
     },
     /// Mirrors left and right.
     Flip {
-        /// How often, 0.5 as a rule; 1 draws nothing.
+        /// Probability, 0.5 as a rule; 1 draws nothing.
         probability: f64,
     },
     /// Moves brightness, contrast and saturation (torchvision's `ColorJitter`).
@@ -90,7 +90,7 @@ pub enum Step {
 /// A pipeline: the steps in order, then normalization.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transform {
-    /// What happens to the image, in order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
     /// Applied last, per channel.
     pub normalise: Normalization,
@@ -99,7 +99,7 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// Whether no step draws: the same image always gives the same pixels.
+    /// Returns true if no step draws: the same image always gives the same pixels.
     pub fn is_deterministic(&self) -> bool {
         self.steps.iter().all(|step| match step {
             Step::Resize { .. } | Step::Squash { .. } | Step::CenterCrop { .. } => true,
@@ -108,7 +108,7 @@ impl Transform {
         })
     }
 
-    /// What comes out of this one, seen in a mirror.
+    /// Returns the transform followed by a mirror.
     pub fn mirrored(&self) -> Transform {
         let mut mirrored = self.clone();
         mirrored.steps.push(Step::Flip { probability: 1.0 });

@@ -23,7 +23,7 @@ pub struct Table {
     starts: Vec<usize>,
     /// `to * taps`; unused taps are zero and still lie inside the source line.
     weights: Vec<f32>,
-    /// The same, times 2^22 (kernels on bytes only).
+    /// Weights times 2^22 (kernels on bytes only).
     fixed: Vec<i32>,
 }
 

@@ -205,7 +205,7 @@ fn jitter_comes_after_the_flip_and_moves_none_of_its_draws() {
             apply(&plain, &image(&pixels, [1, 1, 4]), step),
             apply(&moved, &image(&pixels, [1, 1, 4]), step),
         );
-        // 80 cannot leave the bytes at a factor of 1.5 at most, so that it tells the factor.
+        // 80 cannot leave the bytes at a factor of 1.5 at most, so that it reveals the factor.
         let place = before.iter().position(|v| *v == 80.0 / 255.0).unwrap();
         let factor = after[place] * 255.0 / 80.0;
         for (before, after) in before.iter().zip(&after) {

@@ -1,11 +1,12 @@
 //! Published splits of image folders: which images are trained on, which are tested, and of which class they are.
 //!
-//! Three forms are read as they are published, told apart by the ending of the file:
+//! Three forms are read as they are published, recognized by the ending of the file:
 //!
 //! | ending | holds | published so |
 //! |---|---|---|
 //! | `.yaml`, `.yml` | `data:` a list of paths, `targets:` a list of classes, one part per file | ImageNet-R, release of CODA-Prompt |
-//! | `.txt` | a line per image: path and class, or the path alone in the folder of its class, one part per file | lists beside the folders of Zhou et al. 2023 |
+//! | `.txt` | a line per image: path and class, or the path alone in the folder of its class, one part per file |
+//! lists of Zhou et al. 2023, next to the folders |
 //! | `.json` | `train`, `test` (and `val`, which is left out): `[path, class, name]` | EuroSAT and others, release of CoOp |
 //!
 //! Classes are counted from 0 or from 1. Paths of a list start anywhere above the images (`data/imagenet-r/train/n01443537/art_0.jpg`): as many leading
@@ -37,7 +38,7 @@ pub(super) struct Line {
     pub name: Option<String>,
 }
 
-/// What one file says of one part.
+/// Content of one file for one part.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub file: PathBuf,
@@ -95,7 +96,7 @@ pub(super) fn divide(root: &Path, train: &[Part], test: &[Part]) -> Result<Divis
     Ok(Division { class_names: classes.into_names(), train, test, notes })
 }
 
-/// How many leading folders of a path are above the data.
+/// Returns the number of leading folders of a path that are above the data.
 fn leading(root: &Path, parts: &[Part]) -> Result<usize, DataError> {
     let lines = parts.iter().flat_map(|part| part.lines.iter().map(move |line| (part, line)));
     let (part, first) = lines.into_iter().next().ok_or_else(|| {
@@ -122,7 +123,7 @@ fn missing(image: PathBuf, part: &Part, line: &Line) -> DataError {
     }
 }
 
-/// Where each image was named first.
+/// Place at which each image was named first.
 type Seen = BTreeMap<PathBuf, PathBuf>;
 
 fn images(

@@ -1,4 +1,4 @@
-//! Data sets as they are downloaded, recognised by the files beside their images.
+//! Published data sets as they are downloaded, recognized by the files next to their images.
 
 mod cub;
 mod domain_net;
@@ -9,8 +9,8 @@ use std::path::Path;
 use super::division::Division;
 use crate::data::DataError;
 
-/// The division that the files of a published data set give; `None` where they are those of none. `clients`: whether
-/// somebody asks for owners.
+/// Returns the division by the files of a published data set; `None` if they are those of none. `clients` is true if
+/// owners are requested.
 ///
 /// # Errors
 /// A known data set that is not whole, one in a form that is not read, or without owners where some are asked for.

@@ -10,7 +10,7 @@ use crate::data::folder::entries::{Census, sub_folders};
 use crate::data::folder::list::{at, wrong};
 use crate::files::{Kind, read_text};
 
-/// Not where somebody has sorted the images of `val` into folders of classes.
+/// Returns true for Tiny-ImageNet whose `val` images are not sorted into folders of classes.
 pub(super) fn is_at(root: &Path) -> bool {
     let val = root.join("val");
     // Sorting may leave the folder behind, without images.
