@@ -23,7 +23,7 @@ impl ClassNames {
         ClassNames(names)
     }
 
-    /// Those of a data set.
+    /// Returns the names of a data set's classes.
     pub fn of_dataset(dataset: &Dataset) -> ClassNames {
         ClassNames(dataset.class_names.clone())
     }

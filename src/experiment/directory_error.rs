@@ -1,4 +1,4 @@
-//! Why a run directory cannot be used, and what to do about it.
+//! Errors of run directories, with advice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use thiserror::Error;
 use super::manifest::Status;
 use crate::exit::{CommandError, Exit};
 
-/// Why a run directory cannot be used.
+/// Reason why a run directory cannot be used.
 #[derive(Debug, Error)]
 pub enum DirectoryError {
     /// Another process holds the lock.
     #[error("{0} is being written by another fedcast process; wait for it or choose another --out")]
     InUse(PathBuf),
-    /// It holds something else.
+    /// Directory holds something else.
     #[error(
         "{path} holds a run of another scenario ({found}); choose another --out, or replace it with --force"
     )]
@@ -34,7 +34,7 @@ pub enum DirectoryError {
     Unfinished {
         /// The directory.
         path: PathBuf,
-        /// How far it came.
+        /// Status of the run.
         status: Status,
     },
     /// The run that was asked for is there, complete.
@@ -48,7 +48,7 @@ pub enum DirectoryError {
     NoFolder {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// Links in a run directory lead anywhere.
@@ -56,7 +56,7 @@ pub enum DirectoryError {
         "{0} is a link; nothing is written through links in a run directory: put the file itself there, or remove it"
     )]
     Link(PathBuf),
-    /// It is not empty and not a run.
+    /// Directory is not empty and not a run.
     #[error(
         "{0} is not empty and not a run of fedcast; choose another --out (--force replaces what has the name of a file of a run and leaves the rest alone)"
     )]
@@ -79,7 +79,7 @@ pub enum DirectoryError {
     Unreadable {
         /// The directory.
         path: PathBuf,
-        /// What is wrong.
+        /// Problem.
         why: String,
     },
     /// The file system refused to show something.
@@ -87,7 +87,7 @@ pub enum DirectoryError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The file system refused.
@@ -95,12 +95,12 @@ pub enum DirectoryError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Word for how a run that no process computes any more came to a stop.
+/// Returns the word for the way in which a run, no longer computed, stopped.
 fn ended(status: Status) -> String {
     match status {
         // Its process is gone, or it would hold the lock.

@@ -1,4 +1,4 @@
-//! What stands in the directory that a run shall have.
+//! State of the directory that a run is to have.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,14 +9,14 @@ use super::manifest::Status;
 use super::run_directory::{is_held, names, read_manifest};
 use crate::files::PART;
 
-/// What a directory holds, seen by somebody who wants to run a scenario there.
+/// Content of a directory, for a scenario that is to run there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DirectoryState {
     /// Nothing, or what a process left that was killed before its run was one.
     Free,
-    /// The same run, which can go on.
+    /// This run, which can go on.
     Unfinished(Status),
-    /// The same run, complete.
+    /// This run, complete.
     Done,
     /// A run of another scenario: its name and hash.
     OtherScenario(String),
@@ -40,7 +40,7 @@ pub fn inspect_directory(path: &Path, hash: &str) -> Result<DirectoryState, Dire
                 there.scenario.name, there.scenario.hash
             )),
             Status::Done => DirectoryState::Done,
-            // Nobody has to go on with what goes on.
+            // Such a run is still computed and need not be resumed.
             _ if is_held(path) => return Err(DirectoryError::InUse(path.to_path_buf())),
             status => DirectoryState::Unfinished(status),
         });
@@ -56,7 +56,7 @@ pub fn inspect_directory(path: &Path, hash: &str) -> Result<DirectoryState, Dire
 }
 
 impl DirectoryState {
-    /// Whether a run may begin here without being told to replace what is there.
+    /// Returns an error unless a run may begin here without `--force`.
     ///
     /// # Errors
     /// What is there, and what to do.

@@ -30,7 +30,7 @@ use crate::methods::Registry;
 use crate::model::ops::Precision;
 use crate::scenario::{Cadence, Scenario};
 
-/// Where and how a run is executed; changes no result.
+/// Options of a run's execution; they change no result.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Worker threads; the scenario's by default.
@@ -41,11 +41,11 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// Replace a run of another scenario.
     pub force: bool,
-    /// How it was asked for, for the manifest.
+    /// Origin of the run, for the manifest.
     pub provenance: Provenance,
 }
 
-/// So many bytes of a label are part of a folder's name.
+/// Maximum number of a label's bytes in a folder's name.
 const LABEL: usize = 120;
 
 /// `runs/<name>-<hash>-s<seed>`, below the current folder.
@@ -56,7 +56,7 @@ pub fn default_directory(scenario: &Scenario) -> PathBuf {
         .chars()
         .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' })
         .collect();
-    // Neither hidden nor an option of whatever command it is given to.
+    // Neither hidden nor an option of any command it is given to.
     let name = name.trim_start_matches(['.', '-']);
     Path::new("runs").join(format!("{name}-{}-s{}", &hash[..8], scenario.seed.run))
 }
@@ -142,7 +142,7 @@ pub struct Run {
     begin: Begin,
 }
 
-/// Where a run begins to write.
+/// Position at which a run begins to write.
 #[derive(Clone, Debug)]
 pub(super) enum Begin {
     /// With its first entry.
@@ -151,10 +151,10 @@ pub(super) enum Begin {
     After(Mark),
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// Why it ended.
+    /// Reason of the end.
     pub reason: EndReason,
     /// Digests of the journal.
     pub digests: Digests,
@@ -170,7 +170,7 @@ impl Run {
         Run::prepare_on(&Disk::default(), scenario, methods, options)
     }
 
-    /// The same with a disk that may die on the way.
+    /// Opens everything and takes the directory, with a disk that may fail on the way.
     ///
     /// # Errors
     /// All that can be wrong with a scenario, its inputs and its directory.
@@ -191,7 +191,7 @@ impl Run {
         Ok(Run::new(directory, manifest, scenario, assembly, Begin::Anew))
     }
 
-    /// A run in a directory of its own, as it is written there.
+    /// Returns a run in its own directory, as it is written there.
     pub(super) fn new(
         directory: RunDirectory,
         manifest: Manifest,
@@ -230,17 +230,17 @@ impl Run {
         &self.directory
     }
 
-    /// What the run keeps of the frozen backbone, to be asked for notices.
+    /// Returns the feature cache of the frozen backbone, which gives notices.
     pub fn cache(&self) -> Arc<FeatureCache> {
         Arc::clone(&self.setup.lab.cache)
     }
 
-    /// Who holds what; see [`holdings`].
+    /// Returns the label counts of clients; see [`holdings`].
     pub fn holdings(&self) -> Option<Vec<Holding>> {
         holdings(&self.setup)
     }
 
-    /// What people should know of how the data were read.
+    /// Returns the notes for the user about how the data were read.
     pub fn notes(&self) -> &[String] {
         &self.setup.lab.dataset.notes
     }
@@ -294,7 +294,7 @@ impl Run {
             Err(error) => {
                 manifest.status = Status::Failed;
                 manifest.error = Some(error.to_string());
-                // The error at hand matters more than a manifest that cannot be written.
+                // The first error matters more than a manifest that cannot be written.
                 let _ = directory.write_manifest(&manifest);
             }
             Ok(finished) => {

@@ -1,9 +1,8 @@
 //! `events.jsonl`: one canonical entry per line, and from time to time a seal.
 //!
-//! A *seal* is a line `{"seal":{"entries":..,"events":"..","numbers":".."}}` with the digests
-//! of everything above it, written every 1,000 entries and at the end. A journal without its
-//! last seal was cut off; a journal whose seal disagrees was changed. Both are told apart from
-//! a difference between two runs, which is a matter for `--verify`.
+//! A *seal* is a line `{"seal":{"entries":..,"events":"..","numbers":".."}}` with the digests of everything above it,
+//! written every 1,000 entries and at the end. A journal without its last seal was cut off; a journal whose seal
+//! disagrees was changed. Both differ from a difference between two runs, which is a matter for `--verify`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -16,7 +15,7 @@ use crate::exit::{CommandError, Exit};
 use crate::federation::{Digests, Entry, Event, Journal};
 use crate::files::{self, Kind};
 
-/// What waits in memory between two settlements, at most.
+/// Maximum number of bytes that wait in memory between two settlements.
 const BUFFER: usize = 1 << 16;
 
 /// Entries between two seals.
@@ -94,7 +93,7 @@ impl<W: Write> JournalWriter<W> {
         self.position
     }
 
-    /// What it writes to.
+    /// Returns the file that it writes to.
     pub fn file(&self) -> &W {
         self.out.get_ref()
     }
@@ -105,15 +104,15 @@ impl<W: Write> JournalWriter<W> {
     }
 }
 
-/// What is wrong with a journal.
+/// Error of a journal.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// It cannot be read.
+    /// Journal that cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// A line is not what the program writes.
@@ -123,7 +122,7 @@ pub enum JournalError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong.
+        /// Problem.
         why: String,
     },
     /// The last seal is missing.

@@ -1,4 +1,4 @@
-//! What a run was computed with and on: the rule of its arithmetic, and the machine.
+//! Machine of a run, and the rule of its arithmetic.
 //!
 //! Bits of a run depend on scenario, seeds, version and [`ARITHMETIC`], and on nothing else: not on the processor, its
 //! vectors and caches, the number of workers, or the C library. The rest is for people who read a manifest.
@@ -91,7 +91,7 @@ fn features() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// The model name as Linux tells it; other systems keep it elsewhere and read "unknown".
+/// Returns the CPU's model name as Linux reports it; on other systems "unknown".
 fn cpu_model() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;

@@ -19,7 +19,7 @@ use crate::scenario::HeldOut;
 /// Layout version of the run directory.
 pub const FORMAT: u32 = 1;
 
-/// How far a run came.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -44,7 +44,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// How much of a run another machine can repeat (see the crate's front page).
+/// Level at which another machine can repeat a run (see the crate's front page).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub enum Level {
     /// Events only: GPUs, whose numbers agree within a tolerance. (Once called `T`.)
@@ -87,7 +87,7 @@ pub struct ScenarioId {
     pub hash: String,
 }
 
-/// What a run was forked from.
+/// Origin of a forked run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Forked {
     /// The scenario of that run.
@@ -205,7 +205,7 @@ fn full_precision() -> String {
 }
 
 impl Manifest {
-    /// The same of a run that is not whole any more.
+    /// Returns the manifest of a run that is not whole any more.
     pub(super) fn reopened(self) -> Manifest {
         let (status, error, events, digests) = (Status::Running, None, None, None);
         Manifest { status, error, events, digests, ..self }

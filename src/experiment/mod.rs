@@ -9,8 +9,8 @@
 //!               ├─verify──▶ executed again, compared entry by entry
 //!               └─what_if─▶ reporters, with other links, speeds and closing rules (no compute)
 //! ```
-//! Whoever wants to watch a run hands it an [`EventSink`](crate::federation::EventSink); the
-//! journal, the tables of [`report`](crate::report) and the progress bar are nothing else.
+//! To watch a run, pass it an [`EventSink`](crate::federation::EventSink); the journal, the tables of
+//! [`report`](crate::report) and the progress bar are nothing else.
 //!
 //! ```no_run
 //! use fedcast::experiment::{Run, RunOptions, assemble};

@@ -10,7 +10,7 @@ use safetensors::tensor::{Dtype as FileDtype, TensorView};
 
 use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, Values};
 
-/// How tensors are named.
+/// Form of tensor names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// `kind/name`.
@@ -55,7 +55,7 @@ pub fn encode(
     safetensors::serialize(views?, Some(said)).map_err(|error| error.to_string())
 }
 
-/// Every tensor with a name of its own, in the order of names.
+/// Returns every tensor with a unique name, in the order of names.
 fn named(state: &Body, names: Names) -> BTreeMap<String, &NamedTensor> {
     let mut all = BTreeMap::new();
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
@@ -110,7 +110,7 @@ pub fn decode(bytes: &[u8]) -> Result<Body, String> {
     Ok(Body::new(Vec::new(), sections.into_iter().map(section).collect()))
 }
 
-/// What the metadata of a file say.
+/// Returns the metadata of a file.
 ///
 /// # Errors
 /// What is wrong with the file, in words.

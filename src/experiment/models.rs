@@ -14,19 +14,19 @@ use crate::quantity::TaskId;
 use crate::scenario::{Models as Which, RecordSection};
 use crate::wire::Body;
 
-/// Where models are kept, and of which tasks.
+/// Storage of models, and the tasks whose models are kept.
 #[derive(Clone, Debug)]
 pub struct Models {
     disk: Disk,
     folder: PathBuf,
     which: Which,
     tasks: usize,
-    /// What is said in every file.
+    /// Metadata of every file.
     about: BTreeMap<String, String>,
 }
 
 impl Models {
-    /// Those of a run; nothing where it keeps none.
+    /// Returns the model storage of a run; `None` if it keeps no models.
     pub fn of(
         run: &RunDirectory,
         record: &RecordSection,
@@ -63,8 +63,8 @@ pub fn file_name(task: TaskId) -> String {
     format!("task-{:02}.safetensors", task.0 + 1)
 }
 
-/// What a model says of its run; `classes` are those of the head's rows, in the data set's numbers, and `class_names` their
-/// names as a JSON list in the same order.
+/// Returns a model's metadata about its run. `classes` are those of the head's rows, in the data set's numbers, and
+/// `class_names` their names as a JSON list in the same order.
 pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
     let task_sequence = &setup.lab.task_sequence;
     let ids = task_sequence.tasks.iter().flat_map(|view| task_sequence.classes_of(view));

@@ -1,4 +1,4 @@
-//! Who holds how many training samples of which class, task by task: what chance made of a scenario's `[partition]`.
+//! Training samples by client, class and task. They are the result of drawing a scenario's `[partition]`.
 //!
 //! The journal does not hold it, for it follows from scenario and data.
 
@@ -17,8 +17,8 @@ pub struct Holding {
     pub samples: u64,
 }
 
-/// Who holds what, in the order of tasks, clients and classes; `None` for a population that is new in every round and
-/// whose shards are drawn when they are asked for.
+/// Returns the label counts in the order of tasks, clients and classes. `None` for a population that is new in every
+/// round, whose shards are drawn on request.
 pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
     let ShardSource::Drawn(drawn) = &setup.shards else { return None };
     let (labels, task_sequence) = (setup.lab.dataset.train.labels(), &setup.lab.task_sequence);

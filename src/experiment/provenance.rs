@@ -1,4 +1,4 @@
-//! Where a run comes from and what it cost, beyond what its results depend on: command line, scenario file as it was
+//! Origin and cost of a run, beyond what its results depend on. These are the command line, scenario file as it was
 //! written, build, times, memory. All of it stands in the manifest and in no digest.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::files::{self, Kind};
 
-/// How a run was asked for.
+/// Command and files that a run was started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Provenance {
     /// Command line as given, without the program.
@@ -42,7 +42,7 @@ impl Origin {
     }
 }
 
-/// When a run was computed, and what it took.
+/// Time at which a run was computed, and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct Cost {
     /// Start of the run, UTC, as `2026-01-31T12:00:00Z`.
@@ -79,7 +79,7 @@ impl Cost {
     }
 }
 
-/// The commit that this program was built from, where whoever built it said so in `FEDCAST_COMMIT`.
+/// Returns the commit that this program was built from, if the build set `FEDCAST_COMMIT`.
 pub fn commit() -> Option<String> {
     option_env!("FEDCAST_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_string)
 }
@@ -90,7 +90,7 @@ fn now() -> String {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
-/// The largest resident memory of this process so far in megabytes (10^6), where the system tells: Linux does.
+/// Returns the peak resident memory of this process so far in megabytes (10^6); `None` except on Linux.
 pub fn peak_memory_mb() -> Option<f64> {
     high_water(&std::fs::read_to_string("/proc/self/status").ok()?)
 }

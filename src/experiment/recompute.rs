@@ -1,4 +1,4 @@
-//! The end of a task that nobody kept is computed again, as a run that was killed goes on.
+//! Recomputation of the end of a task that was not kept, in the way that a killed run is resumed.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::federation::{
 };
 use crate::quantity::TaskId;
 
-/// Goes on from a checkpoint, or from the beginning, until a task ends; nothing where somebody stopped it before.
+/// Goes on from a checkpoint, or from the beginning, until a task ends. `None` if the user stopped it before.
 pub(super) fn recompute(
     mut setup: Setup,
     from: Option<Intact>,
@@ -31,7 +31,7 @@ struct Waiting {
     task: TaskId,
     found: Arc<Mutex<Option<Snapshot>>>,
     stop: Interrupt,
-    /// Somebody pressed Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     asked: Interrupt,
 }
 

@@ -23,7 +23,7 @@ struct Recording {
     models: Option<Models>,
     /// Hash of the scenario.
     scenario: String,
-    /// What the entries in the file must come to when they are told again.
+    /// Mark that the file's entries must reach when they are replayed.
     replayed: Option<Mark>,
 }
 
@@ -96,7 +96,7 @@ impl EventSink for Recorder {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         let recording = &mut *self.lock();
         if recording.replayed.is_some() && matches!(entry.event, Event::RunEnded { .. }) {
-            // It ends before it came to anything new; the file stays as it is.
+            // It ends before anything new; the file stays as it is.
             return Ok(());
         }
         recording.journal.push(entry)?;

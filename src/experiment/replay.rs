@@ -9,7 +9,7 @@ use super::run_directory::{names, read_manifest};
 use super::run_error::RunError;
 use crate::federation::{Digests, EventSink, SinkError};
 
-/// What a replay read.
+/// Result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replayed {
     /// The run's manifest.

@@ -1,8 +1,8 @@
 //! Goes on with a run that was killed, interrupted or failed.
 //!
-//! The newest intact checkpoint is taken, the journal cut where it was written, and what is before it
-//! told to the simulation again instead of computed (see [`RecordedRun`]). So tables and summary are written
-//! as ever, and a resumed run ends with the files of an undisturbed one.
+//! The newest intact checkpoint is taken, the journal cut where it was written, and everything before it replayed to
+//! the simulation instead of computed (see [`RecordedRun`]). So tables and summary are written as ever, and a resumed
+//! run ends with the files of an undisturbed one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::files::Disk;
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 
-/// Why a run cannot go on.
+/// Reason why a run cannot be resumed.
 #[derive(Debug, Error)]
 pub enum ResumeError {
-    /// It is over.
+    /// Run that is complete.
     #[error("{0} is complete; there is nothing to resume")]
     Complete(PathBuf),
     /// Its scenario was changed after it began.
@@ -52,7 +52,7 @@ pub enum ResumeError {
         path = .0.display(), file = names::SCENARIO
     )]
     NoScenario(PathBuf),
-    /// It was forked, and lost what it began with.
+    /// Forked run that lost its start.
     #[error(
         "{path} was forked and lost what it began with ({path}/{folder}): fork it again",
         path = .0.display(), folder = names::FORK
@@ -101,9 +101,9 @@ impl CommandError for ResumeError {
 pub struct Resumed {
     pub run: Run,
     pub scenario: Scenario,
-    /// What somebody should know: from where it goes on, which checkpoints are damaged.
+    /// Notices for the user: the place from which it goes on, and damaged checkpoints.
     pub notices: Vec<String>,
-    /// Entries that are told instead of computed.
+    /// Entries that are replayed instead of computed.
     pub replayed: u64,
 }
 
@@ -212,7 +212,7 @@ pub(super) struct Intact {
     pub place: String,
 }
 
-/// What a look at the checkpoints of a run found.
+/// Result of a search for a run's checkpoints.
 #[derive(Default)]
 pub(super) struct Search {
     pub intact: Option<Intact>,

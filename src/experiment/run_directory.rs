@@ -42,7 +42,7 @@ use crate::files::{Disk, DiskFile, Kind, PART, is_link, is_locked, read_text};
 
 /// File names of a run directory.
 pub mod names {
-    /// What the run is.
+    /// Manifest of the run.
     pub const MANIFEST: &str = "manifest.json";
     /// The scenario with every default.
     pub const SCENARIO: &str = crate::scenario::EFFECTIVE_SCENARIO;
@@ -50,7 +50,7 @@ pub mod names {
     pub const EVENTS: &str = "events.jsonl";
     /// One row per round.
     pub const ROUNDS: &str = "rounds.csv";
-    /// The same rows as flat JSON objects.
+    /// Rows of rounds as flat JSON objects.
     pub const ROUNDS_JSON: &str = "rounds.jsonl";
     /// One row per round, client, direction, kind and outcome.
     pub const BYTES: &str = "bytes.csv";
@@ -99,7 +99,7 @@ const FOLDERS: [(&str, &str); 6] = [
     (names::FORK, ".ckpt"),
 ];
 
-/// What a run writes while it goes on, and at its end.
+/// Files that a run writes while it goes on, and at its end.
 const RESULTS: &[&str] = &[
     names::EVENTS,
     names::ROUNDS,
@@ -140,7 +140,7 @@ impl RunDirectory {
         hash: &str,
         force: bool,
     ) -> Result<RunDirectory, DirectoryError> {
-        // A folder of somebody else gets no lock either.
+        // A folder of another owner gets no lock either.
         if !force {
             inspect_directory(path, hash)?.may_begin(path)?;
         }
@@ -151,7 +151,7 @@ impl RunDirectory {
             inspect_directory(path, hash)?.may_begin(path)?;
         }
         let directory = RunDirectory { path: path.to_path_buf(), disk: disk.clone(), _lock: lock };
-        // Whatever is there was a run that can go on, until it is none.
+        // Any manifest there was of a run that can go on, until it is none.
         if let Ok(there) = read_manifest(path) {
             directory.write_manifest(&there.reopened())?;
         }
@@ -201,7 +201,7 @@ impl RunDirectory {
         self.clear()?;
         self.remove(&[names::LOCK])?;
         let path = self.path.clone();
-        // A lock on a removed file keeps nobody out, but some systems do not remove what is open.
+        // A lock on a removed file keeps no process out, but some systems do not remove what is open.
         drop(self);
         Ok(fs::remove_dir(&path).is_ok())
     }
@@ -226,7 +226,7 @@ impl RunDirectory {
         self.disk.remove(file).map_err(failed)
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -275,12 +275,12 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
     }
 }
 
-/// Whether some process writes into the run at `path` now.
+/// Returns true if some process writes into the run at `path` now.
 pub fn is_held(path: &Path) -> bool {
     is_locked(&path.join(names::LOCK))
 }
 
-/// Whether a run whose manifest says `running` was killed: nobody writes into it any more.
+/// Returns true if a run whose manifest says `running` was killed: no process writes into it any more.
 pub fn was_killed(path: &Path, manifest: &Manifest) -> bool {
     manifest.status == Status::Running && !is_held(path)
 }
@@ -311,7 +311,7 @@ pub fn read_summary(path: &Path) -> Result<String, DirectoryError> {
     read_text(&path, Kind::Table).map_err(|source| DirectoryError::Read { path, source })
 }
 
-/// A run directory of somebody else must not make this program write elsewhere.
+/// Refuses links: a foreign run directory must not make this program write elsewhere.
 fn refuse_links(path: &Path) -> Result<(), DirectoryError> {
     let folders = FOLDERS.map(|(name, _)| name);
     let single = [names::MANIFEST, names::SCENARIO, names::LOCK];
@@ -322,7 +322,7 @@ fn refuse_links(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// The files of a folder with such names; none where there is no folder, which is told when it is needed.
+/// Returns the files of a folder with such names. None if there is no folder, which is reported when it is needed.
 fn files_of(folder: &Path, own: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, DirectoryError> {
     use io::ErrorKind::{NotADirectory, NotFound};
     let read = |source| DirectoryError::Read { path: folder.to_path_buf(), source };
@@ -343,7 +343,7 @@ fn is_of_a_run(name: &str) -> bool {
     RESULTS.contains(&name) || [names::MANIFEST, names::SCENARIO].contains(&name)
 }
 
-/// Writes beside the target, flushes to the device, renames.
+/// Writes next to the target, flushes to the device, renames.
 pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
     write_atomically_on(&Disk::default(), path, content)
 }

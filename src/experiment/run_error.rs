@@ -8,10 +8,10 @@ use super::journal_file::JournalError;
 use crate::exit::{CommandError, Exit};
 use crate::federation::FederationError;
 
-/// Why a run could not be made, finished or read.
+/// Reason why a run could not be made, finished or read.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// It cannot be put together.
+    /// Run that cannot be assembled.
     #[error("{0}")]
     Assemble(#[source] AssembleError),
     /// The simulation ended early.

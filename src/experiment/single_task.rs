@@ -1,10 +1,10 @@
 //! Client tasks trained alone: what forward transfer is measured against.
 //!
-//! Powder's script compares what a client task comes to among others with a "direct" run *of the same method*, in which
-//! the model is put back after every round: each client task is one round of local training, from the model as it
-//! starts. [`direct`] does that: every client task that a run begins gets a federation of its own client, one round of
-//! the method in the client task's period, and a test among its own rows. Nothing else takes part and nothing is kept;
-//! links, clocks, privacy and faults have no part in it either.
+//! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*,
+//! in which the model is put back after every round: each client task is one round of local training, from the model
+//! as it starts. [`direct`] does that: every client task that a run begins gets a federation of its single client,
+//! one round of the method in the client task's period, and a test among its own rows. Nothing else takes part and
+//! nothing is kept; links, clocks, privacy and faults have no part in it either.
 //!
 //! The published script measures models of its third rounds, whose training is distilled from an untrained teacher;
 //! here a method sees its period as in the run, so that what it does in the very first round of a run it does for
@@ -27,10 +27,10 @@ use crate::policy::{
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, Scenario};
 
-/// Trains every client task of a scenario alone, by number; `told` hears of each.
+/// Trains every client task of a scenario alone, by number; calls `told` with each.
 ///
 /// # Errors
-/// A scenario whose tasks are everybody's, and what assembling and training report.
+/// A scenario whose tasks all clients share, and errors of assembling and training.
 pub fn direct(
     scenario: &Scenario,
     methods: &Registry,
@@ -76,7 +76,7 @@ pub fn direct_table(lines: &[DirectLine]) -> String {
     text
 }
 
-/// What a client task comes to alone, in `0..=1`.
+/// Returns the accuracy of a client task trained alone, in `0..=1`.
 fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result<f64, RunError> {
     let one = SingleTaskMethod {
         inner: Arc::clone(&setup.method),
@@ -166,8 +166,8 @@ impl MethodWrapper for SingleTaskMethod {
     }
 }
 
-/// Its server: prepares the periods before the client task's, in which nobody trains, and tests the client task at its
-/// end.
+/// Server of a single client task. Prepares the earlier periods, in which no client trains, and tests the client task
+/// at its end.
 struct SingleTaskServer {
     inner: Box<dyn Server>,
     method: SingleTaskMethod,

@@ -1,4 +1,4 @@
-//! Where tasks of a recorded run ended, and the checkpoints that were written there.
+//! Ends of tasks in a recorded run, and the checkpoints that were written there.
 
 use std::path::Path;
 

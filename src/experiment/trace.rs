@@ -1,4 +1,4 @@
-//! Where an entry of the journal comes from, and in what two of them differ.
+//! Random streams behind an entry of the journal, and the difference between two entries.
 
 use serde_json::Value;
 

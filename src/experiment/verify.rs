@@ -35,9 +35,9 @@ const BEFORE: usize = 10;
 pub struct Divergence {
     /// The number of the entry.
     pub seq: u64,
-    /// What was recorded; `None` where the recorded run had ended.
+    /// Recorded entry; `None` where the recorded run had ended.
     pub recorded: Option<String>,
-    /// What was computed; `None` where the computed run has ended.
+    /// Computed entry; `None` where the computed run has ended.
     pub computed: Option<String>,
     /// The entries before it, equal in both.
     pub before: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Divergence {
     pub value: Option<(String, String, String)>,
     /// The random streams behind the computed entry, else behind the recorded one.
     pub stream: Option<String>,
-    /// What explains it, where something does.
+    /// Explanation, if there is one.
     pub hint: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// Why a run was not verified.
+/// Reason why a run was not verified.
 #[derive(Debug, Error)]
 pub enum VerifyError {
     /// A round that the recorded run does not have.
@@ -79,7 +79,7 @@ pub enum VerifyError {
     NoRound {
         /// Asked for, from 1.
         round: u32,
-        /// How many there are.
+        /// Number of rounds.
         rounds: u64,
     },
     /// The recomputed run is not the recorded one.
@@ -110,29 +110,29 @@ impl CommandError for VerifyError {
     }
 }
 
-/// What a verification found: both runs are the same.
+/// Result of a verification: both runs are the same.
 #[derive(Clone, Debug)]
 pub struct Verified {
     /// Entries compared.
     pub entries: u64,
     /// Their digests, those of both runs.
     pub digests: Digests,
-    /// Whether the recorded run was interrupted and agrees as far as it goes.
+    /// True if the recorded run was interrupted and agrees as far as it goes.
     pub partial: bool,
-    /// Entries that were told from the journal up to a checkpoint, and not computed.
+    /// Entries that were replayed from the journal up to a checkpoint, and not computed.
     pub replayed: u64,
-    /// What somebody should know about checkpoints.
+    /// Notices for the user about checkpoints.
     pub notices: Vec<String>,
 }
 
-/// How a run is verified.
+/// Options of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
     /// Worker threads; the scenario's by default.
     pub workers: Option<u32>,
     /// Other processes that compute it, too.
     pub ranks: Option<Ranks>,
-    /// What is before this round, counted from 1, need not be computed where a checkpoint allows it.
+    /// Round, counted from 1, before which nothing need be computed if a checkpoint allows it.
     pub from_round: Option<u32>,
 }
 
@@ -269,7 +269,7 @@ struct Comparison {
     reader: JournalReader,
     /// The entries that were equal.
     equal: Journal,
-    /// Whether the end of the run was among them.
+    /// True if the end of the run was among them.
     ended: bool,
     before: VecDeque<String>,
     progress: Option<Box<dyn EventSink>>,

@@ -1,5 +1,4 @@
-//! What would have been: the recorded exchanges of a run over other links, speeds or closing rules,
-//! without training.
+//! Recorded exchanges of a run over other links, speeds or closing rules, without training.
 //!
 //! Everything learned is replayed from the journal (see [`RecordedRun`]); clocks, links and closing rules act again.
 //! That is true only as long as the learning is what it was: the same cohorts, the same uploads aggregated
@@ -30,7 +29,7 @@ use crate::scenario::{ArrivalChoice, Scenario};
 /// Sections that may change: they say when things happen.
 const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
 
-/// Why a run cannot be replayed with other times.
+/// Reason why a run cannot be replayed with other times.
 #[derive(Debug, Error)]
 pub enum WhatIfError {
     /// Other updates would be learned from.
@@ -60,8 +59,8 @@ fn refused(reason: impl Into<String>) -> WhatIfError {
     WhatIfError::OtherLearning(reason.into())
 }
 
-/// Tells the run at `path` with these overrides; `readers` see every entry as it would have been.
-/// Answers the digests that the changed scenario would have.
+/// Replays the run at `path` with these overrides; `readers` see every entry as it would have been. Returns the
+/// digests that the changed scenario would have.
 ///
 /// # Errors
 /// [`WhatIfError::OtherLearning`] where the learning would be another; a run that is not complete; all that can be
@@ -175,7 +174,7 @@ fn decision(event: &Event) -> Option<&Event> {
     decides.then_some(event)
 }
 
-/// What each client was trained for, in order.
+/// Rounds that each client was trained for, in order.
 type Trained = BTreeMap<ClientId, Vec<(Round, SeatId)>>;
 
 fn note(trained: &mut Trained, event: &Event) {
@@ -185,7 +184,7 @@ fn note(trained: &mut Trained, event: &Event) {
 }
 
 struct Replayed {
-    /// Those of the recorded run that are still to come.
+    /// Decisions of the recorded run that are still to come.
     decisions: VecDeque<Event>,
     readers: Vec<Box<dyn EventSink>>,
     journal: Journal,
@@ -217,7 +216,7 @@ impl Replayed {
     }
 }
 
-/// What comes out otherwise, in words.
+/// Describes the difference of two events in words.
 fn difference(then: Option<&Event>, now: &Event) -> String {
     match (then, now) {
         (

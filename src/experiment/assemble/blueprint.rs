@@ -1,6 +1,6 @@
-//! What follows from a scenario alone: classes, tasks, who holds how many samples of what, the
-//! backbone's dimensions, the method. `plan` needs nothing else: no data, no weights. Only where nothing else says how
-//! large classes are, or whose the samples are, data that are at hand are listed, without decoding an image.
+//! Facts that follow from a scenario alone: classes, tasks, label counts, dimensions, method. `plan` needs nothing
+//! else: no data, no weights. Only where nothing else gives the sizes of classes, or the owners of samples, data that
+//! are present are listed, without decoding an image.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::Choice;
 use crate::scenario::{DataSource, NominalSizes, PartitionKind, Population, Scenario};
 
-/// Who holds which samples.
+/// Distribution of samples among clients.
 #[derive(Clone, Debug)]
 pub enum Holders {
-    /// The same clients all along, each with a shard of every task.
+    /// Fixed clients, each with a shard of every task.
     Fixed(Partitioner),
-    /// Somebody in the data each, with what is theirs.
+    /// Natural owners in the data, each with its own samples.
     Natural(Arc<NaturalClients>),
     /// New clients every round; shards are made when they are asked.
     Fresh(FreshClients),
-    /// The same clients all along, each with tasks of its own.
+    /// Fixed clients, each with its own tasks.
     Slots(Arc<ClientTasks>),
 }
 
-/// Who holds which samples, of so many clients; `data` are those at hand. Of natural clients whose data are not, nobody
-/// knows who has how much: then all have as much.
+/// Returns the distribution of samples among `clients` clients; `data` are those that are present. If natural
+/// clients' data are absent, their counts are unknown: then all get equal random parts.
 pub fn holders_of(
     scenario: &Scenario,
     clients: u32,
@@ -51,12 +51,12 @@ pub fn holders_of(
     })
 }
 
-/// The data of a scenario that are at hand: labels and owners, no images.
+/// Data of a scenario that are present: labels and owners, no images.
 #[derive(Debug)]
 pub struct Listed {
-    /// What clients learn from, and what is tested.
+    /// Training and test data.
     pub data: Dataset,
-    /// Samples of it that belong to nobody.
+    /// Number of auxiliary samples.
     pub of_nobody: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ pub fn at_hand(scenario: &Scenario) -> Result<Option<Listed>, DataError> {
     }
 }
 
-/// What a plan takes for granted of data that it has not looked at; nothing where it has, or where they are known.
+/// Returns the assumption of a plan about data that it has not read. `None` if it has, or if they are known.
 pub fn assumed(scenario: &Scenario, listed: Option<&Listed>) -> Option<String> {
     let data = &scenario.data;
     let sizes = data.sizes().filter(|_| listed.is_none())?;
@@ -113,8 +113,8 @@ pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
     Ok(())
 }
 
-/// Training samples of every class id of the data set: of those at hand, or as they are known without; see
-/// [`TaskSequence::class_sizes`].
+/// Returns the training samples of every class id of the data set. They are those of the data that are present, or
+/// the nominal ones; see [`TaskSequence::class_sizes`].
 pub fn class_sizes(
     scenario: &Scenario,
     data: Option<&Dataset>,
@@ -130,13 +130,13 @@ pub fn class_sizes(
     })
 }
 
-/// Classes and tasks of a data set of so many classes.
+/// Returns classes and tasks of a data set of `classes` classes.
 pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
     TaskSequence::from_scenario(scenario, classes)
 }
 
 impl Holders {
-    /// Who holds how much, from the sizes of classes alone.
+    /// Returns the label counts of clients, from the sizes of classes alone.
     ///
     /// # Errors
     /// When a class has too few samples for its clients.
@@ -168,7 +168,7 @@ impl Holders {
     }
 }
 
-/// What the client tasks of a period hold, by client.
+/// Returns the label counts of the client tasks of a period, by client.
 fn slots_of(client_tasks: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
     let of = |client: u32| {
         let rows =

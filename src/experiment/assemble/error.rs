@@ -10,7 +10,7 @@ use crate::model::{DeviceError, ModelError};
 use crate::scenario::ScenarioError;
 use crate::wire::WireError;
 
-/// Why a run cannot be put together.
+/// Reason why a run cannot be assembled.
 #[derive(Debug, Error)]
 pub enum AssembleError {
     /// The scenario is invalid.
@@ -19,9 +19,9 @@ pub enum AssembleError {
     /// Keys that cannot go together, found only when the run is put together.
     #[error("{message}\n  help: {help}")]
     Unsupported {
-        /// What does not go together.
+        /// Conflict.
         message: String,
-        /// What to do.
+        /// Advice.
         help: String,
     },
     /// A codec that cannot carry what the scenario says.

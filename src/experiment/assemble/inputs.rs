@@ -234,7 +234,7 @@ fn backbone_name(section: &BackboneSection, sets: &Sets) -> String {
     }
 }
 
-/// The samples of nobody, where the scenario asks for some.
+/// Returns the auxiliary samples, if the scenario asks for some.
 fn auxiliary(
     scenario: &Scenario,
     of_nobody: Option<&Arc<Split>>,
@@ -295,7 +295,7 @@ fn shards(
     })
 }
 
-/// At most so many images of a split that is decoded on demand go into its digest, spread evenly.
+/// Maximum number of images in the digest of a split that is decoded on demand, spread evenly.
 const SAMPLED: usize = 512;
 
 /// Digest of class names, labels and pixels: all of them where they lie in memory, a sample where

@@ -42,14 +42,14 @@ pub fn load(
     Ok(Scenario::load(path, &overrides, methods)?.scenario)
 }
 
-/// How messages of a scenario travel.
+/// Returns the codecs of a scenario's messages.
 fn coding(scenario: &Scenario) -> Result<Coding, AssembleError> {
     let wire = &scenario.wire;
     let (down, up) = (CodecPlan::from_section(&wire.down)?, CodecPlan::from_section(&wire.up)?);
     Ok(Coding { down, up, verify: wire.verify })
 }
 
-/// What its method is told of the model.
+/// Returns the facts about the model that the method gets.
 fn facts(
     scenario: &Scenario,
     backbone: BackboneConfig,
@@ -91,7 +91,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, A
     })
 }
 
-/// What a scenario says of a run over this backbone, what is known of auxiliary data, and these tasks.
+/// Returns the specification of a run over this backbone, auxiliary data, and tasks.
 pub(super) fn terms(
     scenario: &Scenario,
     (backbone, auxiliary): (BackboneConfig, Option<AuxiliaryFacts>),

@@ -80,13 +80,13 @@ fn faults(scenario: &Scenario) -> Vec<Fault> {
     scenario.faults.iter().enumerate().map(of).collect()
 }
 
-/// One of them, for everybody.
+/// Returns one fault, for all clients.
 fn fault(section: &FaultSection) -> Fault {
     let rounds = section.rounds.iter().map(|round| Round(round - 1)).collect();
     Fault { rate: section.rate, rounds, ..Fault::of(section.kind) }
 }
 
-/// When the rounds of a scenario close.
+/// Returns the rule that closes the rounds of a scenario.
 pub fn round_closing(scenario: &Scenario) -> ClosingPolicy {
     let over_selection = scenario.participation.over_selection();
     ClosingPolicy { rules: closing(&scenario.round), over_selection }

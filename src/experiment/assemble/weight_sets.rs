@@ -1,4 +1,4 @@
-//! Which of several sets of weights in a file a run reads, for notes and manifests.
+//! Set of weights that a run reads, of several in a file, for notes and manifests.
 
 use crate::fetch::Settings;
 use crate::scenario::BackboneSection;
@@ -13,7 +13,7 @@ pub(super) fn of(backbone: &BackboneSection) -> Sets {
     sets.unwrap_or_default()
 }
 
-/// Says which set is read and which are not, where there are several and nobody chose.
+/// Returns a note on the sets that are read and not read, if there are several and none was chosen.
 pub(super) fn note(backbone: &BackboneSection, sets: &Sets) -> Option<String> {
     let (file, read) = (backbone.weights_file()?, sets.read.as_ref()?);
     if sets.others.is_empty() || backbone.part().is_some() {

@@ -36,7 +36,7 @@ pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workfor
     Ok(Workforce::Gpus(section.names.iter().flat_map(each).collect::<Result<_, _>>()?))
 }
 
-/// What a client trains.
+/// Size of a client's training.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientSize {
     pub backbone: BackboneConfig,
@@ -73,9 +73,9 @@ pub fn received_values(
     (0..method.phases(&stage, rounds).len()).map(of_phase).max().unwrap_or(0)
 }
 
-/// How many clients a worker trains together at most: as the scenario says; else one on a CPU, where
-/// clients side by side on the cores are faster, and on GPUs as many as the memory of the smallest
-/// holds by estimate, whatever is free at the moment.
+/// Returns the maximum number of clients that a worker trains together. It is the scenario's value; else 1 on a CPU,
+/// where clients in parallel on the cores are faster, and on GPUs the estimate for the smallest memory, regardless of
+/// what is free at the moment.
 ///
 /// # Errors
 /// A GPU that does not tell its memory.
@@ -101,13 +101,13 @@ pub fn pack(
     Ok(fit.unwrap_or(1))
 }
 
-/// The device that each of so many places is on; places of a device follow one another.
+/// Returns the device of each of `places` places; places of a device follow one another.
 fn names_of(section: &DevicesSection, places: usize) -> impl Iterator<Item = DeviceName> {
     let each = places / section.names.len().max(1);
     section.names.iter().flat_map(move |name| std::iter::repeat_n(*name, each))
 }
 
-/// Clients of a pack on a GPU of so many bytes that so many workers share.
+/// Returns the clients of a pack on a GPU of `memory` bytes that `sharing` workers share.
 fn clients_in(memory: u64, sharing: usize, compute: DType, client: &ClientSize) -> usize {
     let ClientSize { backbone, batch, values } = client;
     let bytes = bytes_per_client(backbone, compute, *batch, *values);

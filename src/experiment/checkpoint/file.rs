@@ -20,7 +20,7 @@ use crate::wire::{self, Body, CodecPlan, FrameHeader, Kind};
 const MAGIC: [u8; 8] = *b"FCCK\x01\0\0\0";
 const CHECKSUM: usize = blake3::OUT_LEN;
 
-/// Where a checkpoint belongs in the journal of its run.
+/// Position of a checkpoint in the journal of its run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// Hash of the scenario.
@@ -96,7 +96,7 @@ pub fn encode(mark: &Mark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
     Ok(file)
 }
 
-/// What [`encode`] was given.
+/// Decodes a file of [`encode`].
 ///
 /// # Errors
 /// What is wrong with the file, in words.

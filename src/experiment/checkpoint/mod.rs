@@ -33,7 +33,7 @@ impl Checkpoints {
         Checkpoints { disk, folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
     }
 
-    /// Whether one may be written without taking more than its share of the run's time.
+    /// Returns true if one may be written without taking more than its share of the run's time.
     pub fn has_time(&self) -> bool {
         self.spent.as_secs_f64() <= self.share * self.began.elapsed().as_secs_f64()
     }

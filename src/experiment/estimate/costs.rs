@@ -1,4 +1,4 @@
-//! What a unit of each kind of work takes.
+//! Cost of a unit of each kind of work.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Costs {
     pub tested: u64,
     /// A sample pass of local training, features not counted.
     pub pass_s: f64,
-    /// The same in phases of one name, which differ where some only look at samples and others learn.
+    /// Seconds per sample pass by name of the phase. Phases differ: some only look at samples and others train.
     #[serde(default)]
     pub phase_pass_s: BTreeMap<String, f64>,
     /// A tested answer, features not counted. Where the trial ended before a test: a third of a pass, which is a
@@ -25,11 +25,11 @@ pub struct Costs {
     pub test_s: f64,
     /// A feature of a frozen network; 0 where nothing is frozen, or all was found in files.
     pub feature_s: f64,
-    /// Whether features of training samples are kept, too: not where they are augmented.
+    /// True if features of training samples are kept, too: not where they are augmented.
     pub features_of_training: bool,
-    /// What the server's own learning takes for the worth of a sample pass.
+    /// Seconds of the server's own training per sample pass.
     pub server_pass_s: f64,
-    /// What the server takes at the end of a round, of a method that does not say what its server computes.
+    /// Seconds of the server at the end of a round, of a method that does not report its server's passes.
     pub server_round_s: f64,
     /// Coding, aggregation and recording, per entry of the journal.
     pub entry_s: f64,
@@ -39,7 +39,7 @@ pub struct Costs {
     pub test_samples: u64,
     /// A checkpoint.
     pub state_bytes: u64,
-    /// The most memory the process held, where the system tells it, in MB.
+    /// Peak memory of the process, where the system reports it, in MB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
 }

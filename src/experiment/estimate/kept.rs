@@ -1,4 +1,4 @@
-//! Where measured costs are kept between two calls: a JSON file in the user's folder of caches.
+//! Storage of measured costs between two calls: a JSON file in the user's cache folder.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,7 +13,7 @@ use crate::experiment::machine::Machine;
 use crate::experiment::run_directory::write_atomically;
 use crate::scenario::Scenario;
 
-/// Where this user's caches are: in the folder that `FEDCAST_CACHE` names, else in the platform's.
+/// Returns this user's cache folder: that which `FEDCAST_CACHE` names, else the platform's.
 pub fn cache_folder() -> Option<PathBuf> {
     match env::var_os("FEDCAST_CACHE") {
         Some(folder) => Some(PathBuf::from(folder)),
@@ -29,20 +29,20 @@ pub struct KeptCosts {
 }
 
 impl KeptCosts {
-    /// Those of this user: in the folder that `FEDCAST_CACHE` names, else in the platform's folder of caches. Without
-    /// either nothing is kept. A file that cannot be read is as good as none: it is measured again.
+    /// Returns the costs of this user: from the folder that `FEDCAST_CACHE` names, else the platform's. Without
+    /// either nothing is kept. A file that cannot be read counts as none: it is measured again.
     pub fn of_this_user() -> Option<KeptCosts> {
         Some(KeptCosts::in_folder(&cache_folder()?))
     }
 
-    /// Those in a folder.
+    /// Reads the costs in a folder.
     pub fn in_folder(folder: &Path) -> KeptCosts {
         let path = folder.join("costs.json");
         let text = fs::read_to_string(&path).unwrap_or_default();
         KeptCosts { path, by_key: serde_json::from_str(&text).unwrap_or_default() }
     }
 
-    /// What was measured for this key.
+    /// Returns the costs measured for this key.
     pub fn get(&self, key: &str) -> Option<&Costs> {
         self.by_key.get(key)
     }

@@ -1,4 +1,4 @@
-//! What a run will take of this machine: seconds, memory, disk.
+//! Estimate of a run's use of this machine: seconds, memory, disk.
 //!
 //! A [plan](super::plan) says how much work there is. A [trial](trial()) runs the beginning of the scenario without
 //! recording it and says what a unit of each kind of work takes here: its [`Costs`], which are kept in a folder of the
@@ -21,7 +21,7 @@ pub use trial::trial;
 use super::plan::{Plan, PlannedPhase};
 use crate::scenario::{Cadence, Curve, Scenario};
 
-/// What a run will take of the machine that its costs were measured on.
+/// Estimate of a run's use of the machine that its costs were measured on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// From start to end, in seconds, without reading data and weights.
@@ -36,11 +36,11 @@ pub struct Estimate {
     pub other_s: f64,
     /// Journal, tables and checkpoints, in bytes.
     pub disk: u64,
-    /// What it was made from.
+    /// Costs that it was made from.
     pub costs: Costs,
 }
 
-/// Tables and wall times beside the journal, as a share of it: measured between 0.7 and 0.76.
+/// Tables and wall times in addition to the journal, as a share of it: measured between 0.7 and 0.76.
 const TABLES: f64 = 0.75;
 /// Manifest, scenario, summary and histograms, in bytes.
 const DOCUMENTS: u64 = 25_000;
@@ -78,7 +78,8 @@ impl Estimate {
     }
 }
 
-/// What server and clients hold in the end, where the method says so: a trial sees its beginning only.
+/// Returns the bytes that server and clients hold in the end, if the method reports them. A trial sees its beginning
+/// only.
 fn held(plan: &Plan) -> u64 {
     let participants: u64 = plan.phases.iter().map(|row| row.seats).sum();
     plan.held

@@ -102,7 +102,7 @@ pub fn trial(
 /// A feature is a forward through the whole network, a pass a forward and a backward.
 const PASS_OF_FEATURE: f64 = 3.0;
 
-/// What was not observed costs nothing.
+/// Returns the seconds per unit; 0 if nothing was observed.
 fn per(seconds: f64, units: f64) -> f64 {
     if units > 0.0 { seconds.max(0.0) / units } else { 0.0 }
 }
@@ -111,7 +111,7 @@ fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     watched.lock()
 }
 
-/// A phase under way, and what had been done as it began.
+/// Running phase, and the work that had been done as it began.
 struct UnderWay {
     name: String,
     computed: u64,
@@ -127,7 +127,7 @@ struct PhaseTiming {
     seconds: f64,
 }
 
-/// What was seen of a trial.
+/// Observations of a trial.
 #[derive(Default)]
 struct Watched {
     phases: Vec<UnderWay>,
@@ -169,13 +169,13 @@ struct Watcher {
     cache: Arc<FeatureCache>,
     interrupt: Interrupt,
     until: Instant,
-    /// Which tests count.
+    /// Tests that count.
     point: EvaluationPoint,
     watched: Arc<Mutex<Watched>>,
 }
 
 impl Watcher {
-    /// What a participant computes in the only round of a phase.
+    /// Returns the sample passes of a participant in the only round of a phase.
     fn passes(&self, (round, task, phase): (Round, TaskId, usize), samples: usize) -> f64 {
         let tasks = &self.task_sequence.tasks;
         let stage = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());
@@ -230,7 +230,7 @@ impl EventSink for Watcher {
     }
 }
 
-/// What its tensors weigh.
+/// Returns the bytes of its tensors.
 fn bytes(snapshot: &Snapshot) -> u64 {
     let of = |body: &Body| body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum::<u64>();
     of(&snapshot.server) + snapshot.clients.iter().map(|(_, body)| of(body)).sum::<u64>()

@@ -27,7 +27,7 @@ use crate::methods::Registry;
 use merged::merged;
 use sources::in_models;
 
-/// Why a model cannot come out.
+/// Reason why a model cannot be exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
     /// The run has not ended such a task.
@@ -35,22 +35,22 @@ pub enum ExportError {
     NoTask {
         run: PathBuf,
         task: u32,
-        /// How many tasks it has ended.
+        /// Number of tasks that have ended.
         ended: usize,
     },
-    /// Nobody kept it.
+    /// Model that was not kept.
     #[error(
         "the model after task {task} was not kept\n  help: record.models = \"tasks\" (or \"last\") keeps models; \
          --recompute computes this one again from the checkpoint before it, or from the beginning"
     )]
     NotKept { task: u32 },
-    /// It came out otherwise.
+    /// Model whose recomputation differs.
     #[error(
         "the model computed again has the digest {computed}, the run had {recorded}: a program of another \
          version or arithmetic computed it\n  help: export it with that version"
     )]
     Different { computed: Digest, recorded: Digest },
-    /// It is more than a network with a head.
+    /// Model with more than a network and a head.
     #[error("{0}\n  help: leave --merged out: then every tensor of the server comes as it is")]
     NotMerged(String),
     /// A file that is there is not what it should be.
@@ -84,14 +84,14 @@ impl CommandError for ExportError {
     }
 }
 
-/// What is asked for.
+/// Options of an export.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportOptions {
     /// After which task, from 1; the last that ended by default.
     pub task: Option<u32>,
     /// As one network in the names of its backbone's file.
     pub merged: bool,
-    /// Compute it again where nobody kept it.
+    /// Compute it again if it was not kept.
     pub recompute: bool,
     /// Worker threads for that.
     pub workers: Option<u32>,
@@ -104,12 +104,12 @@ pub struct Exported {
     pub bytes: Vec<u8>,
     /// After which task, from 1.
     pub task: u32,
-    /// Where it was found.
+    /// Place at which it was found.
     pub from: ModelOrigin,
     pub digest: Digest,
 }
 
-/// Where a model was found.
+/// Origin of an exported model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelOrigin {
     /// In a file of the run.

@@ -1,4 +1,4 @@
-//! Where models are found.
+//! Sources of models.
 
 use std::path::Path;
 

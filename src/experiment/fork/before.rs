@@ -1,4 +1,4 @@
-//! What held in a forked run before: scenarios in its folder `fork/`.
+//! Earlier scenarios of a forked run, in its folder `fork/`.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What cannot change in the middle of a run.
+//! Keys that cannot change in the middle of a run.
 
 use toml::{Table, Value};
 
@@ -22,7 +22,7 @@ const FIXED: [&str; 12] = [
     "wire.form",
 ];
 
-/// Whether one may follow the other.
+/// Returns an error if one may not follow the other.
 pub(super) fn compare(held: &Scenario, scenario: &Scenario) -> Result<(), ForkError> {
     let (then, now) = (table_of(held), table_of(scenario));
     match FIXED.into_iter().find(|key| at(&then, key) != at(&now, key)) {

@@ -1,9 +1,9 @@
 //! A run that goes on from the end of a task of another one, with something else in its scenario.
 //!
-//! What was learned until then is taken over: the server's state, those of clients, and the journal, which is told
-//! again under the scenario that held then. So the directory of a forked run is whole: its journal begins with that of
-//! the run it was forked from, its tables have rounds from the first on, and it is resumed like any other. What it
-//! began with lies in its folder `fork/`; where it comes from stands in its manifest.
+//! Everything learned until then is taken over: the server's state, those of clients, and the journal, which is
+//! replayed under the scenario of that time. So the directory of a forked run is whole: its journal begins with that
+//! of the run it was forked from, its tables have rounds from the first on, and it is resumed like any other. Its
+//! start lies in its folder `fork/`; its origin stands in its manifest.
 
 mod before;
 mod fixed;
@@ -36,7 +36,7 @@ use crate::methods::Registry;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::scenario::Scenario;
 
-/// Why a run cannot be forked there.
+/// Reason why a run cannot be forked there.
 #[derive(Debug, Error)]
 pub enum ForkError {
     /// The run has not ended such a task.
@@ -44,7 +44,7 @@ pub enum ForkError {
     NoTask {
         run: PathBuf,
         task: u32,
-        /// How many tasks it has ended.
+        /// Number of tasks that have ended.
         ended: usize,
     },
     /// Nothing comes after its last task.
@@ -56,19 +56,19 @@ pub enum ForkError {
          with record.checkpoint.every = \"task\", record.checkpoint.keep = 99 and record.checkpoint.share = 1.0"
     )]
     NotKept { task: u32 },
-    /// What it began with was computed elsewhere.
+    /// State from which the run began, computed by another run.
     #[error(
         "the run was itself forked after task {forked}, and has nothing to go on from before\n  help: fork the run that it \
          comes from ({from})"
     )]
     Earlier { forked: u32, from: String },
-    /// It came out otherwise.
+    /// State whose recomputation differs.
     #[error(
         "the server's state computed again has the digest {computed}, the run had {recorded}: another program or class \
          of CPU computed it; fork it there"
     )]
     Different { computed: Digest, recorded: Digest },
-    /// Uploads are under way.
+    /// Uploads in transit.
     #[error(
         "updates of {seats} seats are still under way when task {task} ends; a run is forked where all have come back"
     )]
@@ -78,7 +78,7 @@ pub enum ForkError {
         "nothing is changed: that run would be the recorded one\n  help: --set PATH=VALUE or --seed"
     )]
     Same,
-    /// What came before depends on it.
+    /// Key that earlier results depend on.
     #[error(
         "`{key}` cannot change in the middle of a run: what was learnt until then depends on it"
     )]
@@ -125,7 +125,7 @@ impl CommandError for ForkError {
     }
 }
 
-/// What is asked for.
+/// Options of a fork.
 #[derive(Clone, Debug, Default)]
 pub struct ForkOptions {
     /// After which task, from 1.
@@ -134,13 +134,13 @@ pub struct ForkOptions {
     pub overrides: Vec<String>,
     /// The directory; by default that of the changed scenario with the task behind it.
     pub out: Option<PathBuf>,
-    /// Compute what nobody kept.
+    /// Compute what was not kept.
     pub recompute: bool,
     /// Replace what is in the directory.
     pub force: bool,
     /// Worker threads; the scenario's by default.
     pub workers: Option<u32>,
-    /// How it was asked for, for the manifest.
+    /// Origin of the run, for the manifest.
     pub provenance: Provenance,
 }
 
@@ -229,7 +229,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Whether the changed method can take over what was learned.
+/// Returns an error if the changed method cannot take over the state.
 fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     let other = |why: String| ForkError::OtherState(why);
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
@@ -249,7 +249,7 @@ fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     Ok(())
 }
 
-/// Where a run that is forked after a task comes from.
+/// Returns the origin of a run that is forked after a task.
 fn forked(recorded: &Manifest, mark: &Mark, after_task: u32) -> Forked {
     let earlier = recorded.forked.iter().flat_map(|forked| &forked.before);
     let mut before: Vec<Before> = earlier.cloned().collect();

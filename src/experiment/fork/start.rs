@@ -50,7 +50,7 @@ pub(super) fn start(
     Ok((mark(path, &manifest.scenario.hash, snapshot.entries)?, snapshot))
 }
 
-/// Where so many entries of a journal end.
+/// Returns the position in a journal after `entries` entries.
 fn mark(path: &Path, scenario: &str, entries: u64) -> Result<Mark, JournalError> {
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
     let mut writer = JournalWriter::new(std::io::sink());

@@ -15,34 +15,34 @@ use crate::scenario::HeldOut;
 pub struct Blueprint {
     /// Name of the scenario.
     pub name: String,
-    /// What is known of it.
+    /// Specification of the run.
     pub terms: RunSpec,
     /// Training samples of every class id.
     pub class_sizes: Vec<usize>,
-    /// What people should know of how the data were listed.
+    /// Notes for the user about how the data were listed.
     pub notes: Vec<String>,
-    /// What is held out of them before.
+    /// Samples that are held out before.
     pub validation: Option<HeldOut>,
-    /// What of the scenario has no meaning for its method.
+    /// Keys of the scenario that have no meaning for its method.
     pub ignored: Vec<String>,
-    /// Who holds them.
+    /// Distribution of samples among clients.
     pub holders: Holders,
 }
 
-/// Whether a plan has the faults of its scenario.
+/// Choice of whether a plan has the faults of its scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Faults {
-    /// Nothing is lost and nobody fails, but for clients that cannot be reached.
+    /// Nothing is lost and no client fails, except those that cannot be reached.
     #[default]
     Off,
-    /// Those of the run.
+    /// Faults of the run.
     On,
 }
 
 /// Walks through the run.
 ///
 /// # Errors
-/// What would end it: nobody can be reached, or the class counts cannot be drawn.
+/// Reasons that would end it: no client can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
     let RunSpec { facts, task_sequence, .. } = terms;

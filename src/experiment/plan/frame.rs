@@ -39,7 +39,7 @@ impl PlannedFrame {
 /// The frames of a phase in one direction: the smallest, the largest, and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FrameRange {
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
     pub smallest: PlannedFrame,
     pub largest: PlannedFrame,
@@ -60,7 +60,7 @@ impl From<&FrameBytes> for PlannedFrame {
 }
 
 impl FrameRange {
-    /// Whether there are no frames.
+    /// Returns true if there are no frames.
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }

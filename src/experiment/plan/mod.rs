@@ -1,4 +1,4 @@
-//! What a run will send, take and compute, without data, weights or training.
+//! Plan of a run: messages, time and work, without data, weights or training.
 //!
 //! A plan is a [dry run](crate::federation::dry_run()): the same server and clients, clocks, links and
 //! closing rules, and the method's layouts in place of workers. So the bytes are those of the run, to the byte, where
@@ -34,21 +34,21 @@ pub struct Plan {
     pub classes: usize,
     /// Training samples of the data set, less those that are held out.
     pub samples: usize,
-    /// What is held out, where anything is.
+    /// Held-out samples, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<HeldOut>,
     /// Keys of the scenario that have no meaning for the method, or not everywhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-    /// Whether messages cross a link at all.
+    /// True if messages cross a link at all.
     pub charged: bool,
-    /// Whether the faults of the scenario are in it.
+    /// True if the faults of the scenario are in it.
     pub faults: bool,
     /// One row per task and phase.
     pub phases: Vec<PlannedPhase>,
-    /// What one client uploads over the whole run, by phase.
+    /// Uploads of one client over the whole run, by phase.
     pub one_client: Vec<OneClient>,
-    /// What is held between rounds, where the method says so beforehand.
+    /// Bytes held between rounds, if the method reports them beforehand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
     /// Sums over the run.
@@ -67,7 +67,7 @@ pub struct Held {
 }
 
 impl Plan {
-    /// What goes to one client in a round: the numbers of the largest frame, before codecs.
+    /// Returns the number count of the largest frame to one client in a round, before codecs.
     pub fn numbers_down(&self) -> u64 {
         let largest = self.phases.iter().map(|row| row.down.largest.raw).max();
         largest.unwrap_or(0) / BYTES_PER_NUMBER
@@ -80,7 +80,7 @@ const BYTES_PER_NUMBER: u64 = 4;
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Backbone {
-    /// What a scenario calls it: `vit`, `resnet18`, `bert`, `pixels`.
+    /// Word in a scenario: `vit`, `resnet18`, `bert`, `pixels`.
     pub kind: &'static str,
     /// Color channels of its input.
     pub channels: usize,
@@ -98,7 +98,7 @@ pub struct Backbone {
 }
 
 impl Backbone {
-    /// What all its parameters weigh before codecs: a message of full fine-tuning, but for the head.
+    /// Returns the bytes of all its parameters before codecs: a message of full fine-tuning, except the head.
     pub fn bytes(&self) -> Bytes {
         Bytes(self.parameters as u64 * BYTES_PER_NUMBER)
     }
@@ -132,12 +132,12 @@ pub struct PlannedPhase {
     /// Frames of secure aggregation to clients.
     #[serde(skip_serializing_if = "FrameRange::is_empty")]
     pub protocol_down: FrameRange,
-    /// Frames of secure aggregation to the server, beside the uploads.
+    /// Frames of secure aggregation to the server, in addition to the uploads.
     #[serde(skip_serializing_if = "FrameRange::is_empty")]
     pub protocol_up: FrameRange,
-    /// Whether the size of an upload is known before training.
+    /// Knowledge of the size of an upload before training.
     pub up_size: UploadSize,
-    /// Whether messages to clients may be smaller, by what the server knows when it sends them.
+    /// True if messages to clients may be smaller, depending on the server's knowledge at that time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub down_at_most: bool,
     /// Sample passes that the server's own learning is worth.

@@ -1,4 +1,4 @@
-//! What the entries of a sized run add up to.
+//! Sums over the entries of a sized run.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::federation::{
 use crate::policy::{Method, ParticipantKind, RoundContext, RoundWork, UploadSize};
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
-/// The sums of a run under way.
+/// Sums over a run in progress.
 pub(super) struct Tally {
     /// Says what the server computes by itself.
     method: Arc<dyn Method>,
@@ -22,7 +22,7 @@ pub(super) struct Tally {
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
     phases: Vec<Phase>,
-    /// Participants of a phase, which open before the entries of their round are told.
+    /// Participants of a phase, which open before the entries of their round are recorded.
     asked: BTreeMap<(TaskId, u32), SampledWork>,
     total: Total,
 }

@@ -1,4 +1,4 @@
-//! Who computes a run, as the command line asks for it.
+//! Workers and ranks that compute a run, as the command line asks for.
 
 use super::Ranks;
 

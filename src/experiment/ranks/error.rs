@@ -1,14 +1,14 @@
-//! Why ranks cannot compute together.
+//! Errors of ranks that cannot compute together.
 
 use thiserror::Error;
 
 use crate::exit::{CommandError, Exit};
 use crate::federation::remote::Rank;
 
-/// Why ranks cannot compute together.
+/// Reason why ranks cannot compute together.
 #[derive(Debug, Error)]
 pub enum RanksError {
-    /// They would compute something else, or to other bits.
+    /// Ranks that would compute something else, or to other bits.
     #[error(
         "the ranks do not agree\n{table}\n  \
          help: give all ranks the same version of fedcast, the same data and weights; their machines may differ"
@@ -27,7 +27,7 @@ pub enum RanksError {
     /// A rank was lost before it began.
     #[error("{rank} was lost before the run began: {why}")]
     Lost { rank: Rank, why: String },
-    /// What came over the line is not what ranks say to each other.
+    /// Message that no rank sends.
     #[error("{rank} said something else than expected ({why}); are all ranks the same fedcast?")]
     Garbled { rank: Rank, why: String },
     /// Ranks work for one run.
@@ -36,7 +36,7 @@ pub enum RanksError {
     /// MPI cannot be used.
     #[error("MPI: {0}")]
     Mpi(String),
-    /// Threads that are needed beside the workers.
+    /// Failure to start threads that are needed in addition to the workers.
     #[error("a thread could not be started: {0}")]
     Threads(#[from] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! What a rank says of itself before the first job.
+//! Fingerprint that a rank sends before the first job.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::experiment::provenance::commit;
 use crate::federation::Workforce;
 use crate::scenario::Scenario;
 
-/// What the bits of a rank depend on, and what it can do.
+/// Facts that a rank's bits depend on, and its resources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankFingerprint {
     /// The name of its machine.
@@ -32,7 +32,7 @@ pub struct RankFingerprint {
 }
 
 impl RankFingerprint {
-    /// Those of this process.
+    /// Returns the fingerprint of this process.
     pub fn here(scenario: &Scenario, assembly: &Assembly) -> RankFingerprint {
         let Assembly { setup, data, backbone, .. } = assembly;
         let machine = Machine::here();
@@ -54,7 +54,7 @@ impl RankFingerprint {
     }
 }
 
-/// The machine's name as Linux tells it.
+/// Returns the machine's name as Linux reports it.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     name.map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
@@ -69,7 +69,7 @@ fn version() -> String {
     }
 }
 
-/// Cores of the machine as Linux lists them, whatever this process is bound to.
+/// Returns the cores of the machine as Linux lists them, not only those that this process may use.
 fn cores_there() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     Some(text.lines().filter(|line| line.starts_with("processor")).count()).filter(|n| *n > 0)

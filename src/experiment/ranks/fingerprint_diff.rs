@@ -16,7 +16,7 @@ const TRAITS: [FingerprintField; 5] = [
     FingerprintField { name: "weights", of: |c| short(&c.weights) },
 ];
 
-/// Enough to tell two apart.
+/// Shortens a digest to a length that still tells apart.
 fn short(digest: &str) -> String {
     digest.chars().take(8).collect()
 }

@@ -1,4 +1,4 @@
-//! How ranks come together: rank 0 sends the scenario, all put the run together, and all are compared.
+//! Handshake of ranks: rank 0 sends the scenario, all assemble the run, and all are compared.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::federation::remote::{
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Scenario};
 
-/// What rank 0 says before the first job.
+/// Request of rank 0 before the first job.
 #[derive(Serialize, Deserialize)]
 enum HandshakeRequest {
     /// Put this scenario together, and say what came of it.
@@ -28,15 +28,15 @@ enum HandshakeRequest {
     Begin,
 }
 
-/// What the others say.
+/// Reply of another rank.
 #[derive(Serialize, Deserialize)]
 enum HandshakeReply {
     Present(Box<RankFingerprint>),
     Unable(String),
 }
 
-/// The other ranks, as rank 0 has them. Clones are the same ranks; they work for one run, and when nobody has them any
-/// more they go.
+/// Other ranks, as rank 0 has them. Clones are the same ranks; they work for one run, and exit when the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct Ranks {
     line: Arc<Mutex<Option<RankChannel>>>,
@@ -83,7 +83,7 @@ impl Ranks {
         Ranks { line: Arc::new(Mutex::new(Some(line))), others, tell: |_| {} }
     }
 
-    /// The same, which tells of lost ranks and the like.
+    /// Returns the ranks with a function that reports lost ranks and the like.
     pub fn telling(self, tell: fn(&str)) -> Ranks {
         Ranks { tell, ..self }
     }
@@ -93,14 +93,14 @@ impl Ranks {
     /// # Errors
     /// Threads that cannot be started.
     pub fn loopback(others: u32, fault: InjectedFault) -> Result<Ranks, RanksError> {
-        // What goes wrong there is told to rank 0, or is the fault.
+        // An error there is reported to rank 0, or is the fault.
         let line = loopback(others, fault, |rank, line| {
             let _ = work(rank, &line, &Registry::builtin(), Some(2));
         })?;
         Ok(Ranks::new(line, others))
     }
 
-    /// Lets the ranks put the run together, beside this process.
+    /// Lets the ranks assemble the run, in parallel with this process.
     pub(in crate::experiment) fn handshake(&self, scenario: &Scenario) {
         if let Some(line) = &*lock(&self.line) {
             let call = say(&HandshakeRequest::Prepare { scenario: scenario.to_effective_toml() });
@@ -153,7 +153,7 @@ impl Ranks {
         (1..=self.others).map(Rank)
     }
 
-    /// What the others say of themselves, in order.
+    /// Receives the fingerprints of the other ranks, in order.
     fn present(&self, line: &RankChannel) -> Result<Vec<RankFingerprint>, RanksError> {
         let mut present: Vec<Option<RankFingerprint>> = vec![None; self.others as usize];
         while present.iter().any(Option::is_none) {
@@ -188,8 +188,8 @@ impl Ranks {
     }
 }
 
-/// What another rank does from its first to its last moment: puts together what rank 0 says, tells what it is, and
-/// works. `workers` is its own number of workers from the command line.
+/// Runs another rank from start to end: assembles the run of rank 0, sends its fingerprint, and works. `workers` is
+/// its own number of workers from the command line.
 ///
 /// # Errors
 /// Rank 0 is lost, or says something else than expected. What is wrong with the run itself is told to rank 0.
@@ -235,7 +235,7 @@ fn put_together(
     Ok((RankFingerprint::here(&scenario, &assembly), assembly))
 }
 
-/// What rank 0 says; nothing when it has hung up.
+/// Receives a request of rank 0; `None` when it has hung up.
 fn hear(line: &RankChannel) -> Result<Option<HandshakeRequest>, RanksError> {
     let rank = Rank::ZERO;
     match line.incoming().recv() {

@@ -15,7 +15,7 @@ const TEXT: &str = r#"
     devices = { workers = 1 }
 "#;
 
-/// What rank 0 finds where the second of two other ranks hears another text, or says something else of itself.
+/// Returns the result of rank 0 if another rank gets another text, or sends another fingerprint.
 fn found(
     hears: fn(String) -> String,
     says: fn(&mut RankFingerprint),

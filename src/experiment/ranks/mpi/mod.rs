@@ -1,9 +1,9 @@
-//! MPI as what carries parcels.
+//! MPI as a transport of packets.
 //!
-//! One thread of a process does all of MPI. It asks whether something has arrived, and naps while nothing happens, up to a
-//! millisecond: waiting as MPI does it takes a whole core. A request has one other side, so a request that fails says
-//! whose rank is lost. Where the launcher ends a run that loses a rank (all but Open MPI 5 with `--with-ft ulfm`), nothing
-//! is ever told, and `resume` goes on.
+//! One thread of a process does all of MPI. It checks whether something has arrived, and sleeps while nothing
+//! happens, up to a millisecond: waiting as MPI does it takes a whole core. A request has one other side, so a
+//! request that fails identifies the rank that is lost. Where the launcher ends a run that loses a rank (all but Open
+//! MPI 5 with `--with-ft ulfm`), nothing is ever reported, and `resume` goes on.
 
 mod pump;
 mod raw;
@@ -23,7 +23,7 @@ use crate::federation::fleet::{Line, Rank};
 /// This process among those that a launcher started.
 pub struct Joined {
     pub rank: Rank,
-    /// How many there are.
+    /// Number of processes.
     pub size: u32,
     /// To rank 0, or to all others.
     pub line: Line,
@@ -36,7 +36,7 @@ pub struct Carrying {
     abort: Arc<AtomicBool>,
 }
 
-/// What an aborted MPI job answers, unless its launcher knows better.
+/// Exit code of an aborted MPI job, unless its launcher sets another.
 const ABORTED: i32 = 17;
 
 /// Joins the processes of this MPI job.

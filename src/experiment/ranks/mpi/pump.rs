@@ -1,4 +1,4 @@
-//! Parcels through MPI: a head with the length, then the bytes, between rank 0 and every other rank.
+//! Packets through MPI: a head with the length, then the bytes, between rank 0 and every other rank.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,31 +9,31 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use super::raw::{Tag, Transfer, Universe};
 use crate::federation::fleet::{Arrival, Carrier, Rank};
 
-/// How the job ended, as far as MPI is concerned.
+/// End of the job, as far as MPI is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Everybody said goodbye.
+    /// All ranks said goodbye.
     Whole,
-    /// Somebody was lost, so that MPI must not be asked to end properly.
+    /// A rank was lost, so that MPI must not be asked to end properly.
     Lame,
     /// This process wants all to end.
     Aborted,
 }
 
-/// Heads that are no lengths: rank 0 has hung up and nobody was lost; the same where somebody was.
+/// Heads that are no lengths: rank 0 has hung up and no rank was lost; likewise if one was.
 const CLOSE: u64 = u64::MAX;
 const CLOSE_LAME: u64 = u64::MAX - 1;
 
-/// So many bytes may be on their way to this process at a time, or one parcel.
+/// Limit of bytes on their way to this process at a time, or one packet.
 const IN_FLIGHT: usize = 1 << 30;
 
 /// So long the others may take to say goodbye.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long nothing is done when nothing happens: doubled from the first to the second.
+/// Pause when nothing happens: doubled from the first to the second.
 const NAP: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
 
-/// While bytes are under way it looks so often before it naps.
+/// Number of checks before a pause while bytes are in transit.
 const LOOKS: u32 = 200;
 
 pub(super) struct Pump<'a> {
@@ -45,7 +45,7 @@ pub(super) struct Pump<'a> {
     incoming: Option<Sender<Arrival>>,
     abort: &'a AtomicBool,
     lost: bool,
-    /// When this side said goodbye.
+    /// Time at which this side said goodbye.
     closing: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ struct Peer<'a> {
     reading: Reading<'a>,
     /// The first one is tested; MPI keeps the order.
     sending: VecDeque<Transfer<'a>>,
-    /// It has said goodbye.
+    /// True if the rank has said goodbye.
     closed: bool,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Whether a transfer to a rank has begun; to one that is lost none does.
+    /// Begins a transfer to a rank. Returns false if the rank is lost.
     fn start(&mut self, to: u32, tag: Tag, bytes: Vec<u8>) -> bool {
         let Some(peer) = self.peers.get_mut(&to) else { return false };
         match self.universe.send(to, tag, bytes) {
@@ -186,7 +186,7 @@ impl<'a> Pump<'a> {
         })
     }
 
-    /// Whether something was sent to the end.
+    /// Returns true if a transfer to the rank was completed.
     fn push(&mut self, rank: u32) -> Result<bool, String> {
         let Some(peer) = self.peers.get_mut(&rank) else { return Ok(false) };
         let mut moved = false;
@@ -200,7 +200,7 @@ impl<'a> Pump<'a> {
         Ok(moved)
     }
 
-    /// Whether something has come.
+    /// Returns true if something has arrived.
     fn pull(&mut self, rank: u32) -> Result<bool, String> {
         let expected = self.expected();
         let Some(peer) = self.peers.get_mut(&rank) else { return Ok(false) };
@@ -290,7 +290,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Whether bytes are under way.
+    /// Returns true if bytes are in transit.
     fn is_busy(&self) -> bool {
         self.peers
             .values()

@@ -1,5 +1,5 @@
-//! The dozen MPI functions that are used, with their error codes: a code is how the loss of a rank is told, and the safe
-//! interface of the `mpi` crate throws it away.
+//! MPI functions that are used, about a dozen, with their error codes. A code reports the loss of a rank, and the
+//! safe interface of the `mpi` crate throws it away.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub(super) enum Tag {
 impl Universe {
     /// Joins the other processes.
     pub fn begin() -> Result<Universe, String> {
-        // SAFETY: null arguments are allowed, and nobody has begun before: there is one pump in a process.
+        // SAFETY: null arguments are allowed, and no thread has begun before: there is one pump in a process.
         unsafe {
             let mut provided = 0;
             let wanted = ffi::RSMPI_THREAD_FUNNELED;
@@ -70,10 +70,10 @@ impl Universe {
         })
     }
 
-    /// Begins to receive so many bytes.
+    /// Begins to receive `length` bytes.
     pub fn receive(&self, from: u32, tag: Tag, length: usize) -> Result<Transfer<'_>, String> {
         self.transfer(vec![0; length], |start, length, request| {
-            // SAFETY: as in `send`; nobody reads the buffer before the request is over.
+            // SAFETY: as in `send`; no code reads the buffer before the request is over.
             unsafe {
                 let (byte, world) = (ffi::RSMPI_UINT8_T, ffi::RSMPI_COMM_WORLD);
                 ffi::MPI_Irecv(
@@ -100,7 +100,7 @@ impl Universe {
             let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
             let posted = check(post(piece.as_mut_ptr(), piece.len() as c_int, &mut request));
             if let Err(why) = posted {
-                // The pieces before may still be under way.
+                // The earlier pieces may still be in transit.
                 std::mem::forget(buffer);
                 return Err(why);
             }
@@ -122,7 +122,7 @@ impl Universe {
     }
 }
 
-/// Bytes under way.
+/// Bytes in transit.
 pub(super) struct Transfer<'a> {
     buffer: Vec<u8>,
     /// Pieces that are not there yet.
@@ -131,7 +131,7 @@ pub(super) struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Whether all of it is there; lets MPI make progress.
+    /// Returns true if all of it is there; lets MPI make progress.
     ///
     /// # Errors
     /// The other side is lost.
@@ -148,7 +148,7 @@ impl Transfer<'_> {
         Ok(true)
     }
 
-    /// How many bytes it has.
+    /// Returns its number of bytes.
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
