@@ -90,12 +90,12 @@ impl Classifier {
         &self.received[0]
     }
 
-    /// The network below the head.
+    /// Returns the network below the head.
     pub fn backbone(&self) -> &Arc<Backbone> {
         &self.backbone
     }
 
-    /// The head rows that [`logits`](Classifier::logits) are of.
+    /// Returns the head rows that [`logits`](Classifier::logits) are of.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
@@ -133,7 +133,7 @@ impl Classifier {
         }
     }
 
-    /// The queries of a batch: its own, or those of its pixels.
+    /// Returns the queries of a batch: its own, or those of its pixels.
     fn queries_of(&self, batch: &Batch, device: &Device) -> Result<Option<Tensor>, LearningError> {
         if self.pool.is_none() {
             return Ok(None);

@@ -21,7 +21,7 @@ use candle_core::{DType, Tensor};
 use super::LearningError;
 use crate::data::{Batch, Loader};
 
-/// The ranges `0..size`, `size..2 size`, ... that cover `0..len`.
+/// Returns the ranges `0..size`, `size..2 size`, ... that cover `0..len`.
 pub fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
     let size = size.max(1);
     (0..len.div_ceil(size)).map(move |k| k * size..((k + 1) * size).min(len))
@@ -49,7 +49,7 @@ pub struct Tally {
 pub type Confusion = BTreeMap<(u32, u32), u64>;
 
 impl Tally {
-    /// Nothing counted yet, over head rows `0..classes`.
+    /// Returns an empty tally over head rows `0..classes`.
     pub fn new(classes: usize) -> Tally {
         let zeros = vec![0; classes];
         let within = BTreeMap::new();

@@ -56,12 +56,12 @@ pub struct FisherDiagonal {
 }
 
 impl FisherDiagonal {
-    /// The sums of a parameter, flat; all of its rows.
+    /// Returns the sums of a parameter, flat; all of its rows.
     pub fn of(&self, name: &str) -> Option<&[f64]> {
         self.by_name.get(name).map(Vec::as_slice)
     }
 
-    /// Each sum times `factor`, at most `clip`, in f32 and in the shapes of `like`.
+    /// Returns each sum times `factor`, at most `clip`, in f32 and in the shapes of `like`.
     pub fn scaled(&self, factor: f64, clip: f64, like: &ParameterSet) -> ParameterSet {
         let numbers =
             |sums: &[f64]| sums.iter().map(|sum| (factor * sum).min(clip) as f32).collect();
@@ -81,7 +81,7 @@ pub struct FisherPass {
 }
 
 impl FisherPass {
-    /// Of a model with these parameters, whose head rows `rows` train.
+    /// Returns the empty sums of a model with these parameters, whose head rows `rows` train.
     ///
     /// # Errors
     /// When parameters are missing or do not fit the backbone.

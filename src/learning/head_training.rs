@@ -36,7 +36,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// A head of zeros.
+    /// Returns a head of zeros.
     pub fn zeros(rows: usize, dim: usize) -> Head {
         Head { weight: vec![0.0; rows * dim], bias: vec![0.0; rows] }
     }
@@ -196,7 +196,7 @@ impl HeadGradient {
         }
     }
 
-    /// The mean loss of `features` `(batch_size, dim)`; the gradients lie in `weight` and `bias`.
+    /// Computes the mean loss of `features` `(batch_size, dim)`; the gradients lie in `weight` and `bias`.
     pub fn compute(
         &mut self,
         head: &Head,

@@ -30,7 +30,7 @@ pub enum Herding {
 }
 
 impl Herding {
-    /// The first `count` samples in this order, of `features` `(samples, dim)` in row-major order; the lower
+    /// Returns the first `count` samples in this order, of `features` `(samples, dim)` in row-major order. The lower
     /// index of two equals comes first.
     pub fn order<T: Copy + Into<f64>>(
         self,
@@ -94,7 +94,7 @@ fn gap(row: &[f64], sum: &[f64], mean: &[f64], chosen: usize) -> f64 {
     norm(row.iter().zip(sum).zip(mean).map(of))
 }
 
-/// The place of the least number, the first of equals.
+/// Returns the place of the least number, the first of equals.
 fn least(numbers: impl Iterator<Item = f64>) -> Option<usize> {
     let placed = numbers.enumerate();
     placed.min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0))).map(|(at, _)| at)

@@ -57,7 +57,7 @@ impl InputMoments {
         Ok(())
     }
 
-    /// The sums by name of weight.
+    /// Returns the sums by name of weight.
     ///
     /// # Errors
     /// What the device reports.

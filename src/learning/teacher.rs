@@ -58,12 +58,12 @@ impl Teacher {
         Ok(Teacher { model, rows, packed: true })
     }
 
-    /// The head rows that it answers for.
+    /// Returns the head rows that it answers for.
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// The network that answers.
+    /// Returns the network that answers.
     pub fn model(&self) -> &Classifier {
         &self.model
     }

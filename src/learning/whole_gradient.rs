@@ -8,8 +8,9 @@ use crate::data::Loader;
 use crate::model::ops::Groups;
 use crate::numerics::streams::StreamKey;
 
-/// The gradient of the mean cross-entropy over all samples of a shard, in the order of the network's variables, each
-/// row-major; batches add up in f64 by their samples. `key` draws augmentation. An empty shard gives zeros.
+/// Returns the gradient of the mean cross-entropy over all samples of a shard. It is in the order of the network's
+/// variables, each row-major; batches add up in f64 by their samples. `key` draws augmentation. An empty shard gives
+/// zeros.
 ///
 /// # Errors
 /// A sample that cannot be read, a variable without gradient, more than one member.

@@ -21,7 +21,7 @@ impl Classifier {
         Some(first..first + own)
     }
 
-    /// The rows of a parameter that train, of one of which some do.
+    /// Returns the rows of a parameter that train, if any of its rows do.
     fn trained_rows(&self, name: &str, whole: &Parameter) -> Range<usize> {
         match &self.pool {
             Some(pool) if is_prompt(name) => pool.prompting().trained(name, whole.shape[0]),

@@ -246,7 +246,7 @@ impl Classifier {
     }
 }
 
-/// The networks between features and rows that a set holds; their residual is the usual one.
+/// Returns the networks between features and rows that a set holds; their residual is the usual one.
 fn adjustment(
     set: &ParameterSet,
     trains: Trains,
@@ -259,7 +259,7 @@ fn adjustment(
     Adjustment::new(set, Residual::Identity, trains, by_batch, device).map(Some)
 }
 
-/// The prefix prompts of all samples, where there are any.
+/// Returns the prefix prompts of all samples, where there are any.
 fn prompts(set: &ParameterSet, any: bool) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
     set.iter().filter(move |(name, _)| any && is_prompt(name))
 }

@@ -14,7 +14,7 @@ fn of_set(set: &ParameterSet) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
     set.iter().filter(|(name, _)| is_lora(name))
 }
 
-/// All pairs of a set, frozen.
+/// Returns all pairs of a set, frozen.
 pub(super) fn frozen(set: &ParameterSet, device: &Device) -> Result<Blocks, ModelError> {
     let mut factors = Vec::new();
     for (name, parameter) in of_set(set) {
@@ -23,7 +23,7 @@ pub(super) fn frozen(set: &ParameterSet, device: &Device) -> Result<Blocks, Mode
     loras_of(factors)
 }
 
-/// The pairs of a pack, of which the last at every place trains but for factors that are to stay.
+/// Returns the pairs of a pack. The last at every place trains, except for factors that are to stay.
 pub(super) fn trainable(
     stacked: &ParameterSet,
     members: usize,

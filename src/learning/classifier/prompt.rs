@@ -4,7 +4,7 @@ use crate::model::{Parameter, ParameterSet};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Name of the prefix prompt of a block; names sort as blocks do.
+/// Returns the name of the prefix prompt of a block; names sort as blocks do.
 pub fn prompt_name(block: usize) -> String {
     format!("prompt.{block:02}")
 }
@@ -21,7 +21,7 @@ pub struct PromptShape {
 }
 
 impl PromptShape {
-    /// Names and shapes, in order of blocks.
+    /// Returns names and shapes, in order of blocks.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         (0..self.blocks).map(|j| (prompt_name(j), vec![self.length, self.dim])).collect()
     }

@@ -36,7 +36,7 @@ pub struct ByClass {
 }
 
 impl ByClass {
-    /// The samples of a class, the best first; a class without any is not known.
+    /// Sets the samples of a class, the best first; a class without any is not known.
     pub fn insert(&mut self, row: u32, samples: Vec<u32>) {
         if !samples.is_empty() {
             self.rows.insert(row, samples);
@@ -69,7 +69,7 @@ impl ByClass {
         self.rows.is_empty()
     }
 
-    /// The samples of rows below `row`, ascending.
+    /// Returns the samples of rows below `row`, ascending.
     pub fn below(&self, row: u32) -> Vec<u32> {
         let mut all: Vec<u32> = self.rows.range(..row).flat_map(|(_, own)| own.clone()).collect();
         all.sort_unstable();

@@ -27,7 +27,7 @@ impl ByTask {
         self.tasks.contains_key(&task)
     }
 
-    /// The samples of tasks before `task`, ascending.
+    /// Returns the samples of tasks before `task`, ascending.
     pub fn before(&self, task: TaskId) -> Vec<u32> {
         let old = self.tasks.range(..task).flat_map(|(_, samples)| samples.iter().copied());
         let mut old: Vec<u32> = old.collect();

@@ -20,8 +20,8 @@ pub struct Reservoir {
 }
 
 impl Reservoir {
-    /// The next sample of the stream. It takes a free client task while there is one, later the client task that `draw`
-    /// names, which is uniform below its argument, if there is such a client task.
+    /// Offers the next sample of the stream. It takes a free place while there is one, later the place that `draw`
+    /// gives, which is uniform below its argument, if there is such a place.
     pub fn offer(&mut self, capacity: usize, new: BufferedSample, draw: impl FnOnce(u64) -> u64) {
         let before = self.offered;
         self.offered += 1;
@@ -41,7 +41,7 @@ impl Reservoir {
         self.offered
     }
 
-    /// Returns the stored samples with their client tasks.
+    /// Returns the stored samples, by place.
     pub fn slots(&self) -> &[BufferedSample] {
         &self.slots
     }
@@ -51,7 +51,7 @@ impl Reservoir {
         self.slots.iter_mut()
     }
 
-    /// The samples that it holds, by client task.
+    /// Returns the samples that it holds, by place.
     pub fn samples(&self) -> Shard {
         self.slots.iter().map(|slot| slot.sample).collect()
     }

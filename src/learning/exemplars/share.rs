@@ -15,8 +15,8 @@ pub fn kept(samples: usize, share: f64) -> usize {
     least_share_of(samples, share).min(samples)
 }
 
-/// The samples of a shard that are kept, ascending: of every head row the first ones of its order. `labels` are
-/// the head rows of `shard`, `features` `(samples, dim)` belong to them; only `rows` are looked at.
+/// Returns the samples of a shard that are kept, ascending: of every head row the first ones of its order. `labels`
+/// are the head rows of `shard`, `features` `(samples, dim)` belong to them; only `rows` are looked at.
 pub fn exemplars(
     rule: Herding,
     share: f64,

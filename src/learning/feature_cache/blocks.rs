@@ -41,7 +41,7 @@ impl Blocks {
         self.starts.len() - 1
     }
 
-    /// The samples of a block.
+    /// Returns the samples of a block.
     pub fn samples(&self, block: usize) -> &[u32] {
         &self.samples[self.starts[block]..self.starts[block + 1]]
     }

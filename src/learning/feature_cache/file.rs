@@ -232,7 +232,7 @@ fn intact(path: &Path, length: usize, header: &[u8]) -> io::Result<Found> {
     })
 }
 
-/// A new file with no block, put in place as a whole.
+/// Makes a new file with no block, put in place as a whole.
 fn make(path: &Path, length: usize, header: &[u8]) -> Result<(), CacheError> {
     let fresh = path.with_extension("new");
     let write = || -> io::Result<()> {

@@ -105,9 +105,9 @@ impl FeatureCache {
         FeatureCache { place, limit, tokens, stores, notices }
     }
 
-    /// The store of a split under a transform, empty when it is new; `None` where nothing is kept: the
-    /// cache is off, the transform draws, nothing is frozen, or the store would be too large. Of plain
-    /// pixels nothing is kept either, for nothing is computed.
+    /// Returns the store of a split under a transform, empty when it is new. `None` where nothing is kept: the cache
+    /// is off, the transform draws, nothing is frozen, or the store would be too large. Of plain pixels nothing is
+    /// kept either, for nothing is computed.
     ///
     /// # Errors
     /// A cache file that cannot be made or opened.

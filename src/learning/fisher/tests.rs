@@ -17,7 +17,7 @@ fn narrow(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| *value as f32).collect()
 }
 
-/// A linear head of rows of `dim` numbers.
+/// Returns a linear head of rows of `dim` numbers.
 fn head(weight: &[f64], bias: &[f64], dim: usize) -> ParameterSet {
     let parameter =
         |shape: Vec<usize>, values: &[f64]| Parameter { shape, values: narrow(values).into() };
@@ -35,7 +35,7 @@ fn samples(features: &[f64], labels: &[u32]) -> Batch {
     }
 }
 
-/// Of all samples, handed over in batches of `batch`.
+/// Returns the diagonal over all samples, in batches of `batch`.
 fn diagonal(
     head: &ParameterSet,
     rows: Range<usize>,

@@ -34,7 +34,7 @@ fn volume(shape: [usize; 3]) -> usize {
 }
 
 impl LeNet {
-    /// With weights uniform on -0.5..0.5, as clients and server draw them alike.
+    /// Returns a network with weights uniform on -0.5..0.5, as clients and server draw them alike.
     pub fn new(image: [usize; 3], classes: usize, key: StreamKey) -> LeNet {
         let mut shapes = [image; 4];
         for (layer, stride) in STRIDES.into_iter().enumerate() {
@@ -106,7 +106,7 @@ impl LeNet {
         LeNet { parameters: moved.collect(), ..self.clone() }
     }
 
-    /// The label of an image, from its gradient.
+    /// Returns the label of an image, from its gradient.
     pub fn label_of(&self, gradient: &[f64]) -> usize {
         let (weight, _) = self.layer(3);
         let width = volume(self.shapes[3]);
@@ -114,7 +114,7 @@ impl LeNet {
         sums.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(class, _)| class)
     }
 
-    /// The cross-entropy of an image, and its gradient by all parameters.
+    /// Returns the cross-entropy of an image, and its gradient by all parameters.
     pub fn gradient(&self, image: &[f64], label: usize) -> (f64, Vec<f64>) {
         let values = self.forward(image);
         let (loss, mut slope) = self.loss(&values, label);
@@ -143,7 +143,7 @@ impl LeNet {
         (loss, gradient)
     }
 
-    /// The gradient of the cross-entropy by the image.
+    /// Returns the gradient of the cross-entropy by the image.
     pub(super) fn image_gradient(&self, image: &[f64], label: usize) -> Vec<f64> {
         let values = self.forward(image);
         let (_, slope) = self.loss(&values, label);
@@ -155,7 +155,7 @@ impl LeNet {
         slope
     }
 
-    /// The image, and what every convolution makes of it.
+    /// Returns the image and the output of every convolution.
     fn forward(&self, image: &[f64]) -> [Vec<f64>; 4] {
         let mut values = [image.to_vec(), Vec::new(), Vec::new(), Vec::new()];
         for layer in 0..3 {
@@ -172,7 +172,7 @@ impl LeNet {
         values
     }
 
-    /// The cross-entropy, and its gradient by the logits.
+    /// Returns the cross-entropy, and its gradient by the logits.
     fn loss(&self, values: &[Vec<f64>; 4], label: usize) -> (f64, Vec<f64>) {
         let (weight, bias) = self.layer(3);
         let rows = self.parameters[weight].chunks(values[3].len());
@@ -206,7 +206,7 @@ impl LeNet {
         below
     }
 
-    /// Every weight of a convolution with every pair of an input and an output that it joins.
+    /// Visits every weight of a convolution with every pair of an input and an output that it joins.
     fn windows(&self, layer: usize, mut each: impl FnMut(usize, usize, usize)) {
         let [channels, rows, columns] = self.shapes[layer];
         let [_, high, wide] = self.shapes[layer + 1];

@@ -46,7 +46,7 @@ impl Search {
     /// Iterations of a call.
     pub const ITERATIONS: usize = 20;
 
-    /// The last images, oldest first, and how far the last one's gradient is from the one that is matched.
+    /// Returns the last images, oldest first, and the distance of the last gradient from the matched one.
     pub fn run(&self, matching: &Matching<'_>, key: StreamKey) -> (Vec<Vec<f64>>, f64) {
         let mut rng = key.rng();
         let mut x: Vec<f64> =
@@ -73,7 +73,7 @@ pub struct Matching<'a> {
 }
 
 impl Matching<'_> {
-    /// The squared distance, and its gradient by the image.
+    /// Returns the squared distance, and its gradient by the image.
     pub fn value_and_slope(&self, image: &[f64]) -> (f64, Vec<f64>) {
         let (_, own) = self.net.gradient(image, self.label);
         let gap: Vec<f64> = own.iter().zip(self.gradient).map(|(own, sent)| own - sent).collect();

@@ -20,7 +20,7 @@ fn head(rows: usize, dim: usize) -> Head {
     Head { weight: normal(1, rows * dim), bias: normal(2, rows) }
 }
 
-/// The mean loss in f64, straight from its definition.
+/// Returns the mean loss in f64, straight from its definition.
 fn loss(
     weight: &[f64],
     bias: &[f64],

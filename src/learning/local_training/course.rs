@@ -72,7 +72,7 @@ impl<'a> BatchCursor<'a> {
         self.course.loader.batches(self.batch)
     }
 
-    /// The member's next batch; `None` when it has learned all of them.
+    /// Returns the member's next batch; `None` when it has trained on all of them.
     pub fn next(&mut self) -> Option<Result<MemberBatch, DataError>> {
         if self.left == 0 {
             self.epoch += 1;

@@ -79,7 +79,7 @@ pub struct TrainingPlan {
 }
 
 impl Default for TrainingPlan {
-    /// The HGP benchmark's: five epochs, batches of 16, AdamW at 3e-3, clipped at 1.
+    /// Returns the plan of the HGP benchmark: five epochs, batches of 16, AdamW at 3e-3, clipped at 1.
     fn default() -> TrainingPlan {
         TrainingPlan {
             epochs: 5,
@@ -96,8 +96,8 @@ impl Default for TrainingPlan {
 }
 
 impl TrainingPlan {
-    /// The plan of round `round` (from 0) of `rounds`: its optimizer starts at the rate that
-    /// `round_schedule` gives, and [`schedule`](TrainingPlan::schedule) goes on from there.
+    /// Returns the plan of round `round` (from 0) of `rounds`. Its optimizer starts at the rate that `round_schedule`
+    /// gives, and [`schedule`](TrainingPlan::schedule) goes on from there.
     pub fn in_round(&self, round: u32, rounds: u32) -> TrainingPlan {
         let rate = self.round_schedule.rate(self.optimizer.learning_rate(), round, rounds);
         let optimizer = self.optimizer.clone().with_learning_rate(rate);
@@ -105,7 +105,7 @@ impl TrainingPlan {
         TrainingPlan { optimizer, first_rate, round: Some((round, rounds)), ..self.clone() }
     }
 
-    /// The learning rate before the round schedule lowered it.
+    /// Returns the learning rate before the round schedule lowered it.
     pub fn first_rate(&self) -> f64 {
         self.first_rate.unwrap_or(self.optimizer.learning_rate())
     }
@@ -345,7 +345,7 @@ mod tests {
         report.map_err(|error| error.to_string())
     }
 
-    /// Every member by itself, from a head of `fills[m]`.
+    /// Trains every member by itself, from a head of `fills[m]`.
     fn alone(fills: [f32; 4]) -> Vec<Trained> {
         let each = loaders().into_iter().zip(fills).zip(0..);
         each.map(|((loader, fill), member)| {

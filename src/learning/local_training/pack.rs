@@ -193,7 +193,7 @@ impl<'a> Pack<'a> {
         members.into_iter().any(|(turn, (_, progress))| turn.is_some() && !progress.has_failed())
     }
 
-    /// Every trainable must have a gradient.
+    /// Checks that every trainable has a gradient.
     fn refuse_missing(&self, gradients: &GradStore) -> Result<(), LearningError> {
         match self.trainables.iter().find(|(_, var)| gradients.get(var).is_none()) {
             Some((name, _)) => Err(LearningError::NoGradient { name: name.to_string() }),

@@ -54,7 +54,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A step was taken. A loss that is not finite ends the training.
+    /// Records a step. A loss that is not finite ends the training.
     pub fn note(&mut self, loss: f32, turn: &Taken) {
         let Taken { step, samples, last, rate, .. } = *turn;
         if self.failed.is_some() {
@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// A value of the `step`-th step was not finite.
+    /// Records that a value of the `step`-th step was not finite.
     pub fn spoil(&mut self, what: String, step: u64) {
         self.fail(LearningError::NonFinite { what, step });
     }

@@ -16,7 +16,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// The term with these slopes, row-major, for a variable like this one.
+    /// Returns the term with these slopes, row-major, for a variable like this one.
     ///
     /// # Errors
     /// Slopes of another number.
@@ -25,7 +25,7 @@ impl Linear {
         Ok(Linear { slope: slope.to_dtype(like.dtype())? })
     }
 
-    /// The term of each member, `(members)`.
+    /// Returns the term of each member, `(members)`.
     ///
     /// # Errors
     /// A variable of another shape, or one that does not divide among the members.

@@ -39,9 +39,9 @@ pub fn sigmoid_targets(labels: &[u32], columns: usize, told: Option<(&[f32], usi
     labels.iter().enumerate().flat_map(of).collect()
 }
 
-/// The mean over samples of the binary cross-entropies of `logits` `(b, C)` with `targets` `(b, C)` in `[0, 1]`,
-/// row-major, which are never differentiated. Gives a scalar; its gradient is `sigmoid(z) - g` over `b C`, or over `b`
-/// for the sum, and exactly zero where a target is the [`sigmoid`] of its logit.
+/// Returns the mean over samples of the binary cross-entropies of `logits` `(b, C)`. The `targets` `(b, C)` in
+/// `[0, 1]`, row-major, are never differentiated. The result is a scalar; its gradient is `sigmoid(z) - g` over
+/// `b C`, or over `b` for the sum, and exactly zero where a target is the [`sigmoid`] of its logit.
 ///
 /// # Errors
 /// No logits, or targets of another size.

@@ -30,7 +30,7 @@ pub struct AccuracyMatrix {
 }
 
 impl AccuracyMatrix {
-    /// An empty matrix over tasks with these numbers of test samples.
+    /// Returns an empty matrix over tasks with these numbers of test samples.
     pub fn new(test_counts: Vec<u64>) -> AccuracyMatrix {
         AccuracyMatrix { test_counts, stages: Vec::new() }
     }
@@ -126,8 +126,8 @@ impl AccuracyMatrix {
         mean((0..after).filter_map(|i| Some(self.best(i, after)? - self.at(i, after)?)))
     }
 
-    /// The STSA release's form: the best over **all** stages, the last included, so never negative;
-    /// mean over the `T - 1` old tasks.
+    /// Returns forgetting in the STSA release's form: the best over **all** stages. The last stage is included, so it
+    /// is never negative; mean over the `T - 1` old tasks.
     pub fn forgetting_from_best_ever(&self) -> Option<f64> {
         let last = self.last()?;
         mean((0..last).filter_map(|i| self.fallen_from_best(i, last)))
@@ -183,7 +183,7 @@ impl AccuracyMatrix {
     }
 }
 
-/// The mean of some values; none of no values.
+/// Returns the mean of some values; `None` of no values.
 pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (sum, n) = values.into_iter().fold((0.0, 0u32), |(sum, n), v| (sum + v, n + 1));
     (n > 0).then(|| sum / f64::from(n))

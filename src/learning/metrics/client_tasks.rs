@@ -76,7 +76,7 @@ impl ClientTaskAccuracies {
         self.points.len()
     }
 
-    /// The accuracy of a client task at a point, where it had begun and has test images.
+    /// Returns the accuracy of a client task at a point, where it had begun and has test images.
     pub fn at(&self, point: usize, client_task: usize) -> Option<f64> {
         self.points.get(point)?.get(client_task).copied().flatten()
     }
@@ -122,7 +122,7 @@ impl ClientTaskAccuracies {
         }))
     }
 
-    /// The script's 0 where no client task counts yet, at a point that measures something.
+    /// Returns the script's 0 where no client task counts yet, at a point that measures something.
     fn zero_of_none(&self, point: usize, measured: Option<f64>) -> Option<f64> {
         let tested = self.points[point].iter().any(Option::is_some);
         measured.or(tested.then_some(0.0))

@@ -15,7 +15,7 @@ pub(super) enum OptimizerMemory {
     Device(Vec<Held>),
 }
 
-/// A step of all variables where they lie.
+/// Steps all variables where they lie.
 pub(super) fn step_there(
     rule: &OptimizerConfig,
     (vars, factors): (&[Var], &[f64]),

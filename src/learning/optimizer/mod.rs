@@ -52,7 +52,7 @@ use super::LearningError;
 use crate::model::ops;
 
 impl OptimizerConfig {
-    /// The optimizer of these variables, with fresh state.
+    /// Returns the optimizer of these variables, with fresh state.
     pub fn over(self, vars: Vec<Var>) -> Optimizer {
         self.over_pack(vars, 1)
     }
@@ -270,7 +270,7 @@ impl Optimizer {
         Ok(self.steps.clone())
     }
 
-    /// The base learning rate, before any schedule.
+    /// Returns the base learning rate, before any schedule.
     pub fn learning_rate(&self) -> f64 {
         self.rule.learning_rate()
     }

@@ -96,7 +96,7 @@ impl Columns {
 }
 
 impl OptimizerConfig {
-    /// Of a member at this rate: its stride, what its values shrink by, and Adam's second correction.
+    /// Returns a member's factors at this rate: its stride, weight decay, and Adam's second correction.
     fn column(&self, rate: f64, step: u64) -> (f64, f64, f64) {
         match self {
             OptimizerConfig::Sgd(_) => (rate, 1.0, 1.0),

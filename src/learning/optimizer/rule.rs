@@ -23,7 +23,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// The moments of a run of the values; what the rule does not keep stays empty.
+    /// Returns the moments of a run of the values; what the rule does not keep stays empty.
     pub(super) fn of(&mut self, run: Range<usize>) -> MomentsMut<'_> {
         let part = |all: &[f32]| if all.is_empty() { 0..0 } else { run.clone() };
         let (first, second) = (part(&self.first), part(&self.second));
@@ -74,7 +74,7 @@ impl OptimizerConfig {
         self
     }
 
-    /// The base learning rate, before any schedule.
+    /// Returns the base learning rate, before any schedule.
     pub fn learning_rate(&self) -> f64 {
         match self {
             OptimizerConfig::Sgd(sgd) => sgd.learning_rate,

@@ -39,7 +39,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The rate of epoch `epoch` out of `epochs`.
+    /// Returns the rate of epoch `epoch` out of `epochs`.
     pub fn rate(&self, base: f64, epoch: u32, epochs: u32) -> f64 {
         match self {
             Schedule::Constant => base,

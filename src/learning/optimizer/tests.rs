@@ -25,7 +25,7 @@ impl Quadratic {
         .collect()
     }
 
-    /// The start and ten steps of `rule`, through `Var`s and a `GradStore`.
+    /// Returns the start and ten steps of `rule`, through `Var`s and a `GradStore`.
     fn trajectory(
         &self,
         rule: OptimizerConfig,

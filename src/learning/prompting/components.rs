@@ -24,7 +24,7 @@ impl ComponentPart {
     pub const ALL: [ComponentPart; 3] =
         [ComponentPart::Attention, ComponentPart::Prompt, ComponentPart::Key];
 
-    /// Name of the parameter of a block.
+    /// Returns the name of the parameter of a block.
     pub fn name(self, block: usize) -> String {
         let part = match self {
             ComponentPart::Attention => "attention",
@@ -51,7 +51,7 @@ pub struct Components {
 }
 
 impl Components {
-    /// The rows in use of a parameter.
+    /// Returns the rows in use of a parameter.
     fn rows(
         &self,
         pool: &PromptTensors,
@@ -61,7 +61,7 @@ impl Components {
         Ok(pool.get(&part.name(block))?.narrow(0, 0, self.used)?)
     }
 
-    /// The weights `(b, used)` of the components of a block.
+    /// Returns the weights `(b, used)` of the components of a block.
     pub(super) fn weights(
         &self,
         pool: &PromptTensors,
@@ -76,7 +76,7 @@ impl Components {
         Ok(prompts::attended_cosines(queries, &keys, &attention)?)
     }
 
-    /// The prompt `(b, L, d)` of a block.
+    /// Returns the prompt `(b, L, d)` of a block.
     pub(super) fn prompt(
         &self,
         pool: &PromptTensors,

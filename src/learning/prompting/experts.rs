@@ -13,12 +13,12 @@ use crate::scenario::reader::Choice;
 /// `(experts, d)`.
 pub const EXPERT_KEYS: &str = "prompt.keys";
 
-/// Name of the general prefix of a block, `(2 L, d)`: keys, then values.
+/// Returns the name of the general prefix of a block, `(2 L, d)`: keys, then values.
 pub fn general_name(block: usize) -> String {
     format!("prompt.{block:02}.general")
 }
 
-/// Name of the experts' prefixes of a block, `(experts, 2 L, d)`.
+/// Returns the name of the experts' prefixes of a block, `(experts, 2 L, d)`.
 pub fn expert_name(block: usize) -> String {
     format!("prompt.{block:02}.expert")
 }
@@ -60,7 +60,7 @@ pub struct Experts {
 }
 
 impl Experts {
-    /// The expert of each image at inference, among the candidates.
+    /// Returns the expert of each image at inference, among the candidates.
     ///
     /// # Errors
     /// When queries and keys do not fit.
@@ -158,7 +158,7 @@ mod tests {
     const LENGTH: usize = 3;
     const DIM: usize = 2;
 
-    /// A number that says where in the pool it is from.
+    /// Returns a number that says where in the pool it is from.
     fn entry(expert: usize, half: usize, row: usize, axis: usize) -> f32 {
         (1000 * expert + 100 * half + 10 * row + axis) as f32
     }

@@ -53,7 +53,7 @@ impl Setting {
         self.backbone.frozen(&pixels, FrozenPart::Whole).unwrap()
     }
 
-    /// A step on the whole batch with rows [4, 8): loss, features, and the gradient of each variable.
+    /// Trains a step on the whole batch with rows [4, 8): loss, features, and the gradient of each variable.
     fn learn(&self, prompting: impl Prompting + 'static) -> Step {
         let received = vec![self.received.clone()];
         let prompting: Arc<dyn Prompting> = Arc::new(prompting);
@@ -156,7 +156,7 @@ fn by_block(values: &[f32], blocks: usize, middle: usize, length: usize) -> Vec<
     (0..blocks).map(|j| flat(&whole.get(j).unwrap().transpose(0, 1).unwrap())).collect()
 }
 
-/// The inverse for gradients, one of `blocks` each.
+/// Returns the inverse for gradients, one of `blocks` each.
 fn by_kind(gradients: &[&Vec<f32>], middle: usize, length: usize) -> Vec<f32> {
     let of = |values: &&Vec<f32>| {
         let whole = Tensor::from_slice(values, (middle, 2, length * DIM), &testing::device());

@@ -103,7 +103,7 @@ pub enum QueryView {
 
 /// Rule that turns queries into additions to a transformer, for one member of a pack.
 pub trait Prompting: Debug + Send + Sync {
-    /// The first block that gets anything; 0 for prompt tokens. What lies below is computed once.
+    /// Returns the first block that gets anything; 0 for prompt tokens. The blocks below are computed once.
     fn first_block(&self) -> usize;
 
     /// Returns the rows that train, of the `rows` (leading axis) of a parameter; an empty range for none.
@@ -133,7 +133,7 @@ pub struct PromptTensors {
 }
 
 impl PromptTensors {
-    /// A parameter, with all its rows.
+    /// Returns a parameter, with all its rows.
     ///
     /// # Errors
     /// When there is none of this name.

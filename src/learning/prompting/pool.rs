@@ -30,7 +30,7 @@ struct PoolParameter {
     parts: Vec<Tensor>,
 }
 
-/// Names of prompt parameters.
+/// Returns true for names of prompt parameters.
 pub(in crate::learning) fn is_prompt(name: &str) -> bool {
     name.starts_with("prompt.")
 }
@@ -90,7 +90,7 @@ impl PromptPool {
         &self.prompting
     }
 
-    /// The parameters of a member as they are now.
+    /// Returns the parameters of a member as they are now.
     fn tensors_of(&self, member: usize) -> Result<PromptTensors, ModelError> {
         let whole = |parameter: &PoolParameter| -> Result<_, ModelError> {
             let part = |part: &Tensor| match self.members {
@@ -136,7 +136,7 @@ impl PromptPool {
     }
 }
 
-/// The samples of every member that has one.
+/// Returns the samples of every member that has one.
 fn runs(
     queries: &Tensor,
     groups: Option<&Groups>,
@@ -179,7 +179,7 @@ fn each_sample(adaptation: Adaptation, samples: usize) -> Result<Adaptation, Mod
     Ok(Adaptation { prefix, block_tokens, ..adaptation })
 }
 
-/// The adaptations of members one behind the other.
+/// Returns the adaptations of members one behind the other.
 fn joined(parts: &[Adaptation]) -> Result<Adaptation, ModelError> {
     let [first, others @ ..] = parts else { return Ok(Adaptation::none()) };
     if others.is_empty() {
