@@ -68,7 +68,7 @@ pub struct Adaptation {
 }
 
 impl Adaptation {
-    /// The network as it is.
+    /// Returns the empty adaptation: the network as it is.
     pub fn none() -> Adaptation {
         Adaptation::default()
     }
@@ -109,8 +109,8 @@ impl Adaptation {
         self.tap.is_none() && self.loras.get(block).is_none_or(Option::is_none)
     }
 
-    /// The output of a linear layer with its input `x`, as `plain` computes it, and what pairs add to it. A tap sees
-    /// the input.
+    /// Returns the output of a linear layer with what pairs add to it. `plain` computes it from the input `x`, which
+    /// a tap sees.
     pub(super) fn linear(
         &self,
         (block, layer): (usize, LinearLayer),
@@ -127,7 +127,7 @@ impl Adaptation {
         }
     }
 
-    /// The input `(b, n, d)` of a block with the tokens that join there.
+    /// Returns the input `(b, n, d)` of a block with the tokens that join there.
     pub(super) fn joined(&self, block: usize, input: &Tensor) -> Result<Tensor, ModelError> {
         let own = self.block_tokens.get(block).and_then(Option::as_ref);
         match own.filter(|own| own.elem_count() > 0) {
@@ -151,7 +151,7 @@ impl Adaptation {
         adapter.forward(u, block, self.groups.as_ref(), self.dropout.as_ref()).map(Some)
     }
 
-    /// The prefix of a block as the attention kernel takes it.
+    /// Returns the prefix of a block as the attention kernel takes it.
     pub(super) fn prefix_of(&self, block: usize) -> Option<(&Tensor, &Tensor)> {
         let prefix = self.prefix.get(block)?.as_ref()?;
         // A prefix of length 0 is no prefix.

@@ -106,13 +106,13 @@ const DOWN_BIAS: &str = "down.bias";
 const UP_WEIGHT: &str = "up.weight";
 const UP_BIAS: &str = "up.bias";
 
-/// Name of a parameter of the adapter of a block; names sort as blocks do.
+/// Returns the name of a parameter of the adapter of a block; names sort as blocks do.
 fn name_of(block: usize, parameter: &str) -> String {
     format!("adapter.{block:02}.{parameter}")
 }
 
 impl AdapterShape {
-    /// Names and shapes of all parameters.
+    /// Returns names and shapes of all parameters.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         let (dim, bottleneck) = (self.dim, self.bottleneck);
         let of_block = |block| {
@@ -142,7 +142,7 @@ impl AdapterShape {
     }
 }
 
-/// The adapters among named tensors, for blocks 0, 1, ...; empty where there are none.
+/// Returns the adapters among named tensors, for blocks 0, 1, ...; empty where there are none.
 ///
 /// # Errors
 /// When one is incomplete.

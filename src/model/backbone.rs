@@ -139,7 +139,7 @@ impl Backbone {
         }
     }
 
-    /// A frozen copy at another place.
+    /// Returns a frozen copy at another place.
     ///
     /// # Errors
     /// When there is no room, and for pixels anywhere but on the CPU.
@@ -171,7 +171,7 @@ impl Backbone {
         }
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub fn config(&self) -> BackboneConfig {
         match self {
             Backbone::Vit(vit) => BackboneConfig::Vit(*vit.config()),
@@ -187,7 +187,7 @@ impl Backbone {
         self.config().dim()
     }
 
-    /// The transformer, where it is one.
+    /// Returns the transformer, where it is one.
     pub fn vit(&self) -> Option<&Vit> {
         match self {
             Backbone::Vit(vit) => Some(vit),
@@ -227,7 +227,7 @@ impl Backbone {
         }
     }
 
-    /// The rest of [`Backbone::features`] for tokens `(b, n, d)` that have passed the blocks below `first`.
+    /// Continues [`Backbone::features`] for tokens `(b, n, d)` that passed the blocks below `first`.
     ///
     /// # Errors
     /// When tokens or adaptation do not fit, or there are no blocks.
@@ -245,7 +245,7 @@ impl Backbone {
         }
     }
 
-    /// The variables, sorted by name; empty where it is frozen.
+    /// Returns the variables, sorted by name; empty where it is frozen.
     pub fn variables(&self) -> &[(Arc<str>, Var)] {
         match self {
             Backbone::Vit(vit) => vit.variables(),
@@ -289,7 +289,8 @@ impl Backbone {
         }
     }
 
-    /// The backbone hash of manifests and caches: the digest of the parameters, computed once where it is frozen.
+    /// Returns the backbone hash of manifests and caches. It is the digest of the parameters, computed once where it
+    /// is frozen.
     ///
     /// # Errors
     /// What the device reports.

@@ -27,7 +27,7 @@ pub enum HeadKind {
 }
 
 impl HeadKind {
-    /// The kind of head that a parameter set holds.
+    /// Returns the kind of head that a parameter set holds.
     pub fn of(set: &ParameterSet) -> HeadKind {
         match (set.get(CosineHead::SIGMA), set.get(PrototypeHead::PROTOTYPES)) {
             (Some(_), _) => HeadKind::Cosine,
@@ -36,7 +36,7 @@ impl HeadKind {
         }
     }
 
-    /// Names of the parameters that have one row per class.
+    /// Returns the names of the parameters that have one row per class.
     pub fn by_row(self) -> &'static [&'static str] {
         match self {
             HeadKind::Linear => &[LinearHead::WEIGHT, LinearHead::BIAS],
@@ -67,7 +67,7 @@ pub struct HeadShape {
 }
 
 impl HeadShape {
-    /// Names and shapes of its parameters.
+    /// Returns names and shapes of its parameters.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         let matrix = |name: &str| (name.to_owned(), vec![self.rows, self.dim]);
         match self.kind {
@@ -94,7 +94,7 @@ pub enum ClassHead {
 }
 
 impl ClassHead {
-    /// The frozen head that a set holds.
+    /// Returns the frozen head that a set holds.
     ///
     /// # Errors
     /// When an entry is missing or does not fit.

@@ -37,7 +37,7 @@ impl CosineHead {
             .collect()
     }
 
-    /// A frozen head from the entries `head.weight` and `head.sigma` of a set.
+    /// Returns a frozen head from the entries `head.weight` and `head.sigma` of a set.
     ///
     /// # Errors
     /// When an entry is missing or is not of its shape.

@@ -71,7 +71,7 @@ pub(super) fn total(device: &Device) -> Result<u64> {
     Ok(result::mem_get_info().w()?.1 as u64)
 }
 
-/// The most bytes of tensors there have been since [`forget_peak`].
+/// Returns the most bytes of tensors there have been since [`forget_peak`].
 pub(super) fn peak(device: &Device) -> Result<u64> {
     device.synchronize()?;
     Pool::of(device)?.get(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH)

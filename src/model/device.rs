@@ -65,7 +65,7 @@ impl DeviceSpec {
     }
 }
 
-/// Of products on a CPU.
+/// Returns the precision of products on a CPU.
 fn precision(compute: Compute) -> Precision {
     match compute {
         Compute::Auto | Compute::F32 => Precision::F32,

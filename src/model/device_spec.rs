@@ -20,7 +20,7 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// The CPU, in `f32`.
+    /// Returns the CPU, in `f32`.
     pub fn cpu() -> DeviceSpec {
         DeviceSpec { device: Device::Cpu, compute: DType::F32, products: Precision::F32 }
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::scenario::{Activation, BackboneSection, Scenario, VitSection, Weights};
 
-/// The backbone's dimensions as the scenario states them, before any weight or image is read.
+/// Returns the backbone's dimensions as the scenario states them, before any weight or image is read.
 pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
     let (channels, image) = (scenario.data.channels() as usize, scenario.data.output() as usize);
     let deep = |depth| BackboneConfig::DeepResNet(DeepResNetConfig { depth, image });

@@ -19,7 +19,7 @@ pub enum FrozenPart {
 }
 
 impl FrozenPart {
-    /// For caches: `features`, `block-3`.
+    /// Returns the name in caches: `features`, `block-3`.
     pub fn name(self) -> String {
         match self {
             FrozenPart::Nothing => "nothing".to_owned(),
@@ -58,8 +58,8 @@ pub fn in_frozen_batches<E: From<candle_core::Error>>(
 }
 
 impl Backbone {
-    /// Returns the output of a frozen part for `pixels` `(b, c, h, w)`. It is features `(b, dim)`, or the tokens `(b,
-    /// n, d)` that enter the block the part ends below.
+    /// Returns the output of a frozen part for `pixels` `(b, c, h, w)`. It is features `(b, dim)`, or the tokens
+    /// `(b, n, d)` that enter the block the part ends below.
     ///
     /// A matrix product rounds a row in a way that depends on the number of rows, and on nothing else about them. So
     /// on a CPU samples are taken [`FROZEN_BATCH`] at a time, the last ones filled up: the result of a sample is the

@@ -18,7 +18,8 @@ pub(super) struct FrozenWeights {
 }
 
 impl FrozenWeights {
-    /// The parameters of these names and shapes out of `set`, which `file` names to the user; others are ignored.
+    /// Returns the parameters of these names and shapes out of `set`, which `file` names to the user. Others are
+    /// ignored.
     ///
     /// # Errors
     /// When one is missing or of another shape.

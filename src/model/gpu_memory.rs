@@ -36,7 +36,7 @@ impl GpuMemory {
         super::cuda::free(&self.device)
     }
 
-    /// The most bytes of tensors since [`GpuMemory::forget_peak`].
+    /// Returns the most bytes of tensors since [`GpuMemory::forget_peak`].
     pub fn peak(&self) -> Result<u64> {
         super::cuda::peak(&self.device)
     }
@@ -72,7 +72,7 @@ impl GpuMemory {
         self.total()
     }
 
-    /// The most bytes of tensors since [`GpuMemory::forget_peak`].
+    /// Returns the most bytes of tensors since [`GpuMemory::forget_peak`].
     pub fn peak(&self) -> Result<u64> {
         self.total()
     }

@@ -67,7 +67,7 @@ impl LinearHead {
     /// Name of the bias in parameter sets.
     pub const BIAS: &'static str = "head.bias";
 
-    /// A head of zeros for `classes` rows and `dim` features.
+    /// Returns a head of zeros for `classes` rows and `dim` features.
     ///
     /// # Errors
     /// What the device reports.
@@ -90,7 +90,7 @@ impl LinearHead {
         [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
     }
 
-    /// A frozen head from the entries `head.weight` and `head.bias` of a set.
+    /// Returns a frozen head from the entries `head.weight` and `head.bias` of a set.
     ///
     /// # Errors
     /// When an entry is missing or the two do not fit.

@@ -25,7 +25,7 @@ impl LinearLayer {
     pub const ALL: [LinearLayer; 4] =
         [LinearLayer::Qkv, LinearLayer::Proj, LinearLayer::Fc1, LinearLayer::Fc2];
 
-    /// The layer in a block, in timm's words.
+    /// Returns the layer's name in a block, in timm's words.
     pub fn name(self) -> &'static str {
         match self {
             LinearLayer::Qkv => "attn.qkv",
@@ -35,7 +35,7 @@ impl LinearLayer {
         }
     }
 
-    /// The name of its weight among the parameters of a backbone.
+    /// Returns the name of its weight among the parameters of a backbone.
     pub fn weight(self, block: usize) -> String {
         format!("blocks.{block}.{}.weight", self.name())
     }

@@ -39,7 +39,7 @@ pub enum LoraPlace {
 }
 
 impl LoraPlace {
-    /// The layer whose input it has.
+    /// Returns the layer whose input it has.
     pub fn layer(self) -> LinearLayer {
         match self {
             LoraPlace::Qkv | LoraPlace::Q | LoraPlace::V => LinearLayer::Qkv,
@@ -49,7 +49,7 @@ impl LoraPlace {
         }
     }
 
-    /// Of a linear layer as a whole.
+    /// Returns the place of a linear layer as a whole.
     pub fn at(layer: LinearLayer) -> LoraPlace {
         match layer {
             LinearLayer::Qkv => LoraPlace::Qkv,
@@ -81,7 +81,7 @@ pub enum Factor {
 }
 
 impl Factor {
-    /// The factor that a parameter is, where it is one.
+    /// Returns the factor that a parameter is, if it is one.
     pub fn of(name: &str) -> Option<Factor> {
         match name.strip_prefix(PREFIX)?.rsplit_once('.')?.1 {
             "a" => Some(Factor::A),
@@ -105,7 +105,7 @@ pub fn is_lora(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Name of a factor; names sort as blocks do.
+/// Returns the name of a factor; names sort as blocks do.
 pub fn lora_name(block: usize, place: LoraPlace, factor: Factor) -> String {
     format!("{PREFIX}{block:02}.{}.{}", place.word(), factor.word())
 }
@@ -138,7 +138,7 @@ pub struct LoraBlock {
 }
 
 impl LoraBlock {
-    /// The output `y` of a layer with what pairs add to it; `x` is its input.
+    /// Returns the output `y` of a layer with what pairs add to it; `x` is its input.
     pub(super) fn added(
         &self,
         layer: LinearLayer,
@@ -179,7 +179,8 @@ pub struct LoraShape {
 }
 
 impl LoraShape {
-    /// Names and shapes of all factors: `(r, in)` and `(out, r)`, behind an axis of tasks where there is one.
+    /// Returns names and shapes of all factors: `(r, in)` and `(out, r)`. An axis of tasks is in front, where there
+    /// is one.
     pub fn shapes(&self) -> Vec<(String, Vec<usize>)> {
         let behind_tasks =
             |shape: [usize; 2]| self.tasks.into_iter().chain(shape).collect::<Vec<usize>>();
@@ -214,7 +215,7 @@ impl LoraShape {
     }
 }
 
-/// The pairs of some factors, by block; empty where there are none. Of every factor its tensors in order
+/// Returns the pairs of some factors, by block; empty where there are none. Of every factor its tensors in order
 /// ([`lora_pairs`]).
 ///
 /// # Errors
@@ -245,8 +246,8 @@ pub fn loras_of(
     Ok(blocks)
 }
 
-/// The tensors of single pairs in a factor: it has the shape of one pair, or an axis of pairs in front of that, and
-/// where it is a pack's the axis of its members in front of all.
+/// Returns the tensors of single pairs in a factor. It has the shape of one pair, or an axis of pairs in front of
+/// that, and where it is a pack's the axis of its members in front of all.
 ///
 /// # Errors
 /// What the device reports.

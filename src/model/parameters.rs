@@ -38,7 +38,7 @@ impl Parameter {
         Ok(Parameter { shape: tensor.dims().to_vec(), values })
     }
 
-    /// A variable that starts with these values.
+    /// Returns a variable that starts with these values.
     ///
     /// # Errors
     /// When the device has no room.
@@ -46,7 +46,7 @@ impl Parameter {
         Ok(Var::from_slice(&self.values, self.shape.as_slice(), device)?)
     }
 
-    /// A plain (frozen) tensor with these values.
+    /// Returns a plain (frozen) tensor with these values.
     ///
     /// # Errors
     /// When the device has no room.
@@ -124,7 +124,7 @@ pub struct ParameterSet {
 }
 
 impl ParameterSet {
-    /// The empty set.
+    /// Returns the empty set.
     pub fn new() -> ParameterSet {
         ParameterSet::default()
     }
@@ -158,7 +158,7 @@ impl ParameterSet {
         }
     }
 
-    /// The parameters whose names are to be kept.
+    /// Returns the parameters whose names are to be kept.
     pub fn filter(&self, keep: impl Fn(&str) -> bool) -> ParameterSet {
         let kept = self.iter().filter(|(name, _)| keep(name));
         kept.map(|(name, parameter)| (Arc::clone(name), parameter.clone())).collect()
@@ -202,7 +202,7 @@ impl ParameterSet {
         self.iter().map(one).collect()
     }
 
-    /// The Euclidean norm of all numbers together.
+    /// Returns the Euclidean norm of all numbers together.
     pub fn norm(&self) -> f64 {
         let all = self.parameters.values().flat_map(|parameter| parameter.values.iter());
         all.map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>().sqrt()
@@ -217,12 +217,12 @@ impl ParameterSet {
         self.parameters.insert(name.into(), parameter);
     }
 
-    /// The parameter of that name.
+    /// Returns the parameter of that name.
     pub fn get(&self, name: &str) -> Option<&Parameter> {
         self.parameters.get(name)
     }
 
-    /// All parameters in sorted order.
+    /// Returns all parameters in sorted order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Parameter)> {
         self.parameters.iter()
     }
@@ -274,7 +274,7 @@ impl ParameterSet {
         self.iter().map(|(name, p)| Ok((name.clone(), p.variable(device)?))).collect()
     }
 
-    /// The parameter of that name and shape.
+    /// Returns the parameter of that name and shape.
     ///
     /// # Errors
     /// When it is missing or of another shape; `file` says where the set comes from.

@@ -94,7 +94,7 @@ impl PromptTokens {
         Ok(if self.pooling == Pooling::Cls { 1 } else { 1 + self.count()? })
     }
 
-    /// The feature `(b, d)` of the first outputs `(b, outputs, d)`.
+    /// Returns the feature `(b, d)` of the first outputs `(b, outputs, d)`.
     pub(super) fn pool(&self, outputs: &Tensor) -> Result<Tensor> {
         match self.pooling {
             Pooling::Cls => outputs.narrow(1, 0, 1)?.squeeze(1),

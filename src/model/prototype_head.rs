@@ -34,7 +34,7 @@ impl PrototypeHead {
         [(PrototypeHead::PROTOTYPES, prototypes)].into_iter().collect()
     }
 
-    /// A frozen head from the entry `head.prototypes` of a set.
+    /// Returns a frozen head from the entry `head.prototypes` of a set.
     ///
     /// # Errors
     /// When there is none, or it is no matrix.

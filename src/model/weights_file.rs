@@ -25,7 +25,7 @@ pub struct WeightsSource {
 }
 
 impl WeightsSource {
-    /// A file that may have nothing left over.
+    /// Returns the source of a file in which no tensor may be left over.
     pub fn at(path: &Path) -> WeightsSource {
         WeightsSource {
             path: path.to_owned(),
@@ -54,7 +54,7 @@ impl OpenWeights<'static> {
 }
 
 impl<'a> OpenWeights<'a> {
-    /// The bytes of a safetensors file that comes from `origin`.
+    /// Returns the bytes of a safetensors file that comes from `origin`.
     ///
     /// # Errors
     /// As [`OpenWeights::open`].
@@ -82,13 +82,13 @@ impl<'a> OpenWeights<'a> {
         self.file.others()
     }
 
-    /// As errors call it.
+    /// Returns its name in errors.
     pub fn origin(&self) -> &str {
         self.file.origin()
     }
 
-    /// The parameters of a network, all of them and nothing else; counters that an old file lacks are 0, as PyTorch
-    /// sets them.
+    /// Returns the parameters of a network, all of them and nothing else. Counters that an old file lacks are 0, as
+    /// PyTorch sets them.
     ///
     /// # Errors
     /// What is missing, of another shape, left over, of a wrong type or not finite, by name.

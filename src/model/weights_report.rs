@@ -47,7 +47,7 @@ pub fn inspect_weights(
     Ok(WeightsReport { format, part, others, map, network })
 }
 
-/// The network of ours that a file seems to be made for.
+/// Returns the known network that a file seems to be made for.
 fn dimensions(
     file: &str,
     map: &NameMap,

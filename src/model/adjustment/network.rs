@@ -60,7 +60,7 @@ pub enum TeacherBatchNormMode {
 }
 
 impl TeacherBatchNormMode {
-    /// The moments of a teacher whose student normalizes by `student`; nothing for running ones.
+    /// Returns the moments of a teacher whose student normalizes by `student`; `None` for running ones.
     pub fn of(self, student: Option<BatchNormMode>) -> Option<BatchNormMode> {
         match self {
             TeacherBatchNormMode::Student => student,
@@ -161,7 +161,7 @@ impl Adjustment {
         set.get(&format!("{HIDDEN}.weight")).is_some()
     }
 
-    /// The networks that `set` holds, over fresh variables where they train.
+    /// Returns the networks that `set` holds, over fresh variables where they train.
     ///
     /// # Errors
     /// When a parameter is missing.
@@ -221,7 +221,7 @@ impl Adjustment {
         layers[2].norm.forward(&layers[2].linear.forward(&second)?, beside.as_ref(), false)
     }
 
-    /// The head's hidden layer: adjusted features `(b, 256)` to what its rows get, `(b, 128)`.
+    /// Applies the head's hidden layer: adjusted features `(b, 256)` to the input of its rows, `(b, 128)`.
     ///
     /// # Errors
     /// When the features do not fit.

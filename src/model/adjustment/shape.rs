@@ -68,7 +68,7 @@ pub(crate) fn of_module(name: &str) -> bool {
 }
 
 impl NetworkShape {
-    /// The widths of Table 6, with the residual around the layer of equal widths.
+    /// Returns the widths of Table 6, with the residual around the layer of equal widths.
     pub fn table_6(features: usize, classes: usize) -> NetworkShape {
         let module = ModuleShape { hidden: 512, output: 256, residual: Residual::Identity };
         NetworkShape { features, module: Some(module), head_hidden: 128, classes }
@@ -79,7 +79,7 @@ impl NetworkShape {
         self.module.map_or(self.features, |module| module.output)
     }
 
-    /// Names and shapes of everything but the head's rows: what is one and the same for all tasks.
+    /// Returns names and shapes of everything but the head's rows: the part that all tasks share.
     pub fn common(&self) -> Vec<(String, Vec<usize>)> {
         let mut shapes = Vec::new();
         if let Some(ModuleShape { hidden, output, residual }) = self.module {

@@ -65,7 +65,7 @@ impl BackboneConfig {
         [channels, image, image]
     }
 
-    /// The transformer, where it is one.
+    /// Returns the transformer, where it is one.
     pub fn vit(&self) -> Option<&VitConfig> {
         match self {
             BackboneConfig::Vit(vit) => Some(vit),
@@ -73,7 +73,7 @@ impl BackboneConfig {
         }
     }
 
-    /// The transformer, for `what` needs its blocks.
+    /// Returns the transformer, or an error that `what` needs its blocks.
     ///
     /// # Errors
     /// Where it is none, naming `what`.
@@ -100,7 +100,7 @@ impl BackboneConfig {
         }
     }
 
-    /// Name and shape of every parameter and buffer, sorted by name.
+    /// Returns the name and shape of every parameter and buffer, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         match self {
             BackboneConfig::Vit(vit) => vit.parameter_shapes(),

@@ -45,9 +45,9 @@ fn of_deep_resnet(network: &DeepResNetConfig) -> f64 {
     convolutions(network.parameter_shapes(), stem, stem.div_ceil(2), true)
 }
 
-/// Of all convolutions, which are those weights that have four extents: the stem gives images of side `stem`, the first
-/// stage of side `first`, and every later one halves it, in its first block, by the first convolution or, of bottlenecks,
-/// by the second.
+/// Returns the cost of all convolutions, which are those weights that have four extents. The stem gives images of
+/// side `stem`, the first stage of side `first`, and every later one halves it, in its first block, by the first
+/// convolution or, of bottlenecks, by the second.
 fn convolutions(
     shapes: Vec<(String, Vec<usize>)>,
     stem: usize,

@@ -30,7 +30,7 @@ impl BertConfig {
     /// The token that fills short sequences up.
     pub const PADDING: u32 = 0;
 
-    /// Name and shape of every parameter that features need, in Hugging Face's names, sorted by name.
+    /// Returns every parameter that features need: Hugging Face's name and shape, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let BertConfig { vocabulary, hidden, intermediate, positions, .. } = *self;
         let mut shapes = Vec::new();

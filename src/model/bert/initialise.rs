@@ -10,8 +10,8 @@ use crate::numerics::streams::StreamKey;
 const EMBEDDINGS: f32 = 0.5;
 
 impl Bert {
-    /// Returns the parameters of an untrained network. Embeddings have standard deviation 0.5, matrices variance `1 /
-    /// inputs`; biases are 0, norms 1 and 0. Every tensor has its own stream, keyed by its name.
+    /// Returns the parameters of an untrained network. Embeddings have standard deviation 0.5, matrices variance
+    /// `1 / inputs`; biases are 0, norms 1 and 0. Every tensor has its own stream, keyed by its name.
     pub fn initial_parameters(config: &BertConfig, key: StreamKey) -> ParameterSet {
         let draw = |(name, shape): (String, Vec<usize>)| {
             let mut values = vec![0f32; shape.iter().product()];

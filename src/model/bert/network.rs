@@ -41,7 +41,7 @@ impl Bert {
         Bert::read(&source.name, config, &set)
     }
 
-    /// A network with these parameters (entries it has no place for are ignored), on the CPU.
+    /// Returns a network with these parameters (entries it has no place for are ignored), on the CPU.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.
@@ -57,7 +57,7 @@ impl Bert {
         Ok(Bert { config, encoder, weights, place })
     }
 
-    /// A copy at another place.
+    /// Returns a copy at another place.
     ///
     /// # Errors
     /// When the device has no room.
@@ -71,7 +71,7 @@ impl Bert {
         &self.place
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub fn config(&self) -> &BertConfig {
         &self.config
     }
@@ -124,7 +124,7 @@ impl Bert {
     }
 }
 
-/// The feature `(1, d)` of a sequence with these hidden states `(tokens, d)`.
+/// Returns the feature `(1, d)` of a sequence with these hidden states `(tokens, d)`.
 fn pooled(hidden: &Tensor, pooling: Pooling) -> candle_core::Result<Tensor> {
     match pooling {
         Pooling::Cls => hidden.narrow(0, 0, 1),

@@ -41,7 +41,7 @@ impl DeepResNetConfig {
     /// Width of a feature.
     pub const DIM: usize = EXPANSION * WIDTHS[3];
 
-    /// Name and shape of every parameter and running statistic, in torchvision's names, sorted by name.
+    /// Returns every parameter and running statistic: torchvision's name and shape, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let mut shapes = Vec::new();
         convolution("conv1", [STEM, Self::CHANNELS, 7, 7], &mut shapes);

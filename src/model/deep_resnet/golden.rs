@@ -27,9 +27,9 @@ fn parameters(golden: &Golden, config: DeepResNetConfig) -> ParameterSet {
 /// Channels whose means are stored.
 const CHANNELS: usize = 16;
 
-/// The network with its first stages as they are, and those behind them handing on what they get: the first block of
-/// each the means of two by two pixels, the others everything. So its features are the means over space of the last of
-/// the first stages, in as many channels as the narrowest layer behind it has.
+/// Returns the network with its first stages as they are, and later ones that pass on their input. The first block of
+/// each later one passes on the means of two by two pixels, the others everything. So its features are the means over
+/// space of the last of the first stages, in as many channels as the narrowest layer behind it has.
 fn means_after(stages: usize, set: &ParameterSet) -> ParameterSet {
     let hands_on = |name: &str| {
         let mut parts = name.strip_prefix("layer")?.splitn(3, '.');

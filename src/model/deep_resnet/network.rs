@@ -33,7 +33,7 @@ impl DeepResNet {
         DeepResNet::read(&source.name, config, &set)
     }
 
-    /// A network with these parameters (entries it has no place for are ignored), on the CPU.
+    /// Returns a network with these parameters (entries it has no place for are ignored), on the CPU.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.
@@ -55,7 +55,7 @@ impl DeepResNet {
         Ok(DeepResNet { config, layers, weights, place })
     }
 
-    /// A copy at another place.
+    /// Returns a copy at another place.
     ///
     /// # Errors
     /// When the device has no room.
@@ -69,7 +69,7 @@ impl DeepResNet {
         &self.place
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub fn config(&self) -> &DeepResNetConfig {
         &self.config
     }

@@ -7,7 +7,7 @@ use crate::model::ops;
 /// A norm below it counts as this.
 const LEAST_NORM: f64 = 1e-12;
 
-/// The root of a squared norm. The floor is inside, where the slope of the root is finite.
+/// Returns the root of a squared norm. The floor is inside, where the slope of the root is finite.
 fn norm(squared: &Tensor) -> Result<Tensor> {
     squared.maximum(LEAST_NORM * LEAST_NORM)?.sqrt()
 }

@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Result, Tensor};
 
-/// The `count` best columns of each row of similarities `(b, n)`, in falling order; of equals the lower
+/// Returns the `count` best columns of each row of similarities `(b, n)`, in falling order. Of equals the lower
 /// index.
 ///
 /// # Errors
@@ -12,7 +12,7 @@ pub fn selection(similarities: &Tensor, count: usize) -> Result<Vec<Vec<u32>>> {
     Ok(rows.iter().map(|row| best(row, count)).collect())
 }
 
-/// The indices of the `count` largest values, in falling order; of equals the lower index.
+/// Returns the indices of the `count` largest values, in falling order; of equals the lower index.
 ///
 /// ```
 /// assert_eq!(fedcast::model::prompts::best(&[0.1, 0.5, -1.0, 0.5], 3), [1, 3, 0]);

@@ -75,7 +75,7 @@ impl ResNetConfig {
         self.width << (STAGES - 1)
     }
 
-    /// All blocks, from below.
+    /// Returns all blocks, from below.
     pub(super) fn block_shapes(&self) -> Vec<BlockShape> {
         let mut inputs = self.width;
         let mut shapes = Vec::new();
@@ -90,7 +90,7 @@ impl ResNetConfig {
         shapes
     }
 
-    /// Name and shape of every parameter and buffer, in torchvision's names, sorted by name.
+    /// Returns the name and shape of every parameter and buffer, in torchvision's names, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let StemShape { kernel, .. } = StemShape::of(self.stem);
         let stem = vec![self.width, self.channels, kernel, kernel];

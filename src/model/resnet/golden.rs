@@ -34,7 +34,7 @@ fn parameters(golden: &Golden) -> ParameterSet {
     shapes.map(|(name, shape)| (name.clone(), filled(golden, &name, shape))).collect()
 }
 
-/// The head under the names of our parameter sets.
+/// Returns the head under the names of our parameter sets.
 fn head(golden: &Golden) -> ParameterSet {
     let shape = vec![golden.shape("eval.logits")[1], config().dim()];
     let bias = filled(golden, "fc.bias", vec![shape[0]]);

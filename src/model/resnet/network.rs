@@ -47,7 +47,7 @@ impl ResNet {
         ResNet::from_parameters(config, &set)
     }
 
-    /// A frozen network with these parameters (entries it has no place for are ignored), on the CPU.
+    /// Returns a frozen network with these parameters, on the CPU. Entries it has no place for are ignored.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.
@@ -72,7 +72,7 @@ impl ResNet {
         ResNet::assemble(config, (named, false), &buffers, Variables::new(), place)
     }
 
-    /// A frozen copy of this network at another place.
+    /// Returns a frozen copy of this network at another place.
     ///
     /// # Errors
     /// When the device has no room.
@@ -100,7 +100,7 @@ impl ResNet {
         ResNet::over_variables(config, set, place, true)
     }
 
-    /// A network over variables whose batch norms use their running statistics and leave them as they are: for
+    /// Returns a network over variables whose batch norms use and keep their running statistics. For
     /// gradients of one sample at a time.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl ResNet {
         ResNet::assemble(config, (named, trains), &buffers, variables, place)
     }
 
-    /// The parameters of this network among `set`, and its buffers.
+    /// Returns the parameters of this network among `set`, and its buffers.
     fn own(
         config: &ResNetConfig,
         set: &ParameterSet,
@@ -187,12 +187,12 @@ impl ResNet {
         &self.place
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub fn config(&self) -> &ResNetConfig {
         &self.config
     }
 
-    /// The variables, sorted by name; empty for a frozen network.
+    /// Returns the variables, sorted by name; empty for a frozen network.
     pub fn variables(&self) -> &[(Arc<str>, Var)] {
         &self.variables
     }

@@ -34,7 +34,7 @@ impl Block {
         }
     }
 
-    /// The first half.
+    /// Computes the first half.
     fn attention(
         &self,
         x: &Tensor,
@@ -68,7 +68,7 @@ impl Block {
         x + mixed
     }
 
-    /// The second half.
+    /// Computes the second half.
     fn perceptron(
         &self,
         x: &Tensor,

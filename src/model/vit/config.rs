@@ -48,7 +48,7 @@ impl VitConfig {
     pub const PRESETS: [&'static str; 3] =
         ["vit-tiny-patch16-224", "vit-small-patch16-224", "vit-base-patch16-224"];
 
-    /// A standard network by name, with or without its `-patch16-224`.
+    /// Returns a standard network by name, with or without its `-patch16-224`.
     pub fn preset(name: &str) -> Option<VitConfig> {
         let (dim, heads) = match name.strip_suffix("-patch16-224").unwrap_or(name) {
             "vit-tiny" => (192, 3),

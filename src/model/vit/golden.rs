@@ -29,12 +29,12 @@ pub(super) fn labels(golden: &Golden) -> Vec<u32> {
     golden.i64("labels").into_iter().map(|y| y as u32).collect()
 }
 
-/// The CLS rows of `(b, n, d)`.
+/// Returns the CLS rows of `(b, n, d)`.
 pub(super) fn cls(tokens: &Tensor) -> Vec<f32> {
     flat(&tokens.narrow(1, 0, 1).expect("a CLS token"))
 }
 
-/// A head over variables: weight, bias, and the head itself.
+/// Returns a head over variables: weight, bias, and the head itself.
 pub(super) fn trained_head(weight: Tensor, bias: Tensor) -> (Var, Var, LinearHead) {
     let weight = Var::from_tensor(&weight).expect("a variable");
     let bias = Var::from_tensor(&bias).expect("a variable");
@@ -52,7 +52,7 @@ pub(super) fn prefixes(prompts: &[Var]) -> Vec<Prefix> {
     prompts.iter().map(|p| Prefix::halves(p).expect("an even prompt")).collect()
 }
 
-/// The gradient of a declared trainable: present, finite, not all zero.
+/// Returns the gradient of a declared trainable: present, finite, not all zero.
 pub(super) fn gradient(grads: &GradStore, variable: &Var) -> Vec<f32> {
     let gradient = flat(grads.get(variable).expect("a trainable has a gradient"));
     assert!(gradient.iter().all(|g| g.is_finite()) && gradient.iter().any(|g| *g != 0.0));

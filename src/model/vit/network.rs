@@ -67,7 +67,7 @@ impl Vit {
         Vit::from_checkpoint(Checkpoint::from_bytes(origin, bytes, heads)?, resolution)
     }
 
-    /// A frozen network of a checkpoint, for images of `resolution` pixels where that is given.
+    /// Returns a frozen network of a checkpoint, for images of `resolution` pixels where that is given.
     ///
     /// # Errors
     /// When `resolution` is not a multiple of the patch.
@@ -79,8 +79,7 @@ impl Vit {
         Vit::from_parameters(read.config, &read.parameters)
     }
 
-    /// A frozen network with these parameters (entries it has no place for are ignored), on the
-    /// CPU.
+    /// Returns a frozen network with these parameters, on the CPU. Entries it has no place for are ignored.
     ///
     /// # Errors
     /// When a parameter is missing or of another shape.
@@ -105,7 +104,7 @@ impl Vit {
         Vit::assemble(config, named, Vec::new(), place)
     }
 
-    /// A frozen copy of this network at another place: what every worker of a GPU makes once.
+    /// Returns a frozen copy of this network at another place. Every worker of a GPU makes one.
     ///
     /// # Errors
     /// When the device has no room.
@@ -187,12 +186,12 @@ impl Vit {
         &self.place
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub fn config(&self) -> &VitConfig {
         &self.config
     }
 
-    /// The variables, sorted by name; empty for a frozen network.
+    /// Returns the variables, sorted by name; empty for a frozen network.
     pub fn variables(&self) -> &[(Arc<str>, candle_core::Var)] {
         &self.variables
     }
@@ -231,8 +230,8 @@ impl Vit {
         self.features_from(&self.embed_with(pixels, adaptation)?, 0, adaptation)
     }
 
-    /// The rest of [`Vit::features`] for tokens `(b, n, d)` that have passed the blocks below
-    /// `first` (see [`Vit::advance`]): what a cache of frozen lower blocks continues with.
+    /// Continues [`Vit::features`] for tokens `(b, n, d)` that have passed the blocks below `first`. See
+    /// [`Vit::advance`]: a cache of frozen lower blocks continues with this.
     ///
     /// # Errors
     /// When tokens or adaptation do not fit.
@@ -261,7 +260,7 @@ impl Vit {
         }
     }
 
-    /// All tokens after the final norm, `(b, n, d)`; token 0 is CLS.
+    /// Returns all tokens after the final norm, `(b, n, d)`; token 0 is CLS.
     ///
     /// # Errors
     /// When pixels or adaptation do not fit.
@@ -275,7 +274,7 @@ impl Vit {
         Ok(self.norm.norm(&x.to_dtype(DType::F32)?, self.config.norm_eps)?)
     }
 
-    /// The residual stream `tokens` `(b, n, d)` through a range of blocks, before any final norm.
+    /// Advances the residual stream `tokens` `(b, n, d)` through a range of blocks, before any final norm.
     ///
     /// # Errors
     /// When tokens or adaptation do not fit.
@@ -303,7 +302,7 @@ impl Vit {
         Ok(self.blocks[block].forward(tokens, &self.config, (adaptation, block), queries)?)
     }
 
-    /// The input of block 0: CLS and patch embeddings with their positions, `(b, n, d)`.
+    /// Returns the input of block 0: CLS and patch embeddings with their positions, `(b, n, d)`.
     ///
     /// # Errors
     /// When the pixels are not `(b, channels, image, image)`.
@@ -311,7 +310,7 @@ impl Vit {
         self.embed_pack(pixels, None)
     }
 
-    /// The input of block 0 with the prompt tokens of an adaptation.
+    /// Returns the input of block 0 with the prompt tokens of an adaptation.
     fn embed_with(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         let embedded = self.embed_pack(pixels, adaptation.groups.as_ref())?;
         let Some(prompts) = &adaptation.tokens else { return Ok(embedded) };

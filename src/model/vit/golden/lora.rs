@@ -16,7 +16,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 
 const COLUMNS: Range<usize> = 4..8;
 
-/// The factors of pairs at these layers of all blocks as variables, by name.
+/// Returns the factors of pairs at these layers of all blocks as variables, by name.
 pub(crate) fn filled(
     golden: &Golden,
     vit: &Vit,
@@ -39,7 +39,7 @@ pub(crate) fn filled(
     variables
 }
 
-/// The pairs of these variables, and nothing else.
+/// Returns the pairs of these variables, and nothing else.
 pub(crate) fn adapted(variables: &BTreeMap<Arc<str>, Var>) -> Result<Adaptation, ModelError> {
     let factors = variables.iter().map(|(name, v)| (Arc::clone(name), vec![v.as_tensor().clone()]));
     Ok(Adaptation { loras: loras_of(factors)?, ..Adaptation::none() })

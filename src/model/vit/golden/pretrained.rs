@@ -17,7 +17,7 @@ fn vit(resolution: Option<usize>) -> Option<Vit> {
     Some(vit.at(&testing::place()).expect("there is room"))
 }
 
-/// All stored images through resizing steps, normalized to mean and deviation 0.5.
+/// Returns all stored images through resizing steps, normalized to mean and deviation 0.5.
 fn pixels(inputs: &Golden, steps: Vec<Step>) -> Tensor {
     let transform = Transform { steps, normalise: Normalization::Half, channels: None };
     let shape = inputs.shape("images_u8");

@@ -18,12 +18,12 @@ fn config() -> VitConfig {
     VitConfig { image: 32, patch: 8, dim: 48, depth: 4, heads: 3, mlp: 192, ..default }
 }
 
-/// The small ViT of the README, which several files share.
+/// Returns the small ViT of the README, which several files share.
 pub(crate) fn small_vit(golden: &Golden) -> Vit {
     vit(golden, Wave::Chirp, 1.0)
 }
 
-/// The small ViT of the README; `embedding` scales CLS, positions and patch embedding.
+/// Returns the small ViT of the README; `embedding` scales CLS, positions and patch embedding.
 fn vit(golden: &Golden, wave: Wave, embedding: f64) -> Vit {
     let fill = |name: &str, shape: Vec<usize>| {
         let scale = |w: f64| match name {

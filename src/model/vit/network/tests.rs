@@ -73,7 +73,7 @@ fn blocks_below_the_first_prefix_build_no_graph() -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The largest difference of two feature matrices, relative to the largest entry.
+/// Returns the largest difference of two feature matrices, relative to the largest entry.
 fn difference(a: &Tensor, b: &Tensor) -> f32 {
     let largest = |t: &Tensor| t.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
     largest(&(a - b).unwrap()) / largest(b)
