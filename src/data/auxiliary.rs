@@ -66,17 +66,17 @@ impl Auxiliary {
         samples / (parts + usize::from(server)).max(1)
     }
 
-    /// The number of a client's shard.
+    /// Returns the number of a client's shard.
     pub fn number_of(&self, client: ClientId) -> usize {
         client.index() % self.parts
     }
 
-    /// The shard of a client.
+    /// Returns the shard of a client.
     pub fn of(&self, client: ClientId) -> Shard {
         self.shard(self.number_of(client))
     }
 
-    /// The shard of the server, where it has one.
+    /// Returns the shard of the server, where it has one.
     pub fn of_server(&self) -> Option<Shard> {
         self.server.then(|| self.shard(self.parts))
     }
@@ -104,7 +104,7 @@ impl Auxiliary {
         Loader::new(split, Arc::clone(shard), task_sequence, Arc::clone(transform))
     }
 
-    /// The bytes of the images of a shard, one behind the other.
+    /// Returns the bytes of the images of a shard, one behind the other.
     ///
     /// # Errors
     /// An image that cannot be read.

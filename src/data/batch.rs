@@ -79,7 +79,7 @@ impl Batch {
         }
     }
 
-    /// The samples without their queries.
+    /// Returns the samples without their queries.
     pub fn inputs(&self) -> &Batch {
         match self {
             Batch::Queried { inputs, .. } => inputs,
@@ -87,7 +87,7 @@ impl Batch {
         }
     }
 
-    /// The queries on a device, f32 `(batch, dim)`, where the loader brought them.
+    /// Returns the queries on a device, f32 `(batch, dim)`, where the loader brought them.
     ///
     /// # Errors
     /// When the device has no room.

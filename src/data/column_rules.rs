@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::DataError;
 
-/// The first name that was there before.
+/// Returns the first name that was there before.
 pub(super) fn twice<'a>(names: impl IntoIterator<Item = &'a String>) -> Option<&'a String> {
     let mut known = BTreeSet::new();
     names.into_iter().find(|name| !known.insert(*name))
@@ -37,14 +37,14 @@ pub(super) fn names_of_numbers(note: &str, column: &str) -> Option<Vec<String>> 
     names.iter().map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// The error for a column that is not there.
+/// Returns the error for a column that is not there.
 pub(super) fn lacking(path: &Path, name: &str, columns: &[String]) -> DataError {
     let advice = "Name the right one: data.input, data.label, data.client";
     let found = format!("the columns {}", columns.join(", "));
     DataError::advised(path, format!("a column `{name}`"), found, advice)
 }
 
-/// The error for values of another type.
+/// Returns the error for values of another type.
 pub(super) fn unlike(
     path: &Path,
     name: &str,

@@ -70,7 +70,7 @@ impl Table {
         schema.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect()
     }
 
-    /// The number and description of the only leaf of a column, or of the one named `inner` of a structure.
+    /// Returns the number and description of a column's only leaf, or of a structure's leaf `inner`.
     fn leaf(
         &self,
         name: &str,
@@ -308,7 +308,7 @@ impl<T> Column<T> {
     }
 }
 
-/// A copy of each: a value would keep the whole page that it was read from.
+/// Returns a copy of each: a value would keep the whole page that it was read from.
 fn copied(column: Column<ByteArray>) -> Column<Vec<u8>> {
     column.map(|value| value.data().to_vec())
 }

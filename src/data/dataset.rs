@@ -40,7 +40,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The number of classes.
+    /// Returns the number of classes.
     pub fn classes(&self) -> usize {
         self.class_names.len()
     }
@@ -70,8 +70,8 @@ pub struct Split {
 const PREPARED_BUDGET: usize = 128 << 20;
 
 impl Split {
-    /// A split of images of one size. `bytes` holds them one after the other, each in
-    /// channel, row, column order; `shape` is `[channels, height, width]`.
+    /// Returns a split of images of one size. `bytes` holds them one after the other, each in channel, row, column
+    /// order; `shape` is `[channels, height, width]`.
     pub fn from_buffer(
         bytes: Vec<u8>,
         shape: [usize; 3],
@@ -137,7 +137,7 @@ impl Split {
         }
     }
 
-    /// The number of a sample in [`base`](Split::base).
+    /// Returns the number of a sample in [`base`](Split::base).
     pub fn origin(&self, sample: u32) -> u32 {
         match &self.store {
             Store::Chosen { samples, .. } => samples[sample as usize],
@@ -192,7 +192,8 @@ impl Split {
         }
     }
 
-    /// The rows of some samples of a table, one behind the other, and their width; `None` where samples are no rows.
+    /// Returns the rows of some samples of a table, one behind the other, and their width. `None` where samples are
+    /// no rows.
     pub fn rows(&self, samples: &[u32]) -> Option<(Vec<f32>, usize)> {
         match &self.store {
             Store::Rows { values, width } => {
@@ -210,7 +211,7 @@ impl Split {
         }
     }
 
-    /// The tokens of some samples, one behind the other, as many for each; `None` where samples are images.
+    /// Returns the tokens of some samples, one behind the other, equally many for each; `None` for images.
     pub fn tokens(&self, samples: &[u32]) -> Option<Vec<u32>> {
         match &self.store {
             Store::Tokens { ids, length } => {
@@ -247,7 +248,7 @@ impl Split {
         Ok(Tensor::from_vec(pixels, shape.as_slice(), device)?)
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
@@ -257,17 +258,17 @@ impl Split {
         self.labels.is_empty()
     }
 
-    /// The data set's class id of every sample.
+    /// Returns the data set's class id of every sample.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// The samples of every class id, ascending.
+    /// Returns the samples of every class id, ascending.
     pub fn by_class(&self) -> &[Vec<u32>] {
         &self.by_class
     }
 
-    /// The samples of some class ids, ascending.
+    /// Returns the samples of some class ids, ascending.
     pub fn of_classes(&self, classes: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let of_class = |class: u32| self.by_class[class as usize].iter().copied();
         let mut samples: Vec<u32> = classes.into_iter().flat_map(of_class).collect();
@@ -283,7 +284,7 @@ impl Split {
         self.store.image(i)
     }
 
-    /// A split of the first `most` samples of every class, in the same order.
+    /// Returns a split of the first `most` samples of every class, in the same order.
     pub(crate) fn first_of_each_class(&self, most: usize) -> Result<Split, DataError> {
         let mut kept: Vec<usize> =
             self.by_class.iter().flat_map(|c| c.iter().take(most)).map(|&i| i as usize).collect();
@@ -354,9 +355,9 @@ impl Split {
         self.prepared_budget = bytes;
     }
 
-    /// The whole split after a deterministic transform, made once and then shared; `None`
-    /// when the transform draws or only turns bytes into floats (which costs less than the memory of
-    /// four times the bytes), an image fails, or the result would not fit the budget.
+    /// Returns the whole split after a deterministic transform, made once and then shared. `None` when the transform
+    /// draws or only turns bytes into floats (which costs less than the memory of four times the bytes), an image
+    /// fails, or the result would not fit the budget.
     ///
     /// Evaluation and frozen-feature passes read the same pixels again and again; the first thread to request them
     /// prepares them while others wait.

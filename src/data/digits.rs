@@ -15,7 +15,7 @@ const SIDE: usize = 8;
 const CLASSES: usize = 10;
 const RECORD: usize = 1 + SIDE * SIDE;
 
-/// The digits: ten classes named `0` to `9`, images of shape `[1, 8, 8]`.
+/// Returns the digits: ten classes named `0` to `9`, images of shape `[1, 8, 8]`.
 ///
 /// # Errors
 /// None unless the binary itself is damaged.

@@ -146,7 +146,7 @@ fn advice_for(kind: ErrorKind) -> &'static str {
 }
 
 impl DataError {
-    /// The error for a failed operation on `path`; a file that is not there becomes `Missing`.
+    /// Returns the error for a failed operation on `path`; a file that is not there becomes `Missing`.
     pub(crate) fn io(path: &Path, expected: &str, source: std::io::Error) -> DataError {
         match source.kind() {
             ErrorKind::NotFound => DataError::Missing {
@@ -163,8 +163,8 @@ impl DataError {
         }
     }
 
-    /// A file whose content is damaged and that should be fetched again; or one that stands in for it, such as a pointer
-    /// of Git LFS, which says itself what to do.
+    /// Returns the error for a file whose content is damaged and that should be fetched again. Or for one that stands
+    /// in for it, such as a pointer of Git LFS, which has its own advice.
     pub(crate) fn corrupt(
         path: &Path,
         expected: impl Into<String>,
@@ -176,7 +176,7 @@ impl DataError {
         stand_in.unwrap_or_else(|| DataError::because(Cause::Damaged, path, expected, found))
     }
 
-    /// A file whose content does not fit for this cause, which chooses the advice.
+    /// Returns the error for a file whose content does not fit for this cause, which chooses the advice.
     pub(crate) fn because(
         cause: Cause,
         path: &Path,

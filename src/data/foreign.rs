@@ -9,7 +9,7 @@ use crate::files::{self, Kind};
 /// Number of first bytes that identify such a file.
 const HEAD: u64 = 256;
 
-/// The error for a file whose first bytes say that it is something else; `None` where they say nothing, or cannot be
+/// Returns the error for a file whose first bytes show another format. `None` where they show nothing, or cannot be
 /// read.
 pub(super) fn foreign(path: &Path) -> Option<DataError> {
     let mut head = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn foreign(path: &Path) -> Option<DataError> {
     })
 }
 
-/// Name of what begins like this, and what to do where fetching it again is not enough.
+/// Returns the name of the format with this head, and advice where fetching it again is not enough.
 fn recognized(head: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
     let text = head.trim_ascii_start().to_ascii_lowercase();
     let begins = |word: &str| text.starts_with(word.as_bytes());

@@ -16,7 +16,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// The key of a scenario that asks for it.
+    /// Returns the key of a scenario that asks for it.
     fn key(self) -> &'static str {
         match self {
             Purpose::Validation => "data.validation",

@@ -72,7 +72,7 @@ fn open_set(folder: &Path, set: Option<&str>, name: String) -> Result<Dataset, D
     Parts { name, train, test: Some(test), notes }.into_dataset(None)
 }
 
-/// Names of the files in a folder, sorted.
+/// Returns the names of the files in a folder, sorted.
 fn listed(folder: &Path) -> Result<Vec<String>, DataError> {
     let failed = |e| DataError::io(folder, "a folder with the four IDX files of a data set", e);
     let mut names = Vec::new();
@@ -83,7 +83,7 @@ fn listed(folder: &Path) -> Result<Vec<String>, DataError> {
     Ok(names)
 }
 
-/// The file of a part: unpacked before packed.
+/// Returns the file of a part: unpacked before packed.
 fn the_one(
     folder: &Path,
     (names, set): (&[String], Option<&str>),
@@ -162,7 +162,7 @@ fn body(file: &Path, magic: u32) -> Result<(usize, Vec<u8>), DataError> {
     Ok((count, bytes[head..].to_vec()))
 }
 
-/// The bytes of a file, unpacked where it is gzipped.
+/// Returns the bytes of a file, unpacked where it is gzipped.
 fn unpacked(file: &Path) -> Result<Vec<u8>, DataError> {
     let bytes = files::read(file, Kind::Data).map_err(|e| DataError::io(file, "an IDX file", e))?;
     if !bytes.starts_with(&[0x1f, 0x8b]) {

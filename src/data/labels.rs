@@ -56,7 +56,7 @@ impl Labels {
         self.rows.len()
     }
 
-    /// The label of every row as it was written.
+    /// Returns the label of every row as it was written.
     #[cfg(test)]
     pub fn texts(&self) -> Vec<&str> {
         self.rows.iter().map(|value| self.values[*value as usize].text.as_str()).collect()
@@ -166,7 +166,7 @@ impl LabelReader {
         value
     }
 
-    /// The error for a row without a value; `cell` is what it has in its place.
+    /// Returns the error for a row without a value; `cell` is what it has in its place.
     pub fn missing(&self, cell: &str, row: &RowPlace) -> DataError {
         let cell = if cell.is_empty() { "none".to_owned() } else { format!("`{cell}`") };
         let (path, found) = match row {
@@ -184,7 +184,7 @@ impl LabelReader {
         )
     }
 
-    /// The labels that were read.
+    /// Returns the labels that were read.
     pub fn finish(self) -> Labels {
         self.labels
     }

@@ -46,7 +46,7 @@ enum Class {
     Missing(()),
 }
 
-/// All entries of a JSON object, also those that have one key.
+/// Returns all entries of a JSON object, also those that have one key.
 fn entries<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<(String, User)>, D::Error> {
     struct Entries;
     impl<'de> Visitor<'de> for Entries {
@@ -131,7 +131,7 @@ fn push(image: &[f32], bytes: &mut Vec<u8>) -> Result<(), (&'static str, String)
     Ok(())
 }
 
-/// The users of a file in its order.
+/// Returns the users of a file in its order.
 fn read(path: &Path) -> Result<Vec<(String, User)>, DataError> {
     let failed = |e| DataError::io(path, "a file of LEAF", e);
     let mut file = BufReader::new(files::open(path, Kind::Data).map_err(failed)?);

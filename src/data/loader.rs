@@ -41,7 +41,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Nothing is read until batches are asked for.
+    /// Returns a loader; nothing is read until batches are requested.
     pub fn new(
         split: Arc<Split>,
         shard: Shard,
@@ -86,12 +86,12 @@ impl Loader {
         self.queries.as_ref()
     }
 
-    /// The split it reads.
+    /// Returns the split it reads.
     pub fn split(&self) -> &Arc<Split> {
         &self.split
     }
 
-    /// The samples it reads.
+    /// Returns the samples it reads.
     pub fn shard(&self) -> &Shard {
         &self.shard
     }
@@ -135,8 +135,8 @@ impl Loader {
         self.batches_of(order, batch_size, epoch, augment_key)
     }
 
-    /// The shard once, in its own order, for deterministic transforms; a random one would draw the same
-    /// for every run (see [`Loader::in_order_drawn`]).
+    /// Returns the shard once, in its own order, for deterministic transforms. A random one would draw the same for
+    /// every run (see [`Loader::in_order_drawn`]).
     pub fn in_order(&self, batch_size: usize) -> Batches<'_> {
         self.in_order_drawn(batch_size, StreamKey::new(0, Domain::Augment))
     }

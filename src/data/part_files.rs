@@ -71,7 +71,7 @@ pub(super) fn find(folder: &Path, forms: FileForms) -> Result<PartFiles, DataErr
 }
 
 impl PartFiles {
-    /// The files of a training part in `root`, and those of the first test part that there is.
+    /// Returns the files of a training part in `root`, and those of the first test part that there is.
     fn of(
         root: &Path,
         train: Vec<PathBuf>,
@@ -118,7 +118,7 @@ pub(super) fn single(file: &Path) -> Result<PartFiles, DataError> {
     Ok(PartFiles { train: vec![file.to_owned()], test: None, notes: note.into_iter().collect() })
 }
 
-/// The only folder below this one that has a training part.
+/// Returns the only folder below this one that has a training part.
 fn configuration(folder: &Path, forms: FileForms) -> Result<PathBuf, DataError> {
     let mut found = Vec::new();
     for place in [folder.to_owned(), folder.join(WITHIN[0])] {
@@ -213,7 +213,8 @@ fn files_of(folder: &Path, word: &str, forms: FileForms) -> Result<Vec<PathBuf>,
     }
 }
 
-/// A file whose name is the part's is all of it: one that goes on behind it would be an older or another copy.
+/// Keeps the file whose name is the part's, if there is one. It is all of the part: one that goes on behind the name
+/// would be an older or another copy.
 fn alone(files: Vec<PathBuf>, word: &str) -> Result<Vec<PathBuf>, DataError> {
     let whole = files.iter().find(|file| file.file_stem().is_some_and(|stem| stem == word));
     match whole.and_then(|whole| Some((whole, files.iter().find(|file| *file != whole)?))) {

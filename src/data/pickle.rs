@@ -31,7 +31,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         let Value::Dict(pairs) = self else { return None };
         let is_key = |(found, _): &&(Value, Value)| matches!(found, Value::Bytes(text) if **text == *key.as_bytes());
@@ -85,12 +85,12 @@ fn wrong(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidData, what.into())
 }
 
-/// An opcode or a protocol that is not known, in a file that may be whole.
+/// Returns the error for an opcode or a protocol that is not known, in a file that may be whole.
 fn unknown(what: String) -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
 
-/// The value of a pickle.
+/// Reads the value of a pickle.
 ///
 /// # Errors
 /// Bytes that end too early, a program that does not fit its stack; [`ErrorKind::Unsupported`] for an opcode that is
@@ -145,7 +145,7 @@ impl<'a> Machine<'a> {
         std::str::from_utf8(&line[..line.len() - 1]).map_err(|_| wrong("a name that is no text"))
     }
 
-    /// The number of a place to keep values at, in letters.
+    /// Reads the number of a place to keep values at, in letters.
     fn place(&mut self) -> Result<u64> {
         let line = self.line()?;
         line.parse().map_err(|_| wrong(format!("the place `{line}`")))
@@ -440,7 +440,7 @@ fn made(called: &Value, arguments: &Value) -> Result<Value> {
 pub(super) mod tests {
     use super::*;
 
-    /// A text of Python 2.
+    /// Returns a text of Python 2.
     fn text(text: &[u8]) -> Vec<u8> {
         match u8::try_from(text.len()) {
             Ok(length) => [b"U", [length].as_slice(), text].concat(),
@@ -472,7 +472,7 @@ pub(super) mod tests {
         [b"](", each.as_slice(), b"e"].concat()
     }
 
-    /// A dictionary of protocol 2.
+    /// Returns a dictionary of protocol 2.
     pub fn dict(pairs: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let each: Vec<u8> = pairs
             .iter()

@@ -46,7 +46,7 @@ impl Prepared {
         self.shape
     }
 
-    /// The pixels of sample `i`.
+    /// Returns the pixels of sample `i`.
     pub fn image(&self, i: usize) -> &[f32] {
         let size = self.shape.iter().product::<usize>();
         &self.pixels[i * size..(i + 1) * size]

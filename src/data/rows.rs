@@ -28,7 +28,7 @@ pub struct HeldRows {
 }
 
 impl HeldRows {
-    /// The rows of `samples`, one behind the other; each has this shape.
+    /// Returns the rows of `samples`, one behind the other; each has this shape.
     pub fn new(samples: &[u32], shape: Vec<usize>, values: Vec<f32>) -> HeldRows {
         let width: usize = shape.iter().product();
         let starts = samples.iter().enumerate().map(|(row, sample)| (*sample, row * width));

@@ -53,7 +53,7 @@ struct StateFile {
 }
 
 impl SavedFolder {
-    /// A folder, if it is one of these.
+    /// Opens a folder, if it is one of these.
     ///
     /// # Errors
     /// A list of parts that cannot be read.
@@ -68,7 +68,7 @@ impl SavedFolder {
         Ok(is_part.then(|| SavedFolder::Part(folder.to_owned())))
     }
 
-    /// The file that says what this folder is, for people.
+    /// Returns the file that describes this folder, for the user.
     pub fn list(&self) -> PathBuf {
         match self {
             SavedFolder::Part(folder) => folder.join(STATE),
@@ -76,7 +76,7 @@ impl SavedFolder {
         }
     }
 
-    /// The files of the training part, or of the only part.
+    /// Returns the files of the training part, or of the only part.
     ///
     /// # Errors
     /// No training part; as of [`part`](Self::part).
@@ -98,7 +98,7 @@ impl SavedFolder {
         }
     }
 
-    /// The files of the part of this name in their order; none where there is no such part.
+    /// Returns the files of the part of this name in their order; none where there is no such part.
     ///
     /// # Errors
     /// A list or a file that is missing; a part that is a selection of its rows.
@@ -112,7 +112,7 @@ impl SavedFolder {
     }
 }
 
-/// The files of a part in their order.
+/// Returns the files of a part in their order.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let path = folder.join(STATE);
     let State { data_files, indices_files, indices_data_files } = read(&path)?;

@@ -23,7 +23,7 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The pixels of `samples`; `key` is where a sample draws its augmentation.
+    /// Returns the pixels of `samples`; `key` is where a sample draws its augmentation.
     pub fn stack(
         &self,
         samples: &[u32],
@@ -62,7 +62,7 @@ impl View<'_> {
 }
 
 impl Split {
-    /// The pixels of some samples after a deterministic transform, in their order.
+    /// Returns the pixels of some samples after a deterministic transform, in their order.
     ///
     /// # Errors
     /// A sample that cannot be read, samples of different shapes, or a transform that draws.

@@ -178,7 +178,7 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    /// The shape of an image and its bytes.
+    /// Returns the shape of an image and its bytes.
     fn at(&self, i: usize) -> ([usize; 3], Range<usize>) {
         let (shape, start) = (self.list[i], self.starts[i]);
         (shape, start..start + shape.iter().product::<usize>())

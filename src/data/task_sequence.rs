@@ -106,7 +106,7 @@ impl TaskSequence {
         }
     }
 
-    /// The data set of its class ids: where clients have tasks of their own, that of their client tasks.
+    /// Returns the data set of its class ids. If clients have own tasks, it is that of their client tasks.
     ///
     /// # Errors
     /// Client tasks of another data set.
@@ -125,7 +125,7 @@ impl TaskSequence {
         }
     }
 
-    /// The data set's class ids at the rows of a task; with client tasks those of the original data set.
+    /// Returns the data set's class ids at the rows of a task. With client tasks those of the original data set.
     pub fn classes_of(&self, view: &TaskView) -> Vec<u32> {
         match &self.client_tasks {
             None => view.classes.clone(),
@@ -133,18 +133,18 @@ impl TaskSequence {
         }
     }
 
-    /// The head row of a class id. Panics when the class is not of this data set.
+    /// Returns the head row of a class id. Panics when the class is not of this data set.
     pub fn row_of(&self, class: u32) -> u32 {
         self.rows[class as usize]
     }
 
-    /// The number of classes, which is the number of head rows.
+    /// Returns the number of classes, which is the number of head rows.
     pub fn classes(&self) -> usize {
         self.order.len()
     }
 }
 
-/// The size of every task, for this many classes.
+/// Returns the size of every task, for this many classes.
 fn sizes_of(tasks: &TaskSizes, classes: usize) -> Result<Vec<u32>, DataError> {
     let unfit = |what, advice| Err(DataError::unfit(what, advice));
     match (u32::try_from(classes).ok().and_then(|classes| tasks.of(classes)), tasks) {

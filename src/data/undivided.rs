@@ -29,8 +29,8 @@ impl TestShare {
         }
     }
 
-    /// All samples in a drawn order; the first of them, rounded down, are trained on. As HePCo's release draws, though
-    /// from our own stream: not the same samples.
+    /// Draws an order of all samples; the first of them, rounded down, are trained on. As HePCo's release draws,
+    /// though from our own stream: not the same samples.
     fn of_all(self, by_class: &[Vec<u32>], class_names: &[String]) -> Result<Divided, DataError> {
         let mut order: Vec<u32> = by_class.concat();
         order.sort_unstable();
@@ -50,7 +50,8 @@ impl TestShare {
         Ok((train, test))
     }
 
-    /// The draw of a class depends on nothing but the seed, its number and how many samples it has.
+    /// Draws the test samples of every class. The draw depends on nothing but the seed, the class's number and its
+    /// number of samples.
     fn of_every_class_of(
         self,
         by_class: &[Vec<u32>],

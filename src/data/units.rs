@@ -39,8 +39,8 @@ pub fn numbers(samples: usize, units: u32, rule: UnitRule) -> Range<u32> {
     }
 }
 
-/// The places `0..samples` in random parts, by number of the unit and each ascending; those that
-/// [`numbers`] does not name are empty.
+/// Returns the places `0..samples` in random parts, by number of the unit and each ascending. Those that [`numbers`]
+/// does not name are empty.
 pub fn cut(samples: usize, units: u32, rule: UnitRule, key: StreamKey) -> Vec<Vec<u32>> {
     let parts = numbers(samples, units, rule).end as usize;
     let mut places: Vec<u32> = (0..samples as u32).collect();

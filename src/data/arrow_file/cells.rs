@@ -24,7 +24,7 @@ pub(super) enum Cell<'a> {
 /// Values one by one.
 pub(super) type Cells<'a> = Box<dyn Iterator<Item = Cell<'a>> + 'a>;
 
-/// The values of an array; `None` where they are neither numbers nor texts nor bytes.
+/// Returns the values of an array; `None` where they are neither numbers nor texts nor bytes.
 pub(super) fn cells(array: &dyn Array) -> Option<Cells<'_>> {
     Some(match array.data_type() {
         DataType::Null => Box::new((0..array.len()).map(|_| Cell::Missing)),
@@ -74,7 +74,7 @@ pub(super) struct Lists {
     pub counts: Vec<usize>,
 }
 
-/// The lists of an array; `None` where it has none.
+/// Returns the lists of an array; `None` where it has none.
 pub(super) fn lists(array: &dyn Array) -> Option<Lists> {
     let (values, counts) = match array.data_type() {
         DataType::List(_) => {

@@ -178,7 +178,7 @@ impl ArrowFile {
         LabelReader::new(&self.path, name).missing("", &RowPlace::Row(row))
     }
 
-    /// The error for a structure that has no bytes in row `at` of a piece that begins with row `first`.
+    /// Returns the error for a structure without bytes in row `at` of a piece that begins with row `first`.
     fn without_bytes(
         &self,
         name: &str,
@@ -218,7 +218,7 @@ fn is_plain(field: &Field) -> bool {
     field.data_type().is_numeric() || *field.data_type() == DataType::Boolean
 }
 
-/// The numbers of every row of an array, those of lists in lists one behind the other.
+/// Returns the numbers of every row of an array, those of lists in lists one behind the other.
 fn numbers_of(array: &dyn Array) -> Result<Column<f32>, Misfit> {
     if let Some(Lists { values, counts }) = lists(array) {
         if let Some(row) = (0..array.len()).find(|row| array.is_null(*row)) {
@@ -247,7 +247,7 @@ fn numbers_of(array: &dyn Array) -> Result<Column<f32>, Misfit> {
     Ok(Column { counts: vec![1; values.len()], values })
 }
 
-/// The list that has the value at this place of all lists.
+/// Returns the list that has the value at this place of all lists.
 fn row_with(place: usize, counts: &[usize]) -> usize {
     let mut end = 0;
     let has = |count: &usize| {

@@ -27,7 +27,7 @@ impl Read for EndWatch {
     }
 }
 
-/// The schema of a file whose messages are sound.
+/// Returns the schema of a file whose messages are sound.
 pub(super) fn schema(path: &Path) -> Result<SchemaRef, DataError> {
     let schema = reader(path, None)?.schema();
     let file =

@@ -15,7 +15,7 @@ use half::f16;
 
 use super::*;
 
-/// A stream of these pieces of columns; `names` are the classes of the column `label`, a list in JSON.
+/// Returns a stream of these pieces of columns. `names` are the classes of the column `label`, a list in JSON.
 pub(in crate::data) fn stream(pieces: &[&[(&str, ArrayRef)]], names: Option<&str>) -> Vec<u8> {
     let batch = |piece: &&[(&str, ArrayRef)]| {
         let field = |(name, array): &(&str, ArrayRef)| {
@@ -37,7 +37,7 @@ pub(in crate::data) fn stream(pieces: &[&[(&str, ArrayRef)]], names: Option<&str
     writer.into_inner().unwrap()
 }
 
-/// A column of images as `datasets` has them.
+/// Returns a column of images as `datasets` has them.
 pub(in crate::data) fn images(rows: &[(Option<&[u8]>, Option<&str>)]) -> ArrayRef {
     let bytes = rows.iter().map(|row| row.0).collect::<BinaryArray>();
     let paths = rows.iter().map(|row| row.1).collect::<StringArray>();
@@ -53,7 +53,7 @@ fn written(bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (root, path)
 }
 
-/// A file of one column `v` in these pieces.
+/// Returns a file of one column `v` in these pieces.
 fn file(pieces: &[ArrayRef]) -> (tempfile::TempDir, ArrowFile) {
     let pieces: Vec<[(&str, ArrayRef); 1]> = pieces.iter().map(|p| [("v", p.clone())]).collect();
     let pieces: Vec<&[(&str, ArrayRef)]> = pieces.iter().map(|piece| piece.as_slice()).collect();

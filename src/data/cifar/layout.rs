@@ -88,7 +88,7 @@ impl Layout {
         self.labels[self.labels.len() - 1]
     }
 
-    /// In words, for errors.
+    /// Describes the files in words, for errors.
     pub fn wanted(&self) -> String {
         let [binary, python] = &self.versions;
         let list = |version: &Version| version.files().collect::<Vec<_>>().join(", ");

@@ -85,7 +85,7 @@ mod tests {
     use crate::data::cifar::{Cifar, open};
     use crate::data::pickle::tests::{array, dict, ints, texts};
 
-    /// Every class of CIFAR-100 once per part; image `i` begins with `i`.
+    /// Returns every class of CIFAR-100 once per part; image `i` begins with `i`.
     fn part(key: &str, labels: &[u8], columns: usize) -> Vec<u8> {
         let pixels: Vec<u8> =
             (0..labels.len()).flat_map(|i| (0..columns).map(move |p| (i + p * 7) as u8)).collect();

@@ -4,8 +4,8 @@ use super::ClientTaskRules;
 use crate::numerics::distributions::{below, choose};
 use crate::numerics::streams::{Domain, StreamKey};
 
-/// The class ids of every client task by number, ascending within a client task. They are drawn client by client, as
-/// the release of Powder does, so that all client tasks but one overlap an earlier one.
+/// Draws the class ids of every client task by number, ascending within a client task. They are drawn client by
+/// client, as the release of Powder does, so that all client tasks but one overlap an earlier one.
 pub(super) fn draw(rules: &ClientTaskRules, classes: usize) -> Vec<Vec<u32>> {
     let clients = rules.clients as usize;
     let mut lists = vec![Vec::new(); rules.stages * clients];

@@ -147,36 +147,37 @@ impl ClientTasks {
         self.classes.len()
     }
 
-    /// A client task's number: `period * clients + client`.
+    /// Returns a client task's number: `period * clients + client`.
     pub fn number(&self, client_task: ClientTask) -> usize {
         client_task.stage.index() * self.rules.clients as usize + client_task.client.index()
     }
 
-    /// The client task of a number.
+    /// Returns the client task of a number.
     pub fn slot(&self, number: usize) -> ClientTask {
         let clients = self.rules.clients as usize;
         let client = ClientId((number % clients) as u32);
         ClientTask { stage: TaskId((number / clients) as u16), client }
     }
 
-    /// The head rows of a client task; its classes are those of the data set of client tasks, where they are head rows.
+    /// Returns the head rows of a client task. Its classes are those of the data set of client tasks, where they are
+    /// head rows.
     pub fn view(&self, client_task: ClientTask) -> &Arc<TaskView> {
         &self.views[self.number(client_task)]
     }
 
-    /// The client task that has these head rows.
+    /// Returns the client task that has these head rows.
     pub fn slot_of(&self, rows: &Range<usize>) -> Option<ClientTask> {
         let number = rows.start / self.rules.classes;
         let found = self.views.get(number).filter(|view| view.rows == *rows);
         found.map(|_| self.slot(number))
     }
 
-    /// The original data set's class at a head row.
+    /// Returns the original data set's class at a head row.
     pub fn class_at(&self, row: usize) -> u32 {
         self.classes[row]
     }
 
-    /// The clients that begin a client task in a period, sorted: in the first one all.
+    /// Returns the clients that begin a client task in a period, sorted: in the first one all.
     pub fn movers(&self, period: TaskId) -> &[ClientId] {
         &self.movers[period.index()]
     }
@@ -193,7 +194,7 @@ impl ClientTasks {
         (1..=period.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
     }
 
-    /// The client tasks begun up to a period, by number.
+    /// Returns the client tasks begun up to a period, by number.
     pub fn begun(&self, period: TaskId) -> impl Iterator<Item = ClientTask> + '_ {
         let periods = 0..=period.0;
         periods.flat_map(move |period| {
@@ -204,8 +205,8 @@ impl ClientTasks {
         })
     }
 
-    /// The client tasks whose clients leave them as a period ends, by number: those of the next period's movers, and
-    /// after the last one all that are held.
+    /// Returns the client tasks whose clients leave them as a period ends, by number. They are those of the next
+    /// period's movers, and after the last one all that are held.
     pub fn finished(&self, period: TaskId) -> Vec<ClientTask> {
         let next = period.index() + 1;
         let everybody: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
@@ -216,7 +217,7 @@ impl ClientTasks {
         client_tasks
     }
 
-    /// All rows of a period's client tasks, begun or not.
+    /// Returns all rows of a period's client tasks, begun or not.
     pub fn period_view(&self, period: TaskId) -> TaskView {
         let width = self.rules.clients as usize * self.rules.classes;
         let rows = period.index() * width..(period.index() + 1) * width;

@@ -179,7 +179,7 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
     }
 }
 
-/// The images of the original data set that every head row trains on.
+/// Returns the images of the original data set that every head row trains on.
 fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
     let rows = data.train.by_class().iter();
     rows.map(|held| held.iter().map(|sample| data.train.origin(*sample)).collect()).collect()

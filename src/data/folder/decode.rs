@@ -48,8 +48,8 @@ pub(in crate::data) fn store(
     Ok(Store::Ragged { bytes, shapes: shapes.into() })
 }
 
-/// All images in one buffer, decoded by as many threads as there are cores. Each image has its
-/// place, so the result does not depend on them. `shapes` are theirs as stored.
+/// Decodes all images into one buffer, with one thread per core. Each image has its place, so the result does not
+/// depend on them. `shapes` are theirs as stored.
 fn decode_all(
     images: &[Encoded],
     form: StoredForm,
@@ -123,7 +123,7 @@ fn dimensions(image: &Encoded, orientation: Orientation) -> Result<(usize, usize
     }
 }
 
-/// The decoder of an image of any format that is read.
+/// Returns the decoder of an image of any format that is read.
 fn decoder<'a>(image: &Encoded, bytes: &'a [u8]) -> Result<impl ImageDecoder + 'a, DataError> {
     if bytes.is_empty() {
         return Err(damaged(image, "an empty file"));

@@ -16,8 +16,8 @@ const VALIDATION: [&str; 3] = ["val", "valid", "validation"];
 const UNSORTED: &str = "images";
 
 impl Division {
-    /// The division that the options describe; where they say nothing, that of a published form which is recognised by
-    /// its files, or of the folders `train` and `test`.
+    /// Returns the division that the options describe. By default it is that of a published form which is recognized
+    /// by its files, or of the folders `train` and `test`.
     ///
     /// # Errors
     /// Missing folders and images, lists that contradict themselves, classes in one part only.
@@ -51,7 +51,7 @@ fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> 
     Ok(Division { train: numbered(learnt, &class_names), test, class_names, notes })
 }
 
-/// The folder that accuracies are measured on, and what to say of it.
+/// Returns the folder that accuracies are measured on, and notes on it.
 fn measured(root: &Path, learnt: &Classes) -> Result<(PathBuf, Vec<String>), DataError> {
     let test = root.join("test");
     let is_class = |name: &str| name != UNSORTED || learnt.contains_key(UNSORTED);
@@ -80,7 +80,7 @@ fn measured(root: &Path, learnt: &Classes) -> Result<(PathBuf, Vec<String>), Dat
     Ok((folder, vec![note]))
 }
 
-/// A folder without `train` and without any published list that is known.
+/// Returns the error for a folder without `train` and without any published list that is known.
 fn undivided(root: &Path) -> DataError {
     match folders_in(root) {
         Err(error) => error,
@@ -125,7 +125,7 @@ fn trained_on(tested: &Classes, learnt: &Classes, there: &Path) -> Result<(), Da
 /// Images by the name of their class.
 type Classes = BTreeMap<String, Vec<PathBuf>>;
 
-/// The images of a folder.
+/// Returns the images of a folder.
 fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Classes, DataError> {
     let mut classes = Classes::new();
     let above = match layout {
@@ -149,7 +149,7 @@ fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Cla
     Ok(classes)
 }
 
-/// The images of some of the classes with these names, in their order.
+/// Returns the images of some of the classes with these names, in their order.
 fn numbered(mut classes: Classes, names: &[String]) -> Vec<(PathBuf, u32)> {
     let of_class = |(class, name): (u32, &String)| {
         let images = classes.remove(name).unwrap_or_default();
@@ -158,7 +158,7 @@ fn numbered(mut classes: Classes, names: &[String]) -> Vec<(PathBuf, u32)> {
     (0..).zip(names).flat_map(of_class).collect()
 }
 
-/// A share is tested: of the folders in `train` where there are no others, else of those in `root`.
+/// Draws a test fraction: of the folders in `train` where there are no others, else of those in `root`.
 fn drawn(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Division, DataError> {
     let train = root.join("train");
     let folder = if holds_classes(&train)? { train } else { root.to_owned() };

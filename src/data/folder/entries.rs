@@ -32,8 +32,8 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// The images in the folder of a class, sorted; of one that keeps all of them in a sub-folder `images`, as
-    /// Tiny-ImageNet does, those.
+    /// Returns the images in the folder of a class, sorted. If it keeps all of them in a sub-folder `images`, as
+    /// Tiny-ImageNet does, they are those.
     pub fn images(&mut self, folder: &Path) -> Result<Vec<PathBuf>, DataError> {
         let mut found = entries(folder, "a folder of images")?;
         let inner = folder.join("images");
@@ -124,7 +124,7 @@ fn count(files: &[PathBuf]) -> String {
     }
 }
 
-/// The first three, with the folders they are in.
+/// Lists the first three, with the folders they are in.
 fn names(files: &[PathBuf]) -> String {
     let short = |path: &PathBuf| {
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
@@ -145,7 +145,7 @@ pub(super) struct ClassFolder {
     pub path: PathBuf,
 }
 
-/// The folders in a folder, sorted by the names of their classes; hidden ones are passed over.
+/// Returns the folders in a folder, sorted by the names of their classes; hidden ones are passed over.
 pub(super) fn sub_folders(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     let mut folders = folders_in(path)?;
     if folders.is_empty() {
@@ -165,7 +165,7 @@ pub(super) fn sub_folders(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     Ok(folders)
 }
 
-/// The bytes of the name of a folder, where they are no ASCII by their numbers.
+/// Returns the bytes of the name of a folder, where they are no ASCII by their numbers.
 fn bytes_of(folder: &ClassFolder) -> String {
     let name = folder.path.file_name().unwrap_or_default();
     name.as_encoded_bytes().escape_ascii().to_string()
@@ -189,7 +189,7 @@ pub(super) fn differ<'a>(
     }
 }
 
-/// The folders in a folder, in no order.
+/// Returns the folders in a folder, in no order.
 ///
 /// # Errors
 /// A folder that cannot be listed, a name that is not UTF-8.
@@ -253,7 +253,7 @@ pub(in crate::data) fn entries(path: &Path, expected: &str) -> Result<Vec<PathBu
         .collect()
 }
 
-/// Of the system or of an unpacker: begins with a dot, or with two underscores as `__MACOSX` does.
+/// Returns true for entries of the system or of an unpacker: names with a dot or `__` (`__MACOSX`) in front.
 fn is_hidden(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with('.') || name.starts_with("__")

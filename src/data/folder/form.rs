@@ -30,7 +30,7 @@ impl StoredForm {
         }
     }
 
-    /// Name in digests; without orientation that of files as they always were.
+    /// Returns the name in digests; without orientation it is that of files as they always were.
     pub(in crate::data) fn word(self) -> String {
         let size = match self.size {
             StoredSize::Original => "None".to_owned(),

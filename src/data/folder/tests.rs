@@ -31,7 +31,7 @@ fn write(root: &Path, name: &str, width: u32, height: u32, seed: u32) {
     .unwrap();
 }
 
-/// An image of much detail in a format; or the progressive one.
+/// Returns an image of much detail in a format; or the progressive one.
 fn encoded(ending: &str) -> Vec<u8> {
     let root = tempfile::tempdir().unwrap();
     match ending {

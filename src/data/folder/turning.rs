@@ -56,7 +56,7 @@ mod tests {
         [b"II*\0\x08\0\0\0\x01\0".as_slice(), &entry, &[0; 4]].concat()
     }
 
-    /// A PNG file of one row, black, red and white, with EXIF data before or behind its pixels.
+    /// Returns a PNG file of one row, black, red and white, with EXIF data before or behind its pixels.
     fn png(orientation: u8, late: bool) -> Vec<u8> {
         let row = [[0, 0, 0], [255, 0, 0], [255, 255, 255]];
         let picture = image::RgbImage::from_fn(3, 1, |x, _| image::Rgb(row[x as usize]));
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// A lossless WebP file of 3 x 2 pixels with EXIF data.
+    /// Returns a lossless WebP file of 3 x 2 pixels with EXIF data.
     fn extended(plain: &[u8], exif: &[u8]) -> Vec<u8> {
         let chunk = |name: &[u8], content: &[u8]| {
             let pad = vec![0; content.len() % 2];

@@ -33,14 +33,14 @@ fn is_whole_jpeg(bytes: &[u8]) -> bool {
     }
 }
 
-/// A container of chunks, which says its size in front.
+/// Returns true for a whole container of chunks, which says its size in front.
 fn is_whole_riff(rest: &[u8]) -> bool {
     let size = rest.first_chunk().map(|size| u32::from_le_bytes(*size));
     // The size is counted from behind itself.
     size.is_some_and(|size| rest.len() - 4 >= size as usize)
 }
 
-/// Names and contents of the whole chunks of a PNG file.
+/// Returns the names and contents of the whole chunks of a PNG file.
 pub(super) fn png_chunks(bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     let mut rest = bytes.get(8..).unwrap_or_default();
     std::iter::from_fn(move || {

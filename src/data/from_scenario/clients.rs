@@ -6,7 +6,7 @@ use crate::data::{
 use crate::scenario::{PartitionKind as KindKey, PartitionSection};
 
 impl Partitioner {
-    /// The rule of `[partition]` among `clients` that hold data; `seed` is `seed.partition`.
+    /// Returns the rule of `[partition]` among `clients` that hold data; `seed` is `seed.partition`.
     ///
     /// # Errors
     /// A rule that has no meaning for a whole task.
@@ -53,7 +53,7 @@ impl Partitioner {
 }
 
 impl NaturalClients {
-    /// The clients that `[partition]` finds in the data; `None` where it divides them instead.
+    /// Returns the clients that `[partition]` finds in the data; `None` where it divides them instead.
     ///
     /// # Errors
     /// See [`NaturalClients::new`].
@@ -78,8 +78,7 @@ impl NaturalClients {
 const EVEN: f64 = 1e9;
 
 impl FreshClients {
-    /// The stateless population of `[partition]`: its ratios, or its concentration and
-    /// `samples_per_client`.
+    /// Returns the stateless population of `[partition]`. It has ratios, or a concentration and `samples_per_client`.
     ///
     /// # Errors
     /// A rule that has no meaning for single clients, or no size.

@@ -218,7 +218,7 @@ pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     Some(sizes.into_iter().map(|whole| section.learnt(whole)).collect())
 }
 
-/// All training samples of every class.
+/// Returns all training samples of every class.
 pub(super) fn whole_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     if section.source == DataSource::Digits && section.nominal.is_none() {
         let data = Dataset::open(section, &Tokeniser::Characters).ok()?;

@@ -8,8 +8,8 @@ use crate::scenario::{
 };
 
 impl TaskSequence {
-    /// The tasks of a scenario for a data set of this many classes. Where clients have tasks of their own they are
-    /// over the data set of client tasks.
+    /// Returns the tasks of a scenario for a data set of this many classes. Where clients have tasks of their own
+    /// they are over the data set of client tasks.
     ///
     /// # Errors
     /// Sizes that do not fit the number of classes.

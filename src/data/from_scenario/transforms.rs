@@ -19,8 +19,8 @@ pub struct Transforms {
 }
 
 impl Transforms {
-    /// The pipelines of `[data]`. `channels` are those the backbone reads: grey images are
-    /// repeated to them; `None` leaves images as they are.
+    /// Returns the pipelines of `[data]`. `channels` are those the backbone reads: grey images are repeated to them;
+    /// `None` leaves images as they are.
     pub fn from_scenario(section: &DataSection, channels: Option<usize>) -> Transforms {
         let train = Arc::new(Transform::from_scenario(&section.train, channels));
         let test = Arc::new(Transform::from_scenario(&section.test, channels));
@@ -33,7 +33,7 @@ impl Transforms {
     }
 }
 
-/// The whole image at the size that `section` ends with, in `[0, 1]`.
+/// Returns the whole image at the size that `section` ends with, in `[0, 1]`.
 fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
     let kernel = section.interpolation;
     let cropped = section.size.filter(|_| section.crop != Crop::None);
@@ -51,7 +51,7 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
 }
 
 impl Transform {
-    /// The pipeline of one section: resize, crop, flip, jitter, normalize.
+    /// Returns the pipeline of one section: resize, crop, flip, jitter, normalize.
     pub fn from_scenario(section: &TransformSection, channels: Option<usize>) -> Transform {
         let kernel = section.interpolation;
         let mut steps = Vec::new();

@@ -117,7 +117,7 @@ fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, 
     Ok(Joined { names, rows, is_named: true, notes })
 }
 
-/// The name of a value: a text is one, a number an index into the names of its file.
+/// Returns the name of a value: a text is one, a number an index into the names of its file.
 fn named<'a>(value: &'a Value, place: &Path, names: &Names<'a>) -> Result<&'a str, DataError> {
     let Some(index) = value.index else { return Ok(&value.text) };
     let name = usize::try_from(index).ok().and_then(|index| names.list.get(index));

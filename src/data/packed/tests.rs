@@ -10,7 +10,7 @@ use parquet::schema::types::Type;
 use super::*;
 use crate::data::folder::{Orientation, StoredSize};
 
-/// An image of one color.
+/// Returns an image of one color.
 fn png(colour: u8, width: u32, height: u32) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     let image = image::RgbImage::from_pixel(width, height, image::Rgb([colour, 0, 255]));
@@ -18,12 +18,13 @@ fn png(colour: u8, width: u32, height: u32) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// As the hub writes, with the classes emu and cat, or without names.
+/// Returns a table as the hub writes it, with the classes emu and cat, or without names.
 fn hub(rows: &[(Vec<u8>, i64, i64)], named: bool) -> Vec<u8> {
     hub_of(rows, named.then_some(r#"["emu", "cat"]"#))
 }
 
-/// As the hub writes: a structure of bytes and path, a label, a writer; names of classes as a list in JSON.
+/// Returns a table as the hub writes it. It has a structure of bytes and path, a label, a writer; names of classes as
+/// a list in JSON.
 fn hub_of(rows: &[(Vec<u8>, i64, i64)], names: Option<&str>) -> Vec<u8> {
     let leaf = |name, kind, repetition| {
         let leaf = Type::primitive_type_builder(name, kind).with_repetition(repetition);

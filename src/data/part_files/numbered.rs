@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::data::{Cause, DataError};
 
-/// The number of a file and how many there are, where its name says so: `train-00003-of-00014.parquet`.
+/// Returns the number of a file and the number of files, if its name has them: `train-00003-of-00014.parquet`.
 pub(super) fn numbered(file: &Path) -> Option<(usize, usize)> {
     let name = file.file_name()?.to_string_lossy().into_owned();
     let (before, behind) = name.split_once("-of-")?;

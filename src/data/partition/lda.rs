@@ -40,7 +40,7 @@ pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32, alpha:
     owners
 }
 
-/// The law over classes that have samples left; `None` when there are none.
+/// Returns the distribution over classes that have samples left; `None` when there are none.
 fn without_empty(shares: &mut [f64], left: &[Vec<usize>]) -> Option<Categorical> {
     let none_empty = left.iter().all(|places| !places.is_empty());
     for (share, places) in shares.iter_mut().zip(left) {

@@ -91,12 +91,12 @@ pub struct Partitioner {
 }
 
 impl Partitioner {
-    /// The protocol's limits: at least 6 samples per client, 9,999 attempts.
+    /// Returns a partitioner with the protocol's limits: at least 6 samples per client, 9,999 attempts.
     pub fn new(kind: PartitionKind, clients: u32, seed: u64) -> Partitioner {
         Partitioner { kind, clients, min_samples: 6, attempts: 9_999, seed }
     }
 
-    /// The shard of every client for one task; `by_class` are the train samples of every class id.
+    /// Returns the shard of every client for one task; `by_class` are the train samples of every class id.
     ///
     /// # Errors
     /// [`DataError::Infeasible`] when no draw gave every client enough samples.
@@ -114,8 +114,8 @@ impl Partitioner {
         Ok(shards.into_iter().map(Shard::from).collect())
     }
 
-    /// The number of samples per client and class of the task, `[client][class of the view]`, from the sizes
-    /// of all class ids alone: what [`Partitioner::shards`] gives on data of these sizes.
+    /// Returns the number of samples per client and class of the task, `[client][class of the view]`. It follows from
+    /// the sizes of all class ids alone: [`Partitioner::shards`] gives these on data of these sizes.
     ///
     /// # Errors
     /// As [`Partitioner::shards`].
@@ -132,7 +132,7 @@ impl Partitioner {
         Ok(counts)
     }
 
-    /// The largest that the smallest shard of a draw of this task is.
+    /// Returns the largest minimum shard of the draws of this task.
     fn best(&self, view: &TaskView, sizes: &[usize]) -> u32 {
         let drawn = (0..self.attempts.max(1)).filter_map(|at| self.attempt(view, sizes, at));
         drawn.map(|owners| smallest_shard(&owners, self.clients)).max().unwrap_or(0)

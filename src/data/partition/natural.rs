@@ -25,7 +25,7 @@ struct Held {
 }
 
 impl NaturalClients {
-    /// The owners of a split as clients; each must hold `min_samples` of all tasks together.
+    /// Returns the owners of a split as clients; each must hold `min_samples` of all tasks together.
     ///
     /// # Errors
     /// Data without owners, with fewer of them than clients, or with too little for one of them.
@@ -100,21 +100,21 @@ impl NaturalClients {
         Ok(NaturalClients { client_of, labels: split.labels().to_vec(), clients })
     }
 
-    /// The shard of every client for one task. A client may hold nothing of a task.
+    /// Returns the shard of every client for one task. A client may hold nothing of a task.
     pub fn shards(&self, view: &TaskView) -> Vec<Shard> {
         let mut shards = vec![Vec::new(); self.clients as usize];
         self.held(view).for_each(|held| shards[held.client].push(held.sample));
         shards.into_iter().map(Shard::from).collect()
     }
 
-    /// The number of samples per client and class of the task, `[client][class of the view]`.
+    /// Returns the number of samples per client and class of the task, `[client][class of the view]`.
     pub fn counts(&self, view: &TaskView) -> Vec<Vec<u32>> {
         let mut counts = vec![vec![0; view.classes.len()]; self.clients as usize];
         self.held(view).for_each(|held| counts[held.client][held.class] += 1);
         counts
     }
 
-    /// All samples of a task that anybody holds, ascending.
+    /// Returns all samples of a task that any client holds, ascending.
     fn held(&self, view: &TaskView) -> impl Iterator<Item = Held> {
         let classes: BTreeMap<u32, usize> = view.classes.iter().copied().zip(0..).collect();
         let samples = self.client_of.iter().zip(&self.labels).zip(0u32..);

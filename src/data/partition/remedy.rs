@@ -39,7 +39,8 @@ const MOST_DRAWS: u32 = 200;
 const DEALT: usize = 2_000_000;
 
 impl Partitioner {
-    /// The error with one change as its advice that was tried on every task and divides it; as it is where none was found.
+    /// Returns the error with one change as its advice that was tried on every task and divides it. It stays as it is
+    /// where none was found.
     pub fn advised(
         &self,
         mut error: DataError,
@@ -54,7 +55,7 @@ impl Partitioner {
         error
     }
 
-    /// The first change that divides all tasks, the smallest ones first.
+    /// Returns the first change that divides all tasks, the smallest ones first.
     fn remedy(&self, task_sequence: &TaskSequence, class_sizes: &[usize]) -> Option<Remedy> {
         let samples: usize = class_sizes.iter().sum();
         let draws = u32::try_from(DEALT / samples.max(1)).unwrap_or(MOST_DRAWS);
@@ -73,7 +74,7 @@ impl Partitioner {
         found.map(|(remedy, _)| remedy)
     }
 
-    /// The minimum that the best draws of all tasks keep, if it is one.
+    /// Returns the minimum that the best draws of all tasks keep, if it is one.
     fn lower_minimum(
         &self,
         task_sequence: &TaskSequence,

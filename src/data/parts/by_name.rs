@@ -18,7 +18,7 @@ pub(in crate::data) struct Reference {
 }
 
 impl Reference {
-    /// The error for a file that has other columns.
+    /// Returns the error for a file that has other columns.
     pub fn differs(&self, place: &Path, columns: &[String]) -> DataError {
         let without = |of: &[String], other: &[String]| {
             let names: Vec<&str> =
@@ -81,7 +81,7 @@ pub(super) fn align(train: &mut Part, test: Option<&mut Part>) -> Result<Vec<Str
     Ok(notes)
 }
 
-/// The place in this file of every column of the reference.
+/// Returns the place in this file of every column of the reference.
 fn order(
     file: &PartFile,
     columns: &[String],

@@ -28,7 +28,7 @@ fn list(root: &Path, names: &str) {
     fs::write(root.join(PARTS), format!(r#"{{"splits": {names}}}"#)).unwrap();
 }
 
-/// A file of images of these colors, with classes named so.
+/// Returns a file of images of these colors, with classes named so.
 fn of_images(rows: &[(u8, i64)], names: &str) -> Vec<u8> {
     let png = |color: u8| {
         let mut bytes = Cursor::new(Vec::new());
@@ -54,7 +54,7 @@ fn open_images(root: &Path) -> Result<Dataset, DataError> {
     packed::open(root, &options)
 }
 
-/// A file of rows of two numbers: a label, `a`, and ten times as much, `b`.
+/// Returns a file of rows of two numbers: a label, `a`, and ten times as much, `b`.
 fn of_numbers(order: [&str; 3], rows: &[i64]) -> Vec<u8> {
     let column = |name: &str| -> ArrayRef {
         match name {

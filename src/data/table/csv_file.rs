@@ -59,7 +59,7 @@ pub(super) fn read(
     })
 }
 
-/// A number of a row, which is finite.
+/// Returns a number of a row, if it is finite.
 fn value(cell: &str) -> Option<f32> {
     cell.parse().ok().filter(|value: &f32| value.is_finite())
 }

@@ -63,7 +63,7 @@ impl Header {
         }
     }
 
-    /// Names of the numbers of a row.
+    /// Returns the names of the numbers of a row.
     pub fn names(&self, columns: &[String]) -> Vec<String> {
         self.of_row.iter().map(|at| columns[*at].clone()).collect()
     }
@@ -97,7 +97,7 @@ fn is_index(name: &str) -> bool {
         || level.is_some_and(is_number)
 }
 
-/// The error for a column that is not there.
+/// Returns the error for a column that is not there.
 fn lacking(path: &Path, columns: &[String], name: &str) -> DataError {
     let advice = match columns {
         [only] if only.contains([';', '\t']) => {
@@ -113,7 +113,7 @@ fn lacking(path: &Path, columns: &[String], name: &str) -> DataError {
     )
 }
 
-/// The first columns of a header.
+/// Returns the first columns of a header.
 fn shortened(columns: &[String]) -> String {
     let mut names: Vec<&str> = columns.iter().take(8).map(String::as_str).collect();
     if columns.len() > names.len() {

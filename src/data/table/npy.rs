@@ -115,7 +115,7 @@ impl Array {
         })
     }
 
-    /// The bytes of a value, the lowest first.
+    /// Returns the bytes of a value, the lowest first.
     fn bytes(&self, place: usize) -> [u8; 8] {
         let mut bytes = [0; 8];
         let found = &self.values[place * self.size..(place + 1) * self.size];
@@ -147,7 +147,7 @@ impl Array {
         b"US".contains(&self.kind)
     }
 
-    /// As rows of `width` numbers, one behind the other.
+    /// Returns the array as rows of `width` numbers, one behind the other.
     ///
     /// # Errors
     /// Texts, other widths, numbers that are not finite.
@@ -175,7 +175,7 @@ impl Array {
         each.map(number).collect()
     }
 
-    /// As one label or owner per row, of the array `name` in a file or folder at `path`.
+    /// Returns one label or owner per row, of the array `name` in a file or folder at `path`.
     ///
     /// # Errors
     /// More than one per row, missing values.
@@ -218,12 +218,12 @@ impl Array {
     }
 }
 
-/// The value of a key in a header, and all behind it.
+/// Returns the value of a key in a header, and all behind it.
 fn value<'a>(header: &'a str, key: &str) -> Option<&'a str> {
     Some(header.split_once(&format!("'{key}':"))?.1.trim_start())
 }
 
-/// The kind of values that a header describes, and all behind it.
+/// Returns the kind of values that a header describes, and all behind it.
 fn descr(header: &str) -> Option<&str> {
     value(header, "descr")
 }

@@ -184,7 +184,7 @@ fn arrays_are_read_from_folders_and_packed() {
     );
 }
 
-/// A file with a column of lists, or a column per number, and labels as texts.
+/// Returns a file with a column of lists, or a column per number, and labels as texts.
 fn parquet(lists: bool, rows: &[[f32; 2]], labels: &[&str]) -> Vec<u8> {
     let leaf = |name, kind, repetition| {
         let builder = Type::primitive_type_builder(name, kind).with_repetition(repetition);

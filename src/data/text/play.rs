@@ -163,7 +163,7 @@ fn lowercase(capital: char) -> char {
     }
 }
 
-/// The most frequent characters, the most frequent one first; of equals by their code.
+/// Returns the most frequent characters, the most frequent one first; of equals by their code.
 fn most_frequent(characters: impl Iterator<Item = char>, most: usize) -> Vec<char> {
     let mut counts: BTreeMap<char, usize> = BTreeMap::new();
     characters.for_each(|c| *counts.entry(c).or_default() += 1);

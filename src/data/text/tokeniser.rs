@@ -50,7 +50,7 @@ impl Tokeniser {
     }
 }
 
-/// The end of a line, then the printable characters from the blank on.
+/// Returns the token of a character: the end of a line, then the printable ones from the blank on.
 fn character(c: char) -> u32 {
     match c {
         '\n' => FIRST,

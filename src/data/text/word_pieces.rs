@@ -56,17 +56,17 @@ impl WordPieces {
         self.tokens
     }
 
-    /// The token in front of a text.
+    /// Returns the token in front of a text.
     pub(super) fn front(&self) -> u32 {
         self.front
     }
 
-    /// The token behind it.
+    /// Returns the token behind it.
     pub(super) fn behind(&self) -> u32 {
         self.behind
     }
 
-    /// The pieces of a text, without the special ones around it.
+    /// Returns the pieces of a text, without the special ones around it.
     ///
     /// # Errors
     /// What the rules of a `tokenizer.json` cannot cut.

@@ -38,7 +38,7 @@ struct Planes<T> {
 /// Random crops meet many sizes; tables are small, but not without end.
 const MOST_TABLES: usize = 1_024;
 
-/// The size after the shorter side became `side` (torchvision truncates the longer one).
+/// Returns the size after the shorter side became `side` (torchvision truncates the longer one).
 pub(crate) fn shorter_to(height: usize, width: usize, side: usize) -> (usize, usize) {
     if height <= width {
         (side, (side * width / height.max(1)).max(1))

@@ -17,13 +17,14 @@ pub struct Window {
     pub width: usize,
 }
 
-/// The middle `side x side` of an image at least that large; odd rests round half to even, as torchvision does.
+/// Returns the middle `side x side` of an image at least that large. Odd rests round half to even, as torchvision
+/// does.
 pub fn centre(height: usize, width: usize, side: usize) -> Window {
     let middle = |full: usize| ((full - side) as f64 / 2.0).round_ties_even() as usize;
     Window { top: middle(height), left: middle(width), height: side, width: side }
 }
 
-/// A uniformly random `side x side` window of an image at least that large.
+/// Returns a uniformly random `side x side` window of an image at least that large.
 pub fn random(rng: &mut impl RngCore, height: usize, width: usize, side: usize) -> Window {
     let top = below(rng, (height - side) as u64 + 1) as usize;
     let left = below(rng, (width - side) as u64 + 1) as usize;

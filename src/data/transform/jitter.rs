@@ -42,7 +42,7 @@ impl Jitter {
     }
 }
 
-/// The three planes of a colored image; `None` of a grey one.
+/// Returns the three planes of a colored image; `None` of a grey one.
 fn colours<T>(image: &[T], channels: usize) -> Option<[&[T]; 3]> {
     let plane = image.len() / channels.max(1);
     (channels == 3).then(|| [0, 1, 2].map(|c| &image[c * plane..(c + 1) * plane]))

@@ -28,7 +28,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The weights of `kernel` from `from` to `to` pixels, both positive.
+    /// Returns the weights of `kernel` from `from` to `to` pixels, both positive.
     pub fn new(kernel: Kernel, from: usize, to: usize) -> Table {
         let lines: Vec<(usize, Vec<f64>)> = (0..to)
             .map(|o| match kernel {
@@ -57,7 +57,7 @@ impl Table {
         table
     }
 
-    /// The length of the line it produces.
+    /// Returns the length of the line it produces.
     pub fn to(&self) -> usize {
         self.starts.len()
     }

@@ -24,7 +24,7 @@ fn noise(shape: [usize; 3]) -> Vec<u8> {
     (0..shape.iter().product()).map(|_| (rng.next_u32() >> 24) as u8).collect()
 }
 
-/// The stored images `0..` that the pixels of `name` were made from, through `transform`.
+/// Returns the stored images `0..` that the pixels of `name` were made from, through `transform`.
 fn preprocessed(golden: &Golden, name: &str, transform: &Transform) -> Vec<f32> {
     let bytes = golden.u8("images_u8");
     let stored = golden.shape("images_u8");

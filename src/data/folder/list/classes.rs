@@ -77,13 +77,13 @@ impl Classes {
         self.ids.get(&name_of(line)).copied().unwrap_or_default()
     }
 
-    /// In the order of their numbers.
+    /// Returns the names in the order of their numbers.
     pub fn into_names(self) -> Vec<String> {
         self.names
     }
 }
 
-/// The name of a line's class: the list's, or the folder of the image.
+/// Returns the name of a line's class: the list's, or the folder of the image.
 fn name_of(line: &Line) -> String {
     let folder = || {
         let folder = Path::new(&line.path).parent().and_then(Path::file_name);
@@ -92,7 +92,7 @@ fn name_of(line: &Line) -> String {
     normal_form(&line.name.clone().unwrap_or_else(folder))
 }
 
-/// The lists of a part, for errors.
+/// Returns the lists of a part, for errors.
 fn files(parts: &[Part]) -> String {
     let names: Vec<String> = parts.iter().map(|part| part.file.display().to_string()).collect();
     names.join(", ")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Line, Part, at, wrong};
 use crate::data::{Cause, DataError};
 
-/// The lines of one part, `train` or `test`; a file of one part only has no name for it.
+/// Returns the lines of one part, `train` or `test`; a file of one part only has no name for it.
 pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<Part, DataError> {
     let text = crate::files::read_text(file, crate::files::Kind::Table)
         .map_err(|error| DataError::io(file, "the list of a split", error))?;
@@ -86,7 +86,7 @@ fn plain(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
     lines.map(line).collect()
 }
 
-/// The error for a number that is of no class.
+/// Returns the error for a number that is of no class.
 fn no_class(place: PathBuf, number: i64) -> DataError {
     let cause = if number < 0 { Cause::Unlabeled } else { Cause::UnknownLabel };
     DataError::because(cause, &place, "the number of a class", number.to_string())

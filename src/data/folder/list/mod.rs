@@ -56,7 +56,7 @@ pub(super) fn at(file: &Path, line: usize) -> PathBuf {
     PathBuf::from(format!("{}:{line}", file.display()))
 }
 
-/// A line that says something impossible.
+/// Returns the error for a line that says something impossible.
 pub(super) fn wrong(
     place: PathBuf,
     expected: impl Into<String>,
