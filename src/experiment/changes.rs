@@ -8,7 +8,7 @@ use super::run_directory::names;
 use crate::methods::Registry;
 use crate::scenario::{LinksSection, Override, Scenario, ScenarioError, TimeSection};
 
-/// The recorded scenario with overrides over it. A preset that is changed brings its own defaults.
+/// Returns the recorded scenario with overrides over it. A preset that is changed brings its own defaults.
 pub(super) fn changed(
     path: &Path,
     recorded: &Scenario,
@@ -56,7 +56,7 @@ fn forgotten(recorded: &Scenario, overrides: &[String]) -> Result<Vec<String>, A
     Ok(forgotten)
 }
 
-/// The effective scenario as a table.
+/// Returns the effective scenario as a table.
 pub(super) fn table_of(scenario: &Scenario) -> toml::Table {
     // Written by this program a moment ago.
     scenario.to_effective_toml().parse().unwrap_or_default()

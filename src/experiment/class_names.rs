@@ -18,7 +18,7 @@ use crate::document::Document;
 pub struct ClassNames(Vec<String>);
 
 impl ClassNames {
-    /// Names in the order of class ids.
+    /// Returns the names from those in the order of class ids.
     pub fn new(names: Vec<String>) -> ClassNames {
         ClassNames(names)
     }
@@ -33,7 +33,7 @@ impl ClassNames {
         self.0.is_empty()
     }
 
-    /// Name of a class; empty where it is not known.
+    /// Returns the name of a class; empty where it is not known.
     pub fn of(&self, class: u32) -> &str {
         self.0.get(class as usize).map_or("", String::as_str)
     }

@@ -110,7 +110,7 @@ fn ended(status: Status) -> String {
 }
 
 impl DirectoryError {
-    /// Of a folder that could not be made: a path that can be none, or a file system that refused.
+    /// Returns the error for a folder that could not be made. The path can be no folder, or the file system refused.
     pub(super) fn unmade(path: &Path, source: io::Error) -> DirectoryError {
         use io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
         let path = path.to_path_buf();

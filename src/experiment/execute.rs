@@ -73,7 +73,7 @@ fn ranks(company: Option<&RankRoster>) -> Vec<RankEntry> {
     company.map(|company| company.ranks.clone()).unwrap_or_default()
 }
 
-/// The type of activations, or on a CPU of the factors of products, as scenarios write it.
+/// Returns the type of activations, or on a CPU of the factors of products, as scenarios write it.
 fn compute(Setup { workers, lab: ctx, .. }: &Setup) -> &'static str {
     match (workers, ctx.backbone.place().products) {
         (Workforce::Gpus(places), _) => {
@@ -91,7 +91,7 @@ fn checkpoints(directory: &RunDirectory, scenario: &Scenario) -> Option<Checkpoi
     (section.every != Cadence::Never).then(|| Checkpoints::new(disk, folder, section))
 }
 
-/// The manifest of a run that begins now.
+/// Returns the manifest of a run that begins now.
 pub(super) fn manifest(
     scenario: &Scenario,
     Assembly { setup, data, class_names, backbone, company }: &Assembly,
@@ -204,7 +204,7 @@ impl Run {
         Run { directory, manifest, setup, company, checkpoints, models, begin }
     }
 
-    /// A run that goes on in its directory, or begins again there.
+    /// Returns a run that goes on in its directory, or begins again there.
     pub(super) fn again(
         directory: RunDirectory,
         manifest: Manifest,
@@ -245,7 +245,7 @@ impl Run {
         &self.setup.lab.dataset.notes
     }
 
-    /// The names of classes, in the data set's numbers.
+    /// Returns the names of classes, in the data set's numbers.
     pub fn class_names(&self) -> &ClassNames {
         &self.manifest.class_names
     }
@@ -255,7 +255,7 @@ impl Run {
         self.setup.workers.count()
     }
 
-    /// The processes that compute it together; none where it is this one alone.
+    /// Returns the processes that compute it together; none where it is this one alone.
     pub fn ranks(&self) -> &[RankEntry] {
         &self.manifest.ranks
     }

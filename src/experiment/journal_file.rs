@@ -44,7 +44,7 @@ pub struct JournalWriter<W: Write> {
 }
 
 impl<W: Write> JournalWriter<W> {
-    /// An empty journal.
+    /// Returns an empty journal.
     pub fn new(out: W) -> Self {
         JournalWriter {
             out: BufWriter::with_capacity(BUFFER, out),
@@ -198,7 +198,7 @@ impl JournalReader {
         })
     }
 
-    /// The next entry; `None` after the last seal.
+    /// Reads the next entry; `None` after the last seal.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, JournalError> {
         loop {
             let Some(line) = self.lines.next() else {
@@ -268,7 +268,8 @@ impl JournalReader {
         Ok(())
     }
 
-    /// The very last line of a killed run may break off anywhere; no other line may.
+    /// Returns the error for a broken line. The very last line of a killed run may break off anywhere; no other line
+    /// may.
     fn half_a_line(&mut self, why: &str) -> JournalError {
         match self.lines.next() {
             None => self.cut_off(),

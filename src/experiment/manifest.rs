@@ -211,7 +211,7 @@ impl Manifest {
         Manifest { status, error, events, digests, ..self }
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
         text.push('\n');

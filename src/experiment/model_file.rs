@@ -19,7 +19,7 @@ pub enum Names {
     Plain,
 }
 
-/// The bytes of the file.
+/// Encodes the bytes of the file.
 ///
 /// # Errors
 /// A tensor that the format has no type for, in words.
@@ -89,7 +89,7 @@ fn dtype(dtype: Dtype) -> FileDtype {
     }
 }
 
-/// The tensors of a file, without the fields of the state that are none.
+/// Decodes the tensors of a file, without the fields of the state that are none.
 ///
 /// # Errors
 /// What is wrong with the file, in words.

@@ -86,7 +86,7 @@ pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
     said.into_iter().map(|(key, value)| (key.to_string(), value)).chain(named).collect()
 }
 
-/// The file of a state after a task, its tensors with the names of their kinds or plainly.
+/// Returns the file of a state after a task. Its tensors have the names of their kinds or plain ones.
 ///
 /// # Errors
 /// A state that the format has no way to say, in words.

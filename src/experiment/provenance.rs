@@ -60,12 +60,12 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of a run that begins now.
+    /// Returns the cost of a run that begins now.
     pub(super) fn begun() -> Cost {
         Cost { started: Some(now()), ..Cost::default() }
     }
 
-    /// With a process that ends now and took so long.
+    /// Returns the cost of a process that ends now and took `took`.
     pub(super) fn ended(self, took: Duration) -> Cost {
         Cost {
             started: self.started,
@@ -84,7 +84,7 @@ pub fn commit() -> Option<String> {
     option_env!("FEDCAST_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_string)
 }
 
-/// To the second.
+/// Returns the time, to the second.
 fn now() -> String {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()

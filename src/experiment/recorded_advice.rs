@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::scenario::ScenarioError;
 use crate::scenario::reader::{Diagnostic, SourceSpan};
 
-/// The error with advice that can be followed: a table of the recorded scenario is replaced as a whole. A replacement
-/// that `accepts` takes is written out.
+/// Returns the error with advice that can be followed: a table of the recorded scenario is replaced as a whole. A
+/// replacement that `accepts` takes is written out.
 pub(super) fn advised(
     error: ScenarioError,
     file: &Path,
@@ -64,7 +64,7 @@ fn gathered(all: Vec<Diagnostic>, recorded: &str) -> Vec<Diagnostic> {
     kept.into_iter().map(told).collect()
 }
 
-/// The dotted name of the table in whose lines a place is; nothing at the top of the file.
+/// Returns the dotted name of the table in whose lines a place is; empty at the top of the file.
 fn table_around(text: &str, place: &SourceSpan) -> String {
     let heads = text.lines().take(place.line).filter_map(|line| {
         let head = line.trim().strip_prefix('[')?.strip_suffix(']')?;
@@ -93,7 +93,7 @@ fn replacement(table: &str, overrides: &[String]) -> Option<(String, Vec<String>
     Some((with, replaced))
 }
 
-/// A value as it stands inside braces: a bare word in quotes.
+/// Returns a value as it stands inside braces: a bare word in quotes.
 fn as_toml(value: &str) -> String {
     match format!("v = {value}").parse::<toml::Table>() {
         Ok(_) => value.to_owned(),

@@ -220,13 +220,13 @@ pub(super) struct Search {
     pub notices: Vec<String>,
 }
 
-/// The newest intact checkpoint of a run whose last round is at most `round`, counted from 0.
+/// Finds the newest intact checkpoint of a run whose last round is at most `round`, counted from 0.
 pub(super) fn find(path: &Path, manifest: &Manifest, round: u32) -> Result<Search, DirectoryError> {
     // A forked run began with one.
     find_in(&[names::CHECKPOINTS, names::FORK], path, manifest, round)
 }
 
-/// The checkpoint that a forked run began with.
+/// Finds the checkpoint that a forked run began with.
 pub(super) fn find_start(path: &Path, manifest: &Manifest) -> Result<Search, DirectoryError> {
     find_in(&[names::FORK], path, manifest, u32::MAX)
 }

@@ -305,7 +305,7 @@ pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
     serde_json::from_str(&text).map_err(|error| unreadable(format!("manifest.json: {error}")))
 }
 
-/// The text of the summary of the run at `path`.
+/// Returns the text of the summary of the run at `path`.
 pub fn read_summary(path: &Path) -> Result<String, DirectoryError> {
     let path = path.join(names::SUMMARY);
     read_text(&path, Kind::Table).map_err(|source| DirectoryError::Read { path, source })

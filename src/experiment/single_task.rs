@@ -65,7 +65,7 @@ pub fn direct(
     Ok(lines)
 }
 
-/// The table that `record.direct` reads; a client task without test images has an empty cell.
+/// Returns the table that `record.direct` reads; a client task without test images has an empty cell.
 pub fn direct_table(lines: &[DirectLine]) -> String {
     let mut text = "period,client,finished,accuracy_own\n".to_owned();
     for DirectLine { period, client, accuracy } in lines {

@@ -19,7 +19,7 @@ pub struct End {
     pub digest: Digest,
 }
 
-/// The tasks that ended.
+/// Returns the tasks that ended.
 pub fn ended(path: &Path) -> Result<Vec<End>, JournalError> {
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
     let (mut ended, mut last) = (Vec::new(), Round(0));
@@ -38,7 +38,7 @@ pub fn ended(path: &Path) -> Result<Vec<End>, JournalError> {
     Ok(ended)
 }
 
-/// The checkpoint that was written when the task ended, where it is still there.
+/// Returns the checkpoint that was written when the task ended, where it is still there.
 pub fn checkpoint_of(path: &Path, end: End) -> Result<Option<(Mark, Snapshot)>, DirectoryError> {
     let mut files = Vec::new();
     for folder in [names::CHECKPOINTS, names::FORK] {

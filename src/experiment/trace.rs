@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::federation::{Direction, Entry, Event};
 
-/// The random stream behind an event: its domain and the address in it, as keys are made.
+/// Returns the random stream behind an event: its domain and the address in it, as keys are made.
 pub fn stream_path(event: &Event) -> Option<String> {
     let at = |domain: &str, address: String| Some(format!("{domain}/{address}"));
     match event {
@@ -38,7 +38,7 @@ pub fn stream_path(event: &Event) -> Option<String> {
     }
 }
 
-/// The first value in which two entries differ: its path, and what it is in each.
+/// Returns the first value in which two entries differ: its path, and the value in each.
 pub fn first_difference(recorded: &Entry, computed: &Entry) -> Option<(String, String, String)> {
     let value = |entry: &Entry| serde_json::from_str::<Value>(&entry.to_line()).ok();
     differs(String::new(), &value(recorded)?, &value(computed)?)

@@ -128,7 +128,7 @@ pub fn what_if(
     Ok(replayed.journal.digests())
 }
 
-/// The scenario of the run at `path` with these overrides.
+/// Returns the scenario of the run at `path` with these overrides.
 ///
 /// # Errors
 /// All that can be wrong with a scenario.
@@ -160,7 +160,7 @@ fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), WhatIfEr
     }
 }
 
-/// The events in which the server decides what is learned.
+/// Returns the event if in it the server decides what is learned.
 fn decision(event: &Event) -> Option<&Event> {
     let decides = matches!(
         event,

@@ -60,7 +60,7 @@ pub struct Listed {
     pub of_nobody: Option<usize>,
 }
 
-/// The data of a scenario, listed, where a plan needs them and they are there. A partition that a file gives cannot do
+/// Lists the data of a scenario, if a plan needs them and they are there. A partition that a file gives cannot do
 /// without; sizes that `data.nominal` states need nothing.
 pub fn at_hand(scenario: &Scenario) -> Result<Option<Listed>, DataError> {
     let data = &scenario.data;

@@ -158,7 +158,7 @@ pub fn assemble(
     Ok(Assembly { setup, data, class_names, backbone: weights, company: None })
 }
 
-/// The backbone of a scenario; its shape must be the one the scenario states.
+/// Opens the backbone of a scenario; its shape must be the one the scenario states.
 fn open_backbone(scenario: &Scenario) -> Result<Backbone, AssembleError> {
     let stated = backbone_config(scenario);
     let source = |path: &Path| -> Result<WeightsSource, FetchError> {
@@ -219,7 +219,7 @@ fn feature_cache(section: &CacheSection) -> FeatureCache {
     FeatureCache::new(place, u64::from(section.limit_mb) * 1_000_000, section.tokens)
 }
 
-/// The file, and which of several sets in it.
+/// Returns the file, and the set in it if it has several.
 fn backbone_name(section: &BackboneSection, sets: &Sets) -> String {
     match (section, section.weights_file()) {
         (_, Some(path)) => match &sets.read {
@@ -248,7 +248,7 @@ fn auxiliary(
     Ok(Some((AuxiliaryFacts::of(scenario, section, split.len())?, Arc::new(dealt))))
 }
 
-/// Every pipeline must end with the pixels that the backbone reads.
+/// Checks that every pipeline ends with the pixels that the backbone reads.
 fn fits(
     key: &str,
     transform: &Transform,

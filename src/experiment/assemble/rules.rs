@@ -16,7 +16,7 @@ use crate::scenario::{
     PrivacySection, RoundSection, Scenario, Stragglers, TimeSection,
 };
 
-/// All rules of a run over these tasks.
+/// Returns all rules of a run over these tasks.
 pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
     Rules {
         seed: scenario.seed.run,

@@ -45,7 +45,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     }
 }
 
-/// The rates of a round's epochs, of which a longer schedule has more.
+/// Returns the rates of a round's epochs, of which a longer schedule has more.
 fn epoch_schedule(section: &ClientSection) -> Schedule {
     let schedule = match section.epoch_schedule {
         EpochSchedule::Constant => Schedule::Constant,

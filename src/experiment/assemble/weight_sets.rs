@@ -4,7 +4,7 @@ use crate::fetch::Settings;
 use crate::scenario::BackboneSection;
 use crate::weights::{Sets, WeightsFile, named};
 
-/// The sets in the file of a backbone; nothing where there is no such file, or it cannot be read.
+/// Returns the sets in the file of a backbone; empty if there is no such file, or it cannot be read.
 pub(super) fn of(backbone: &BackboneSection) -> Sets {
     let sets = backbone.weights_file().and_then(|name| {
         let path = Settings::from_env().weights_at(name).ok()?;

@@ -15,7 +15,7 @@ use crate::scenario::{DeviceName, DevicesSection, Pack, Workers};
 /// other computes.
 const PER_GPU: u32 = 2;
 
-/// The workers of a run; `asked` is their number (on GPUs: of each) from the command line.
+/// Returns the workers of a run; `asked` is their number (on GPUs: of each) from the command line.
 ///
 /// # Errors
 /// A GPU that is not there, or a program built without GPUs.
@@ -46,7 +46,7 @@ pub struct ClientSize {
     pub values: usize,
 }
 
-/// The most values that a client of the last task receives at once.
+/// Returns the most values that a client of the last task receives at once.
 pub fn received_values(
     method: &dyn Method,
     model: &ModelFacts,

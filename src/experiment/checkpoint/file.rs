@@ -55,7 +55,7 @@ struct AssetName {
     kind: Kind,
 }
 
-/// The content of the file.
+/// Returns the content of the file.
 ///
 /// # Errors
 /// A state that has no wire format, in words.

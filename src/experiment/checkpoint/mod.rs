@@ -27,7 +27,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// A folder, which need not be there yet.
+    /// Returns the checkpoints of a folder, which need not be there yet.
     pub fn new(disk: Disk, folder: PathBuf, section: &CheckpointSection) -> Checkpoints {
         let (keep, share) = (section.keep as usize, section.share);
         Checkpoints { disk, folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
@@ -54,7 +54,7 @@ impl Checkpoints {
     }
 }
 
-/// The files of checkpoints in a folder, newest first; none where there is no folder.
+/// Returns the files of checkpoints in a folder, newest first; none where there is no folder.
 pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -45,7 +45,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// A sample pass in phases of this name: that of all phases where the trial saw none.
+    /// Returns a sample pass in phases of this name: that of all phases where the trial saw none.
     pub fn pass_s_in(&self, phase: &str) -> f64 {
         self.phase_pass_s.get(phase).copied().unwrap_or(self.pass_s)
     }

@@ -55,8 +55,9 @@ impl KeptCosts {
     }
 }
 
-/// Names all that a unit of work depends on: network, method, data and their transforms, batch, codecs, what computes,
-/// program, processor and its path of vectors. Not in it is how much work there is: clients, rounds, epochs, tasks, seeds.
+/// Returns a key of all that a unit of work depends on. It is network, method, data and their transforms, batch,
+/// codecs, what computes, program, processor and its path of vectors. Not in it is the amount of work: clients,
+/// rounds, epochs, tasks, seeds.
 pub fn cost_key(scenario: &Scenario, workers: usize) -> String {
     let machine = Machine::here();
     let parts = [

@@ -46,7 +46,7 @@ const TABLES: f64 = 0.75;
 const DOCUMENTS: u64 = 25_000;
 
 impl Estimate {
-    /// Of a planned run with `workers` workers.
+    /// Returns the estimate of a planned run with `workers` workers.
     pub fn of(plan: &Plan, scenario: &Scenario, costs: &Costs, workers: usize) -> Estimate {
         let total = &plan.total;
         let participants: u64 = plan.phases.iter().map(|row| row.seats).sum();

@@ -6,7 +6,8 @@ use super::ExportError;
 use crate::model::ParameterSet;
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
-/// The backbone with what the server has of it, and its head: one network in the names of the backbone's file.
+/// Returns the backbone with the server's changes and its head as one network. The names are those of the backbone's
+/// file.
 pub(super) fn merged(
     state: &Body,
     backbone: &ParameterSet,

@@ -133,7 +133,7 @@ impl fmt::Display for ModelOrigin {
     }
 }
 
-/// The model of the run at `path`.
+/// Exports the model of the run at `path`.
 ///
 /// # Errors
 /// [`ExportError`], and everything that can be wrong with a run and its inputs.

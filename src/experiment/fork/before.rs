@@ -18,14 +18,14 @@ pub fn name(before: &Before) -> String {
     format!("{}/until-task-{:02}.toml", names::FORK, before.until_task)
 }
 
-/// The scenario that held, of a run that has it.
+/// Returns the text of an earlier scenario, of a run that has it.
 pub fn text(path: &Path, before: &Before) -> Result<String, DirectoryError> {
     let path = path.join(name(before));
     let text = files::read_text(&path, Kind::Scenario);
     text.map_err(|source| DirectoryError::Read { path, source })
 }
 
-/// The stretches of the run at `path` before its own scenario held: nothing for a run that was not forked.
+/// Returns the stretches of the run at `path` before its own scenario held. None for a run that was not forked.
 ///
 /// # Errors
 /// A scenario that is not there any more, or is another.

@@ -15,7 +15,7 @@ use crate::federation::{Digest, Interrupt, Snapshot};
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 
-/// Of the run at `path`, whose scenario is `held`.
+/// Returns the start of a fork of the run at `path`, whose scenario is `held`.
 pub(super) fn start(
     path: &Path,
     manifest: &Manifest,

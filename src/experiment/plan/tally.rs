@@ -55,7 +55,7 @@ impl Tally {
         Tally { method, round: None, classes, phases, asked, total }
     }
 
-    /// A participant of a round that opens. Load clients train nothing.
+    /// Adds a participant of a round that opens. Load clients train nothing.
     pub fn seat(&mut self, participant: &PlannedParticipant<'_>) {
         if self.round.as_ref().map(|round| round.round) != Some(participant.context.round) {
             self.round = Some(participant.context.clone());
@@ -143,7 +143,7 @@ impl Tally {
         range.add(bytes);
     }
 
-    /// The client that uploads most in phases of each name, the sums, and the phases.
+    /// Returns the client that uploads most in phases of each name, the sums, and the phases.
     pub fn finish(&mut self) -> (Vec<OneClient>, Total, Vec<PlannedPhase>) {
         let phases = std::mem::take(&mut self.phases);
         let mut asked = std::mem::take(&mut self.asked);

@@ -60,7 +60,7 @@ fn host() -> String {
     name.map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
 }
 
-/// The version, and the commit where the build said so: two commits of one version may compute other numbers.
+/// Returns the version, and the commit if the build set it. Two commits of one version may compute other numbers.
 fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
     match commit() {

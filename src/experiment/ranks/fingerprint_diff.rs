@@ -39,7 +39,7 @@ impl Differences {
         self.traits.is_empty()
     }
 
-    /// A row per rank with everything that differs.
+    /// Returns a row per rank with everything that differs.
     pub fn table(&self, ranks: &[RankFingerprint]) -> String {
         let head = ["rank", "host"].into_iter().chain(self.traits.iter().map(|what| what.name));
         let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];

@@ -55,7 +55,7 @@ pub struct RankRoster {
 }
 
 impl RankRoster {
-    /// The ranks, with what they have done so far.
+    /// Returns the ranks, with what they have done so far.
     pub fn at_work(&self) -> Vec<RankEntry> {
         let ranks = self.ranks.iter().zip(&self.done);
         let so_far = |(rank, done): (&RankEntry, &Arc<AtomicU64>)| RankEntry {

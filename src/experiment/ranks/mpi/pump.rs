@@ -266,7 +266,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// A goodbye: rank 0's is answered, the others' is the answer.
+    /// Handles a goodbye: rank 0's is answered, the others' is the answer.
     fn bid_farewell(&mut self, rank: u32, word: u64) {
         if let Some(peer) = self.peers.get_mut(&rank) {
             peer.closed = true;

@@ -40,7 +40,7 @@ impl Universe {
         Ok(Universe(PhantomData))
     }
 
-    /// The number of this process, and how many there are.
+    /// Returns the number of this process, and the number of processes.
     pub fn place(&self) -> Result<(u32, u32), String> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: MPI has begun; both places are there.
@@ -153,7 +153,7 @@ impl Transfer<'_> {
         self.buffer.len()
     }
 
-    /// The bytes of a transfer that is over.
+    /// Returns the bytes of a transfer that is over.
     pub fn into_bytes(mut self) -> Vec<u8> {
         debug_assert!(self.requests.is_empty(), "it is over");
         std::mem::take(&mut self.buffer)
