@@ -17,7 +17,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The activation of every entry of `x` (any shape).
+    /// Applies the activation to every entry of `x` (any shape).
     ///
     /// # Errors
     /// Only what candle itself reports.
@@ -36,7 +36,7 @@ impl Activation {
         }
     }
 
-    /// The gradient of every value `x` from that of the result.
+    /// Returns the gradient of every value `x` from that of the result.
     pub(super) fn slopes(self, x: &[f32], g: &[f32]) -> Vec<f32> {
         match self {
             Activation::Gelu => pointwise::gradient(Gelu, x, g),

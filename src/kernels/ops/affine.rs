@@ -20,7 +20,7 @@ pub struct Affine {
 }
 
 impl Affine {
-    /// The linear layer on `x` `(b, .., in)`; `groups` are the members of a pack, where there is one.
+    /// Applies the linear layer to `x` `(b, .., in)`; `groups` are the members of a pack, if any.
     ///
     /// # Errors
     /// When the shapes do not fit.
@@ -34,7 +34,7 @@ impl Affine {
         }
     }
 
-    /// The layer norm of `x` `(.., d)`.
+    /// Applies the layer norm to `x` `(.., d)`.
     ///
     /// # Errors
     /// When the shapes do not fit.

@@ -52,7 +52,7 @@ impl Heads {
         Ok(1.0 / (self.q.dim(D::Minus1)? as f64).sqrt())
     }
 
-    /// In the type of the queries, `(b, h, q, L + n)`.
+    /// Returns the probabilities in the type of the queries, `(b, h, q, L + n)`.
     fn probabilities(&self) -> Result<Tensor> {
         let dtype = self.q.dtype();
         let scores = product(&self.q, &self.k.t()?.contiguous()?)?.to_dtype(wide_type(dtype))?;
@@ -73,7 +73,7 @@ impl Operands {
             .contiguous()
     }
 
-    /// The inverse of [`split`](Operands::split).
+    /// Reverses [`split`](Operands::split).
     fn merge(&self, t: &Tensor) -> Result<Tensor> {
         let (batch, _, length, _) = t.dims4()?;
         t.transpose(1, 2)?.contiguous()?.reshape((batch, length, self.geometry.width))
@@ -127,7 +127,7 @@ impl Operands {
         Tensor::cat(&[by_q.contiguous()?, own(by_k)?, own(by_v)?], 2)?.contiguous()
     }
 
-    /// The rows in front, summed over the samples of each member, in the shape of the prefix.
+    /// Returns the rows in front, summed over the samples of each member, in the shape of the prefix.
     fn of_prefix(&self, by: &Tensor) -> Result<Tensor> {
         let Some((keys, _)) = &self.prefix else { bail!("attention: no prefix to differentiate") };
         let Geometry { prefix, ref members, .. } = self.geometry;

@@ -36,7 +36,7 @@ pub(super) struct PrefixValues<'a> {
 }
 
 impl<'a> PrefixValues<'a> {
-    /// Of contiguous operands, each with its layout.
+    /// Returns the kernel's view of contiguous operands, each with its layout.
     ///
     /// # Errors
     /// When they are others.
@@ -146,7 +146,7 @@ impl Geometry {
         self.queries * self.span()
     }
 
-    /// The samples of each member.
+    /// Returns the samples of each member.
     fn runs(&self) -> impl Iterator<Item = Group> {
         let runs = self.members.runs().enumerate().filter(|(_, run)| !run.is_empty());
         runs.map(|(member, samples)| Group { member, samples })
@@ -278,7 +278,8 @@ impl Geometry {
         &mut all[from..]
     }
 
-    /// The output `(b, queries, d)` and, if `keep`, the probabilities of all heads, head by head and sample by sample.
+    /// Computes the output `(b, queries, d)` and, if `keep`, the probabilities of all heads. These are head by head
+    /// and sample by sample.
     pub(super) fn forward(
         &self,
         packed: &[f32],

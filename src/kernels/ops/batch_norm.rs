@@ -82,7 +82,7 @@ pub fn batch_norm(
     }
 }
 
-/// In `f32` inside: half precision is too narrow for sums over a batch.
+/// Composes the norm in `f32` inside: half precision is too narrow for sums over a batch.
 fn composition(
     x: &Tensor,
     ChannelAffine { weight, bias, eps }: ChannelAffine<'_>,

@@ -17,7 +17,7 @@ pub struct ChannelMoments {
     pub rows: usize,
 }
 
-/// The moments of `x` `(.., c)` over all dimensions but the last.
+/// Returns the moments of `x` `(.., c)` over all dimensions but the last.
 ///
 /// # Errors
 /// When `x` is empty.

@@ -39,7 +39,7 @@ fn composition(x: &Tensor, weight: &Tensor, geometry: Geometry) -> Result<Tensor
         .reshape((samples, height, width, outputs))
 }
 
-/// For every place of a window, by lines, what all windows have there: `(b, h', w', c)` each, zero beyond
+/// Returns the values of all windows at each place of a window, by lines. They are `(b, h', w', c)` each, zero beyond
 /// the edge.
 pub(super) fn taps(x: &Tensor, geometry: Geometry) -> Result<Vec<Tensor>> {
     let Geometry { kernel: [kh, kw], stride, padding, .. } = geometry;
@@ -85,7 +85,7 @@ impl Conv2d {
         turned
     }
 
-    /// The inverse of [`Conv2d::channels_last`].
+    /// Reverses [`Conv2d::channels_last`].
     fn channels_first(&self, weight: &[f32]) -> Vec<f32> {
         let Geometry { channels, kernel: [kh, kw], .. } = self.0;
         let mut turned = Vec::with_capacity(weight.len());
@@ -119,7 +119,7 @@ impl Conv2d {
         y
     }
 
-    /// The gradients of input and weight, where they are wanted.
+    /// Returns the gradients of input and weight, where they are wanted.
     fn backward(&self, x: &[f32], weight: &[f32], g: &[f32], wanted: [bool; 2]) -> Gradients {
         match Winograd::of(self.0) {
             Some(tiles) => tiles.backward(x, weight, g, wanted),

@@ -46,7 +46,7 @@ impl Work for Product<'_> {
     }
 }
 
-/// The scalar product of a row with `w`.
+/// Returns the scalar product of a row with `w`.
 #[inline(always)]
 fn one(row: &[f32], w: &[f32]) -> f32 {
     let mut lanes = [0f32; LANES];

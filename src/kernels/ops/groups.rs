@@ -29,7 +29,7 @@ impl Groups {
         Groups { sizes: sizes.into() }
     }
 
-    /// All samples are one member's.
+    /// Returns groups in which all samples are one member's.
     pub fn one(samples: usize) -> Groups {
         Groups::new([samples])
     }
@@ -54,7 +54,7 @@ impl Groups {
         &self.sizes
     }
 
-    /// The samples of each member.
+    /// Returns the samples of each member.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         self.sizes.iter().scan(0, |next, size| {
             let start = *next;
@@ -63,13 +63,13 @@ impl Groups {
         })
     }
 
-    /// The number of samples of every member, where all have equally many.
+    /// Returns the number of samples of every member, where all have equally many.
     pub(super) fn equal_size(&self) -> Option<usize> {
         let first = *self.sizes.first()?;
         self.sizes.iter().all(|size| *size == first).then_some(first)
     }
 
-    /// The member of each sample, `(samples)`.
+    /// Returns the member of each sample, `(samples)`.
     pub fn index(&self, device: &Device) -> Result<Tensor> {
         let members = self.sizes.iter().zip(0u32..);
         let index = members.flat_map(|(size, member)| std::iter::repeat_n(member, *size));

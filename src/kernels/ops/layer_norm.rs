@@ -33,7 +33,7 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Resul
     }
 }
 
-/// From candle's operations; in `f32` inside, half precision is too narrow for sums over the width.
+/// Composes the norm of candle's operations. In `f32` inside: half precision is too narrow for sums over the width.
 fn composed(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
     let dtype = x.dtype();
     let want = [x, weight, bias].map(Tensor::track_op);

@@ -15,7 +15,7 @@ use super::storage::{lend, served, tensor_like, values};
 use super::with_gradient::with_gradients;
 use crate::wide::add_rows;
 
-/// A linear layer: `x` `(.., in)`, `weight` `(out, in)`, `bias` `(out)`; gives `(.., out)`.
+/// Applies a linear layer: `x` `(.., in)`, `weight` `(out, in)`, `bias` `(out)`; gives `(.., out)`.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -113,7 +113,7 @@ fn run(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: Linear) -> Result
     }
 }
 
-/// From candle's operations, in the type of `x`; the weight's own type may be wider.
+/// Composes the layer of candle's operations, in the type of `x`; the weight's own type may be wider.
 fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let (outputs, inputs) = weight.dims2()?;
     let mut shape = x.dims().to_vec();
@@ -146,7 +146,7 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
     })
 }
 
-/// A layer per member: one batched product where all have equally many samples.
+/// Applies a layer per member: one batched product where all have equally many samples.
 fn grouped_composed(
     x: &Tensor,
     weight: &Tensor,
@@ -191,8 +191,8 @@ fn extents(weight: &Shape) -> Result<(usize, usize, bool)> {
     }
 }
 
-/// The part of `values` that belongs to a member: the `member`-th `len` values, or the first where
-/// all share them.
+/// Returns the part of `values` that belongs to a member. It is the `member`-th `len` values, or the first where all
+/// share them.
 fn part(values: &[f32], len: usize, member: usize, own: bool) -> &[f32] {
     let start = if own { member * len } else { 0 };
     &values[start..start + len]
@@ -273,7 +273,7 @@ impl Linear {
         tensor_like(gradient, x).map(Some)
     }
 
-    /// The runs whose rows add up in one gradient: each member's, or all where the layer is shared.
+    /// Returns the runs whose rows add up in one gradient: each member's, or all where the layer is shared.
     fn summed(&self, own: bool) -> Vec<Range<usize>> {
         match (own, self.runs.last()) {
             (false, Some(last)) => {

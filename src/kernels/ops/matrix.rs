@@ -83,7 +83,7 @@ pub(super) enum Factor<'a> {
 }
 
 impl<'a> Factor<'a> {
-    /// For many products of a precision; `buffer` is where it may lie.
+    /// Returns a factor for many products of a precision; `buffer` may hold it.
     pub(super) fn new(matrix: Matrix<'a>, precision: Precision, buffer: &'a mut Vec<u32>) -> Self {
         match precision {
             Precision::F32 => Factor::Plain(matrix),

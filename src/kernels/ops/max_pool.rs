@@ -10,7 +10,7 @@ use super::storage::{lend, served, tensor_like, values};
 use super::unfold::Geometry;
 use crate::wide::each;
 
-/// The maximum over windows of `kernel x kernel` of `x` `(b, h, w, c)`, in steps of `stride`, `padding`
+/// Computes the maximum over windows of `kernel x kernel` of `x` `(b, h, w, c)`. Steps are `stride`, with `padding`
 /// places beyond every edge; gives `(b, h', w', c)`.
 ///
 /// # Errors
@@ -39,7 +39,7 @@ pub fn max_pool(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Res
 /// Below any value of a network, and finite in every float type.
 const LOWEST: f64 = -1e30;
 
-/// The sum over the taps of a window, each times whether it is the first largest.
+/// Computes the sum over the taps of a window, each times 1 if it is the first largest, else 0.
 fn composition(x: &Tensor, geometry: Geometry) -> Result<Tensor> {
     let inside = taps(&x.detach().ones_like()?, geometry)?;
     let taps = taps(x, geometry)?;
@@ -71,7 +71,7 @@ fn composition(x: &Tensor, geometry: Geometry) -> Result<Tensor> {
 struct MaxPool(Geometry);
 
 impl MaxPool {
-    /// Every output pixel with the input pixels of its window, by lines.
+    /// Visits every output pixel with the input pixels of its window, by lines.
     fn windows(&self, mut visit: impl FnMut(usize, &[usize])) {
         let Geometry { samples, height, width, kernel: [kernel, _], stride, padding, .. } = self.0;
         let [lines, places] = self.0.output();

@@ -33,7 +33,7 @@ pub(super) fn apply<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// From candle's operations, in `f32` inside.
+/// Composes the function of candle's operations, in `f32` inside.
 fn composed<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
     let kept = x.detach();

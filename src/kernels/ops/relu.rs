@@ -18,7 +18,7 @@ fn composed(x: &Tensor) -> Result<Tensor> {
     x * mask
 }
 
-/// The gradient below a rectifier: `g` where `x` (or the rectified value) is above 0.
+/// Returns the gradient below a rectifier: `g` where `x` (or the rectified value) is above 0.
 pub(super) fn below(x: &[f32], g: &[f32]) -> Vec<f32> {
     joined(x, g, |x, g| if x > 0.0 { g } else { 0.0 })
 }

@@ -34,7 +34,7 @@ pub(super) fn wide_type(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// The values of a contiguous `f32` storage.
+/// Returns the values of a contiguous `f32` storage.
 pub(super) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     match (storage, layout.contiguous_offsets()) {
         (CpuStorage::F32(data), Some((from, to))) => Ok(&data[from..to]),
@@ -48,7 +48,7 @@ pub(super) fn lend<R>(tensor: &Tensor, work: impl FnOnce(&[f32]) -> Result<R>) -
     work(&lent(&tensor.contiguous()?)?)
 }
 
-/// The values of a contiguous `f32` tensor on the CPU, for as long as they are read.
+/// Lends the values of a contiguous `f32` tensor on the CPU, for as long as they are read.
 ///
 /// # Errors
 /// When it is another one.
@@ -88,7 +88,7 @@ pub(super) fn of_values(
     tensor_like(lend(a, |a| lend(b, |b| Ok(work(a, b))))?, like)
 }
 
-/// A CPU tensor shaped like `like`.
+/// Returns a CPU tensor shaped like `like`.
 pub(super) fn tensor_like(data: Vec<f32>, like: &Tensor) -> Result<Tensor> {
     Tensor::from_vec(data, like.shape().clone(), &Device::Cpu)
 }

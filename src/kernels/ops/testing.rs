@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::without_kernels;
 
-/// A tensor of values in (-1, 1), fixed by `name`.
+/// Returns a tensor of values in (-1, 1), fixed by `name`.
 pub fn draw(name: &str, shape: impl Into<Shape>) -> Tensor {
     let step =
         name.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(257).wrapping_add(u64::from(byte)));
@@ -20,12 +20,12 @@ pub fn draw(name: &str, shape: impl Into<Shape>) -> Tensor {
     Tensor::from_vec(data, shape, &Device::Cpu).expect("as many values as the shape has")
 }
 
-/// A scalar that depends on every output with a different weight.
+/// Returns a scalar that depends on every output with a different weight.
 fn probe(output: &Tensor) -> Result<Tensor> {
     (output * draw("probe", output.shape().clone()).to_device(output.device())?)?.sum_all()
 }
 
-/// All values of an `f32` tensor, row-major.
+/// Returns all values of an `f32` tensor, row-major.
 pub fn values(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().and_then(|t| t.to_vec1()).expect("an f32 tensor")
 }
@@ -56,7 +56,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Of the value and all gradients.
+    /// Returns the bits of the value and all gradients.
     pub fn bits(&self) -> Vec<u32> {
         let all = self.gradients.iter().flatten().chain(&self.value);
         all.map(|v| v.to_bits()).collect()
@@ -106,8 +106,8 @@ pub fn agree(
 /// Relative rounding of `bf16` (8 bits) with room for a few operations in a row.
 const BF16_TOLERANCE: f32 = 0.03;
 
-/// The kernel of `op` and its composition agree in value and all gradients: to 1e-5 of the
-/// largest entry in `f32`, and to 0.03 where the first input and the result are `bf16`.
+/// Checks that the kernel of `op` and its composition agree in value and all gradients. The limits are 1e-5 of the
+/// largest entry in `f32`, and 0.03 where the first input and the result are `bf16`.
 pub fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
     let kernel = pass(inputs, DType::F32, &op);
     let composed = without_kernels(|| pass(inputs, DType::F32, &op));

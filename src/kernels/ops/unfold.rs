@@ -31,7 +31,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// From the shapes `(b, h, w, c)` and `(out, c, kh, kw)`.
+    /// Returns the geometry of the shapes `(b, h, w, c)` and `(out, c, kh, kw)`.
     ///
     /// # Errors
     /// When channels differ, a size is zero or a window is larger than the padded image.
@@ -61,7 +61,7 @@ impl Geometry {
         self.kernel[0] * self.kernel[1] * self.channels
     }
 
-    /// The output's lines (of all samples) in panels, as ranges of lines.
+    /// Returns the output's lines (of all samples) in panels, as ranges of lines.
     pub fn panels(&self) -> impl Iterator<Item = Range<usize>> {
         let [height, width] = self.output();
         let lines = self.samples * height;
@@ -69,7 +69,7 @@ impl Geometry {
         (0..lines).step_by(step).map(move |from| from..(from + step).min(lines))
     }
 
-    /// The windows of a range of output lines, one row each, into `rows`.
+    /// Writes the windows of a range of output lines, one row each, into `rows`.
     pub fn unfold(&self, x: &[f32], lines: Range<usize>, rows: &mut Vec<f32>) {
         let [_, width] = self.output();
         rows.clear();

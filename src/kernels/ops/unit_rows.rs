@@ -21,7 +21,7 @@ pub fn unit_rows(x: &Tensor) -> Result<Tensor> {
     if served(&[x]) { x.contiguous()?.apply_op1(UnitRows { width }) } else { composed(x) }
 }
 
-/// From candle's operations, in `f32` inside.
+/// Composes the rows of candle's operations, in `f32` inside.
 fn composed(x: &Tensor) -> Result<Tensor> {
     let broad = x.to_dtype(wide_type(x.dtype()))?;
     let squares = stock::sum_of_rows(&broad.sqr()?)?;

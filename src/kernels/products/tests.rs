@@ -73,7 +73,7 @@ impl Checked for f64 {
     }
 }
 
-/// An entry of a product by the rule.
+/// Returns an entry of a product by the rule.
 fn entry<T: Checked>(scale: T, a: &[T], b: &[T], onto: Option<T>) -> T {
     let k = a.len();
     if k == 0 {

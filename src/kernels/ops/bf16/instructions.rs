@@ -66,7 +66,7 @@ pub(super) fn down(pairs: &mut [u32], matrix: Matrix<'_>, first: usize) {
     }
 }
 
-/// A vector of at most as many values; zeros where there are no more.
+/// Loads a vector of at most that many values; zeros where there are no more.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn loaded(values: &[f32]) -> __m512 {
@@ -86,7 +86,7 @@ fn store(to: &mut [u32; LANES], numbers: __m512i) {
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), numbers) }
 }
 
-/// At most 32 values as 16 pairs; zeros where there are no more.
+/// Loads at most 32 values as 16 pairs; zeros where there are no more.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn neighbours(values: &[f32]) -> __m512i {
@@ -96,7 +96,7 @@ fn neighbours(values: &[f32]) -> __m512i {
     unsafe { std::mem::transmute::<__m512bh, __m512i>(both) }
 }
 
-/// The values of two rows as pairs.
+/// Pairs the values of two rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn both(upper: __m512, lower: __m512) -> __m512i {
@@ -112,7 +112,7 @@ fn halves(values: __m512) -> __m512i {
     _mm512_cvtepu16_epi32(unsafe { std::mem::transmute::<__m256bh, __m256i>(halves) })
 }
 
-/// The transpose of 16 x 16 numbers: pairs of neighbors are exchanged, then fours of them, then the quarters.
+/// Transposes 16 x 16 numbers: pairs of neighbors are exchanged, then fours of them, then the quarters.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn turned(lines: [__m512i; LANES]) -> [__m512i; LANES] {

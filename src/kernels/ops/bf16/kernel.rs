@@ -169,7 +169,7 @@ fn step_by_step(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTa
     }
 }
 
-/// The low half of `bits` as the number it is.
+/// Returns the low half of `bits` as the number it is.
 #[inline(always)]
 fn widened(bits: u32) -> f32 {
     f32::from_bits(bits << 16)

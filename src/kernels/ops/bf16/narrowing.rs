@@ -48,7 +48,7 @@ impl Narrowing {
     }
 }
 
-/// A value rounded to the nearest `bf16`, ties to even; what is below the normal numbers before it is rounded is zero,
+/// Rounds a value to the nearest `bf16`, ties to even. A value below the normal numbers before it is rounded is zero,
 /// as the instruction takes it.
 #[inline(always)]
 fn narrow(value: f32) -> u16 {

@@ -41,7 +41,7 @@ const SHAPES: [[usize; 3]; 9] = [
     [3, 4_000, 100],
 ];
 
-/// All four ways in which factors can lie in memory.
+/// Visits all four ways in which factors can lie in memory.
 fn each_layout(shape: [usize; 3], mut visit: impl FnMut(&str, Matrix<'_>, Matrix<'_>)) {
     let [rows, inner, columns] = shape;
     let (a, b) = (values((rows + 2) * (inner + 2), 1), values((inner + 2) * (columns + 2), 7));

@@ -25,10 +25,10 @@ pub struct Attended<'a> {
     pub members: Option<&'a Groups>,
 }
 
-/// The attention of a frozen block with its residual: `x` `(b, n, d)` to `(b, queries, d)`. `layers` are the packed one,
-/// from `d` to queries, keys and values, and the projection. `groups` are the members of a pack, where there is one. Gives
-/// nothing where a layer is not frozen or no kernel of ours serves: [`Affine`]'s ops and
-/// [`attention`](super::super::attention()) are what computes the same there.
+/// Computes the attention of a frozen block with its residual: `x` `(b, n, d)` to `(b, queries, d)`. `layers` are the
+/// packed one, from `d` to queries, keys and values, and the projection. `groups` are the members of a pack, where
+/// there is one. Returns `None` where a layer is not frozen or no kernel of ours serves: [`Affine`]'s ops and
+/// [`attention`](super::super::attention()) compute the same there.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -114,7 +114,7 @@ impl Attention {
         Ok((CpuStorage::F32(y), Shape::from((batch, queries, width))))
     }
 
-    /// The gradients of `x` and of the prefix, each if it is asked for.
+    /// Returns the gradients of `x` and of the prefix, each if it is asked for.
     fn backward(
         &self,
         x: &[f32],

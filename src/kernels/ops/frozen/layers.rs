@@ -58,7 +58,7 @@ impl<'a> Norm<'a> {
         wide(Forward { x, weight: &self.weight, bias: &self.bias, eps: self.eps })
     }
 
-    /// The gradient of `x` from that of the result.
+    /// Returns the gradient of `x` from that of the result.
     pub fn backward(&self, x: &[f32], g: &[f32]) -> Vec<f32> {
         wide(ByInput { x, weight: &self.weight, g, eps: self.eps })
     }

@@ -11,9 +11,9 @@ use super::super::storage::{lent, served, tensor_like, values};
 use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
-/// The perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from `d` to the hidden
-/// width and back. `groups` are the members of a pack, where there is one. Gives nothing where a layer is not frozen or no
-/// kernel of ours serves: [`Affine`]'s ops are what computes the same there.
+/// Computes the perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from
+/// `d` to the hidden width and back. `groups` are the members of a pack, where there is one. Returns `None` where a
+/// layer is not frozen or no kernel of ours serves: [`Affine`]'s ops compute the same there.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -82,7 +82,7 @@ impl Perceptron {
         Ok(y)
     }
 
-    /// The gradient of `x` from that of the result.
+    /// Returns the gradient of `x` from that of the result.
     fn backward(&self, x: &[f32], tokens: usize, g: &[f32]) -> Result<Vec<f32>> {
         let norm = Norm::new(&self.norm, self.eps)?;
         let [up, down] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];

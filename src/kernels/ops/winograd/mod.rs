@@ -73,7 +73,7 @@ impl Winograd {
         y
     }
 
-    /// The gradients, from that of the result `g` `(b, h', w', out)`.
+    /// Returns the gradients, from that of the result `g` `(b, h', w', out)`.
     pub fn backward(&self, x: &[f32], weight: &[f32], g: &[f32], wanted: [bool; 2]) -> Gradients {
         let Geometry { channels, outputs, .. } = self.0;
         let (of_input, of_output) = (Tiles::of_input(&self.0), Tiles::of_output(&self.0));
@@ -112,7 +112,7 @@ impl Winograd {
         }
     }
 
-    /// All tiles, in panels.
+    /// Returns all tiles, in panels.
     fn panels(&self) -> impl Iterator<Item = Range<usize>> {
         let [down, across] = Tiles::of_output(&self.0).grid;
         let tiles = self.0.samples * down * across;

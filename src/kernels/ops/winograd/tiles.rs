@@ -39,7 +39,7 @@ impl Tiles {
         Tiles { image, before: geometry.padding, ..Tiles::of_output(geometry) }
     }
 
-    /// The output in tiles; the last of a line may hang over.
+    /// Returns the output in tiles; the last of a line may hang over.
     pub fn of_output(geometry: &Geometry) -> Tiles {
         let [height, width] = geometry.output();
         let grid = [height.div_ceil(2), width.div_ceil(2)];
@@ -72,7 +72,7 @@ pub(super) trait Change: Copy {
     /// Pixels of a tile in a line, and lines; what is said of others is zero.
     const SIDE: usize;
 
-    /// To be `#[inline(always)]`.
+    /// Changes the places of a tile. To be `#[inline(always)]`.
     fn change(self, places: &Lanes) -> Lanes;
 }
 
@@ -108,7 +108,7 @@ fn spread(pixels: &Lanes) -> Lanes {
     tile
 }
 
-/// The inverse of [`spread`].
+/// Reverses [`spread`].
 #[inline(always)]
 fn corner(tile: &Lanes) -> Lanes {
     let mut pixels = [[0.0; LANES]; PRODUCTS];
