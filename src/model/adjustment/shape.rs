@@ -114,8 +114,8 @@ impl NetworkShape {
         trained.map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Returns start values: weights from a normal of variance `2 / inputs` (He et al. 2015), biases 0, norms 1 and
-    /// 0. Every tensor has its own stream, keyed by its name.
+    /// Returns start values: weights from a normal of variance `2 / inputs` (He et al. 2015), biases 0, norms 1
+    /// and 0. Every tensor has its own stream, keyed by its name.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {
         self.shapes(self.classes).into_iter().map(|shape| initial(shape, key)).collect()
     }

@@ -5,8 +5,7 @@
 //! | ending | holds | published so |
 //! |---|---|---|
 //! | `.yaml`, `.yml` | `data:` a list of paths, `targets:` a list of classes, one part per file | ImageNet-R, release of CODA-Prompt |
-//! | `.txt` | a line per image: path and class, or the path alone in the folder of its class, one part per file |
-//! lists of Zhou et al. 2023, next to the folders |
+//! | `.txt` | a line per image: path and class, or the path alone in the folder of its class, one part per file | lists of Zhou et al. 2023, next to the folders |
 //! | `.json` | `train`, `test` (and `val`, which is left out): `[path, class, name]` | EuroSAT and others, release of CoOp |
 //!
 //! Classes are counted from 0 or from 1. Paths of a list start anywhere above the images (`data/imagenet-r/train/n01443537/art_0.jpg`): as many leading
