@@ -61,7 +61,7 @@ pub struct Classifier {
     rows: Range<usize>,
     /// Trainable variables, sorted by name; empty when frozen.
     variables: Variables,
-    /// By each member of a pack; by one where there is no pack.
+    /// Received parameters, one set per member of a pack; one set where there is no pack.
     received: Vec<ParameterSet>,
     /// Copies at other places, made on first request.
     copies: Copies,
@@ -155,8 +155,8 @@ impl Classifier {
         }
     }
 
-    /// Features `(b, d)` of a batch of images, or of what [`frozen_part`](Classifier::frozen_part)
-    /// gave for them.
+    /// Returns features `(b, d)` of a batch. Its samples are images, or the output of
+    /// [`frozen_part`](Classifier::frozen_part) for them.
     ///
     /// # Errors
     /// When the batch does not fit the backbone.
@@ -241,8 +241,8 @@ impl Classifier {
         Ok(ops::cross_entropy(&logits, &self.own_rows(labels), 0..self.rows.len())?)
     }
 
-    /// [`Classifier::masked_loss`] of a batch of images, or of what
-    /// [`frozen_part`](Classifier::frozen_part) gave for them.
+    /// Returns [`Classifier::masked_loss`] of a batch. Its samples are images, or the output of
+    /// [`frozen_part`](Classifier::frozen_part) for them.
     ///
     /// # Errors
     /// When a label is not among the rows.

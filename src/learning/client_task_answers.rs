@@ -32,9 +32,9 @@ pub enum PredictionTask {
     /// Row among those of all client tasks begun. For each client task that has the image, its own row of the class
     /// is right.
     InSlots {
-        /// The rows of client tasks begun, in rising order; the others have never been trained and are no answers.
+        /// Rows of client tasks begun, in rising order. The others have never been trained and are no answers.
         open: Arc<[Range<usize>]>,
-        /// By image, the rows it is of, in rising order.
+        /// Rows of the class of each image, in rising order.
         rows: Vec<Vec<u32>>,
     },
 }

@@ -33,8 +33,8 @@ impl Whitening {
     }
 }
 
-/// `1/2 sum_i precision_i (f_i - mu_i)^2` of every sample, `(b,)`, from features, means and precisions
-/// `(b, dim)` of each sample's class. Differentiable in the features.
+/// Returns `1/2 sum_i precision_i (f_i - mu_i)^2` of every sample, `(b,)`. Features, means and precisions `(b, dim)`
+/// are of each sample and its class. Differentiable in the features.
 ///
 /// ```
 /// use candle_core::{Device, Tensor};

@@ -38,8 +38,8 @@ pub struct Tally {
     pub predicted: Vec<u64>,
     /// Samples with a score that is NaN; they count as wrong and predict nothing.
     pub not_a_number: u64,
-    /// Right predictions among the rows of a sample's own client task (task-incremental), by the first of these rows;
-    /// nothing where classes have no client tasks.
+    /// Right predictions among the rows of a sample's own client task (task-incremental). They are keyed by the first
+    /// of these rows; empty where classes have no client tasks.
     pub within: BTreeMap<u32, u64>,
     /// Answers by true and predicted row, where that is asked for; answers that are no number are left out.
     pub confused: Option<Confusion>,
@@ -106,7 +106,8 @@ impl Tally {
         }
     }
 
-    /// Share of right predictions among the samples whose class is in `rows`; `None` where there are no such samples.
+    /// Returns the share of right predictions among the samples whose class is in `rows`. `None` if there are no such
+    /// samples.
     pub fn accuracy(&self, rows: Range<usize>) -> Option<f64> {
         let correct: u64 = self.correct[rows.clone()].iter().sum();
         accuracy(correct, self.total[rows].iter().sum())

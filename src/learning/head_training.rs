@@ -98,7 +98,7 @@ pub struct HeadTraining {
     pub momentum: f64,
     /// Weight decay (coupled).
     pub weight_decay: f64,
-    /// From epoch to epoch.
+    /// Schedule of the learning rate from epoch to epoch.
     pub schedule: Schedule,
     /// Minimized loss.
     pub loss: HeadLoss,

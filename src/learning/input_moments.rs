@@ -1,4 +1,5 @@
-//! Second moments of what enters linear layers, `sum X^T X` over all tokens of all samples, whole or their diagonals.
+//! Second moments of the inputs of linear layers. They are `sum X^T X` over all tokens of all samples, whole or their
+//! diagonals.
 //!
 //! A batch's moments are computed in f32, as activations are, and added up in f64; nothing but the sums is kept.
 
@@ -15,9 +16,9 @@ use crate::numerics::symmetric::Symmetric;
 /// Form of the moments of a layer's inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MomentForm {
-    /// Of every input alone: a number for each.
+    /// Squares of every input: a number for each.
     Diagonal,
-    /// Of every pair: a symmetric matrix.
+    /// Products of every pair of inputs: a symmetric matrix.
     Full,
 }
 

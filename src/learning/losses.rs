@@ -94,8 +94,8 @@ pub enum Distillation {
     ReverseKl,
 }
 
-/// Distillation of `logits` `(b, C)` towards `teacher` `(b, C)` (row-major, never differentiated) on a slice
-/// of the columns; the other columns get a gradient of exactly zero. Gives a scalar.
+/// Returns the distillation of `logits` `(b, C)` towards `teacher` `(b, C)` on a slice of the columns. The teacher is
+/// row-major and never differentiated; the other columns get a gradient of exactly zero. Gives a scalar.
 ///
 /// # Errors
 /// Columns beyond `C`, a teacher of another size, or a temperature that is not positive.

@@ -32,8 +32,8 @@ pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet,
     Ok(cut)
 }
 
-/// `set` with the rows from `first` on of its head replaced by the head of `part`, and all other
-/// parameters of `part` taken over.
+/// Returns `set` with its head's rows from `first` on replaced by the head of `part`. All other parameters of `part`
+/// are taken over.
 ///
 /// # Errors
 /// When the rows do not fit.

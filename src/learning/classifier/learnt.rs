@@ -31,7 +31,7 @@ impl Classifier {
         }
     }
 
-    /// Everything received, with what trained as it is now; of a pack, the first member's.
+    /// Returns everything received, with the trained values as they are now; of a pack, the first member's.
     ///
     /// # Errors
     /// What the device reports.
@@ -39,7 +39,7 @@ impl Classifier {
         Ok(self.pack_parameters()?.swap_remove(0))
     }
 
-    /// Everything each member received, with what trained as it is now.
+    /// Returns everything that each member received, with the trained values as they are now.
     ///
     /// # Errors
     /// What the device reports.

@@ -19,7 +19,7 @@ type OwnBackbone = fn(&Backbone, &ParameterSet) -> Result<Backbone, ModelError>;
 type Stays<'a> = &'a dyn Fn(&str) -> bool;
 
 impl Classifier {
-    /// Everything frozen, all received head rows.
+    /// Returns a classifier with everything frozen, all received head rows.
     ///
     /// # Errors
     /// When parameters are missing or do not fit the backbone.

@@ -23,16 +23,15 @@ pub struct PackOutputs {
 pub struct PackLogits {
     /// `(b, d)`.
     pub features: Tensor,
-    /// On the rows of the classifier, `(b, rows)`.
+    /// Logits on the rows of the classifier, `(b, rows)`.
     pub logits: Tensor,
     /// Loss term of prompts that depend on queries, `(members)`.
     pub pull: Option<Tensor>,
 }
 
 impl Classifier {
-    /// [`batch_loss`](Classifier::batch_loss) of each member of a pack on its own samples, `(members)`;
-    /// `dropout` is for its
-    /// adapters, or its module.
+    /// Returns each member's [`batch_loss`](Classifier::batch_loss) on its own samples, `(members)`. `dropout` is for
+    /// its adapters, or its module.
     ///
     /// # Errors
     /// When a label is not among the rows, or there are more or fewer members.
@@ -75,8 +74,8 @@ impl Classifier {
         self.adapted_features(batch, device, &Adaptation { tap: Some(tap), ..adaptation })
     }
 
-    /// [`pack_features`](Classifier::pack_features) from these `pixels` of the samples, with `tokens` `(b, n, d)`
-    /// behind the patches from the first block on.
+    /// Returns [`pack_features`](Classifier::pack_features) from these `pixels` of the samples. `tokens` `(b, n, d)`
+    /// are behind the patches from the first block on.
     ///
     /// # Errors
     /// When pixels or tokens do not fit the backbone.

@@ -10,7 +10,7 @@ use crate::wire::{Kind, Loading, Saved, SavedField, Saving, WireError};
 /// the samples themselves, and these are what [`bytes`](ByTask::bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ByTask {
-    /// Of one sample.
+    /// Bytes of one sample.
     sample_bytes: u64,
     tasks: BTreeMap<TaskId, Shard>,
 }

@@ -12,7 +12,7 @@ pub struct BufferedSample {
     pub logits: Vec<f32>,
 }
 
-/// Of `n` samples ever offered each is kept with probability `capacity / n`.
+/// Uniform sample of a stream: of `n` samples offered each is kept with probability `capacity / n`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reservoir {
     slots: Vec<BufferedSample>,

@@ -39,7 +39,7 @@ pub(super) struct CacheFile {
     path: PathBuf,
     /// One writer of this process; the lock on the file keeps other processes out.
     file: Mutex<File>,
-    /// To read from; the other one moves its position.
+    /// File to read from; the other one moves its position.
     source: File,
     /// CRC-32C of every row that was found whole or written here, in the order of the file.
     rows: Box<[AtomicU32]>,

@@ -35,7 +35,7 @@ impl Network {
     }
 }
 
-/// Everything that decides about the values of a file.
+/// Inputs that the values of a file depend on.
 pub(super) struct Inputs<'a> {
     pub network: &'a Network,
     pub split: &'a Split,

@@ -65,10 +65,10 @@ use crate::model::{Backbone, FrozenPart};
 pub enum Storage {
     /// Nowhere: everything is computed per batch, to the same bits.
     Off,
-    /// In memory, for this run.
+    /// Memory, for this run.
     #[default]
     Memory,
-    /// In files that later runs read, too.
+    /// Files that later runs read, too.
     File {
         /// The folder; made where it is not there.
         folder: PathBuf,

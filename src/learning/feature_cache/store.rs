@@ -94,8 +94,8 @@ impl FeatureStore {
         }
     }
 
-    /// Makes sure that the rows of these samples can be read, computing what is missing with
-    /// `backbone`, which is the network the store was made for.
+    /// Makes sure that the rows of these samples can be read. It computes missing ones with `backbone`, which is the
+    /// network the store was made for.
     ///
     /// # Errors
     /// A sample that cannot be read, a network that refuses it, a file that cannot be written.
@@ -111,8 +111,8 @@ impl FeatureStore {
         self.fill_with(&rows, device, samples)
     }
 
-    /// [`fill`](FeatureStore::fill) with what gives the rows of a batch of pixels, for networks that
-    /// are more than a backbone.
+    /// Runs [`fill`](FeatureStore::fill) with a function from a batch of pixels to rows. For networks that are more
+    /// than a backbone.
     ///
     /// # Errors
     /// The same, and those of `rows`.

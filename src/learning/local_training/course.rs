@@ -35,7 +35,7 @@ pub(super) struct BatchCursor<'a> {
     batches: Batches<'a>,
     left: usize,
     step: u64,
-    /// Of all epochs together, where that is said in place of epochs.
+    /// Steps of all epochs together, if set in place of epochs.
     steps: Option<u64>,
 }
 

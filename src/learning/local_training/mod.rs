@@ -119,8 +119,8 @@ impl TrainingPlan {
     }
 }
 
-/// Trains `trainables` on the shard of `loader`, minimizing the mean loss that `forward` gives for
-/// a batch (shape `[]`).
+/// Trains `trainables` on the shard of `loader`. It minimizes the mean loss that `forward` gives for a batch (shape
+/// `[]`).
 ///
 /// The order of samples is drawn at `key` with domain `Shuffle`, augmentation with domain `Augment`,
 /// both per epoch, so a client's training depends on nothing else. An empty shard trains nothing.

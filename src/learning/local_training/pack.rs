@@ -116,7 +116,7 @@ struct Upcoming {
 struct Step {
     /// `(members)`.
     losses: Tensor,
-    /// Of gradients, `(variables, members)`.
+    /// Squared norms of gradients, `(variables, members)`.
     squares: Tensor,
     turns: Vec<Option<Taken>>,
 }

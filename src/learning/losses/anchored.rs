@@ -4,7 +4,8 @@ use candle_core::{Result, Tensor, bail};
 
 use super::closed_form;
 
-/// `strength * sum of importance (w - anchor)^2`, as a scalar; its gradient is `2 strength importance (w - anchor)`.
+/// Returns `strength * sum of importance (w - anchor)^2` as a scalar. Its gradient is
+/// `2 strength importance (w - anchor)`.
 ///
 /// # Errors
 /// An anchor or importance of another length.

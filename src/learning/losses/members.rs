@@ -82,7 +82,7 @@ fn is_here(w: &Tensor) -> bool {
     w.device().is_cpu() && w.dtype() == DType::F32
 }
 
-/// `(members)` with these values; the gradient of each in its own part of `w` is what `slope` holds there.
+/// Returns `(members)` with these values. The gradient of each in its own part of `w` is that part of `slope`.
 fn by_member(w: &Tensor, values: Vec<f32>, slope: Tensor) -> Result<Tensor> {
     let members = values.len();
     if members == 0 || !w.elem_count().is_multiple_of(members) {

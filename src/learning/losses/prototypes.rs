@@ -24,7 +24,7 @@ pub enum ProtoDistance {
 /// Prototypes of some classes, one behind the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassPrototypes {
-    /// Of each class, `(dim,)`.
+    /// Prototype of each class, `(dim,)`.
     by_class: BTreeMap<u32, Vec<f32>>,
 }
 

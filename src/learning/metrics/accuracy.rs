@@ -92,8 +92,8 @@ impl AccuracyMatrix {
         mean((0..self.tasks()).filter_map(|j| self.micro(j)))
     }
 
-    /// [`average_incremental_accuracy`](AccuracyMatrix::average_incremental_accuracy) without the first stage, after
-    /// which nothing can have been forgotten.
+    /// Returns the [`average_incremental_accuracy`](AccuracyMatrix::average_incremental_accuracy) without the first
+    /// stage. After that stage nothing can have been forgotten.
     pub fn average_from_second_stage(&self) -> Option<f64> {
         mean((1..self.tasks()).filter_map(|j| self.r#macro(j)))
     }
@@ -121,7 +121,8 @@ impl AccuracyMatrix {
         self.forgetting_from_best_after(self.last()?)
     }
 
-    /// [`forgetting_from_best`](AccuracyMatrix::forgetting_from_best) after task `after`; no value after the first.
+    /// Returns [`forgetting_from_best`](AccuracyMatrix::forgetting_from_best) after task `after`. `None` after the
+    /// first.
     pub fn forgetting_from_best_after(&self, after: usize) -> Option<f64> {
         mean((0..after).filter_map(|i| Some(self.best(i, after)? - self.at(i, after)?)))
     }
@@ -133,8 +134,8 @@ impl AccuracyMatrix {
         mean((0..last).filter_map(|i| self.fallen_from_best(i, last)))
     }
 
-    /// [`forgetting_from_best_ever`](AccuracyMatrix::forgetting_from_best_ever) over all `T` tasks, of which the last has
-    /// nothing to forget (FedHAF, section 4.1).
+    /// Returns [`forgetting_from_best_ever`](AccuracyMatrix::forgetting_from_best_ever) over all `T` tasks. The last
+    /// of them has nothing to forget (FedHAF, section 4.1).
     pub fn forgetting_from_best_of_all(&self) -> Option<f64> {
         let last = self.last()?;
         mean((0..=last).filter_map(|i| self.fallen_from_best(i, last)))

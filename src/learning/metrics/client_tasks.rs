@@ -31,7 +31,7 @@ use super::accuracy::mean;
 /// `E` and who finished when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskAccuracies {
-    /// By point, then client task; `None` where no client has begun it, and where it has no test images.
+    /// Accuracies by point, then client task. `None` where no client has begun it, and where it has no test images.
     points: Vec<Vec<Option<f64>>>,
     /// Client tasks by the point at which they finish.
     finished: Vec<Vec<usize>>,
@@ -40,9 +40,9 @@ pub struct ClientTaskAccuracies {
 /// A measure at every point, and its mean over points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerPoint {
-    /// At every point; `None` where none of the client tasks begun has test images.
+    /// Value at every point; `None` where none of the client tasks begun has test images.
     pub points: Vec<Option<f64>>,
-    /// Over points.
+    /// Mean over points.
     pub mean: Option<f64>,
 }
 
@@ -128,8 +128,8 @@ impl ClientTaskAccuracies {
         measured.or(tested.then_some(0.0))
     }
 
-    /// FT against the accuracies of client tasks trained alone; `None` where one with test images that finishes has
-    /// none.
+    /// Returns FT against the accuracies of client tasks trained alone. `None` where one with test images that
+    /// finishes has none.
     pub fn forward(&self, alone: &[Option<f64>], direct: Direct) -> Option<PerPoint> {
         let tested = |point: usize| {
             self.finished[point]

@@ -16,8 +16,8 @@ pub fn global_norm(gradients: &GradStore, vars: &[Var]) -> Result<f64, LearningE
     Ok(member_norms(gradients, vars, 1)?.into_iter().sum())
 }
 
-/// [`global_norm`] of each member of a pack, whose variables hold the values of `members` members,
-/// one behind the other. Away from the CPU the squares are summed where they are, in f32.
+/// Returns the [`global_norm`] of each member of a pack. The variables hold the values of `members` members, one
+/// behind the other. Away from the CPU the squares are summed where they are, in f32.
 ///
 /// # Errors
 /// When a variable has no gradient.
@@ -43,7 +43,7 @@ pub fn member_norms(
     Ok(squares.into_iter().map(f64::sqrt).collect())
 }
 
-/// Sums of squares of each variable's gradient and member, `(vars, members)`, computed where the
+/// Returns sums of squares of each variable's gradient and member, `(vars, members)`. They are computed where the
 /// gradients lie. Finite exactly when all entries are, and none is above 1e19.
 ///
 /// # Errors

@@ -9,9 +9,9 @@ use crate::learning::LearningError;
 /// State of each variable, and so the place where steps are computed.
 #[derive(Debug)]
 pub(super) enum OptimizerMemory {
-    /// In slices, where values are slices too.
+    /// Slices on the host, where values are slices too.
     Host(Vec<Moments>),
-    /// On the device of the variables.
+    /// Tensors on the device of the variables.
     Device(Vec<Held>),
 }
 

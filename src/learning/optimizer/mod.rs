@@ -89,7 +89,7 @@ pub struct OptimizerState {
 pub struct Optimizer {
     rule: OptimizerConfig,
     vars: Vec<Var>,
-    /// Of the learning rate, per variable.
+    /// Factors of the learning rate, per variable.
     factors: Vec<f64>,
     memory: OptimizerMemory,
     /// Taken by each member.
@@ -111,8 +111,8 @@ impl Optimizer {
         self.steps.len()
     }
 
-    /// Goes on where another optimizer of the same rule and shapes stopped; every member of a pack
-    /// has taken as many steps.
+    /// Resumes where another optimizer of the same rule and shapes stopped. Every member of a pack has taken equally
+    /// many steps.
     ///
     /// # Errors
     /// When the state is of other shapes.
@@ -166,8 +166,7 @@ impl Optimizer {
         self.step_members(gradients, &vec![Some(Stride { rate, scale }); self.members()])
     }
 
-    /// One step of every member that has a stride; values, moments and count of the others stay as
-    /// they are.
+    /// Takes one step of every member that has a stride. Values, moments and count of the others stay as they are.
     ///
     /// # Errors
     /// When a variable has no gradient, or there is not one entry per member (nothing has moved
@@ -180,8 +179,8 @@ impl Optimizer {
         self.step_scaled(gradients, strides, None)
     }
 
-    /// [`Optimizer::step_members`] with further factors of the gradients, `(members)`, that lie where
-    /// the variables are.
+    /// Takes [`Optimizer::step_members`] with further factors of the gradients, `(members)`. They lie where the
+    /// variables are.
     ///
     /// # Errors
     /// As [`Optimizer::step_members`].

@@ -31,7 +31,7 @@ pub enum Schedule {
     /// The beginning of another schedule, however many epochs there are (Powder's code: ten epochs of a quarter of a
     /// cosine that takes fifty). After its last epoch the rate stays.
     Stretched {
-        /// Of which the beginning is followed.
+        /// Schedule of which the beginning is followed.
         schedule: Box<Schedule>,
         /// Epochs that it takes as a whole.
         over: u32,

@@ -105,8 +105,8 @@ impl Prompting for Components {
         Ok(Adaptation { prefix, ..Adaptation::none() })
     }
 
-    /// `mu` times the sum, over blocks and parts, of the mean square by which their rows fail to be
-    /// orthonormal.
+    /// Returns the penalty on rows that are not orthonormal. It is `mu` times the sum, over blocks and parts, of the
+    /// mean square by which their rows fail to be orthonormal.
     fn loss(&self, pool: &PromptTensors, _queries: &Tensor) -> Result<Option<Tensor>, ModelError> {
         if self.penalty == 0.0 {
             return Ok(None);

@@ -36,7 +36,7 @@ pub(in crate::learning) fn is_prompt(name: &str) -> bool {
 }
 
 impl PromptPool {
-    /// Everything frozen.
+    /// Returns a pool with everything frozen.
     pub fn frozen(
         prompting: Arc<dyn Prompting>,
         received: &ParameterSet,
