@@ -12,14 +12,14 @@ use super::lora::LoraBlock;
 use super::ops::Groups;
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
-/// Extra keys and values of one block's attention, seen by every query of the block; not
-/// projected, not normalized, without position.
+/// Extra keys and values of one block's attention, seen by every query of the block. Not projected, not normalized,
+/// without position.
 #[derive(Clone, Debug)]
 pub struct Prefix {
     /// `(L, d)` for all samples, `(b, L, d)` per sample or, where [`Adaptation::groups`] says whose
     /// sample is whose, `(members, L, d)`.
     pub keys: Tensor,
-    /// As `keys`.
+    /// Values, in the shape of `keys`.
     pub values: Tensor,
 }
 
@@ -42,10 +42,10 @@ impl Prefix {
     }
 }
 
-/// Everything a method adds to the network for one forward pass.
+/// Additions of a method to the network for one forward pass.
 #[derive(Clone, Debug, Default)]
 pub struct Adaptation {
-    /// By block; blocks beyond the end have none.
+    /// Prefixes by block; blocks beyond the end have none.
     pub prefix: Vec<Option<Prefix>>,
     /// True if prefixes are `(b, L, d)`, one per sample, also where there is a pack.
     pub per_sample: bool,
@@ -55,11 +55,11 @@ pub struct Adaptation {
     /// beyond the end get none. They come last: attention does not see the order of tokens, so this is what putting
     /// them first gives, and CLS stays token 0.
     pub block_tokens: Vec<Option<Tensor>>,
-    /// For blocks 0, 1, ...; blocks beyond the end have none.
+    /// Adapters for blocks 0, 1, ...; blocks beyond the end have none.
     pub adapters: Vec<Adapter>,
     /// Low-rank pairs parallel to linear layers; by block, blocks beyond the end have none.
     pub loras: Vec<Option<LoraBlock>>,
-    /// In training: what is dropped inside adapters.
+    /// Dropout inside adapters, in training.
     pub dropout: Option<Dropout>,
     /// Samples of each member of a pack; `None` where there is no pack.
     pub groups: Option<Groups>,

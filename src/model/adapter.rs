@@ -29,13 +29,12 @@ pub struct Adapter {
     pub up_bias: Tensor,
 }
 
-/// Entries of a hidden layer that are set to zero in a step of training, the others scaled so that the
-/// mean stays.
+/// Dropout of a hidden layer's entries in a step of training. The others are scaled so that the mean stays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dropout {
     /// Share of zeros, below 1.
     pub rate: f64,
-    /// Of each member of a pack.
+    /// Place of each member of a pack.
     pub places: Vec<MaskPlace>,
 }
 

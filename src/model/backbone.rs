@@ -35,8 +35,7 @@ pub enum Backbone {
     /// A residual network; a feature is the global average of the last stage. Over variables it trains: batch
     /// norms take the moments of the batch, and a forward pass moves their running statistics.
     ResNet(ResNet),
-    /// A deep residual network with pretrained weights, frozen only; a feature is the global average of the
-    /// last stage.
+    /// Deep residual network with pretrained weights, frozen only. A feature is the global average of the last stage.
     DeepResNet(DeepResNet),
     /// An encoder of token sequences, frozen only.
     Bert(Bert),

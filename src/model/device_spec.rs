@@ -15,7 +15,7 @@ pub struct DeviceSpec {
     pub device: Device,
     /// `F32` or `BF16`.
     pub compute: DType,
-    /// Of the products of a transformer's blocks, on a CPU.
+    /// Precision of the products of a transformer's blocks, on a CPU.
     pub products: Precision,
 }
 

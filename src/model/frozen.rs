@@ -11,10 +11,10 @@ pub enum FrozenPart {
     Nothing,
     /// The blocks of a transformer below this one; at least 1.
     Below(usize),
-    /// Everything up to the features.
+    /// All layers up to the features.
     Whole,
-    /// Everything up to the features, too, but of what an earlier method made of the backbone before
-    /// it froze it: by the digest of what it added.
+    /// All layers up to the features of a backbone that an earlier method changed before it froze it. By the digest
+    /// of its additions.
     Adapted(u64),
 }
 

@@ -11,7 +11,7 @@ use super::{DeviceSpec, ModelError};
 /// Named tensors that never change. A copy shares them.
 #[derive(Clone, Debug)]
 pub(super) struct FrozenWeights {
-    /// On the CPU in `f32`; layers that compute there share their storage.
+    /// Tensors on the CPU in `f32`; layers that compute there share their storage.
     named: Arc<BTreeMap<Arc<str>, Tensor>>,
     /// Once asked for.
     digest: Arc<OnceLock<blake3::Hash>>,

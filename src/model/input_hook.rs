@@ -14,7 +14,7 @@ pub enum LinearLayer {
     Qkv,
     /// Behind attention.
     Proj,
-    /// Into the perceptron.
+    /// Input of the perceptron.
     Fc1,
     /// Out of it.
     Fc2,

@@ -74,7 +74,7 @@ impl LoraPlace {
 /// One of the two factors of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
-    /// From the input down.
+    /// Factor from the input down.
     A,
     /// Up to the output.
     B,
@@ -133,7 +133,7 @@ impl LoraPair {
 /// All pairs of a block.
 #[derive(Clone, Debug, Default)]
 pub struct LoraBlock {
-    /// By place, in the order in which they are added.
+    /// Pairs by place, in the order in which they are added.
     pub pairs: BTreeMap<LoraPlace, Vec<LoraPair>>,
 }
 
@@ -170,7 +170,7 @@ pub struct LoraShape {
     pub vit: VitConfig,
     /// Number of blocks that have pairs, from the first on.
     pub blocks: usize,
-    /// At which places of a block.
+    /// Places in a block.
     pub places: Vec<LoraPlace>,
     /// `r`.
     pub rank: usize,

@@ -9,7 +9,7 @@ use crate::model::ops::{self, ChannelAffine, ChannelMoments, Statistics};
 
 /// Share of a batch in the running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
-/// As PyTorch's default.
+/// Epsilon, as PyTorch's default.
 const EPS: f64 = 1e-5;
 
 /// Running statistics of a batch norm. Clones of a network share it.

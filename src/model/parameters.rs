@@ -129,8 +129,8 @@ impl ParameterSet {
         ParameterSet::default()
     }
 
-    /// Sets of the same names and shapes as one, the values of each parameter one behind the other
-    /// along a new leading axis: what a pack trains. One set stays as it is.
+    /// Stacks sets of the same names and shapes to one: the form that a pack trains. The values of each parameter are
+    /// one behind the other along a new leading axis. One set stays as it is.
     ///
     /// # Errors
     /// When there is none, or names or shapes differ.
@@ -186,7 +186,7 @@ impl ParameterSet {
         self
     }
 
-    /// Number by number what `f` makes of those of both sets, in the shapes of this one; what the other lacks stays.
+    /// Applies `f` number by number to both sets, in the shapes of this one. Values that the other lacks stay.
     pub fn zipped(&self, other: &ParameterSet, f: impl Fn(f32, f32) -> f32) -> ParameterSet {
         let one = |(name, own): (&Arc<str>, &Parameter)| {
             let zipped = match other.get(name).filter(|other| other.shape == own.shape) {

@@ -72,12 +72,12 @@ impl<'a> OpenWeights<'a> {
         self.file.format()
     }
 
-    /// Under which key of a larger file its tensors were.
+    /// Returns the key of a larger file that its tensors were under.
     pub fn part(&self) -> Option<&str> {
         self.file.part()
     }
 
-    /// Under which keys of such a file other tensors are.
+    /// Returns the keys of such a file that other tensors are under.
     pub fn others(&self) -> Vec<String> {
         self.file.others()
     }

@@ -18,9 +18,9 @@ use crate::weights::{
 pub struct WeightsReport {
     /// Its container.
     pub format: Format,
-    /// Under which key of a larger file its tensors were.
+    /// Key of a larger file that its tensors were under.
     pub part: Option<String>,
-    /// Under which keys it holds other sets of weights.
+    /// Keys under which it holds other sets of weights.
     pub others: Vec<String>,
     /// Its names and ours.
     pub map: NameMap,

@@ -37,7 +37,7 @@ impl Trains {
     }
 }
 
-/// By which moments the batch norms of a module that trains normalize.
+/// Moments by which the batch norms of a module that trains normalize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum BatchNormMode {
     /// The running ones, as the first task left them.
@@ -48,7 +48,7 @@ pub enum BatchNormMode {
     Batch,
 }
 
-/// By which moments a frozen model that teaches normalizes.
+/// Moments by which a frozen model that teaches normalizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum TeacherBatchNormMode {
     /// By those its student normalizes by, layer by layer.

@@ -6,8 +6,8 @@ use crate::model::resnet::StemShape;
 use crate::model::{DeepResNetConfig, ResNetConfig, VitConfig};
 
 impl BackboneConfig {
-    /// Multiplications of products and convolutions in a forward pass of one sample; norms, softmaxes and activations are
-    /// left out, as is a head. Of raw pixels none.
+    /// Returns the multiplications of products and convolutions in a forward pass of one sample. Norms, softmaxes and
+    /// activations are left out, as is a head. Of raw pixels none.
     pub fn multiplications(&self) -> f64 {
         match self {
             BackboneConfig::Vit(vit) => of_vit(vit),

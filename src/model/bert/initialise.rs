@@ -5,8 +5,8 @@ use crate::model::parameters::{Parameter, ParameterSet};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
-/// Of the embeddings. Wider than the 0.02 that a pretraining starts from: nothing is trained here, and features
-/// of different sequences have to lie apart.
+/// Standard deviation of the embeddings. Wider than the 0.02 that a pretraining starts from: nothing is trained here,
+/// and features of different sequences have to lie apart.
 const EMBEDDINGS: f32 = 0.5;
 
 impl Bert {

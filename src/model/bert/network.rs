@@ -30,7 +30,7 @@ impl fmt::Debug for Bert {
 }
 
 impl Bert {
-    /// Reads a file of weights in Hugging Face's names, with or without `bert.` before them; pooler and heads are
+    /// Reads a file of weights in Hugging Face's names, with or without `bert.` before them. Pooler and heads are
     /// passed over.
     ///
     /// # Errors

@@ -22,8 +22,8 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
-    /// Drops the padding of `words`, a sequence each; `segments` are as many, or `None` where all tokens are of the
-    /// first. A sequence of nothing but padding keeps its first token.
+    /// Drops the padding of `words`, a sequence each. `segments` are equally many, or `None` where all tokens are of
+    /// the first. A sequence of nothing but padding keeps its first token.
     pub fn new(words: &[Vec<u32>], segments: Option<&[Vec<u32>]>) -> Sequences {
         let kept: Vec<Vec<usize>> = words.iter().map(|words| kept(words)).collect();
         let mut order: Vec<usize> = (0..words.len()).collect();

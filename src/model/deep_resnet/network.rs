@@ -22,7 +22,7 @@ pub struct DeepResNet {
 }
 
 impl DeepResNet {
-    /// Reads a file of weights in torchvision's names; its classifier (`fc.*`) and counters of batches are passed
+    /// Reads a file of weights in torchvision's names. Its classifier (`fc.*`) and counters of batches are passed
     /// over.
     ///
     /// # Errors

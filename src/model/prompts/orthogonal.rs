@@ -4,8 +4,8 @@ use candle_core::{Result, Tensor};
 
 use crate::model::ops;
 
-/// Unit rows that are orthogonal to `old` rows and to each other, made of `draws` by classical Gram-Schmidt:
-/// each draw loses its projections on every earlier row, with coefficients from the draw as it was. All
+/// Returns unit rows that are orthogonal to `old` rows and to each other. They are made of `draws` by classical
+/// Gram-Schmidt: each draw loses its projections on every earlier row, with coefficients from the draw as it was. All
 /// rows have `width` values, one behind the other.
 ///
 /// Exact against rows that are orthogonal to each other; trained rows are not any more, and new ones then

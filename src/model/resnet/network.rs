@@ -28,10 +28,10 @@ pub struct ResNet {
     blocks: Vec<Block>,
     /// All but the buffers by name; the fields above share their storage.
     named: BTreeMap<Arc<str>, Tensor>,
-    /// By the name of the layer.
+    /// Running statistics by the name of the layer.
     running: BTreeMap<Arc<str>, Arc<Mutex<Running>>>,
     variables: Variables,
-    /// Of a frozen network, once asked for.
+    /// Digest of a frozen network, computed on first request.
     digest: OnceLock<blake3::Hash>,
     place: DeviceSpec,
 }

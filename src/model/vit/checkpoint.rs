@@ -21,7 +21,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads a file and takes its dimensions from it; `heads` are those of published transformers of the width unless
+    /// Reads a file and takes its dimensions from it. `heads` are those of published transformers of the width unless
     /// given.
     ///
     /// # Errors

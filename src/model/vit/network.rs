@@ -348,7 +348,7 @@ impl Vit {
         Ok(self.patch.weight.reshape((self.config.dim, self.config.patch_values()))?)
     }
 
-    /// Patches as rows, `(b, extra + patches, c p p)` in the order of the convolution's weight,
+    /// Returns patches as rows, `(b, extra + patches, c p p)`. They are in the order of the convolution's weight,
     /// behind `extra` rows of zeros.
     fn unfold(&self, pixels: &Tensor, extra: usize) -> Result<Tensor, ModelError> {
         let VitConfig { image, patch: p, channels, .. } = self.config;
