@@ -63,8 +63,8 @@ impl ColumnarFile {
         }
     }
 
-    /// One string of bytes per row, of the column or of `inner` in its structure; `None` where all of them together are
-    /// more than `most` bytes.
+    /// Returns one string of bytes per row, of the column or of `inner` in its structure. `None` where all of them
+    /// together are more than `most` bytes.
     ///
     /// # Errors
     /// No such column, other values, missing values, damage.

@@ -178,8 +178,8 @@ impl Table {
         Ok(reader.finish().with_names(self.names_of_numbers(name)))
     }
 
-    /// One string of bytes per row, of the column or of `inner` in its structure; `None` where all of them together are
-    /// more than `most` bytes.
+    /// Returns one string of bytes per row, of the column or of `inner` in its structure. `None` where all of them
+    /// together are more than `most` bytes.
     ///
     /// # Errors
     /// No such column, other values, missing values, damage.

@@ -27,7 +27,7 @@ use super::{DataError, Image, Stacked};
 /// Two splits over the same classes.
 #[derive(Debug)]
 pub struct Dataset {
-    /// For people: `cifar-100`, `digits`, the folder's name.
+    /// Name for the user: `cifar-100`, `digits`, the folder's name.
     pub name: String,
     /// Class id -> name.
     pub class_names: Vec<String>,

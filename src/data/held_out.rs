@@ -9,7 +9,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 /// Purpose of held-out samples; each has its own draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To measure accuracies on.
+    /// Samples to measure accuracies on.
     Validation = 1,
     /// Samples without owner.
     Auxiliary = 2,

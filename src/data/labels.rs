@@ -70,7 +70,7 @@ pub(super) enum RowPlace {
     Line(u64),
     /// A row, from 0.
     Row(usize),
-    /// In other words, such as `image 3 of user w1`.
+    /// Place in other words, such as `image 3 of user w1`.
     Named(String),
 }
 

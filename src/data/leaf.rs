@@ -67,7 +67,7 @@ fn entries<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<(String, User)>, 
     source.deserialize_map(Entries)
 }
 
-/// Reads `train` and `test` of a folder (or of its folder `data`); with a share the files of one folder.
+/// Reads `train` and `test` of a folder (or of its folder `data`). With a share it reads the files of one folder.
 ///
 /// # Errors
 /// Missing files, JSON of another form, images of another size.

@@ -41,7 +41,7 @@ const TEST: [&str; 5] = ["test", "validation", "valid", "val", "dev"];
 /// Folders below a repository in which its files lie.
 const WITHIN: [&str; 2] = ["data", "default"];
 
-/// Finds the files of both parts in a folder, in its folder `data` or `default`, or in the only folder of a
+/// Finds the files of both parts in a folder, or in its folder `data` or `default`. Otherwise in the only folder of a
 /// configuration that has a training part; of a folder that `save_to_disk` wrote those that it lists.
 ///
 /// # Errors

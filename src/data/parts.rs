@@ -26,12 +26,12 @@ pub(super) struct Part {
 /// Content of one file of a part.
 #[derive(Debug)]
 pub(super) struct PartFile {
-    /// For errors.
+    /// Place, for errors.
     pub place: PathBuf,
     pub labels: Labels,
     /// Owner of each sample; not used in a test part.
     pub owners: Option<Labels>,
-    /// Names of the numbers in a row, in the order in which they were read; `None` where they have places only.
+    /// Names of the numbers in a row, in the order in which they were read. `None` where they have places only.
     pub columns: Option<Vec<String>>,
 }
 
@@ -79,7 +79,7 @@ fn ranks_of_those_there(owners: Vec<u32>) -> Vec<u32> {
 /// The parts of a data set.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// For people.
+    /// Name for the user.
     pub name: String,
     pub train: Part,
     /// Test part; `None` if the samples are not divided.

@@ -12,7 +12,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// `None` when an image fails (the caller meets the error again on its own path), shapes
+    /// Prepares the pixels. `None` when an image fails (the caller meets the error again on its own path), shapes
     /// differ, or the result would exceed `budget` bytes.
     pub(super) fn make(split: &Split, transform: &Transform, budget: usize) -> Option<Prepared> {
         if !split.has_pixels() {

@@ -25,7 +25,7 @@ pub use crate::scenario::TaskSizes;
 /// The order in which classes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassOrder {
-    /// As the data set numbers them (the HGP benchmark's order).
+    /// Order of the data set's numbers (the HGP benchmark's order).
     Native,
     /// Shuffled with this seed, apart from every other draw of a run.
     Seeded(u64),

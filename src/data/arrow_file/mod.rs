@@ -115,8 +115,8 @@ impl ArrowFile {
         Ok(reader.finish().with_names(note.and_then(|n| column_rules::names_of_numbers(n, name))))
     }
 
-    /// One string of bytes per row, of the column or of `inner` in its structure; `None` where all of them together are
-    /// more than `most` bytes.
+    /// Returns one string of bytes per row, of the column or of `inner` in its structure. `None` where all of them
+    /// together are more than `most` bytes.
     ///
     /// # Errors
     /// No such column, other values, missing values, damage.

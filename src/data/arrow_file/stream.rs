@@ -61,7 +61,7 @@ fn are_values_inside(mut file: BufReader<File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of the head of the next message; `None` at the end, which is checked where the values are read.
+/// Returns the bytes of the head of the next message. `None` at the end, which is checked where the values are read.
 fn message_length(file: &mut impl Read) -> io::Result<Option<u64>> {
     let mut next = || -> io::Result<Option<[u8; 4]>> {
         let mut word = [0; 4];

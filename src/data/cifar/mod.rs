@@ -43,8 +43,8 @@ const MEMBER: u64 = 800_000_000;
 const ARCHIVE: TarLimits = TarLimits { bytes: 4 << 30, members: 10_000 };
 const SHAPE: [usize; 3] = [3, 32, 32];
 
-/// Reads the whole set into memory from a folder that holds the files (or the official sub-folder that does),
-/// or from a `.tar.gz` with them anywhere inside.
+/// Reads the whole set into memory from a folder that holds the files, or from a `.tar.gz`. The folder may be the
+/// official sub-folder's parent; the archive may have the files anywhere inside.
 ///
 /// # Errors
 /// Anything missing, cut short or out of range, with the file it was found in.

@@ -77,7 +77,7 @@ pub struct ClientTaskRules {
     pub share: f64,
     /// Rule that numbers the slices.
     pub slices: SliceBy,
-    /// Of the classes and of who moves.
+    /// Seed of the classes and of the movers.
     pub seed: u64,
 }
 
@@ -85,11 +85,11 @@ pub struct ClientTaskRules {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTasks {
     rules: ClientTaskRules,
-    /// By number.
+    /// Views by number.
     views: Vec<Arc<TaskView>>,
     /// Head row to class id of the original data set.
     classes: Vec<u32>,
-    /// By period, sorted.
+    /// Movers by period, sorted.
     movers: Vec<Vec<ClientId>>,
 }
 

@@ -99,7 +99,8 @@ fn damaged(image: &Encoded, found: impl ToString) -> DataError {
     DataError::corrupt(&image.place(), EXPECTED, found.to_string())
 }
 
-/// Rows and columns of an image after turning; from its head, unless the whole file has to be looked through.
+/// Returns rows and columns of an image after turning. They are in its head, unless the whole file has to be looked
+/// through.
 fn dimensions(image: &Encoded, orientation: Orientation) -> Result<(usize, usize), DataError> {
     let extent = |decoder: &dyn ImageDecoder| {
         let (width, height) = decoder.dimensions();
@@ -133,7 +134,7 @@ fn decoder<'a>(image: &Encoded, bytes: &'a [u8]) -> Result<impl ImageDecoder + '
     reader.into_decoder().map_err(|error| damaged(image, error))
 }
 
-/// Reads one image as red, green, blue (grey is repeated, transparency dropped), turned and in its stored size.
+/// Reads one image, turned and in its stored size. It is red, green, blue (grey is repeated, transparency dropped).
 pub fn decode(encoded: &Encoded, form: StoredForm) -> Result<Image<'static>, DataError> {
     let bytes = encoded.bytes()?;
     let failed = |error| damaged(encoded, error);

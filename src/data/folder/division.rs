@@ -10,6 +10,6 @@ pub struct Division {
     /// Path and class.
     pub train: Vec<(PathBuf, u32)>,
     pub test: Vec<(PathBuf, u32)>,
-    /// For people.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }

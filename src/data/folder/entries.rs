@@ -212,7 +212,7 @@ pub(super) fn folders_in(path: &Path) -> Result<Vec<ClassFolder>, DataError> {
     folders.map(class).collect()
 }
 
-/// Returns the file of this path below `root`, also where its names have another Unicode form on the disk.
+/// Returns the file of this path below `root`. The names may have another Unicode form on the disk.
 pub(super) fn file_at(root: &Path, path: &Path) -> Option<PathBuf> {
     let written = root.join(path);
     if written.is_file() {
@@ -234,7 +234,7 @@ pub(super) fn file_at(root: &Path, path: &Path) -> Option<PathBuf> {
     found.is_file().then_some(found)
 }
 
-/// Returns true for a folder of classes, such as `train/`; one that holds images itself is a class of this name.
+/// Returns true for a folder of classes, such as `train/`. One that holds images itself is a class of this name.
 pub(super) fn holds_classes(path: &Path) -> Result<bool, DataError> {
     if !path.is_dir() {
         return Ok(false);

@@ -4,7 +4,7 @@
 //! network would be trained on pixels that no camera saw, so a file must go on to the mark that ends its format. Bytes
 //! behind that mark are allowed.
 
-/// Returns true if an image file goes on to its end; files of formats without such a mark are left to their decoder.
+/// Returns true if an image file goes on to its end. Files of formats without such a mark are left to their decoder.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     match bytes {
         [0xFF, 0xD8, ..] => is_whole_jpeg(bytes),

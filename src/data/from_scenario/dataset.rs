@@ -54,7 +54,7 @@ impl Dataset {
         Dataset::listed(&scenario.data)?.learnt_from(scenario)
     }
 
-    /// Everything that `[data]` names, with labels and owners only where images can be listed.
+    /// Opens everything that `[data]` names, with labels and owners only where images can be listed.
     ///
     /// # Errors
     /// As of [`open`](Self::open).

@@ -66,7 +66,8 @@ impl FreshClients {
         shard.into()
     }
 
-    /// Samples per class of the view, from the sizes of all class ids alone; equal to those of [`Self::shard`].
+    /// Returns the samples per class of the view, from the sizes of all class ids alone. Equal to those of
+    /// [`Self::shard`].
     pub fn counts(&self, view: &TaskView, client: ClientId, class_sizes: &[usize]) -> Vec<u32> {
         let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();
         self.draw(&mut self.key(view, client).rng(), &sizes)
@@ -165,7 +166,7 @@ fn by_ratios(
     counts
 }
 
-/// So much of the available samples.
+/// Returns the share of the available samples.
 fn whole_share(available: f64, split: f64) -> u32 {
     floor(split * available) as u32
 }

@@ -9,7 +9,7 @@ pub use crate::scenario::Leftover;
 /// Clients by natural owners: the owners with most samples are clients, the first one holds most.
 #[derive(Clone, Debug)]
 pub struct NaturalClients {
-    /// Of every sample.
+    /// Client of every sample.
     client_of: Vec<Option<u32>>,
     /// Class id of every sample.
     labels: Vec<u32>,

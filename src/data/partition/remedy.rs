@@ -1,4 +1,5 @@
-//! The smallest change of `[partition]` or of the clients that makes an impossible partition possible, found by drawing.
+//! Smallest change that makes an impossible partition possible, found by drawing. It is a change of `[partition]` or
+//! of the clients.
 
 use std::fmt;
 

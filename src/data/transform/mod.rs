@@ -115,8 +115,8 @@ impl Transform {
         mirrored
     }
 
-    /// `[channels, height, width]` of what comes out for an image of this shape; a random
-    /// step has a fixed output too.
+    /// Returns `[channels, height, width]` of the result for an image of this shape. A random step has a fixed output
+    /// too.
     pub fn output_shape(&self, [channels, height, width]: [usize; 3]) -> [usize; 3] {
         let (mut h, mut w) = (height, width);
         for step in &self.steps {

@@ -93,7 +93,7 @@ fn plain(o: usize, from: usize, to: usize) -> (usize, Vec<f64>) {
     (start, line)
 }
 
-/// Taps under the kernel, zero beyond `reach`, which widens with the shrinking factor; what is left sums to one.
+/// Returns taps under the kernel, zero beyond `reach`, which widens with the shrinking factor. The rest sums to one.
 fn antialiased(
     o: usize,
     from: usize,

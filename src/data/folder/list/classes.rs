@@ -43,7 +43,8 @@ impl Classes {
         Classes::numbered(in_train, train)
     }
 
-    /// Numbers as the list gives them, from 0 or 1 and without a gap; where it gives none, names in their order.
+    /// Returns numbers as the list gives them, from 0 or 1 and without a gap. If it gives none, they are of the names
+    /// in their order.
     fn numbered(names: Names, parts: &[Part]) -> Result<Classes, DataError> {
         let mut order: Vec<(Option<u32>, String)> =
             names.0.iter().map(|(name, (_, class))| (*class, name.clone())).collect();

@@ -28,7 +28,7 @@ pub(super) use formats::part;
 /// One image of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// From 1.
+    /// Line number, from 1.
     pub number: usize,
     pub path: String,
     /// None: the folder of the image is its class.
