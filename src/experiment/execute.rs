@@ -145,9 +145,9 @@ pub struct Run {
 /// Position at which a run begins to write.
 #[derive(Clone, Debug)]
 pub(super) enum Begin {
-    /// With its first entry.
+    /// First entry.
     Anew,
-    /// After what a checkpoint knows of; everything before it is in the journal already.
+    /// Entries after a checkpoint; everything before it is in the journal already.
     After(Mark),
 }
 

@@ -10,8 +10,8 @@
 //! the second, unless less than the third would be left over at the end: with a piece's size no piece ever goes.
 //! Memory that is allocated and never written costs nothing.
 
-/// Keeps freed memory for what is allocated next, up to 256 MB per thread; elsewhere than with glibc
-/// it does nothing. Programs call it once, before anything else.
+/// Keeps freed memory for later allocations, up to 256 MB per thread. Elsewhere than with glibc it does nothing.
+/// Programs call it once, before anything else.
 pub fn keep_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

@@ -12,7 +12,7 @@ use crate::quantity::{ClientId, TaskId};
 pub struct Holding {
     pub task: TaskId,
     pub client: ClientId,
-    /// In the data set's numbers.
+    /// Class, in the data set's numbers.
     pub class: u32,
     pub samples: u64,
 }

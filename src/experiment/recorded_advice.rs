@@ -73,7 +73,8 @@ fn table_around(text: &str, place: &SourceSpan) -> String {
     heads.last().unwrap_or_default().to_owned()
 }
 
-/// One override that replaces a table by what the overrides say of it, and all overrides with it in their place.
+/// Returns one override that replaces a table, and all overrides with it in their place. Its values are those of the
+/// overrides.
 fn replacement(table: &str, overrides: &[String]) -> Option<(String, Vec<String>)> {
     let inside = |text: &String| -> Option<(String, String)> {
         let (key, value) = text.split_once('=')?;

@@ -208,7 +208,7 @@ pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), Res
 pub(super) struct Intact {
     pub mark: Mark,
     pub past: RecordedRun,
-    /// In words.
+    /// Place, in words.
     pub place: String,
 }
 

@@ -160,8 +160,7 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    /// Takes the directory of a run that goes on, and leaves everything in it but files that were
-    /// never finished.
+    /// Takes the directory of a run that goes on. Everything in it stays, except files that were never finished.
     pub fn reopen(path: &Path) -> Result<RunDirectory, DirectoryError> {
         RunDirectory::reopen_on(&Disk::default(), path)
     }

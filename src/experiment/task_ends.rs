@@ -15,7 +15,7 @@ pub struct End {
     pub task: TaskId,
     /// The last round before it.
     pub round: Round,
-    /// Of the server's state.
+    /// Digest of the server's state.
     pub digest: Digest,
 }
 

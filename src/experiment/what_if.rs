@@ -141,7 +141,7 @@ pub fn what_if_scenario(
     changed(path, &recorded, overrides, methods)
 }
 
-/// Only clocks may differ, and nothing that depends on them may decide who learns what.
+/// Checks that only clocks differ, and that nothing that depends on them decides the training.
 fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), WhatIfError> {
     let (then, now) = (table_of(recorded), table_of(changed));
     let other = then

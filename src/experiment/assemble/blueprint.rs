@@ -95,7 +95,7 @@ pub fn assumed(scenario: &Scenario, listed: Option<&Listed>) -> Option<String> {
     }
 }
 
-/// Draws the partition of a scenario from the sizes of its classes, where these are known without its data.
+/// Draws the partition of a scenario from its class sizes, if these are known without its data.
 ///
 /// # Errors
 /// When a task has too few samples for its clients.

@@ -36,7 +36,7 @@ use crate::weights::Sets;
 
 /// A run that is ready to begin, and what it was made from.
 pub struct Assembly {
-    /// For [`simulate`](crate::federation::simulate).
+    /// Setup for [`simulate`](crate::federation::simulate).
     pub setup: Setup,
     /// The data set.
     pub data: Source,

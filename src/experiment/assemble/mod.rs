@@ -67,7 +67,7 @@ fn facts(
     }
 }
 
-/// Everything that follows from the scenario alone.
+/// Returns everything that follows from the scenario alone.
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, AssembleError> {
     let listed = at_hand(scenario)?;
     let assumed = assumed(scenario, listed.as_ref());

@@ -24,13 +24,13 @@ use crate::scenario::{Cadence, Curve, Scenario};
 /// Estimate of a run's use of the machine that its costs were measured on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// From start to end, in seconds, without reading data and weights.
+    /// Seconds from start to end, without reading data and weights.
     pub wall_s: f64,
-    /// Of all workers together: local training.
+    /// Seconds of local training, of all workers together.
     pub train_s: f64,
-    /// Of all workers together: tests of the global model.
+    /// Seconds of tests of the global model, of all workers together.
     pub evaluate_s: f64,
-    /// Of all workers together: features of frozen networks.
+    /// Seconds of features of frozen networks, of all workers together.
     pub features_s: f64,
     /// The server's own learning, coding, aggregation and the journal.
     pub other_s: f64,

@@ -22,8 +22,8 @@ use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::{Curve, Scenario};
 use crate::wire::Body;
 
-/// Runs the first task of the scenario with one round a phase and one epoch, for at most about `budget`: at least one
-/// client trains, however long that takes. Writes nothing.
+/// Runs the first task of the scenario with one round a phase and one epoch, for about `budget`. At least one client
+/// trains, even if that takes longer. Writes nothing.
 ///
 /// # Errors
 /// What would end the run itself: data, weights, devices, a method that fails.
@@ -133,7 +133,7 @@ struct Watched {
     phases: Vec<UnderWay>,
     tested: u64,
     entries: u64,
-    /// Of the journal.
+    /// Bytes of the journal.
     bytes: u64,
     state_bytes: u64,
     evaluate_s: f64,

@@ -87,9 +87,9 @@ impl CommandError for ExportError {
 /// Options of an export.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportOptions {
-    /// After which task, from 1; the last that ended by default.
+    /// Task after which the model is, from 1; the last that ended by default.
     pub task: Option<u32>,
-    /// As one network in the names of its backbone's file.
+    /// Export one network in the names of its backbone's file.
     pub merged: bool,
     /// Compute it again if it was not kept.
     pub recompute: bool,
@@ -102,7 +102,7 @@ pub struct ExportOptions {
 pub struct Exported {
     /// The safetensors file.
     pub bytes: Vec<u8>,
-    /// After which task, from 1.
+    /// Task after which the model is, from 1.
     pub task: u32,
     /// Place at which it was found.
     pub from: ModelOrigin,
@@ -112,13 +112,13 @@ pub struct Exported {
 /// Origin of an exported model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelOrigin {
-    /// In a file of the run.
+    /// File of the run.
     File(String),
-    /// In a checkpoint that was written when the task ended.
+    /// Checkpoint that was written when the task ended.
     Checkpoint,
     /// Nowhere: it was computed again.
     Computed {
-        /// From where on, such as `round 5`.
+        /// Start of the computation, such as `round 5`.
         place: String,
     },
 }

@@ -128,7 +128,7 @@ impl CommandError for ForkError {
 /// Options of a fork.
 #[derive(Clone, Debug, Default)]
 pub struct ForkOptions {
-    /// After which task, from 1.
+    /// Task after which the run is forked, from 1.
     pub after_task: u32,
     /// Changes of the scenario, as `path=value`.
     pub overrides: Vec<String>,
@@ -144,8 +144,8 @@ pub struct ForkOptions {
     pub provenance: Provenance,
 }
 
-/// Makes the directory of a run that goes on from the end of a task of the run at `path`, and answers that run, ready
-/// to be executed.
+/// Makes the directory of a run that goes on from the end of a task of the run at `path`. Returns that run, ready to
+/// be executed.
 ///
 /// # Errors
 /// [`ForkError`], and everything that can be wrong with a run, a scenario and its inputs.

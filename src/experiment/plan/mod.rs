@@ -19,7 +19,7 @@ use crate::policy::UploadSize;
 use crate::quantity::Bytes;
 use crate::scenario::HeldOut;
 
-/// Everything `fedcast plan` knows about a run.
+/// Content of `fedcast plan` about a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// Name of the scenario.
@@ -58,11 +58,11 @@ pub struct Plan {
 /// Bytes that are held between rounds, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Held {
-    /// By the server.
+    /// Bytes held by the server.
     pub server: u64,
-    /// By every client that has taken part.
+    /// Bytes held by every client that has taken part.
     pub client: u64,
-    /// By all clients together, when each has.
+    /// Bytes held by all clients together, when each has taken part.
     pub clients: u64,
 }
 
@@ -74,7 +74,7 @@ impl Plan {
     }
 }
 
-/// Before codecs every tensor holds numbers of 32 bits, or is too small to matter.
+/// Bytes of a number before codecs: every tensor holds numbers of 32 bits, or is too small to matter.
 const BYTES_PER_NUMBER: u64 = 4;
 
 /// The backbone a run adapts.

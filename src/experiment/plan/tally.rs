@@ -44,7 +44,7 @@ struct Phase {
     uploads: Uploads,
 }
 
-/// By client.
+/// Uploads by client.
 type Uploads = BTreeMap<ClientId, Vec<Arc<FrameBytes>>>;
 
 impl Tally {

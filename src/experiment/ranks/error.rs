@@ -21,7 +21,7 @@ pub enum RanksError {
     #[error("{rank} cannot take part: {why}")]
     Unable {
         rank: Rank,
-        /// In its own words.
+        /// Reason, in the rank's words.
         why: String,
     },
     /// A rank was lost before it began.

@@ -21,7 +21,7 @@ fn short(digest: &str) -> String {
     digest.chars().take(8).collect()
 }
 
-/// In what ranks differ.
+/// Fields in which ranks differ.
 pub(super) struct Differences {
     traits: Vec<&'static FingerprintField>,
 }

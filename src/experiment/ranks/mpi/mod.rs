@@ -25,7 +25,7 @@ pub struct Joined {
     pub rank: Rank,
     /// Number of processes.
     pub size: u32,
-    /// To rank 0, or to all others.
+    /// Channel to rank 0, or to all others.
     pub line: Line,
     pub carrying: Carrying,
 }

@@ -27,7 +27,7 @@ const CLOSE_LAME: u64 = u64::MAX - 1;
 /// Limit of bytes on their way to this process at a time, or one packet.
 const IN_FLIGHT: usize = 1 << 30;
 
-/// So long the others may take to say goodbye.
+/// Time that the others may take to say goodbye.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pause when nothing happens: doubled from the first to the second.
