@@ -15,7 +15,7 @@ pub struct Affine {
     pub weight: Tensor,
     /// `(out)` or `(d)`.
     pub bias: Tensor,
-    /// Of a linear layer's products.
+    /// Precision of a linear layer's products.
     pub precision: Precision,
 }
 

@@ -1,5 +1,5 @@
-//! Multi-head attention on the packed output of a qkv layer, with optional prefix keys and
-//! values (prefix tuning, Li and Liang 2021; HGP's shared prompt).
+//! Multi-head attention on the packed output of a qkv layer, with optional prefix keys and values. Prefix tuning: Li
+//! and Liang 2021; HGP's shared prompt.
 //!
 //! Per sample and head, with `c = d / heads`:
 //! `softmax(Q [P_k ; K]^T / sqrt(c)) [P_v ; V]`. Prefix rows are used as they are: no

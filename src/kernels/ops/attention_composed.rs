@@ -12,8 +12,8 @@ use super::stock::{self, exp, product, sum_of_rows};
 use super::storage::wide_type;
 use super::with_gradient::{with_gradient, with_gradients};
 
-/// Attention of `geometry` on `packed` `(b, n, 3 d)`; `prefix` as
-/// [`attention`](super::attention()) takes it.
+/// Computes attention of `geometry` on `packed` `(b, n, 3 d)`. `prefix` is as [`attention`](super::attention()) takes
+/// it.
 pub(super) fn composed(
     packed: &Tensor,
     prefix: Option<(&Tensor, &Tensor)>,

@@ -24,7 +24,7 @@ pub(super) struct Geometry {
     pub prefix: usize,
     /// Samples of each prefix.
     pub members: Groups,
-    /// Of the kernel's products.
+    /// Precision of the kernel's products.
     pub precision: Precision,
 }
 

@@ -122,7 +122,7 @@ struct BatchNorm {
 
 /// The gradients of everything.
 struct Gradients {
-    /// As `x`.
+    /// Gradient of the input, in the shape of `x`.
     input: Vec<f32>,
     /// Weight, then bias.
     affine: Vec<f32>,
