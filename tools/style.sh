@@ -48,14 +48,14 @@ long_subjects() {
 
 # What is counted, and the number that it may not exceed.
 bounds='
-wh_summaries 999999
-pronoun_summaries 999999
-long_summaries 999999
-dialect_in_prose 999999
-dialect_in_messages 999999
-british_spelling 999999
-shared_type_names 999999
-long_test_names 999999
+wh_summaries 595
+pronoun_summaries 74
+long_summaries 284
+dialect_in_prose 727
+dialect_in_messages 153
+british_spelling 125
+shared_type_names 164
+long_test_names 143
 long_subjects 0
 '
 

@@ -5,7 +5,7 @@
 //! Dataset { train, test }      u8 images, rows or tokens, class ids (cifar, digits, folder, idx, leaf, packed, table, text)
 //! TaskSequence                 class ids -> head rows, tasks     (task_sequence)
 //! Partitioner                  task -> one Shard per client      (partition)
-//! Slots                        tasks of a client's own           (slots)
+//! ClientTasks                  tasks of a client's own           (client_tasks)
 //! Auxiliary                    samples without owner, in shards (auxiliary)
 //! Loader                       shard + transform -> Batch        (transform, loader)
 //! ```

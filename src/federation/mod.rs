@@ -4,14 +4,14 @@
 //!
 //! ```text
 //!  virtual time, one thread                                real time, many threads
-//!  conductor: queue -> event -> server / client actor      devices: jobs in, answers out
-//!                 ^------------- effects <---'      ------>  (lab, method, shards)
+//!  event loop: queue -> event -> server / client actor     workers: jobs in, results out
+//!                 ^-------------- effects <---'     ------>  (run context, method, shards)
 //!  sink  <--- entries; recorder: snapshots, flushing
 //! ```
 //! The server, clients and the recorder are actors with mailboxes and typed messages; inside the server and a client is
 //! a state machine that maps a message to effects. The event loop sends one message at a time, awaits the answer, and
 //! carries the effects out in order. A client's actor starts when the client is first addressed and ends when it has
-//! long been idle. Only [`devices`](self) compute, and no result of a worker is seen before the event that needs it is
+//! long been idle. Only [workers](self) compute, and no result of a worker is seen before the event that needs it is
 //! popped. So neither the number of workers nor their speed can change anything but waiting.
 //!
 //! [`simulate`] runs a [`Setup`]; everything that happens comes out as [`Entry`]s.

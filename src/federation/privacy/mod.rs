@@ -10,11 +10,11 @@
 //! any step. A round has these legs ([`ProtocolStep`]):
 //!
 //! ```text
-//! up    keys       two public keys of every seat
+//! up    keys       two public keys of every participant
 //! down  roster     the keys of all                           -> pairs agree on seeds s(i,j)
-//! up    shares     secret shares of own keys, one sealed pair for every other seat
-//! down  inbox      the shares the others made for this one   -> the seats with shares are members
-//!       ... Down, training ...
+//! up    shares     secret shares of own keys, one sealed pair for every other participant
+//! down  inbox      the shares the others made for this one   -> those with shares are members
+//!       ... download, training ...
 //! up    upload     y = x + b(i) + sum over j > i of s(i,j) - sum over j < i of s(j,i)    mod 2^w
 //! down  survivors  whose upload arrived
 //! up    answer     shares: of b(i) for those that did, of the pair key for those that did not

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  rank 0                                                       rank 1, 2, ...
-//!  conductor ─▶ queues of the devices ─▶ workers                serve: shelf, members ─▶ workers
-//!                       └─▶ porter ─▶ line ═══ parcels ═══ line ─▶ ┘        │
-//!               workers ◀─ answers ──┘  ◀══════════════════════════ answers ┘
+//!  event loop ─▶ queues of the devices ─▶ workers           serve: cache, members ─▶ workers
+//!                   └─▶ dispatcher ─▶ channel ═══ packets ═══ channel ─▶ ┘        │
+//!               workers ◀─ results ──┘  ◀═══════════════════════════ results ─────┘
 //! ```
 //! Two kinds of jobs can travel: the training of a pack and the test of a block. Both are pure, so neither the rank
 //! that does them nor the order of answers changes anything but waiting. Faults, links, privacy, codecs and accounts
