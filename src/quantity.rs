@@ -41,8 +41,8 @@ counted! {
     Round(u32)
 }
 counted! {
-    /// A place at the table of one round; participants are numbered from 0 within their round.
-    SeatId(u32)
+    /// Number of a participant within its round, from 0.
+    ParticipantId(u32)
 }
 counted! {
     /// A stage of class-incremental learning, counted from 0; people read it counted from 1.
@@ -61,7 +61,7 @@ impl fmt::Display for Round {
     }
 }
 
-impl fmt::Display for SeatId {
+impl fmt::Display for ParticipantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seat {}", self.0)
     }

@@ -333,7 +333,7 @@ impl Comparison {
 mod tests {
     use super::*;
     use crate::federation::{MetricValue, Numbers};
-    use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+    use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
     #[test]
     fn a_divergence_is_told_with_both_values_and_the_stream() {
@@ -344,7 +344,7 @@ mod tests {
                 round: Round(2),
                 task: TaskId(1),
                 phase: 0,
-                seat: SeatId(3),
+                seat: ParticipantId(3),
                 client: ClientId(5),
                 samples: 12,
                 worked: 9,

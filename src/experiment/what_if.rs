@@ -23,7 +23,7 @@ use crate::federation::{
     RecordedRun, SinkError, simulate,
 };
 use crate::methods::Registry;
-use crate::quantity::{ClientId, Round, SeatId};
+use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::scenario::{ArrivalChoice, Scenario};
 
 /// Sections that may change: they say when things happen.
@@ -175,7 +175,7 @@ fn decision(event: &Event) -> Option<&Event> {
 }
 
 /// Rounds that each client was trained for, in order.
-type Trained = BTreeMap<ClientId, Vec<(Round, SeatId)>>;
+type Trained = BTreeMap<ClientId, Vec<(Round, ParticipantId)>>;
 
 fn note(trained: &mut Trained, event: &Event) {
     if let Event::Trained { round, seat: participant, client, .. } = event {

@@ -18,7 +18,7 @@ use super::privacy::{MaskedSum, Modulus};
 use super::robust::{FoldRule, Updates};
 use super::worker_pool::Work;
 use crate::policy::{Aggregate, Message, Method, PolicyError, RunContext, UploadMeta};
-use crate::quantity::{ClientId, Round, SeatId};
+use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::wire::Body;
 
 /// Result of an aggregation.
@@ -38,7 +38,7 @@ pub struct RejectedUpload {
     /// Round of the download.
     pub round: Round,
     /// Its participant there.
-    pub participant: SeatId,
+    pub participant: ParticipantId,
     /// Sender of the upload.
     pub client: ClientId,
     pub why: String,
@@ -186,7 +186,7 @@ impl AggregationTree {
     }
 
     /// Skips a participant that sends nothing to aggregate.
-    pub fn skip(&self, participant: SeatId) {
+    pub fn skip(&self, participant: ParticipantId) {
         self.put(participant.index(), None);
     }
 

@@ -18,7 +18,7 @@ use super::simulation_context::SimulationContext;
 use super::sink::JobKind;
 use super::worker_pool::Work;
 use crate::learning::Confusion;
-use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 use crate::wire::Body;
 
 /// Request of a transition.
@@ -34,7 +34,7 @@ pub(super) enum Effect {
     /// Let a worker do this.
     Submit(JobKind, Work),
     /// Train these participants of a round together.
-    GroupPacks(Round, Vec<Vec<SeatId>>),
+    GroupPacks(Round, Vec<Vec<ParticipantId>>),
     /// Let a worker train a participant, with its pack; notify its client at `at`, when its work is over.
     Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
     /// A participant will not ask to be trained.

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::exit::{CommandError, Exit};
 use crate::policy::PolicyError;
-use crate::quantity::{ClientId, Round, SeatId};
+use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::wire::WireError;
 
 /// Reason why an entry could not be taken; it stops the run cleanly.
@@ -49,7 +49,7 @@ pub enum FederationError {
         /// The sender.
         client: ClientId,
         round: Round,
-        seat: SeatId,
+        seat: ParticipantId,
         /// Cause.
         source: WireError,
     },
@@ -62,7 +62,7 @@ pub enum FederationError {
         /// The sender.
         client: ClientId,
         round: Round,
-        seat: SeatId,
+        seat: ParticipantId,
         /// Description of the fault.
         why: String,
     },

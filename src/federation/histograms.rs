@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::federation::{FrameBytes, FrameOutcome};
     use crate::policy::ParticipantKind;
-    use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+    use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
     fn charged(direction: Direction, payload: u64, latency: u64) -> Entry {
         let kinds = [("prompt".to_owned(), payload)].into();
@@ -184,7 +184,7 @@ mod tests {
             round: Round(0),
             task: TaskId(0),
             phase: 0,
-            seat: SeatId(0),
+            seat: ParticipantId(0),
             client: ClientId(0),
             direction,
             outcome: FrameOutcome::Delivered,

@@ -146,14 +146,14 @@ mod tests {
     use crate::federation::event::*;
     use crate::federation::{Digest, MetricValue};
     use crate::policy::ParticipantKind;
-    use crate::quantity::{ClientId, Round, SeatId, TaskId};
+    use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 
     fn entries() -> Vec<Entry> {
         let frame = Event::FrameCharged {
             round: Round(3),
             task: TaskId(1),
             phase: 0,
-            seat: SeatId(2),
+            seat: ParticipantId(2),
             client: ClientId(17),
             direction: Direction::Up,
             outcome: FrameOutcome::Delivered,

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::quantity::{SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, VirtualTime};
 
 fn size(prompt: u64, head: u64) -> FrameSize {
     let mut kinds = KindBytes::default();
@@ -102,7 +102,7 @@ fn an_event_charges_what_its_frame_says() {
             round: Round(2),
             task: TaskId(1),
             phase: 4,
-            seat: SeatId(0),
+            seat: ParticipantId(0),
             client: ClientId(5),
             direction: Direction::Up,
             outcome: FrameOutcome::Late,

@@ -12,19 +12,19 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::policy::{Participant, Role};
-use crate::quantity::{Round, SeatId, TaskId};
+use crate::quantity::{ParticipantId, Round, TaskId};
 
 /// A participant of any round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
     pub round: Round,
-    pub participant: SeatId,
+    pub participant: ParticipantId,
 }
 
 /// Participant as the planner of packs sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    participant: SeatId,
+    participant: ParticipantId,
     alike: Alike,
     steps: u64,
 }
@@ -50,7 +50,7 @@ impl Candidate {
 ///
 /// Participants with similar step counts are together: a member that has no step left only waits for the others.
 /// Participants of equal counts stay in order.
-pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> {
+pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<ParticipantId>> {
     let mut kinds: Vec<Vec<Candidate>> = Vec::new();
     for candidate in candidates {
         match kinds.iter_mut().find(|kind| kind[0].alike == candidate.alike) {
@@ -60,9 +60,9 @@ pub(super) fn plan(candidates: Vec<Candidate>, pack: usize) -> Vec<Vec<SeatId>> 
     }
     let packs = kinds.into_iter().flat_map(|mut kind| {
         kind.sort_by_key(|candidate| std::cmp::Reverse(candidate.steps));
-        let participants: Vec<SeatId> =
+        let participants: Vec<ParticipantId> =
             kind.iter().map(|candidate| candidate.participant).collect();
-        participants.chunks(pack.max(1)).map(<[SeatId]>::to_vec).collect::<Vec<_>>()
+        participants.chunks(pack.max(1)).map(<[ParticipantId]>::to_vec).collect::<Vec<_>>()
     });
     packs.collect()
 }
@@ -89,7 +89,7 @@ impl<J> Default for Packs<J> {
 
 impl<J> Packs<J> {
     /// Takes in the plan of a round.
-    pub fn open(&mut self, round: Round, packs: Vec<Vec<SeatId>>) {
+    pub fn open(&mut self, round: Round, packs: Vec<Vec<ParticipantId>>) {
         for participants in packs {
             let waiting = Waiting { missing: participants.len(), asked: Vec::new() };
             self.waiting.insert(self.made, waiting);
@@ -151,17 +151,17 @@ mod tests {
 
     fn candidate(participant: u32, task: u16, role: u8, steps: u64) -> Candidate {
         let alike = Alike { task: TaskId(task), rows: 0..2, role: Role(role) };
-        Candidate { participant: SeatId(participant), alike, steps }
+        Candidate { participant: ParticipantId(participant), alike, steps }
     }
 
     fn ticket(participant: u32) -> Ticket {
-        Ticket { round: Round(0), participant: SeatId(participant) }
+        Ticket { round: Round(0), participant: ParticipantId(participant) }
     }
 
     fn packs(plan: &[&[u32]]) -> Packs<u32> {
         let mut packs = Packs::default();
         let participants =
-            |pack: &&[u32]| pack.iter().map(|participant| SeatId(*participant)).collect();
+            |pack: &&[u32]| pack.iter().map(|participant| ParticipantId(*participant)).collect();
         packs.open(Round(0), plan.iter().map(participants).collect());
         packs
     }
@@ -176,11 +176,11 @@ mod tests {
             let all: Vec<Candidate> =
                 each.map(|((task, role, steps), participant)| candidate(participant, *task, *role, *steps)).collect();
             let planned = plan(all, pack);
-            let seated: BTreeSet<SeatId> = planned.iter().flatten().copied().collect();
+            let seated: BTreeSet<ParticipantId> = planned.iter().flatten().copied().collect();
             prop_assert_eq!(seated.len(), participants.len());
             prop_assert_eq!(planned.iter().map(Vec::len).sum::<usize>(), participants.len());
-            let of = |participant: &SeatId| participants[participant.index()];
-            let kind = |participant: &SeatId| (of(participant).0, of(participant).1);
+            let of = |participant: &ParticipantId| participants[participant.index()];
+            let kind = |participant: &ParticipantId| (of(participant).0, of(participant).1);
             for members in &planned {
                 prop_assert!((1..=pack).contains(&members.len()));
                 prop_assert!(members.iter().all(|participant| kind(participant) == kind(&members[0])));
@@ -231,7 +231,11 @@ mod tests {
             .collect();
         assert_eq!(
             plan(all, 2),
-            [vec![SeatId(1), SeatId(3)], vec![SeatId(0), SeatId(2)], vec![SeatId(4)]]
+            [
+                vec![ParticipantId(1), ParticipantId(3)],
+                vec![ParticipantId(0), ParticipantId(2)],
+                vec![ParticipantId(4)]
+            ]
         );
     }
 

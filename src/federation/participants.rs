@@ -13,7 +13,7 @@ use super::rules::{Rules, UnitsSection};
 use super::simulation_context::SimulationContext;
 use crate::data::{Shard, units};
 use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
-use crate::quantity::{ClientId, SeatId};
+use crate::quantity::{ClientId, ParticipantId};
 
 impl UnitsSection {
     /// Returns the numbers of the units of a shard in a phase, or `None` if it acts as a whole.
@@ -135,7 +135,10 @@ impl SimulationContext {
         }
         let numbered = split.into_iter().enumerate();
         Ok(numbered
-            .map(|(place, participant)| Participant { id: SeatId(place as u32), ..participant })
+            .map(|(place, participant)| Participant {
+                id: ParticipantId(place as u32),
+                ..participant
+            })
             .collect())
     }
 
@@ -162,7 +165,7 @@ impl SimulationContext {
                 Some(units) => units.map(Some).collect(),
             };
             for unit in units {
-                let id = SeatId((participants.len() + load.len()) as u32);
+                let id = ParticipantId((participants.len() + load.len()) as u32);
                 let (role, view) = (participants[like].role, Arc::clone(&view));
                 load.push((
                     Participant { id, client, role, unit, kind: ParticipantKind::Load, view },

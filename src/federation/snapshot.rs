@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frames::SentDownload;
 use crate::policy::Asset;
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 pub use crate::scenario::Cadence;
 use crate::wire::Body;
 
@@ -67,7 +67,7 @@ pub struct Snapshot {
     /// Downloads of the participants in `out`.
     pub downs: Vec<SavedDownload>,
     /// Uploads so far that could not be aggregated.
-    pub unlifted: Vec<(Round, SeatId)>,
+    pub unlifted: Vec<(Round, ParticipantId)>,
     /// Participants that are computed again.
     pub out: Vec<PendingParticipant>,
 }
@@ -77,7 +77,7 @@ pub struct Snapshot {
 pub struct PendingParticipant {
     pub round: Round,
     /// Its place there.
-    pub seat: SeatId,
+    pub seat: ParticipantId,
     /// Its download in [`Snapshot::downs`].
     pub down: usize,
 }
@@ -93,7 +93,7 @@ pub struct SavedDownload {
 
 /// Returns the downloads of these participants, shared ones once.
 pub(super) fn keep_downs(
-    out: &BTreeMap<(Round, SeatId), Arc<SentDownload>>,
+    out: &BTreeMap<(Round, ParticipantId), Arc<SentDownload>>,
 ) -> (Vec<SavedDownload>, Vec<PendingParticipant>) {
     let (mut downloads, mut participants) = (Vec::new(), Vec::with_capacity(out.len()));
     let mut known: BTreeMap<*const SentDownload, usize> = BTreeMap::new();

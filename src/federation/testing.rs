@@ -10,7 +10,7 @@ use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
 use crate::model::{Backbone, PixelShape};
 use crate::numerics::streams::StreamKey;
 use crate::policy::*;
-use crate::quantity::SeatId;
+use crate::quantity::ParticipantId;
 use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, WireError};
 
 /// Every client sends its own id; the server keeps the list.
@@ -134,7 +134,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
 /// Returns a participant of the first task.
 pub(super) fn seat(setup: &Setup, place: u32) -> Participant {
     Participant {
-        id: SeatId(place),
+        id: ParticipantId(place),
         client: crate::quantity::ClientId(place),
         role: Role::default(),
         unit: None,

@@ -23,7 +23,7 @@ use super::worker_pool::WorkerPool;
 use super::{FederationError, Interrupt, MemorySink};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::UploadMeta;
-use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, Round, VirtualTime};
 
 fn server(
     simulation: &Arc<super::simulation_context::SimulationContext>,
@@ -186,7 +186,7 @@ proptest! {
                     exchange: Some(Arc::new(exchange)),
                 });
             } else {
-                fold.skip(SeatId(*place as u32));
+                fold.skip(ParticipantId(*place as u32));
             }
         }
         fold.seal();

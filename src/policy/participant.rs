@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Stage;
 use crate::data::TaskView;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::quantity::{ClientId, Round, SeatId};
+use crate::quantity::{ClientId, ParticipantId, Round};
 
 /// Role of a participant in its round; methods with more than one role number them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,7 +52,7 @@ impl ParticipantKind {
 #[derive(Clone, Debug)]
 pub struct Participant {
     /// Position in the round; aggregation happens in this order.
-    pub id: SeatId,
+    pub id: ParticipantId,
     /// Client whose data and state the participant works on.
     pub client: ClientId,
     /// The participant's role.
@@ -202,7 +202,7 @@ mod tests {
     fn roles_units_and_the_server_draw_from_places_of_their_own() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
         let participant = |role, unit| Participant {
-            id: SeatId(0),
+            id: ParticipantId(0),
             client: ClientId(0),
             role: Role(role),
             unit,

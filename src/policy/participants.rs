@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Message, Participant, Stage};
-use crate::quantity::{ClientId, SeatId};
+use crate::quantity::{ClientId, ParticipantId};
 
 /// Returns the default participants: one per client.
 pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Participant> {
@@ -12,7 +12,7 @@ pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Par
         .iter()
         .enumerate()
         .map(|(place, client)| Participant {
-            id: SeatId(place as u32),
+            id: ParticipantId(place as u32),
             client: *client,
             role: Default::default(),
             unit: None,

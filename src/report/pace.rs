@@ -76,7 +76,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quantity::{ClientId, Round, SeatId, TaskId};
+    use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 
     fn started(task: u16) -> Event {
         Event::TaskStarted { task: TaskId(task), classes: vec![], movers: vec![] }
@@ -92,7 +92,8 @@ mod tests {
     }
 
     fn failed() -> Event {
-        let (round, task, participant, client) = (Round(0), TaskId(0), SeatId(0), ClientId(0));
+        let (round, task, participant, client) =
+            (Round(0), TaskId(0), ParticipantId(0), ClientId(0));
         let (reason, detail) = (String::new(), String::new());
         Event::ClientFailed { round, task, seat: participant, client, reason, detail }
     }

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::document::Document;
 use crate::federation::{ClosingPolicy, Direction, Entry, Event, FrameOutcome};
 use crate::policy::ParticipantKind;
-use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, Round, VirtualTime};
 
 /// Seconds on the simulated clock, by what they went into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Document)]
@@ -75,7 +75,7 @@ pub struct Stopwatch {
     closing: ClosingPolicy,
     open: Option<OpenRound>,
     /// Participants whose update may still count, of this round or of earlier ones.
-    participants: BTreeMap<(Round, SeatId), SeatTimes>,
+    participants: BTreeMap<(Round, ParticipantId), SeatTimes>,
     total: Spans,
 }
 
@@ -85,9 +85,9 @@ struct OpenRound {
     at: u64,
     participants: usize,
     /// Participants of earlier rounds whose updates it takes.
-    stale: Vec<(Round, SeatId)>,
+    stale: Vec<(Round, ParticipantId)>,
     /// When participants were known to send nothing.
-    silent: BTreeMap<SeatId, u64>,
+    silent: BTreeMap<ParticipantId, u64>,
 }
 
 /// What the participant of an update did, as spans of nanoseconds.
@@ -152,7 +152,7 @@ impl Stopwatch {
             }
             Event::RoundClosed { folded, missing, .. } => {
                 let open = self.open.take()?;
-                let missing: BTreeSet<SeatId> = missing.iter().copied().collect();
+                let missing: BTreeSet<ParticipantId> = missing.iter().copied().collect();
                 let parts = self.parts(&open, at, *folded, &missing);
                 // An update counts once.
                 self.participants.retain(|(round, participant), _| {
@@ -167,7 +167,7 @@ impl Stopwatch {
         None
     }
 
-    fn silent(&mut self, round: Round, participant: SeatId, at: u64) {
+    fn silent(&mut self, round: Round, participant: ParticipantId, at: u64) {
         self.participants.remove(&(round, participant));
         if let Some(open) = self.open.as_mut().filter(|open| open.round == round) {
             open.silent.insert(participant, at);
@@ -179,11 +179,11 @@ impl Stopwatch {
         open: &OpenRound,
         closed: u64,
         folded: u32,
-        missing: &BTreeSet<SeatId>,
+        missing: &BTreeSet<ParticipantId>,
     ) -> Spans {
         // A damaged journal may close a round before it opens it.
         let closed = closed.max(open.at);
-        let own = (open.round, SeatId(0))..=(open.round, SeatId(u32::MAX));
+        let own = (open.round, ParticipantId(0))..=(open.round, ParticipantId(u32::MAX));
         let own = self
             .participants
             .range(own)
@@ -210,9 +210,9 @@ impl Stopwatch {
         open: &OpenRound,
         last: u64,
         counted: usize,
-        missing: &BTreeSet<SeatId>,
+        missing: &BTreeSet<ParticipantId>,
     ) -> u64 {
-        let arrived = |participant: &SeatId| {
+        let arrived = |participant: &ParticipantId| {
             self.participants.get(&(open.round, *participant)).is_some_and(|times| times.here)
         };
         let out = missing
@@ -270,7 +270,7 @@ mod tests {
                 round: Round(participant.0),
                 task: TaskId(0),
                 phase: 0,
-                seat: SeatId(participant.1),
+                seat: ParticipantId(participant.1),
                 client: ClientId(participant.1),
                 direction: way,
                 outcome,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn trained(at: u64, participant: (u32, u32), worked: u64) -> Entry {
-        let (round, participant) = (Round(participant.0), SeatId(participant.1));
+        let (round, participant) = (Round(participant.0), ParticipantId(participant.1));
         let (task, client, worked) = (TaskId(0), ClientId(participant.0), worked * MS);
         let (phase, samples, kept) = (0, 1, 0);
         entry(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     fn closed(at: u64, round: u32, folded: u32, missing: &[u32]) -> Entry {
-        let missing = missing.iter().copied().map(SeatId).collect();
+        let missing = missing.iter().copied().map(ParticipantId).collect();
         let (round, task, phase, stale) = (Round(round), TaskId(0), 0, 0);
         entry(at, Event::RoundClosed { round, task, phase, folded, stale, missing })
     }
@@ -364,7 +364,8 @@ mod tests {
     fn seats_that_send_nothing_are_waited_for() {
         let mut entries = round(0);
         entries.truncate(5);
-        let (round, task, participant, client) = (Round(0), TaskId(0), SeatId(1), ClientId(1));
+        let (round, task, participant, client) =
+            (Round(0), TaskId(0), ParticipantId(1), ClientId(1));
         let (reason, detail) = ("crashed".to_owned(), String::new());
         entries.push(entry(
             60,

@@ -10,7 +10,7 @@ use fedcast::federation::{
     FederationError, FrameOutcome, LatePolicy, LinkRules, ParticipationSection, Rules, Setup,
     Staleness,
 };
-use fedcast::quantity::{ClientId, Round, SeatId, VirtualTime};
+use fedcast::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 
 const HALVING: Staleness = Staleness { power: 1.0, most: u32::MAX };
 
@@ -116,7 +116,7 @@ fn every_update_is_folded_once_or_late() {
         semi(LatePolicy::Drop),
     ] {
         let ran = ran(&rules);
-        let mut fate: BTreeMap<(Round, SeatId), FrameOutcome> = BTreeMap::new();
+        let mut fate: BTreeMap<(Round, ParticipantId), FrameOutcome> = BTreeMap::new();
         let (mut folded, mut stale, mut told) = (0, 0, 0);
         for entry in &ran.entries {
             match &entry.event {

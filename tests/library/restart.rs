@@ -12,7 +12,7 @@ use fedcast::federation::{
     LinkRules, MemorySink, ParticipationSection, Rules, Setup, Staleness, simulate,
 };
 use fedcast::methods::Registry;
-use fedcast::quantity::{Round, SeatId, VirtualTime};
+use fedcast::quantity::{ParticipantId, Round, VirtualTime};
 use fedcast::scenario::Scenario;
 
 fn restart(after: VirtualTime, downtime: f64) -> Fault {
@@ -38,7 +38,7 @@ fn at(ran: &Ran, of: impl Fn(&Event) -> bool) -> VirtualTime {
 }
 
 /// Uploads of a round as they arrive.
-fn uploads(ran: &Ran, wanted: Round) -> Vec<(VirtualTime, SeatId, FrameOutcome)> {
+fn uploads(ran: &Ran, wanted: Round) -> Vec<(VirtualTime, ParticipantId, FrameOutcome)> {
     let of = |entry: &Entry| match entry.event {
         Event::FrameCharged {
             round, seat: participant, direction: Direction::Up, outcome, ..
@@ -72,7 +72,7 @@ fn a_round_is_lost_with_what_had_arrived() {
     let back = lost_at + VirtualTime::from_seconds(4000.0);
     let event = struck.entries.iter().find(|e| e.event.name() == "server_restarted").unwrap();
     let Event::ServerRestarted { round, lost, stale, until, .. } = &event.event else { panic!() };
-    let mut arrived: Vec<SeatId> = arrivals[..3].iter().map(|arrival| arrival.1).collect();
+    let mut arrived: Vec<ParticipantId> = arrivals[..3].iter().map(|arrival| arrival.1).collect();
     arrived.sort();
     assert_eq!((*round, lost, *stale, *until), (Round(1), &arrived, 0, back.0));
     // Uploads that find nobody are lost, and charged.

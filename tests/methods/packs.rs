@@ -13,7 +13,7 @@ use fedcast::methods::scaffold::Scaffold;
 use fedcast::model::ops::without_kernels;
 use fedcast::model::{LinearHead, Parameter};
 use fedcast::policy::{Failure, Member, Message, Method, Participant, RoundContext, RunContext};
-use fedcast::quantity::{ClientId, Round, SeatId};
+use fedcast::quantity::{ClientId, ParticipantId, Round};
 use fedcast::wire::{Body, NamedTensor};
 
 use crate::adapter::adapter;
@@ -64,7 +64,7 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
     own.extend(&ctx.dataset.train.by_class()[view.classes[1] as usize]);
     let mut next = 0;
     let member = |(participant, download): (Participant, Arc<Message>)| {
-        let SeatId(place) = participant.id;
+        let ParticipantId(place) = participant.id;
         let download = with_vectors(&download);
         let download = if spoilt == Some(place as usize) { with_nan(&download) } else { download };
         let count = SHARDS[place as usize];

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::federation::{Digests, PendingParticipant, SavedDownload, Snapshot, SnapshotPlace};
 use crate::policy::Asset;
-use crate::quantity::{ClientId, Round, SeatId};
+use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, Kind};
 
 const MAGIC: [u8; 8] = *b"FCCK\x01\0\0\0";
@@ -42,7 +42,7 @@ struct Index {
     caches: Vec<(ClientId, Vec<u64>)>,
     clients: Vec<ClientId>,
     downs: Vec<Vec<AssetName>>,
-    unlifted: Vec<(Round, SeatId)>,
+    unlifted: Vec<(Round, ParticipantId)>,
     out: Vec<PendingParticipant>,
     /// Lengths of the frames: the server, the clients, and each download before its assets.
     frames: Vec<u64>,
@@ -177,7 +177,7 @@ mod tests {
         let digests = Digests { events: "e".into(), numbers: "n".into() };
         let mark = Mark { scenario: "00ff".into(), entries: 812, position: 90_000, digests };
         let asset = Arc::new(Asset::new("teacher", 3, Kind::Generator, body(3.0)));
-        let participant = PendingParticipant { round: Round(6), seat: SeatId(2), down: 0 };
+        let participant = PendingParticipant { round: Round(6), seat: ParticipantId(2), down: 0 };
         let snapshot = Snapshot {
             place: SnapshotPlace::Task(TaskId(1)),
             round: Round(7),
@@ -186,7 +186,7 @@ mod tests {
             caches: vec![(ClientId(4), vec![u64::MAX])],
             clients: vec![(ClientId(1), body(2.0))],
             downs: vec![SavedDownload { body: body(5.0), assets: vec![asset] }],
-            unlifted: vec![(Round(0), SeatId(0))],
+            unlifted: vec![(Round(0), ParticipantId(0))],
             out: vec![participant],
         };
         (mark, snapshot)

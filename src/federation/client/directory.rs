@@ -17,7 +17,7 @@ use crate::federation::compute::Supplier;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
 use crate::federation::simulation_context::SimulationContext;
-use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 
 /// Addresses of clients that live as actors, and the memory of those that do not.
 pub(in crate::federation) struct Directory {
@@ -100,7 +100,7 @@ impl Directory {
     /// Returns what a snapshot needs of clients, in their order, where these participants are still out.
     pub async fn keep(
         &mut self,
-        out: BTreeSet<(Round, SeatId)>,
+        out: BTreeSet<(Round, ParticipantId)>,
     ) -> Result<BTreeMap<ClientId, ClientSnapshot>, FederationError> {
         let out = Arc::new(out);
         let mut kept = BTreeMap::new();
@@ -227,7 +227,7 @@ mod tests {
             // Nothing was begun that could stop.
             let failure = Failure::Crashed;
             let stopped =
-                WorkStopped { context: Arc::new(context), participant: SeatId(0), failure };
+                WorkStopped { context: Arc::new(context), participant: ParticipantId(0), failure };
             let stops = ToClient::Stops(stopped);
             let answer = directory.deliver(VirtualTime::ZERO, ClientId(5), stops).await;
             let error = answer.err().expect("the client panics");

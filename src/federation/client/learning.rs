@@ -10,11 +10,11 @@ use crate::federation::sink::JobKind;
 use crate::federation::timesheet::note_part;
 use crate::model::GpuMemory;
 use crate::policy::{ClientResult, Failure, Member, Method, RunContext};
-use crate::quantity::SeatId;
+use crate::quantity::ParticipantId;
 use crate::wire::Body;
 
 /// The states before, of members that have one.
-pub(crate) type SavedStates = BTreeMap<SeatId, Body>;
+pub(crate) type SavedStates = BTreeMap<ParticipantId, Body>;
 
 /// Results of the policy for each member, or the error that the memory of the device was full.
 pub(super) type ClientResults = Result<Vec<Result<ClientResult, Failure>>, Full>;

@@ -27,7 +27,7 @@ use crate::federation::server::{Arrival, ToServer};
 use crate::federation::simulation_context::SimulationContext;
 use crate::numerics::distributions::unit;
 use crate::policy::{Failure, Participant, ParticipantKind, RoundContext};
-use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 use crate::wire::Body;
 
 /// The client's side of the protocol.
@@ -317,7 +317,7 @@ impl ClientMachine {
     }
 
     /// Returns the state that a snapshot needs of a client that keeps state.
-    pub fn keep(&mut self, out: &BTreeSet<(Round, SeatId)>) -> Option<ClientSnapshot> {
+    pub fn keep(&mut self, out: &BTreeSet<(Round, ParticipantId)>) -> Option<ClientSnapshot> {
         self.memory.keep(&self.supplier, self.id, out)
     }
 
@@ -342,7 +342,7 @@ impl ClientMachine {
         &self,
         now: VirtualTime,
         context: &RoundContext,
-        participant: SeatId,
+        participant: ParticipantId,
         failure: Failure,
         effects: &mut Vec<Effect>,
     ) {
@@ -355,7 +355,7 @@ impl ClientMachine {
 /// Returns the entry of a failure.
 pub(crate) fn failed(
     context: &RoundContext,
-    participant: SeatId,
+    participant: ParticipantId,
     client: ClientId,
     failure: &Failure,
 ) -> Event {

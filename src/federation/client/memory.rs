@@ -8,7 +8,7 @@ use crate::federation::error::FederationError;
 use crate::federation::frames::SentDownload;
 use crate::federation::simulation_context::SimulationContext;
 use crate::federation::snapshot::Cadence;
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 use crate::wire::Body;
 
 /// A client's lasting half: all that is left of it while it has nothing to do.
@@ -35,7 +35,7 @@ enum Held {
 
 /// A participant and the state it was computed from.
 struct Before {
-    participant: (Round, SeatId),
+    participant: (Round, ParticipantId),
     state: Body,
     download: Arc<SentDownload>,
 }
@@ -44,7 +44,7 @@ struct Before {
 pub(crate) struct ClientSnapshot {
     pub state: Body,
     /// Participants that are computed again, from this state on.
-    pub out: Vec<((Round, SeatId), Arc<SentDownload>)>,
+    pub out: Vec<((Round, ParticipantId), Arc<SentDownload>)>,
 }
 
 impl ClientMemory {
@@ -68,7 +68,7 @@ impl ClientMemory {
         &mut self,
         (simulation, supplier): (&SimulationContext, &Supplier),
         client: ClientId,
-        (participant, download): ((Round, SeatId), &Arc<SentDownload>),
+        (participant, download): ((Round, ParticipantId), &Arc<SentDownload>),
     ) -> Result<Body, FederationError> {
         let state = match std::mem::replace(&mut self.state, Held::Lent) {
             Held::Here(state) => state,
@@ -95,7 +95,7 @@ impl ClientMemory {
         &mut self,
         supplier: &Supplier,
         client: ClientId,
-        out: &BTreeSet<(Round, SeatId)>,
+        out: &BTreeSet<(Round, ParticipantId)>,
     ) -> Option<ClientSnapshot> {
         while self.before.front().is_some_and(|first| !out.contains(&first.participant)) {
             self.before.pop_front();

@@ -10,7 +10,7 @@ use crate::federation::frames::SentDownload;
 use crate::federation::privacy::Masking;
 use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Failure, Participant, RoundContext};
-use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, Round, VirtualTime};
 use crate::wire::Body;
 
 /// Message to a client while virtual time has not come to it: any of those that take time.
@@ -97,7 +97,7 @@ pub(crate) struct Uncomputed {
 /// Departure or crash of a client before the work of a participant is over.
 pub(crate) struct WorkStopped {
     pub context: Arc<RoundContext>,
-    pub participant: SeatId,
+    pub participant: ParticipantId,
     pub failure: Failure,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct WorkStopped {
 pub(super) struct NewTerms(pub Arc<SimulationContext>);
 
 /// Request for the client's part of a snapshot; participants that are still out are named.
-pub(super) struct Keep(pub Arc<BTreeSet<(Round, SeatId)>>);
+pub(super) struct Keep(pub Arc<BTreeSet<(Round, ParticipantId)>>);
 
 /// End of an idle client's actor; answered with what is to be remembered.
 pub(super) struct Retire;

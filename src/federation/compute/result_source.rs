@@ -14,7 +14,7 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::learning::Tally;
 use crate::policy::{Failure, Participant, RoundContext};
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 use crate::wire::Body;
 
 /// Result of a participant's training that was not computed.
@@ -39,7 +39,7 @@ pub(in crate::federation) struct ParticipantRef<'a> {
 
 impl ParticipantRef<'_> {
     /// Returns the round's number and the participant's.
-    pub fn place(&self) -> (Round, SeatId) {
+    pub fn place(&self) -> (Round, ParticipantId) {
         (self.context.round, self.participant.id)
     }
 }
@@ -53,7 +53,7 @@ pub(in crate::federation) trait ResultSource: Send + Sync {
     }
 
     /// Returns true if a participant's training is known; otherwise it is computed.
-    fn knows(&self, round: Round, participant: SeatId) -> bool {
+    fn knows(&self, round: Round, participant: ParticipantId) -> bool {
         let _ = (round, participant);
         true
     }

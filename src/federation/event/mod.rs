@@ -33,7 +33,7 @@ pub use numbers::{ClassScore, Numbers, Responses, SlotScore, TaskScore};
 
 use crate::document::Document;
 use crate::policy::ParticipantKind;
-use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
 /// Version of the journal's line format, written in [`Event::RunStarted`].
 pub const JOURNAL_FORMAT: u32 = 1;
@@ -165,7 +165,7 @@ pub enum Event {
         task: TaskId,
         phase: u32,
         /// The participant it belongs to.
-        seat: SeatId,
+        seat: ParticipantId,
         /// The client at the other end of the server's link.
         client: ClientId,
         direction: Direction,
@@ -192,7 +192,7 @@ pub enum Event {
         round: Round,
         task: TaskId,
         phase: u32,
-        seat: SeatId,
+        seat: ParticipantId,
         client: ClientId,
         /// Samples it holds for this participant.
         samples: u64,
@@ -206,7 +206,7 @@ pub enum Event {
     UpdateForged {
         round: Round,
         task: TaskId,
-        seat: SeatId,
+        seat: ParticipantId,
         client: ClientId,
         /// Forgery of the update.
         how: String,
@@ -217,7 +217,7 @@ pub enum Event {
         round: Round,
         task: TaskId,
         phase: u32,
-        seat: SeatId,
+        seat: ParticipantId,
         client: ClientId,
         /// Nanoseconds of simulated work.
         worked: u64,
@@ -226,7 +226,7 @@ pub enum Event {
     ClientFailed {
         round: Round,
         task: TaskId,
-        seat: SeatId,
+        seat: ParticipantId,
         client: ClientId,
         /// `crashed`, `lost`, `corrupt`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
         /// `excluded` (from secure aggregation, which had too few members) or `policy`.
@@ -239,7 +239,7 @@ pub enum Event {
     UpdateRejected {
         round: Round,
         task: TaskId,
-        seat: SeatId,
+        seat: ParticipantId,
         client: ClientId,
         /// Description of the fault.
         why: String,
@@ -249,7 +249,7 @@ pub enum Event {
         /// Round of its download.
         round: Round,
         task: TaskId,
-        seat: SeatId,
+        seat: ParticipantId,
         client: ClientId,
         /// The round it is aggregated into.
         into: Round,
@@ -275,7 +275,7 @@ pub enum Event {
         round: Round,
         task: TaskId,
         /// Participants of the round whose updates had arrived, and are lost.
-        lost: Vec<SeatId>,
+        lost: Vec<ParticipantId>,
         /// Number of lost updates of earlier rounds.
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
@@ -293,7 +293,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
         /// Participants of this round that were not.
-        missing: Vec<SeatId>,
+        missing: Vec<ParticipantId>,
     },
     /// The global model was tested on all tasks seen. Numbers: scores per task and class.
     Evaluated {

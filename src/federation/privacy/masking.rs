@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Masks, Modulus, SecureAggregation};
 use crate::federation::FrameBytes;
-use crate::quantity::SeatId;
+use crate::quantity::ParticipantId;
 use crate::wire::{Body, BodyShape, CodecPlan, Dtype, FrameSize, WireError};
 
 /// Everything the members of a round agree on.
@@ -12,7 +12,7 @@ pub(crate) struct Masking {
     pub rules: SecureAggregation,
     pub masks: Masks,
     /// Participants whose uploads are masked, in participant order.
-    pub members: Vec<SeatId>,
+    pub members: Vec<ParticipantId>,
     /// Number of participants of the round, members or not: the maximum number of summands.
     pub participants: usize,
     /// The upload of the round's first participant; that of all others must look the same.
@@ -30,7 +30,7 @@ impl Masking {
     ///
     /// # Errors
     /// A description: a number that the ring cannot carry, or a summand of another layout.
-    pub fn mask(&self, participant: SeatId, summand: &Body) -> Result<Body, String> {
+    pub fn mask(&self, participant: ParticipantId, summand: &Body) -> Result<Body, String> {
         if summand.sketch() != summands(self.up.clone(), Dtype::F64) {
             return Err("its summands are not laid out like those of the round".into());
         }
@@ -44,7 +44,7 @@ impl Masking {
     pub fn open(&self, sum: MaskedSum) -> Result<Body, WireError> {
         let numbers = &self.rules.numbers;
         let mut words = sum.words;
-        let dropped: Vec<SeatId> = self
+        let dropped: Vec<ParticipantId> = self
             .members
             .iter()
             .copied()
@@ -67,7 +67,7 @@ pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
 pub(crate) struct MaskedSum {
     words: Vec<u64>,
     /// Participants of these uploads, in participant order.
-    seats: Vec<SeatId>,
+    seats: Vec<ParticipantId>,
     /// The layout, and the meta that all have in common.
     like: Arc<Body>,
 }
@@ -76,7 +76,7 @@ impl MaskedSum {
     /// Creates the sum of one upload.
     pub fn one(
         modulus: Modulus,
-        participant: SeatId,
+        participant: ParticipantId,
         upload: &Body,
     ) -> Result<MaskedSum, WireError> {
         let numbers = super::FixedPoint { modulus, bits: 0 };
@@ -135,7 +135,7 @@ mod tests {
         ) {
             let modulus = if wide { Modulus::Bits64 } else { Modulus::Bits32 };
             let numbers = FixedPoint { modulus, bits };
-            let members: Vec<SeatId> = (0..contents.len() as u32).map(SeatId).collect();
+            let members: Vec<ParticipantId> = (0..contents.len() as u32).map(ParticipantId).collect();
             let masking = Masking {
                 rules: SecureAggregation { numbers, threshold: 0.5 },
                 masks: Masks::new(seed, Round(0)),
@@ -171,13 +171,13 @@ mod tests {
         let masking = Masking {
             rules: SecureAggregation { numbers, threshold: 0.5 },
             masks: Masks::new(1, Round(0)),
-            members: vec![SeatId(0), SeatId(1)],
+            members: vec![ParticipantId(0), ParticipantId(1)],
             participants: 2,
             up: body(&[0.0; 3]).sketch(),
         };
-        let error = masking.mask(SeatId(0), &body(&[1.0, 1e9, 0.0])).unwrap_err();
+        let error = masking.mask(ParticipantId(0), &body(&[1.0, 1e9, 0.0])).unwrap_err();
         assert!(error.contains("`weight`") && error.contains("2 summands"), "{error}");
-        let error = masking.mask(SeatId(0), &body(&[0.0; 5])).unwrap_err();
+        let error = masking.mask(ParticipantId(0), &body(&[0.0; 5])).unwrap_err();
         assert!(error.contains("laid out"), "{error}");
     }
 }

@@ -4,7 +4,7 @@
 //! pair adds it, the later one subtracts it. Added over all members the pairs cancel.
 
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::quantity::{Round, SeatId};
+use crate::quantity::{ParticipantId, Round};
 use rand::RngCore;
 
 /// The masks of one round.
@@ -27,7 +27,7 @@ impl Masks {
     }
 
     /// Masks what a member sends: its own mask, and one for every other member.
-    pub fn put(&self, words: &mut [u64], participant: SeatId, members: &[SeatId]) {
+    pub fn put(&self, words: &mut [u64], participant: ParticipantId, members: &[ParticipantId]) {
         self.own(words, participant, Turn::On);
         for other in members.iter().filter(|other| **other != participant) {
             self.pair(words, participant, *other, Turn::On);
@@ -37,7 +37,7 @@ impl Masks {
     /// Takes off a sum what has not cancelled: the own masks of those who `arrived`, and their masks
     /// with those who `dropped` out. The masks of a member that dropped out, and its content, never
     /// entered the sum.
-    pub fn remove(&self, sum: &mut [u64], arrived: &[SeatId], dropped: &[SeatId]) {
+    pub fn remove(&self, sum: &mut [u64], arrived: &[ParticipantId], dropped: &[ParticipantId]) {
         for participant in arrived {
             self.own(sum, *participant, Turn::Off);
             for other in dropped {
@@ -46,12 +46,18 @@ impl Masks {
         }
     }
 
-    fn own(&self, words: &mut [u64], participant: SeatId, turn: Turn) {
+    fn own(&self, words: &mut [u64], participant: ParticipantId, turn: Turn) {
         add(words, self.key.client(participant.0), turn);
     }
 
     /// Applies the mask of `participant` with `other`, as `participant` does it.
-    fn pair(&self, words: &mut [u64], participant: SeatId, other: SeatId, turn: Turn) {
+    fn pair(
+        &self,
+        words: &mut [u64],
+        participant: ParticipantId,
+        other: ParticipantId,
+        turn: Turn,
+    ) {
         let key = self.key.client(participant.min(other).0).unit(participant.max(other).0 + 1);
         let turn = match (participant < other, turn) {
             (true, turn) => turn,
@@ -86,7 +92,12 @@ mod tests {
         sum
     }
 
-    fn masked(masks: &Masks, words: &[u64], participant: SeatId, members: &[SeatId]) -> Vec<u64> {
+    fn masked(
+        masks: &Masks,
+        words: &[u64],
+        participant: ParticipantId,
+        members: &[ParticipantId],
+    ) -> Vec<u64> {
         let mut words = words.to_vec();
         masks.put(&mut words, participant, members);
         words
@@ -103,10 +114,10 @@ mod tests {
         ) {
             let masks = Masks::new(seed, Round(round));
             // Participants that failed to introduce themselves leave gaps among the members.
-            let members: Vec<SeatId> = gaps
+            let members: Vec<ParticipantId> = gaps
                 .iter()
                 .take(contents.len())
-                .scan(0, |next, gap| { *next += gap + 1; Some(SeatId(*next)) })
+                .scan(0, |next, gap| { *next += gap + 1; Some(ParticipantId(*next)) })
                 .collect();
             let (mut arrived, mut dropped, mut sent, mut plain) = (vec![], vec![], vec![], vec![]);
             for ((content, arrives), participant) in contents.iter().zip(&members) {
@@ -128,9 +139,9 @@ mod tests {
         #[test]
         fn the_mask_does_not_depend_on_the_content(seed: u64, a: [u64; 3], b: [u64; 3]) {
             let masks = Masks::new(seed, Round(1));
-            let members = [SeatId(0), SeatId(4), SeatId(5)];
+            let members = [ParticipantId(0), ParticipantId(4), ParticipantId(5)];
             let mask_of = |content: &[u64]| -> Vec<u64> {
-                let upload = masked(&masks, content, SeatId(4), &members);
+                let upload = masked(&masks, content, ParticipantId(4), &members);
                 upload.iter().zip(content).map(|(y, x)| y.wrapping_sub(*x)).collect()
             };
             prop_assert_eq!(mask_of(&a), mask_of(&b));
@@ -142,11 +153,12 @@ mod tests {
     #[test]
     fn a_single_upload_looks_the_same_whatever_it_holds() {
         const SEEDS: u64 = 20_000;
-        let members = [SeatId(0), SeatId(1)];
+        let members = [ParticipantId(0), ParticipantId(1)];
         for content in [0u64, 0x0123_4567_89ab_cdef] {
             let (mut ones, mut bytes) = ([0u32; 64], [0u32; 256]);
             for seed in 0..SEEDS {
-                let word = masked(&Masks::new(seed, Round(3)), &[content], SeatId(1), &members)[0];
+                let word =
+                    masked(&Masks::new(seed, Round(3)), &[content], ParticipantId(1), &members)[0];
                 (0..64).for_each(|bit| ones[bit] += (word >> bit & 1) as u32);
                 bytes[(word >> 56) as usize] += 1;
             }
@@ -167,9 +179,9 @@ mod tests {
     #[test]
     fn masks_belong_to_a_round_and_a_pair() {
         let of = |seed, round, participant, members: &[u32]| {
-            let members: Vec<SeatId> =
-                members.iter().map(|participant| SeatId(*participant)).collect();
-            masked(&Masks::new(seed, Round(round)), &[0; 2], SeatId(participant), &members)
+            let members: Vec<ParticipantId> =
+                members.iter().map(|participant| ParticipantId(*participant)).collect();
+            masked(&Masks::new(seed, Round(round)), &[0; 2], ParticipantId(participant), &members)
         };
         let base = of(1, 1, 0, &[0, 1]);
         assert_eq!(base, of(1, 1, 0, &[0, 1]));

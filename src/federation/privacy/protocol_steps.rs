@@ -12,7 +12,7 @@ use super::SecureAggregation;
 use crate::federation::event::{Direction, FrameBytes};
 use crate::federation::links::{Fate, Links, PROTOCOL_FRAMES, Transfer};
 use crate::policy::Participant;
-use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, Round, VirtualTime};
 use crate::wire::{BodyShape, CodecPlan, Dtype, FrameSize, Kind, SectionShape, TensorShape};
 
 /// Bytes of a public key, and of a secret share.
@@ -80,7 +80,7 @@ pub struct ProtocolFrame {
     /// Time in transit.
     pub latency: VirtualTime,
     /// Place of its participant in the round.
-    pub participant: SeatId,
+    pub participant: ParticipantId,
     pub leg: ProtocolStep,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
@@ -106,18 +106,18 @@ pub struct KeyExchange {
     /// All frames, in the order of their legs.
     pub frames: Vec<ProtocolFrame>,
     /// Participants whose shares arrived: uploads are masked among them.
-    pub members: Vec<SeatId>,
+    pub members: Vec<ParticipantId>,
     /// True if there are enough members to go on.
     pub enough: bool,
     /// Members whose inbox arrived: they are ready for the download.
-    pub ready: Vec<SeatId>,
+    pub ready: Vec<ParticipantId>,
     /// Time at which all of this is known.
     pub settled: VirtualTime,
 }
 
 impl KeyExchange {
     /// Participants that lost no frame.
-    pub fn alive(&self) -> &[SeatId] {
+    pub fn alive(&self) -> &[ParticipantId] {
         if self.enough { &self.ready } else { &self.members }
     }
 }
@@ -144,7 +144,7 @@ pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchang
     let others = present.len().saturating_sub(1);
     let informed = walk.leg(ProtocolStep::Roster, informed, others);
     let shared = walk.leg(ProtocolStep::Shares, informed, others);
-    let members: Vec<SeatId> = shared.iter().map(|(participant, _)| *participant).collect();
+    let members: Vec<ParticipantId> = shared.iter().map(|(participant, _)| *participant).collect();
     let enough = members.len() >= room.rules.needed(room.participants.len());
     let ready = match enough {
         true => {
@@ -161,7 +161,7 @@ pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchang
 pub fn unmask(
     room: &ProtocolContext<'_>,
     members: usize,
-    arrived: &[SeatId],
+    arrived: &[ParticipantId],
     now: VirtualTime,
 ) -> Unmasking {
     let needed = room.rules.needed(room.participants.len());
@@ -178,7 +178,10 @@ pub fn unmask(
 }
 
 /// Returns the participants with one common time.
-fn together(at: VirtualTime, participants: &[(SeatId, VirtualTime)]) -> Vec<(SeatId, VirtualTime)> {
+fn together(
+    at: VirtualTime,
+    participants: &[(ParticipantId, VirtualTime)],
+) -> Vec<(ParticipantId, VirtualTime)> {
     participants.iter().map(|(participant, _)| (*participant, at)).collect()
 }
 
@@ -194,13 +197,13 @@ impl ProtocolRun<'_, '_> {
     fn leg(
         &mut self,
         leg: ProtocolStep,
-        senders: Vec<(SeatId, VirtualTime)>,
+        senders: Vec<(ParticipantId, VirtualTime)>,
         others: usize,
-    ) -> Vec<(SeatId, VirtualTime)> {
+    ) -> Vec<(ParticipantId, VirtualTime)> {
         let bytes = Arc::new(leg.bytes(others));
         // Rosters and lists of survivors are the same for all.
         let shared = matches!(leg, ProtocolStep::Roster | ProtocolStep::Survivors);
-        let fate_of = |(participant, _): &(SeatId, VirtualTime)| {
+        let fate_of = |(participant, _): &(ParticipantId, VirtualTime)| {
             let sender = &self.room.participants[participant.index()];
             let transfer = Transfer {
                 client: sender.client,
@@ -306,7 +309,7 @@ mod tests {
                 rules: &RULES,
             };
             let introduction = exchange_keys(&room, VirtualTime::ZERO);
-            let mut alive: Vec<SeatId> =
+            let mut alive: Vec<ParticipantId> =
                 participants.iter().map(|participant| participant.id).collect();
             for leg in [
                 ProtocolStep::Keys,
@@ -341,7 +344,7 @@ mod tests {
             participants: &participants,
             rules: &RULES,
         };
-        let unmasking = unmask(&room, 5, &[SeatId(0), SeatId(3)], VirtualTime(7));
+        let unmasking = unmask(&room, 5, &[ParticipantId(0), ParticipantId(3)], VirtualTime(7));
         assert!(!unmasking.opened && unmasking.frames.is_empty());
         assert_eq!(unmasking.settled, VirtualTime(7));
         assert_eq!([1, 2, 5, 10].map(|participants| RULES.needed(participants)), [2, 2, 3, 6]);

@@ -18,7 +18,7 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::learning::Tally;
 use crate::policy::{Failure, Message, Participant, RoundContext};
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 use crate::wire::{Body, WireError};
 
 fn missing(what: String) -> FederationError {
@@ -31,7 +31,11 @@ fn unreadable(what: &str, error: &WireError) -> FederationError {
 
 impl RecordedRun {
     /// Returns the tensors of a download, for participants that were out when the snapshot was taken.
-    fn message(&self, round: Round, participant: SeatId) -> Result<Arc<Message>, FederationError> {
+    fn message(
+        &self,
+        round: Round,
+        participant: ParticipantId,
+    ) -> Result<Arc<Message>, FederationError> {
         let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, participant)))
         else {
             return Ok(Arc::default());
@@ -47,7 +51,7 @@ impl RecordedRun {
     }
 
     /// Returns true if a refused upload was found to be bad only during aggregation.
-    fn was_lifted(&self, round: Round, participant: SeatId) -> bool {
+    fn was_lifted(&self, round: Round, participant: ParticipantId) -> bool {
         if self.snapshot.is_some() {
             return self.unlifted.contains(&(round, participant));
         }
@@ -62,7 +66,7 @@ impl ResultSource for RecordedRun {
         self.snapshot.as_ref().filter(|snapshot| snapshot.place == place)
     }
 
-    fn knows(&self, round: Round, participant: SeatId) -> bool {
+    fn knows(&self, round: Round, participant: ParticipantId) -> bool {
         let known = || self.participants.get(&(round, participant));
         let recorded =
             || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
@@ -78,7 +82,7 @@ impl ResultSource for RecordedRun {
         participants: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
         let (round, participants) = (context.round, participants.len());
-        let participants = || (0..participants as u32).map(SeatId);
+        let participants = || (0..participants as u32).map(ParticipantId);
         let past = |participant| self.participants.get(&(round, participant));
         // Copies are of the first download of their size.
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
@@ -200,7 +204,7 @@ impl ResultSource for RecordedRun {
 }
 
 /// Returns a number that separates the assets of a round; clients never hold one already.
-fn identity(round: Round, participant: SeatId, place: usize) -> u64 {
+fn identity(round: Round, participant: ParticipantId, place: usize) -> u64 {
     let mut hash = blake3::Hasher::new();
     hash.update(&round.0.to_le_bytes()).update(&participant.0.to_le_bytes());
     hash.update(&(place as u64).to_le_bytes());

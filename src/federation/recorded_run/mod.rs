@@ -21,12 +21,12 @@ use super::metric_value::{Digest, MetricValue};
 use super::snapshot::Snapshot;
 use crate::learning::Tally;
 use crate::policy::Message;
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 
 /// The recorded past of a run.
 #[derive(Default)]
 pub struct RecordedRun {
-    participants: BTreeMap<(Round, SeatId), RecordedParticipant>,
+    participants: BTreeMap<(Round, ParticipantId), RecordedParticipant>,
     rounds: BTreeMap<Round, RecordedRound>,
     /// Digests of the server when tasks were over.
     tasks: BTreeMap<TaskId, Digest>,
@@ -34,8 +34,8 @@ pub struct RecordedRun {
     tested_rounds: BTreeMap<Round, Tally>,
     snapshot: Option<Snapshot>,
     /// The snapshot's participants and states, to be found quickly.
-    out: BTreeMap<(Round, SeatId), usize>,
-    unlifted: BTreeSet<(Round, SeatId)>,
+    out: BTreeMap<(Round, ParticipantId), usize>,
+    unlifted: BTreeSet<(Round, ParticipantId)>,
     states: BTreeMap<ClientId, usize>,
     /// Downloads of the snapshot as messages, made on first use.
     downs: Vec<OnceLock<Arc<Message>>>,

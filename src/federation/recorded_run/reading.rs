@@ -10,13 +10,13 @@ use crate::federation::event::{
 };
 use crate::federation::metric_value::Digest;
 use crate::learning::Tally;
-use crate::quantity::{Round, SeatId};
+use crate::quantity::{ParticipantId, Round};
 
 /// State of the reader.
 #[derive(Default)]
 pub(super) struct Reading {
     /// The upload that arrived with the last entry.
-    arrived: Option<(Round, SeatId)>,
+    arrived: Option<(Round, ParticipantId)>,
     /// Uploads refused since the last round closed.
     rejected: Vec<RejectedUpload>,
     /// True if frames are charged at all.
@@ -111,7 +111,7 @@ impl RecordedRun {
         }
     }
 
-    fn seat(&mut self, round: Round, participant: SeatId) -> &mut RecordedParticipant {
+    fn seat(&mut self, round: Round, participant: ParticipantId) -> &mut RecordedParticipant {
         self.participants.entry((round, participant)).or_default()
     }
 

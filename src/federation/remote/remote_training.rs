@@ -20,7 +20,7 @@ use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{
     Asset, Failure, Member, Message, MissedTask, Participant, ParticipantKind, Role, RunContext,
 };
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 use crate::wire::{Body, Kind};
 
 /// A pack that waits to be trained.
@@ -43,7 +43,7 @@ pub(crate) struct TrainOrder {
 
 #[derive(Serialize, Deserialize)]
 struct RemoteParticipant {
-    participant: SeatId,
+    participant: ParticipantId,
     client: ClientId,
     role: u8,
     unit: Option<u32>,

@@ -13,7 +13,7 @@ use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::privacy::KeyExchange;
 use crate::federation::snapshot::SnapshotPlace;
 use crate::learning::Tally;
-use crate::quantity::{ClientId, Round, SeatId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 use crate::wire::Body;
 
 /// Message to the server: something happens to it.
@@ -31,13 +31,13 @@ pub(crate) enum ToServer {
     /// An upload arrives.
     Arrived(Box<Arrival>),
     /// The upload of a load client arrives.
-    Loaded { round: Round, seat: SeatId, charge: Option<Event> },
+    Loaded { round: Round, seat: ParticipantId, charge: Option<Event> },
     /// A frame from or to a participant was lost.
-    Lost { round: Round, seat: SeatId, charge: Option<Event> },
+    Lost { round: Round, seat: ParticipantId, charge: Option<Event> },
     /// The upload of a participant that was not computed, because it certainly is late.
-    Untrained { round: Round, seat: SeatId, charge: Option<Event> },
+    Untrained { round: Round, seat: ParticipantId, charge: Option<Event> },
     /// A participant will send nothing.
-    Failed { round: Round, seat: SeatId },
+    Failed { round: Round, seat: ParticipantId },
     /// A round waits no longer.
     Deadline(Round),
     /// The server is lost.
@@ -77,7 +77,7 @@ impl ToServer {
 /// An upload as it reaches the server.
 pub(crate) struct Arrival {
     pub round: Round,
-    pub participant: SeatId,
+    pub participant: ParticipantId,
     pub up: SentUpload,
     pub charge: Option<Event>,
     /// True if the network delivers it a second time at once.
@@ -98,7 +98,7 @@ pub(crate) struct ServerSnapshot {
     pub round: Round,
     pub policy: Body,
     pub caches: Vec<(ClientId, Vec<u64>)>,
-    pub unlifted: Vec<(Round, SeatId)>,
+    pub unlifted: Vec<(Round, ParticipantId)>,
     /// Participants of closed rounds whose answers are still to come or to be used, with their downloads.
-    pub out: BTreeMap<(Round, SeatId), Arc<SentDownload>>,
+    pub out: BTreeMap<(Round, ParticipantId), Arc<SentDownload>>,
 }

@@ -9,10 +9,10 @@ use crate::federation::aggregation::{AggregationResult, RejectedUpload};
 use crate::federation::event::Event;
 use crate::federation::frames::SentDownload;
 use crate::policy::{Participant, RoundContext};
-use crate::quantity::{ClientId, Round, SeatId};
+use crate::quantity::{ClientId, ParticipantId, Round};
 
 /// A participant of a round.
-pub(super) type RoundSeat = (Round, SeatId);
+pub(super) type RoundSeat = (Round, ParticipantId);
 
 /// A participant and its download.
 pub(super) type SeatDown = (Participant, Arc<SentDownload>);
@@ -25,7 +25,7 @@ pub(super) struct StaleUpload {
 
 /// Uploads that a server loses with the round it had open.
 pub(super) struct LostUploads {
-    pub seats: Vec<SeatId>,
+    pub seats: Vec<ParticipantId>,
     /// Number of those of earlier rounds.
     pub stale: u32,
 }
@@ -97,7 +97,7 @@ impl RoundBook {
     }
 
     /// Notes that a participant of the open round sends nothing that counts.
-    pub fn skip(&mut self, participant: SeatId) {
+    pub fn skip(&mut self, participant: ParticipantId) {
         self.open.iter_mut().for_each(|round| round.skip(participant));
     }
 

@@ -7,7 +7,7 @@ use crate::numerics::distributions::{choose, shuffle};
 use crate::numerics::share::{ceil, floor};
 use crate::numerics::streams::Domain;
 use crate::policy::{Participant, Role, RoundContext, one_participant_per_client};
-use crate::quantity::{ClientId, SeatId};
+use crate::quantity::{ClientId, ParticipantId};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Origin of most defaults.
@@ -85,7 +85,7 @@ impl Roles for Division {
         }
         let numbered = (0..).zip(participants);
         numbered
-            .map(|(place, participant)| Participant { id: SeatId(place), ..participant })
+            .map(|(place, participant)| Participant { id: ParticipantId(place), ..participant })
             .collect()
     }
 }

@@ -13,7 +13,7 @@ use crate::model::vit::golden::small_vit;
 use crate::model::{Backbone, lora_name};
 use crate::numerics::streams::Domain;
 use crate::policy::{Message, Participant, ParticipantKind, Role};
-use crate::quantity::{ClientId, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, TaskId};
 
 const DIM: usize = 48;
 
@@ -48,7 +48,8 @@ fn step(
     let received = received(&golden);
     let classes = rows.clone().map(|row| row as u32).collect();
     let view = Arc::new(TaskView { task: TaskId(1), rows: rows.clone(), classes });
-    let (id, client, role, kind) = (SeatId(0), ClientId(0), Role(0), ParticipantKind::Client);
+    let (id, client, role, kind) =
+        (ParticipantId(0), ClientId(0), Role(0), ParticipantKind::Client);
     let participant = Participant { id, client, role, unit: None, kind, view };
     let (download, shard) = (Message::default(), Vec::new().into());
     let key = StreamKey::new(1, Domain::Method);

@@ -22,7 +22,7 @@ use crate::policy::{
     Aggregate, Capability, KeptUpload, Message, Method, ModelFacts, Participant, Server,
     UploadMeta, WireForm, check_capability,
 };
-use crate::quantity::{ClientId, Round, SeatId, TaskId};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 use crate::scenario::reader::defaults;
 
 const NONEMPTY: Estimation = Estimation {
@@ -353,7 +353,7 @@ fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {
 fn seat(id: u32, client: u32, unit: Option<u32>) -> Participant {
     let view = TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] };
     Participant {
-        id: SeatId(id),
+        id: ParticipantId(id),
         client: ClientId(client),
         role: Default::default(),
         unit,

@@ -14,7 +14,7 @@ use super::phases::Phases;
 use super::rounds::loss;
 use crate::federation::{Direction, Entry, Event, EventSink, FrameOutcome, SinkError};
 use crate::policy::ParticipantKind;
-use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 use crate::report::column::{CLIENT, Columns, PHASE, ROUND, TASK};
 use crate::report::csv::{Csv, Number};
 
@@ -156,18 +156,18 @@ struct Pending {
     phase: u32,
     opened: VirtualTime,
     sampled: Vec<ClientId>,
-    places: BTreeMap<(ClientId, SeatId), ParticipantRow>,
+    places: BTreeMap<(ClientId, ParticipantId), ParticipantRow>,
     closed: bool,
     /// Participants that were not used when it closed; each comes to an end of its own.
-    missing: Vec<SeatId>,
+    missing: Vec<ParticipantId>,
 }
 
 impl Pending {
-    fn place(&mut self, client: ClientId, participant: SeatId) -> &mut ParticipantRow {
+    fn place(&mut self, client: ClientId, participant: ParticipantId) -> &mut ParticipantRow {
         self.places.entry((client, participant)).or_default()
     }
 
-    fn close(&mut self, missing: &[SeatId]) {
+    fn close(&mut self, missing: &[ParticipantId]) {
         self.closed = true;
         self.missing = missing.to_vec();
         for ((_, participant), place) in &mut self.places {
@@ -181,13 +181,14 @@ impl Pending {
     /// Whether it is known what became of everybody.
     fn settled(&self) -> bool {
         let places = self.places.iter().filter(|(_, place)| place.settled());
-        let settled: BTreeSet<SeatId> = places.map(|((_, participant), _)| *participant).collect();
+        let settled: BTreeSet<ParticipantId> =
+            places.map(|((_, participant), _)| *participant).collect();
         let loads = self.places.values().all(|place| !place.load || place.settled());
         self.closed && loads && self.missing.iter().all(|participant| settled.contains(participant))
     }
 
     fn row(&self, client: ClientId, phase: String) -> Row {
-        let range = (client, SeatId(0))..=(client, SeatId(u32::MAX));
+        let range = (client, ParticipantId(0))..=(client, ParticipantId(u32::MAX));
         let places: Vec<&ParticipantRow> =
             self.places.range(range).map(|(_, place)| place).collect();
         let sum = |of: fn(&ParticipantRow) -> u64| places.iter().map(|place| of(place)).sum();
@@ -251,7 +252,7 @@ impl<W: Write> ParticipationTable<W> {
         &mut self,
         round: Round,
         client: ClientId,
-        participant: SeatId,
+        participant: ParticipantId,
     ) -> Option<&mut ParticipantRow> {
         Some(self.round(round)?.place(client, participant))
     }

@@ -17,7 +17,7 @@ use crate::federation::{
     PROTOTYPE_DISTANCE, RESPONSE_ENTROPY, SinkError,
 };
 use crate::learning::evaluation::accuracy;
-use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, Round, VirtualTime};
 use crate::report::column::{Columns, PHASE, ROUND, TASK};
 use crate::report::csv::{Csv, Number};
 use crate::report::time_parts::{Stopwatch, TimeParts};
@@ -117,9 +117,9 @@ struct Pending {
     seats: u32,
     aggregated: u32,
     /// Missing when the round closed, and what became of it is not known yet.
-    missing: BTreeSet<SeatId>,
+    missing: BTreeSet<ParticipantId>,
     /// Failed, lost or late: nothing more comes from them.
-    settled: BTreeSet<SeatId>,
+    settled: BTreeSet<ParticipantId>,
     failed: u32,
     rejected: u32,
     traffic: Traffic,
@@ -132,7 +132,7 @@ struct Pending {
 }
 
 impl Pending {
-    fn settle(&mut self, participant: SeatId) {
+    fn settle(&mut self, participant: ParticipantId) {
         self.settled.insert(participant);
         self.missing.remove(&participant);
     }
@@ -299,7 +299,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             // Of a sum that cannot be opened nobody's upload counts, late or not.
             Event::SumMasked { round, opened: false, .. } => {
                 if let Some(row) = self.row(*round) {
-                    (0..row.seats).for_each(|participant| row.settle(SeatId(participant)));
+                    (0..row.seats).for_each(|participant| row.settle(ParticipantId(participant)));
                 }
             }
             Event::RoundClosed { round, folded, missing, .. } => {

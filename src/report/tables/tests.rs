@@ -10,7 +10,7 @@ use crate::federation::{
     FrameBytes, FrameOutcome, MetricValue, Numbers, TaskScore,
 };
 use crate::policy::ParticipantKind;
-use crate::quantity::{ClientId, Round, SeatId, TaskId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -36,7 +36,7 @@ fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -
         round: Round(round),
         task: TaskId(0),
         phase: 0,
-        seat: SeatId(client),
+        seat: ParticipantId(client),
         client: ClientId(client),
         direction,
         outcome,
@@ -74,7 +74,7 @@ fn journal() -> Vec<Entry> {
         round: Round(round),
         task,
         phase: 0,
-        seat: SeatId(client),
+        seat: ParticipantId(client),
         client: ClientId(client),
         samples: 12,
         worked: 500_000_000,
@@ -97,7 +97,7 @@ fn journal() -> Vec<Entry> {
         frame(0, 1, down, delivered),
         trained(0, 0),
         frame(0, 0, up, delivered),
-        closed(0, 1, vec![SeatId(1)]),
+        closed(0, 1, vec![ParticipantId(1)]),
         opened(1),
         frame(0, 1, up, late),
         frame(1, 0, down, delivered),

@@ -15,7 +15,7 @@ use fedcast::policy::{
     ClientResult, Failure, Member, MethodWrapper, Participant, PolicyError, RunContext, Server,
     ServerWrapper, Wrapped,
 };
-use fedcast::quantity::{SeatId, TaskId};
+use fedcast::quantity::{ParticipantId, TaskId};
 use fedcast::wire::Body;
 
 use super::*;
@@ -282,7 +282,7 @@ fn late_updates_fold_into_the_rows_of_their_task() {
         ..paced()
     };
     let (seen, entries) = ran(C2lForm::FeatureHinge, rules);
-    let mut folded: BTreeMap<Round, Vec<(Round, SeatId)>> = BTreeMap::new();
+    let mut folded: BTreeMap<Round, Vec<(Round, ParticipantId)>> = BTreeMap::new();
     let (mut late, mut mixed) = (0, 0);
     for entry in &entries {
         match &entry.event {
@@ -290,9 +290,9 @@ fn late_updates_fold_into_the_rows_of_their_task() {
                 folded.entry(*into).or_default().push((*round, *participant));
             }
             Event::RoundClosed { round, missing, .. } => {
-                let missing: Vec<SeatId> = missing.clone();
+                let missing: Vec<ParticipantId> = missing.clone();
                 let timely = (0..CLIENTS as u32)
-                    .map(SeatId)
+                    .map(ParticipantId)
                     .filter(|participant| !missing.contains(participant));
                 let timely: Vec<_> = timely.map(|participant| (*round, participant)).collect();
                 folded.entry(*round).or_default().extend(timely);
@@ -301,7 +301,7 @@ fn late_updates_fold_into_the_rows_of_their_task() {
         }
     }
     for (round, states) in &seen.rounds {
-        let of = |(from, participant): &(Round, SeatId)| {
+        let of = |(from, participant): &(Round, ParticipantId)| {
             let is = |t: &&Trained| {
                 t.participant.id == *participant && t.key == t.participant.key(SEED, *from)
             };

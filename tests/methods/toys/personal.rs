@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fedcast::numerics::streams::StreamKey;
 use fedcast::policy::*;
-use fedcast::quantity::{ClientId, SeatId};
+use fedcast::quantity::{ClientId, ParticipantId};
 use fedcast::wire::*;
 
 use super::visits::{Constant, number, said, saying};
@@ -26,7 +26,7 @@ impl Method for Personal {
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
         let units = cohort.iter().flat_map(|client| [0, 1].map(|unit| (*client, unit)));
         let participant = |(place, (client, unit)): (usize, (ClientId, u32))| Participant {
-            id: SeatId(place as u32),
+            id: ParticipantId(place as u32),
             client,
             role: Role(unit as u8),
             unit: Some(unit),

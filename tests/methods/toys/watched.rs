@@ -20,7 +20,7 @@ use fedcast::policy::{
     MessageSpec, Method, MethodWrapper, ModelFacts, Participant, Phase, PolicyError, Predictor,
     RoundContext, RunContext, Scope, Server, Stage, UploadSize, Wrapped,
 };
-use fedcast::quantity::{ClientId, Round, SeatId};
+use fedcast::quantity::{ClientId, ParticipantId, Round};
 use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
 
 pub const SEED: u64 = 5;
@@ -187,7 +187,7 @@ struct Part {
 struct Seen {
     server: Box<dyn Server>,
     states: BTreeMap<ClientId, Body>,
-    exchanges: Vec<((Round, SeatId), Exchange)>,
+    exchanges: Vec<((Round, ParticipantId), Exchange)>,
     context: Option<RoundContext>,
 }
 

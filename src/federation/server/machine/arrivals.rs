@@ -10,7 +10,7 @@ use crate::federation::rules::OnBadUpdate;
 use crate::federation::server::messages::Arrival;
 use crate::federation::server::round_book::{RoundSeat, StaleUpload};
 use crate::policy::UploadMeta;
-use crate::quantity::{Round, SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, Round, VirtualTime};
 
 impl ServerMachine {
     /// Takes an upload, or two copies of it.
@@ -111,7 +111,7 @@ impl ServerMachine {
     pub(super) fn lost(
         &mut self,
         round: Round,
-        participant: SeatId,
+        participant: ParticipantId,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) {

@@ -29,7 +29,7 @@ use crate::federation::queue::EventClass;
 use crate::federation::robust::FoldRule;
 use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
-use crate::quantity::{ClientId, SeatId, VirtualTime};
+use crate::quantity::{ClientId, ParticipantId, VirtualTime};
 
 /// Status of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +139,9 @@ impl OpenRound {
     }
 
     /// Closes the round: later uploads are late. Returns the participants that are still out.
-    pub fn close(&mut self) -> Vec<SeatId> {
+    pub fn close(&mut self) -> Vec<ParticipantId> {
         self.closed = true;
-        let out: Vec<SeatId> = self.seats_out().map(|participant| participant.id).collect();
+        let out: Vec<ParticipantId> = self.seats_out().map(|participant| participant.id).collect();
         out.iter().for_each(|participant| self.skip(*participant));
         self.fold.seal();
         out
@@ -150,7 +150,7 @@ impl OpenRound {
     /// Drops all uploads that arrived.
     ///
     /// Returns their participants, and the number of uploads of earlier rounds.
-    pub fn forget(&mut self) -> (Vec<SeatId>, u32) {
+    pub fn forget(&mut self) -> (Vec<ParticipantId>, u32) {
         let mut lost = Vec::new();
         for (participant, status) in self.seats.iter().zip(&mut self.status) {
             if *status == ParticipantStatus::Folded {
@@ -163,7 +163,7 @@ impl OpenRound {
     }
 
     /// Returns a participant and its download.
-    pub fn sent_to(&self, participant: SeatId) -> (Participant, Arc<SentDownload>) {
+    pub fn sent_to(&self, participant: ParticipantId) -> (Participant, Arc<SentDownload>) {
         (self.seats[participant.index()].clone(), Arc::clone(&self.downloads[participant.index()]))
     }
 
@@ -312,7 +312,7 @@ impl OpenRound {
     /// Returns the work that adds the participant's upload to the aggregation.
     pub fn fold(
         &mut self,
-        participant: SeatId,
+        participant: ParticipantId,
         upload: SentUpload,
         keep_model: bool,
         desk: &PolicyDesk,
@@ -353,13 +353,13 @@ impl OpenRound {
     }
 
     /// Marks a participant as one that sends nothing that counts.
-    pub fn skip(&mut self, participant: SeatId) {
+    pub fn skip(&mut self, participant: ParticipantId) {
         self.account(participant, ParticipantStatus::Missing);
         self.fold.skip(participant);
     }
 
     /// Records that the participant fails: it sends nothing that counts.
-    pub fn fail(&mut self, participant: SeatId, reason: &str, detail: &str) -> Effect {
+    pub fn fail(&mut self, participant: ParticipantId, reason: &str, detail: &str) -> Effect {
         self.skip(participant);
         let event = Event::ClientFailed {
             round: self.context.round,
@@ -372,7 +372,7 @@ impl OpenRound {
         Effect::Record(event, None)
     }
 
-    fn account(&mut self, participant: SeatId, status: ParticipantStatus) {
+    fn account(&mut self, participant: ParticipantId, status: ParticipantStatus) {
         debug_assert_eq!(
             self.status[participant.index()],
             ParticipantStatus::Out,
@@ -426,7 +426,7 @@ impl OpenRound {
     }
 
     /// Returns the client of a participant.
-    pub fn client(&self, participant: SeatId) -> ClientId {
+    pub fn client(&self, participant: ParticipantId) -> ClientId {
         self.seats[participant.index()].client
     }
 
@@ -436,7 +436,7 @@ impl OpenRound {
     }
 
     /// Participants that should have been aggregated and were not.
-    pub fn missing(&self) -> Vec<SeatId> {
+    pub fn missing(&self) -> Vec<ParticipantId> {
         let pairs = self.seats.iter().zip(&self.status);
         let due = pairs.filter(|(participant, _)| participant.trains());
         due.filter(|(_, s)| **s != ParticipantStatus::Folded)

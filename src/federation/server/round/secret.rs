@@ -14,7 +14,7 @@ use crate::federation::privacy::{
 use crate::federation::queue::EventClass;
 use crate::federation::server::messages::ToServer;
 use crate::federation::simulation_context::SimulationContext;
-use crate::quantity::{SeatId, VirtualTime};
+use crate::quantity::{ParticipantId, VirtualTime};
 
 /// End of the masked sum of a round.
 pub(super) struct MaskedOutcome {
@@ -78,7 +78,7 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) -> VirtualTime {
         let members = self.masking.as_ref().map_or(0, |masking| masking.members.len());
-        let arrived: Vec<SeatId> =
+        let arrived: Vec<ParticipantId> =
             self.seats_at(ParticipantStatus::Folded).map(|participant| participant.id).collect();
         let unmasking = unmask(&self.room(simulation, rules), members, &arrived, now);
         effects.extend(
