@@ -74,14 +74,14 @@ fn joined(
 
     let mpi::Joined { rank, size, line, carrying } = mpi::join()?;
     if rank == Rank::ZERO {
-        let ranks = Ranks::new(line, size - 1).telling(tell);
+        let ranks = Ranks::new(line, size - 1).telling(print_status);
         let ended = conduct(Some(ranks));
         if carrying.wait() {
             return ended;
         }
         let exit = ended.unwrap_or_else(|error| {
             error.print();
-            error.exit()
+            error.exit_code()
         });
         mpi::leave(exit.code());
     }
@@ -89,7 +89,7 @@ fn joined(
     let ended = work(rank, &line, &Registry::builtin(), workers);
     drop(line);
     if let Err(error) = ended {
-        tell(&format!("{rank}: {error}"));
+        print_status(&format!("{rank}: {error}"));
         carrying.abort();
         return Ok(Exit::Device);
     }

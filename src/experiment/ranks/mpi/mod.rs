@@ -18,7 +18,7 @@ use crossbeam_channel::bounded;
 use self::pump::{Ending, Pump};
 use self::raw::Universe;
 use super::RanksError;
-use crate::federation::fleet::{Line, Rank};
+use crate::federation::remote::{Rank, RankChannel};
 
 /// This process among those that a launcher started.
 pub struct Joined {
@@ -26,7 +26,7 @@ pub struct Joined {
     /// Number of processes.
     pub size: u32,
     /// Channel to rank 0, or to all others.
-    pub line: Line,
+    pub line: RankChannel,
     pub carrying: Carrying,
 }
 
@@ -44,7 +44,7 @@ const ABORTED: i32 = 17;
 /// # Errors
 /// MPI that does not begin.
 pub fn join() -> Result<Joined, RanksError> {
-    let (line, carrier) = Line::new();
+    let (line, carrier) = RankChannel::new();
     let (told, place) = bounded(1);
     let abort = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&abort);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 
 use super::raw::{Tag, Transfer, Universe};
-use crate::federation::fleet::{Arrival, Carrier, Rank};
+use crate::federation::remote::{Rank, RankTransport, TransportEvent};
 
 /// End of the job, as far as MPI is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Pump<'a> {
     peers: BTreeMap<u32, Peer<'a>>,
     outgoing: Receiver<(Rank, Vec<u8>)>,
     /// Gone when rank 0 has hung up.
-    incoming: Option<Sender<Arrival>>,
+    incoming: Option<Sender<TransportEvent>>,
     abort: &'a AtomicBool,
     lost: bool,
     /// Time at which this side said goodbye.
@@ -71,7 +71,7 @@ impl<'a> Pump<'a> {
     pub fn new(
         universe: &'a Universe,
         (me, size): (u32, u32),
-        Carrier { outgoing, incoming }: Carrier,
+        RankTransport { outgoing, incoming }: RankTransport,
         abort: &'a AtomicBool,
     ) -> Pump<'a> {
         let others = if me == 0 { 1..size } else { 0..1 };
@@ -255,11 +255,11 @@ impl<'a> Pump<'a> {
     }
 
     fn deliver(&mut self, from: u32, bytes: Vec<u8>) {
-        self.arrive(Arrival::Parcel { from: Rank(from), bytes });
+        self.arrive(TransportEvent::Parcel { from: Rank(from), bytes });
         self.listen(from);
     }
 
-    fn arrive(&self, arrival: Arrival) {
+    fn arrive(&self, arrival: TransportEvent) {
         if let Some(incoming) = &self.incoming {
             // Rank 0 listens no longer once it has hung up.
             let _ = incoming.send(arrival);
@@ -286,7 +286,7 @@ impl<'a> Pump<'a> {
         // One that has said goodbye may end before the last bytes to it are known to be there.
         if !peer.closed {
             self.lost = true;
-            self.arrive(Arrival::Lost { rank: Rank(rank), why });
+            self.arrive(TransportEvent::Lost { rank: Rank(rank), why });
         }
     }
 
