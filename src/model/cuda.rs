@@ -16,7 +16,7 @@ pub(super) fn open(index: usize) -> Result<Device> {
     let device = Device::new_cuda_with_stream(index)?;
     let cuda = device.as_cuda_device()?;
     // SAFETY: events order the streams of tensors that are shared between device objects. Ours
-    // are not: a worker's tensors stay on its own stream (see `RunContext::at` and `Predictor::at`).
+    // are not: a worker's tensors stay on its own stream (see `RunContext::to_device` and `Predictor::to_device`).
     unsafe { cuda.disable_event_tracking() };
     keep_memory(&device, index)?;
     Ok(device)
