@@ -156,7 +156,7 @@ enum Node {
 }
 
 impl AggregationTree {
-    /// Creates an aggregation of `seats` participants and the receiver of its result.
+    /// Creates an aggregation for this number of `participants` and the receiver of its result.
     ///
     /// The result arrives when the aggregation is [sealed](AggregationTree::seal), every participant was added or
     /// skipped, and everything expected was added.
